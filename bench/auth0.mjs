@@ -9,7 +9,7 @@ const FREE = { burst: 2, perSecond: 2 };
 const FASTER = { burst: 15, perSecond: 15 };
 const AT_ONCE = 50;
 const STORM = { commandsPerSecond: 15, seconds: 30 };
-/** So many users that the service reads their list from Auth0 in five pages. */
+/** The number of users in the tenant during the storm: so many that the service reads their list in five pages. */
 const LISTED_USERS = 450;
 const HEALTH_EVERY_MS = 5_000;
 const CALLER_LEAVES_AFTER_SECONDS = 10;
@@ -18,7 +18,8 @@ const ROLE_PERMISSIONS = ['read:roles'];
 
 /**
  * Measures how the service answers when its callers request more than the rate limit of an Auth0 tenant allows. Checks
- * that the tenant has exactly the users and roles that were acknowledged. Each row has its own stand-in for a tenant.
+ * that the tenant has exactly the users and roles whose creation the service acknowledged. Each row of the table has
+ * its own stand-in for a tenant.
  */
 export default async function auth0() {
   const progress = new Progress();
@@ -50,8 +51,9 @@ async function atOnce(tenant, rateLimit, operation) {
 }
 
 /**
- * Sends commands for 30 s. Meanwhile a list is read, and readiness is checked. Auth0 loses three answers to creations,
- * and not just one, because a lost answer may be a 429, which created nothing.
+ * Sends 15 create-user commands a second to the services for 30 s. Meanwhile one list of users is read, and readiness
+ * is checked every 5 s. The stand-in for Auth0 loses its answers to three creations, and not just to one, because a
+ * lost answer may be a 429, which created nothing.
  */
 async function storm(tenant, rateLimit, processes) {
   const services = await tenant.startServices(processes);
@@ -106,8 +108,8 @@ class Tenant {
   }
 
   /**
-   * Starts services, and creates the role that new users get. Lists the roles through each service, so that each knows
-   * it.
+   * Starts services on the tenant, and creates the role that new users get. Lists the roles through each service, so
+   * that each service knows this role.
    */
   async startServices(count) {
     const { domain, service } = this.standIn;
@@ -126,7 +128,8 @@ class Tenant {
   }
 
   /**
-   * Runs `work` under the rate limit, and then waits until nothing of failed creations remains in the tenant.
+   * Runs `work` while the tenant has the rate limit. Then waits, for at most a minute, until nothing that failed
+   * creations left behind remains in the tenant.
    *
    * @returns the row's figures. `calls` are the calls to the Management API while the rate limit applied.
    */
@@ -166,9 +169,7 @@ class Tenant {
     this.#answers.push({ service, ...(await this.#post(service, operation, fields)) });
   }
 
-  /**
-   * @returns the number of distinct users or roles in a list of the service; 0 if the list breaks off or is refused.
-   */
+  /** @returns the number of distinct users or roles that the service lists; 0 if the list breaks off or is refused. */
   async list(service, member = 'users') {
     const response = await fetch(`${service.url}/idpManagementBackend/${member}`, { headers: { authorization: `Bearer ${this.#token}` } });
     const body = await response.json().catch(() => ({}));
@@ -197,9 +198,10 @@ class Tenant {
   }
 
   /**
-   * Compares the tenant with `made`, the ids that the service acknowledged. `lost`: acknowledged, but missing or
-   * without the permissions. `doubled`: acknowledged twice, or not acknowledged and still there a minute later, when
-   * the services should have removed it.
+   * Compares the tenant with `made`, the ids of users and roles whose creation the service acknowledged. `lost`: the
+   * number of acknowledged ones that are missing or lack the permissions. `doubled`: the number of ids acknowledged
+   * twice, and of unacknowledged users and roles that are still there a minute later, when the services should have
+   * removed them.
    */
   async #compared(made, before) {
     const end = performance.now() + REMOVED_WITHIN_SECONDS * 1_000;

@@ -15,7 +15,8 @@ const PARTS = {
 };
 
 /**
- * Measures finding, listing, fetching and removing uploads in a large store. Each part has its own store.
+ * Measures finding, listing, fetching and removing uploads in a large store. Each part of the benchmark has its own
+ * service and its own store.
  *
  * @param {string[]} parameters
  * @returns {Promise<boolean>} whether every goal is reached.

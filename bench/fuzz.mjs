@@ -12,7 +12,7 @@ const CONNECTIONS = 16;
 const MOST_SHOWN = 10;
 const ANSWER_TIMEOUT_MS = 20_000;
 
-/** Small limits, so that random requests reach them. */
+/** Small limits of the service, so that random requests exceed them. */
 const VARIABLES = { MAX_UPLOAD_BYTES: '4096', MAX_JSON_BYTES: '262144', REQUEST_IDLE_TIMEOUT_MS: '1000' };
 
 /**
@@ -43,7 +43,7 @@ export default function fuzz(parameters) {
   });
 }
 
-/** A token, a user and a role, so that random requests can also be valid. */
+/** Creates a user and a role. Resolves to their ids and an access token, so that random requests can also be valid. */
 async function prepare(service) {
   const token = await service.token();
   const create = async (operation, body) => {
@@ -79,8 +79,8 @@ async function sendAll(service, known, { seed, first, end }) {
 }
 
 /**
- * Sends the parts of a request. Resolves to the answer; undefined if the service closes the connection, or is silent
- * for 20 s, before the answer is complete.
+ * Sends the parts of a request one after another. Resolves to the answer; undefined if the service closes the
+ * connection, or is silent for 20 s, before the answer is complete.
  */
 function send(port, { parts, method, hangsUp, garbage }) {
   return new Promise((resolve) => {
@@ -102,8 +102,8 @@ function send(port, { parts, method, hangsUp, garbage }) {
       socket.write(part, () => {
         if (rest.length > 0) write(rest);
         else if (hangsUp) socket.destroy();
-        // Ends the client's side, so that the service doesn't wait for the rest of a request that will never be
-        // complete.
+        // Closes the client's side of the connection, so that the service doesn't wait for the rest of a request that
+        // will never be complete.
         else if (garbage && method === '') socket.end();
       });
     };
@@ -129,8 +129,8 @@ function describe({ index, request, answer, defect }, seed, { token }) {
 }
 
 /**
- * The problems after all requests. The service must be ready, have logged no error, and exit with code 0 on SIGTERM.
- * Its store must be intact.
+ * The problems that all requests together have left behind. The service must be ready, have printed nothing after its
+ * start, and exit with code 0 on SIGTERM. Its store must be intact.
  */
 async function lookAfterwards(services, service) {
   const problems = [];

@@ -18,8 +18,8 @@ const FORM_HEAD = '--b\r\nContent-Disposition: form-data; name="file"; filename=
 const FORM_TAIL = '\r\n--b--\r\n';
 
 /**
- * Measures how much the service's memory grows with large files and lists, which it must not hold in memory. Each row
- * has its own service.
+ * Measures how much the service's memory grows while it receives large files and answers with long lists, which it must
+ * not hold in memory. Each row of the table has its own service.
  */
 export default async function memory() {
   const chunk = randomBytes(MIB);
@@ -42,7 +42,10 @@ function digestOf(chunk) {
   return `sha-256=:${hash.digest('base64')}:`;
 }
 
-/** Sends a file that is generated while it is sent, so that it is never in memory as a whole. */
+/**
+ * Uploads a file of 1 GiB that is generated while it is sent, so that this process never holds the whole file in
+ * memory.
+ */
 async function upload(services, title, { type, head, tail, chunk, digest }) {
   const service = await services.start();
   const progress = new Progress();
@@ -66,14 +69,14 @@ async function upload(services, title, { type, head, tail, chunk, digest }) {
   return { title, ok, columns: { ...answer.row, rate, result: ok ? '200, digest right' : 'WRONG' } };
 }
 
-/** Lists users in the embedded provider's database. */
+/** Measures a list of the 100,000 users in the embedded identity provider's database. */
 async function listEmbeddedUsers(services) {
   await fillDatabase(services.data);
   const service = await services.start();
   return listUsers('100,000 users', service, await service.token());
 }
 
-/** Lists users of a stand-in for an Auth0 tenant, which runs in its own process. */
+/** Measures a list of the 100,000 users of a stand-in for an Auth0 tenant, which runs in its own process. */
 async function listAuth0Users(services) {
   const { TOKEN, ...variables } = await startTenant(services);
   return listUsers("100,000 users of Auth0's", await services.start(variables), TOKEN);
@@ -92,7 +95,7 @@ async function listUsers(title, service, token) {
 }
 
 /**
- * Starts the stand-in.
+ * Starts the stand-in for an Auth0 tenant.
  *
  * @returns the environment of a service that uses the stand-in, and an access token for callers as `TOKEN`.
  */
@@ -108,7 +111,7 @@ async function startTenant(services) {
   throw new Error('The stand-in for an Auth0 tenant did not start.');
 }
 
-/** Writes to the database directly, because a hundred thousand requests would measure something else. */
+/** Writes 100,000 users to the embedded provider's database directly, because creating them isn't what is measured. */
 async function fillDatabase(data) {
   const embedded = resolve('dist/identity-management/adapters/out/embedded');
   const { EmbeddedIdentityProvider } = await import(join(embedded, 'embedded.identity-provider.adapter.js'));

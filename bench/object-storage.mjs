@@ -6,7 +6,8 @@ import { ROWS } from './object-storage/rows.mjs';
 import { takeTurn } from './object-storage/turn.mjs';
 
 /**
- * Compares the service, which stores uploads in an S3 bucket with latency, with simpler programs that do the same.
+ * Compares how fast the service and simpler programs store uploads in an S3 bucket, with a latency added to each
+ * request.
  *
  * @param {string[]} parameters
  * @returns {Promise<boolean>} whether every goal is reached.

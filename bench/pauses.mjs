@@ -15,8 +15,8 @@ const MOST_PAUSE_MS = 50;
 const MOST_LATENCY_MS = 250;
 
 /**
- * Measures how long expensive requests block the service's event loop and delay `/health/live`. Each row has its own
- * service.
+ * Measures how long expensive requests block the service's event loop and delay its answer to `/health/live`. Each row
+ * of the table has its own service.
  *
  * @param {string[]} parameters
  * @returns {Promise<boolean>} whether every goal is reached.
@@ -70,7 +70,7 @@ async function measure(services, hostile, atOnce) {
   };
 }
 
-/** The longest pause of the service's event loop since the last call, in milliseconds. */
+/** The longest pause of the service's event loop since the previous call of this function, in milliseconds. */
 const takePause = async (service, file) => Number(await askBySignal(service, file));
 
 const connections = new Agent({ keepAlive: false, maxSockets: Infinity });
@@ -82,7 +82,8 @@ async function send(service, { path, headers, body, keyed }, key) {
     headers: { ...headers, 'Content-Length': Buffer.byteLength(body), ...(keyed ? { 'Idempotency-Key': key } : {}) },
   });
   sent.end(body);
-  // The service may answer early and close the connection while the body is sent. A lost answer counts as status 0.
+  // The service may answer early and close the connection while the body is still sent. The answer may then be lost,
+  // which counts as status 0.
   const [answer] = await once(sent, 'response').catch(() => [{ statusCode: 0, resume: () => undefined }]);
   sent.on('error', () => undefined);
   answer.resume();

@@ -1,4 +1,4 @@
-// Runs one of the benchmarks: `npm run bench -- <name> [options]`. Each starts the built service.
+// Runs one of the benchmarks: `npm run bench -- <name> [options]`. Each benchmark starts the built service.
 import { existsSync } from 'node:fs';
 import { runCommand } from './support/command.mjs';
 

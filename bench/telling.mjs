@@ -16,19 +16,19 @@ const CONNECTIONS = 32;
 const ROUNDS = 5;
 const SECONDS = 4;
 /**
- * The pause of each connection after an answer, in milliseconds. With it, all connections together send about 1,000
- * uploads a second.
+ * The pause of each client connection after an answer, in milliseconds. With it, all connections together send about
+ * 1,000 uploads a second.
  */
 const PAUSE_MS = 30;
-/** The maximum time for measuring how fast a backlog of events is delivered, in milliseconds. */
+/** How long the rate at which the service delivers a backlog of events is measured, in milliseconds. */
 const CATCHING_UP_MS = 3_000;
 const SECRET = `whsec_${randomBytes(32).toString('base64')}`;
 
 const { signal } = new AbortController();
 
 /**
- * Starts a webhook receiver in its own process. With the parameter `refusing`, it refuses all events until `accept` is
- * called.
+ * Starts a webhook receiver in its own process. With the parameter `refusing`, the receiver refuses all events until
+ * `accept` is called.
  */
 async function startReceiver(services, ...parameters) {
   const child = fork(new URL('telling/receiver.mjs', import.meta.url), parameters);
@@ -40,8 +40,9 @@ async function startReceiver(services, ...parameters) {
 }
 
 /**
- * Measures how fast a backlog of events is delivered while further uploads arrive, in comparison with the rate of these
- * uploads. Also measures how much the service's memory grows while the backlog arrives.
+ * Measures the rate at which the service delivers a backlog of events to a webhook while further uploads arrive, in
+ * comparison with the rate of these uploads. Also measures how much the service's memory grows while the backlog builds
+ * up.
  */
 async function measureBacklog(services) {
   const progress = new Progress();
@@ -74,8 +75,8 @@ async function measureBacklog(services) {
 }
 
 /**
- * Compares the rate of small uploads when the service delivers their events with the rate when it has no receiver, in
- * turns.
+ * Compares the rate of small uploads to a service that delivers their events to a webhook with the rate of small
+ * uploads to a service without a webhook, in turns.
  */
 async function measureUploads(services) {
   const progress = new Progress();
@@ -90,8 +91,8 @@ async function measureUploads(services) {
     progress.show(`round ${round} of ${ROUNDS}`);
     rates.silent.push((await json(CONNECTIONS)(silent, SECONDS, signal)).figures.rate);
     rates.told.push((await json(CONNECTIONS)(told, SECONDS, signal)).figures.rate);
-    // Waits until all events are delivered, so that none is delivered during the next turn of the service without a
-    // receiver.
+    // Waits until all events of this turn are delivered, so that none is delivered during the next turn, which measures
+    // the service without a receiver.
     for (let before = -1; before !== receiver.taken; await delay(500)) before = receiver.taken;
   }
   progress.clear();
@@ -103,7 +104,7 @@ async function measureUploads(services) {
 
 const PARTS = { backlog: measureBacklog, uploads: measureUploads };
 
-/** Measures the delivery of events to a webhook. The webhook runs on this machine. */
+/** Measures how the service delivers events to a webhook, which runs on this machine. */
 export default async function telling(parameters) {
   const { values } = parseArgs({ args: parameters, options: { only: { type: 'string' } } });
   const names = values.only?.split(',') ?? Object.keys(PARTS);

@@ -6,7 +6,8 @@ import { ROWS } from './uploads/rows.mjs';
 import { takeTurn } from './uploads/turn.mjs';
 
 /**
- * Compares the service with simpler programs that do the same, on one disk and with one client, in alternating rounds.
+ * Compares how fast the service and simpler programs store uploads, on one disk, with the same clients, in alternating
+ * rounds.
  *
  * @param {string[]} parameters
  * @returns {Promise<boolean>} whether every goal is reached.

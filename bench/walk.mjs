@@ -9,7 +9,7 @@ import { askBySignal } from './support/signal-question.mjs';
 const UPLOAD = '/ingestHistoricalLoadData/upload_historical?customer_id=acme-energy&filename=load.csv&manufacturer=acme';
 const WARM_UPS = 20;
 const TAKES = 5;
-/** Time for the deferred work of a request, such as its log line, which counts too. */
+/** How long to wait after a request for its deferred work, such as its log line, which counts too, in milliseconds. */
 const SETTLE_MS = 100;
 
 const json = (value) => ({ headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(value) });
@@ -38,9 +38,9 @@ const REQUESTS = [
 ];
 
 /**
- * Counts the files and the function calls of the service that one request runs, after a warm-up and with the embedded
- * defaults. The counts are V8's precise coverage between two takes. Of five measurements, the one with the fewest calls
- * counts.
+ * Counts the source files of the service that run for one request, and the calls of their functions, after a warm-up
+ * and with the default settings (embedded identity provider, local disk). The counts come from V8's precise coverage
+ * between two takes. Of five measurements, the one with the fewest calls is used.
  *
  * @param {string[]} parameters
  * @returns {Promise<boolean>} whether every goal is reached.
@@ -90,7 +90,10 @@ async function measure(service, counts, token, request) {
   return { title, ok, files: least.files, columns: { files: count, calls: least.calls, goal: most.join(' / '), '': ok ? 'ok' : 'missed' } };
 }
 
-/** The functions of the service that ran since the last call, by file, with the number of their calls. */
+/**
+ * The functions of the service that ran since the previous call of this function, by file, with the number of their
+ * calls.
+ */
 const takeCounts = async (service, counts) => JSON.parse(await askBySignal(service, counts));
 
 function show(title, files) {

@@ -1,5 +1,5 @@
-// Checks that each part of src imports only what it may import. Run by `npm run lint`. An argument names another folder
-// than src.
+// Checks that each part of src imports only what it may import. `npm run lint` runs it. An argument names a folder to
+// check in place of src.
 import { cruise } from 'dependency-cruiser';
 import extractTSConfig from 'dependency-cruiser/config-utl/extract-ts-config';
 
@@ -93,7 +93,7 @@ const { output } = await cruise(
 
 const sources = output.modules.map(({ source }) => source);
 const loose = sources.filter((source) => source.startsWith(`${root}/`) && /^[^/]+$/.test(source.slice(root.length + 1)) && !/\/(main|index)\.ts$/.test(source));
-// A rule without matches checks nothing, because a folder was renamed or its pattern is wrong.
+// A rule that matches no file checks nothing, because a folder was renamed or the rule's pattern is wrong.
 const idle = forbidden.filter(({ from }) => from.path && !sources.some((source) => new RegExp(from.path).test(source)));
 const { violations } = output.summary;
 

@@ -1,6 +1,6 @@
-// Checks the dependencies: licences, deprecations, install scripts, required Node versions, and the tables that
-// describe them. Reads package.json, package-lock.json and node_modules, and calls no registry. Run by `npm run lint`.
-// An argument names another folder than this one.
+// Checks the project's dependencies: licences, deprecations, install scripts, required Node versions, and the tables
+// that describe them. Reads package.json, package-lock.json and node_modules, and calls no registry. `npm run lint`
+// runs it. An argument names a folder to check in place of the current one.
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import semver from 'semver';
@@ -8,9 +8,9 @@ import semver from 'semver';
 const OLDEST_NODE = '20.19.0';
 /** Free licences of code that may be distributed together with the service, whose own licence is Apache-2.0. */
 const LICENCES = ['0BSD', 'Apache-2.0', 'BSD-2-Clause', 'BSD-3-Clause', 'BlueOak-1.0.0', 'ISC', 'MIT', 'MIT-0', 'Python-2.0'];
-/** Packages that name their licence only in a text file, and the file (in a comment). */
+/** Packages that name their licence only in a text file. The comment beside each names this file. */
 const LICENCES_IN_TEXTS = { 'pause@0.0.1': 'MIT' /* Readme.md */ };
-/** Packages with an installation script, which `allowScripts` in package.json forbids. */
+/** Packages with an installation script. `allowScripts` in package.json forbids these scripts to run. */
 const SCRIPTS_FORBIDDEN = ['@scarf/scarf'];
 
 const root = process.argv[2] ?? '.';
@@ -18,9 +18,15 @@ const read = (path) => readFileSync(join(root, path), 'utf8');
 const readJson = (path) => JSON.parse(read(path));
 
 const manifest = readJson('package.json');
-/** The packages that an application must install itself in addition to the service, so that it has only one of each. */
+/**
+ * The packages that an application must install itself in addition to the service, so that there is only one copy of
+ * each.
+ */
 const peers = Object.entries(manifest.peerDependencies).filter(([name]) => !manifest.peerDependenciesMeta?.[name]?.optional);
-/** For each group of dependencies, the file whose table describes its packages, and these packages. */
+/**
+ * The groups of dependencies: for each, the file with the table that describes its packages, and the names of the
+ * packages.
+ */
 const TABLES = {
   dependencies: { file: 'README.md', packages: { ...manifest.dependencies, ...Object.fromEntries(peers.filter(([name]) => !Object.hasOwn(manifest.devDependencies, name))) } },
   devDependencies: { file: 'CONTRIBUTING.md', packages: manifest.devDependencies },
@@ -31,8 +37,8 @@ const problems = [];
 const nameOf = (path) => path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length);
 
 /**
- * The licence of an entry of the lock file. Reads the package's own manifest for the old form `licenses`, which the
- * lock file omits. Undefined if the licence is unknown.
+ * The licence of a package, given by its entry in the lock file. Reads the package's own manifest for the old form
+ * `licenses`, which the lock file omits. Undefined if the licence is unknown.
  */
 function licenceOf(path, entry) {
   const file = `${path}/package.json`;
@@ -62,7 +68,7 @@ for (const [group, { file, packages }] of Object.entries(TABLES)) {
   for (const name of Object.keys(manifest[group]).filter((name) => semver.valid(manifest[group][name]) === null)) problems.push(`package.json: the version of ${name} is not exact`);
 }
 
-// The exact versions of these packages are in the lock file. They must not be development dependencies, because an
+// The lock file has the exact versions of these packages. They must not be development dependencies, because an
 // installation that is only for serving (`--omit=dev`) would leave them out.
 for (const [name, range] of peers) {
   const { version = '(none)' } = Object.fromEntries(entries)[`node_modules/${name}`] ?? {};

@@ -17,7 +17,7 @@ const LOOKUPS_PER_SECOND = 50;
 
 /**
  * Compares the rate of small uploads while another client finds and lists uploads with the rate of small uploads alone.
- * The two are measured in turns.
+ * The two rates are measured in turns.
  */
 export async function measureUploadsBesideLookups(services, { uploads, days }) {
   const { large } = await fillStore(services.data, { uploads, days });
@@ -42,8 +42,8 @@ export async function measureUploadsBesideLookups(services, { uploads, days }) {
 }
 
 /**
- * Compares the rate of small uploads while many clients read a file slowly with the rate of small uploads alone, in
- * turns. Also measures how much the service's memory grows because of these readers.
+ * Compares the rate of small uploads while 1,000 clients read a file slowly with the rate of small uploads alone, in
+ * turns. Also measures how much the service's memory grows meanwhile.
  */
 export async function measureSlowReaders(services) {
   const service = await services.start();
@@ -67,7 +67,7 @@ export async function measureSlowReaders(services) {
   ];
 }
 
-/** A client that requests a file, and takes at most 16 KiB of it from its connection per second. */
+/** A client that requests the file of an upload, and reads at most 16 KiB of it per second from its connection. */
 function slowReader({ port }, id, token) {
   const socket = connect({ port, host: '127.0.0.1' });
   socket.on('error', () => undefined);
@@ -84,7 +84,8 @@ function slowReader({ port }, id, token) {
 }
 
 /**
- * Measures the rate of small uploads in turns: alone, and inside `during`, which keeps other clients busy meanwhile.
+ * Measures the rate of small uploads in turns: alone, and inside `during`, which keeps other clients busy while it runs
+ * the work it receives.
  */
 async function compareRates(service, title, during) {
   const progress = new Progress();

@@ -18,7 +18,7 @@ const TARGET = '/ingestHistoricalLoadData/upload_historical?customer_id=c&filena
 
 const range = (list) => `${Math.min(...list).toFixed(2)}-${Math.max(...list).toFixed(2)}`;
 
-/** Uploads a file of this size. Resolves to the upload's id, and to the path of its file in the data directory. */
+/** Uploads a file of this many MiB. Resolves to the upload's id, and to the path of its file in the data directory. */
 export async function uploadFile(services, service, mebibytes) {
   const chunk = randomBytes(MIB);
   let sent = 0;
@@ -35,7 +35,10 @@ export async function uploadFile(services, service, mebibytes) {
   return { id, path: join(services.data, `files/kind=historical/customer_id=c/date=${date}/${id}.bin`) };
 }
 
-/** The rate at which curl fetches 1 GiB from the service, compared with nginx that serves the same file, in turns. */
+/**
+ * Compares the rate at which curl fetches 1 GiB from the service with the rate at which it fetches the same file from
+ * nginx, in turns. Also measures how much the service's memory grows meanwhile.
+ */
 export async function measureContent(services) {
   const service = await services.start();
   const authorization = `Authorization: Bearer ${await service.token()}`;

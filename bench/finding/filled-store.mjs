@@ -9,14 +9,15 @@ const SEGMENT_BYTES = 64 * 1024 * 1024;
 const LINES_PER_DAY = 100;
 
 /**
- * Writes a data directory with the index lines of many past days: far more for yesterday than for any other day. The
- * uploads have no files.
+ * Writes a data directory with the index lines of uploads of many past days: far more uploads for yesterday than for
+ * any other day. The uploads have no files.
  *
  * @param {string} data the data directory.
  * @param {{ uploads: number, days: number, customerOf?: (index: number) => string }} shape `uploads`: the number of
- *   uploads of yesterday.
- * @returns {Promise<{ large: string[], others: string[], day: string }>} some ids of yesterday (`large`) and of the
- *   other days, and yesterday's date.
+ *   uploads of yesterday. `days`: the number of days. `customerOf`: the customer of the upload with an index within its
+ *   day.
+ * @returns {Promise<{ large: string[], others: string[], day: string }>} the ids of some uploads of yesterday (`large`)
+ *   and of some uploads of the other days (`others`), and yesterday's date (`day`).
  */
 export async function fillStore(data, { uploads, days, customerOf = (index) => `c${index % CUSTOMERS}` }) {
   const progress = new Progress();

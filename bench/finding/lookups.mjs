@@ -5,7 +5,7 @@ import { CUSTOMERS, DAY_MS, fillStore } from './filled-store.mjs';
 
 const pick = (list) => list[Math.floor(Math.random() * list.length)];
 
-/** How long it takes to find and list uploads, one request after the other. */
+/** Measures how long it takes to find and list uploads. Sends one request after the other. */
 export async function measureLookups(services, { uploads, days, requests }) {
   const { large, others, day } = await fillStore(services.data, { uploads, days });
   const service = await services.start();

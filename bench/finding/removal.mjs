@@ -10,7 +10,7 @@ const CONNECTIONS = 32;
 const SECONDS = 4;
 
 /**
- * Measures the removal of a customer, in one call, who has ten of every eleven uploads in the store. Other clients
+ * Measures one call that removes all uploads of a customer: about ten of every eleven in the store. Other clients
  * upload small files from the beginning of the removal to its end.
  */
 export async function measureRemoval(services, { uploads, days }) {

@@ -1,9 +1,10 @@
 /**
- * The first final answer in the bytes that a connection received. Undefined while it is incomplete.
+ * Parses the first final answer (not 1xx) in the bytes that a connection received. Undefined while this answer is
+ * incomplete.
  *
  * @param {Buffer} received
  * @param {string} method the request's method: an answer to HEAD has no body.
- * @param {boolean} ended whether nothing more will come.
+ * @param {boolean} ended whether the connection will receive nothing more.
  */
 export function parseAnswer(received, method, ended) {
   const end = received.indexOf('\r\n\r\n');

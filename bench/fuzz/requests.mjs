@@ -13,14 +13,15 @@ const PATHS = [...Object.keys(OPERATIONS), ...Object.keys(OPERATIONS), ...Object
  * @property {string} method
  * @property {string} path the request's path, without the query.
  * @property {string} [requestId] the `X-Request-Id` that the answer must have.
- * @property {boolean} hangsUp the client disconnects after the last part.
- * @property {boolean} garbage the bytes need not be a request, and the service may close the connection without an
- *   answer.
+ * @property {boolean} hangsUp whether the client disconnects after the last part.
+ * @property {boolean} garbage whether the bytes may be no valid HTTP request. The service may then close the connection
+ *   without an answer.
  */
 
 /**
  * @param {import('../../dist/testing/random.js').Random} random
- * @param {{ token: string, userId: string, roleId: string }} known values that a client may know.
+ * @param {{ token: string, userId: string, roleId: string }} known valid values that the request may use: an access
+ *   token, and the ids of a user and of a role.
  * @returns {FuzzRequest}
  */
 export function randomRequest(random, known) {
@@ -139,8 +140,8 @@ function oddHeaders(random) {
 }
 
 /**
- * Frames the body by chunks or by Content-Length, mostly correctly. `broken`: the frame is wrong, so the service may
- * wait for more bytes or reject the request.
+ * Frames the body by chunks or by Content-Length, mostly correctly. `broken`: whether the frame is wrong, so that the
+ * service may wait for more bytes or reject the request.
  */
 function frame(random, body) {
   if (random.chance(0.25)) {

@@ -23,7 +23,10 @@ const list = (member, keys) => ({
     body[member].every((item) => Object.keys(item).join() === keys.join() && Object.values(item).every((value) => typeof value === 'string')),
 });
 
-/** The eight operations by path: their methods, their error texts for 400, and what a success looks like. */
+/**
+ * The eight operations by path: their methods, their error texts for 400, the status of a success, and a check of its
+ * body.
+ */
 export const OPERATIONS = {
   '/ingestHistoricalLoadData/upload_historical': UPLOAD,
   '/ingestNowcastLoadData/upload_nowcast': UPLOAD,
@@ -35,10 +38,7 @@ export const OPERATIONS = {
   '/idpManagementBackend/users': list('users', ['user_id', 'name', 'email']),
 };
 
-/**
- * Other endpoints by path, with their methods. The bodies of their answers have forms of their own, which aren't
- * checked.
- */
+/** The service's other endpoints by path, with their methods. The bodies of their successful answers aren't checked. */
 export const OTHERS = {
   '/docs': ['GET', 'HEAD'],
   '/docs-json': ['GET', 'HEAD'],
@@ -68,7 +68,7 @@ const exactly = (body, texts, id) =>
   Object.keys(body).length === (id === undefined ? 2 : 3);
 
 /**
- * The defect of an answer. Undefined if there is none.
+ * The defect of an answer: how it differs from the documented interface. Undefined if it has none.
  *
  * @param {{ method: string, path: string, requestId?: string }} request `path` without query, as it was sent.
  * @param {{ status: number, headers: Map<string, string>, body: string }} answer
@@ -94,7 +94,7 @@ export function defectOf({ method, path, requestId }, { status, headers, body })
 function defectOfSuccess(method, route, operation, status, headers, body) {
   const served = (operation?.methods ?? OTHERS[route])?.includes(method);
   if (!served) return 'a success at an unknown path';
-  // 304 is the right answer to `If-None-Match: *` (RFC 9110, 13.1.2).
+  // 304 is also right: it is the answer to `If-None-Match: *` (RFC 9110, 13.1.2), which random requests may contain.
   if (status === 304 && !operation) return undefined;
   if (status !== (operation?.status ?? 200)) return 'a success with another status';
   if (method === 'HEAD' || !operation) return undefined;

@@ -14,8 +14,8 @@ const both = (load) => ({
 });
 
 /**
- * The entrants of each contest, which are measured in alternation: their load, and the minimum number of users in the
- * realm.
+ * The entrants of each contest, by the contest's name. Entrants are measured in alternation. Each has its load, and the
+ * minimum number of users in the realm.
  */
 export const CONTESTS = {
   roles: both(list('roles')),

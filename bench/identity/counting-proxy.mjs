@@ -3,14 +3,17 @@ import { createServer } from 'node:http';
 import { pipeline } from 'node:stream/promises';
 import { Agent, request } from 'undici';
 
-/** A proxy in front of a server. Counts the complete answers to requests whose path `isCounted` accepts. */
+/**
+ * An HTTP proxy in front of a server. Counts the requests that were answered completely and whose path `isCounted`
+ * accepts.
+ */
 export class CountingProxy {
   #agent = new Agent();
   #server;
   answered = 0;
 
   /**
-   * @param {string} target
+   * @param {string} target the URL of the server
    * @param {(path: string) => boolean} isCounted
    */
   static async start(target, isCounted) {
@@ -34,7 +37,7 @@ export class CountingProxy {
 
   async #pass(target, incoming, outgoing) {
     const headers = { ...incoming.headers };
-    // Doesn't pass on headers that concern only the connection to this proxy.
+    // Doesn't pass on the headers that concern only the client's connection to this proxy.
     for (const name of ['connection', 'host', 'transfer-encoding']) delete headers[name];
     const body = incoming.method === 'GET' ? undefined : incoming;
     const answer = await request(target + incoming.url, { dispatcher: this.#agent, method: incoming.method, headers, body });

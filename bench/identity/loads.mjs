@@ -15,18 +15,18 @@ const MOST_WARM_UP_SECONDS = 2;
  *   Promise<import('../support/contests.mjs').Outcome>} Load
  */
 
-/** @returns {Load} median and p99 (ms) and rate (/s) of one of the four commands over 8 connections. */
+/** @returns {Load} median and p99 (ms) and rate (/s) of one of the four commands, sent over 8 connections. */
 export const command = (name) => (way) => async ({ stage, seconds, signal }) => {
   const { users, roles } = await stage.some();
   const job = { command: name, way, users, roles, connections: CONNECTIONS, seconds, warmUpSeconds: Math.min(seconds, MOST_WARM_UP_SECONDS) };
   return run('command', await stage.access(way), job, signal);
 };
 
-/** @returns {Load} median time (ms) until a caller has the complete list. */
+/** @returns {Load} median time (ms) until a caller has the complete list of users or roles. */
 export const list = (member) => (way) => async ({ stage, seconds, signal }) =>
   run('list', await stage.access(way), { member, way, seconds, expected: await stage.count(member) }, signal);
 
-/** @returns {Load} rate (checks/s) of one token, with the issuer's keys cached. */
+/** @returns {Load} rate (/s) at which one access token is verified, with the issuer's keys in memory. */
 export const check = (way) => async ({ stage, seconds, signal }) => {
   const { token } = await stage.access('service');
   return run('check', { token }, { way, seconds, ...(await stage.issuer()) }, signal);
@@ -34,7 +34,7 @@ export const check = (way) => async ({ stage, seconds, signal }) => {
 
 /**
  * Lists all users through a new service. Measures how much the memory of this service grows (MiB), and how many pages
- * Keycloak has answered when the first byte of the list arrives.
+ * of users Keycloak has answered when the first byte of the service's list arrives.
  */
 export async function listAll({ stage, signal }) {
   const proxy = await CountingProxy.start(stage.endpoint, (path) => path.includes('/users?'));

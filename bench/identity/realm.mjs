@@ -5,19 +5,22 @@ import * as realm from '../../dist/identity-management/adapters/out/keycloak/rea
 
 const REALM = 'loads';
 const AUDIENCE = 'load-data-api';
-/** The service's own client, which is also used for direct calls to Keycloak. */
+/** The service's own client in the realm. The direct calls to Keycloak use it too. */
 const SERVICE = { clientId: 'load-data-service', secret: 'service-secret' };
-/** The client that calls the service. */
+/** The client in the realm with which callers of the service get their tokens. */
 const OPERATOR = { clientId: 'operator', secret: 'operator-secret' };
 
-/** Options of Java that suit a load: without the limit to the fast-starting compiler, and memory for 100,000 users. */
+/**
+ * Java's options for a Keycloak under load: memory for 100,000 users, and no restriction to the fast-starting compiler,
+ * which the tests use.
+ */
 const VIRTUAL_MACHINE = ['-Xms1g', '-Xmx3g'];
 const TOKEN_SECONDS = 3600;
 const CONNECTIONS = 8;
-/** Users in one import. With more, each user takes longer. */
+/** The number of users in one import request. With more, the import of each user takes longer. */
 const USERS_AT_ONCE = 20;
 
-/** A realm of a Keycloak that only the bench uses. */
+/** The realm of the bench, in a Keycloak that only the bench uses. */
 export class Realm {
   #server;
   #agent = new Agent({ connections: CONNECTIONS });
@@ -34,7 +37,7 @@ export class Realm {
     return this.#server.endpoint;
   }
 
-  /** The issuer of the realm. */
+  /** The issuer of the realm's tokens. */
   get url() {
     return `${this.endpoint}/realms/${REALM}`;
   }
@@ -43,7 +46,7 @@ export class Realm {
     return `${this.endpoint}/admin/realms/${REALM}`;
   }
 
-  /** The environment of a service that uses Keycloak at an address. */
+  /** The environment of a service that uses the realm, with Keycloak at this address. */
   variables(address) {
     return {
       IDENTITY_PROVIDER: 'keycloak',
@@ -63,7 +66,7 @@ export class Realm {
     return this.#token(OPERATOR);
   }
 
-  /** Creates roles and users until the realm has these numbers of them. */
+  /** Creates roles and users until the realm has at least these numbers of them. */
   async fill({ roles, users }, { signal, show }) {
     const token = await this.serviceToken();
     const ask = (method, path, body) => {
@@ -85,12 +88,12 @@ export class Realm {
     });
   }
 
-  /** Calls the Admin API with the service's token. Rejects if the status isn't 2xx. */
+  /** Calls the Admin API with a token of the service's own client. Rejects if the status is 300 or higher. */
   async administer(method, path) {
     return this.#ask(await this.serviceToken(), method, path);
   }
 
-  /** The public keys of the realm (RFC 7517). */
+  /** The public keys of the realm's tokens (RFC 7517). */
   async keySet() {
     return (await fetch(`${this.url}/protocol/openid-connect/certs`)).json();
   }
@@ -116,7 +119,9 @@ export class Realm {
   }
 }
 
-/** The realm for Keycloak's import: everything that the service needs, and a client with all permissions. */
+/**
+ * The realm for Keycloak's import: everything that the service needs, and a client with all permissions of the service.
+ */
 function representation() {
   const account = ({ clientId }) => ({ username: `service-account-${clientId}`, enabled: true, serviceAccountClientId: clientId });
   return {
@@ -138,7 +143,8 @@ function representation() {
 const role = (number) => realm.composedRole(`Role ${number}`, AUDIENCE, [PERMISSIONS[number % PERMISSIONS.length]]);
 
 /**
- * A user for Keycloak's import. Names the realm's default role, because an import assigns only the roles that it names.
+ * A user for Keycloak's import. Names the realm's default role, because an import gives a user only the roles that it
+ * names.
  */
 const user = (number) => {
   const email = `user${number}@grid.example`;

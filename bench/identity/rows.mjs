@@ -4,8 +4,8 @@ const againstDirect = (name, work, goal) => row(name, work, name, ['service', 'm
 const command = (name) => againstDirect(name, `${name}, 8 connections, median`, noLater(0.1, 3));
 
 /**
- * The rows of the bench, as in the other benches. Rows that measure lists come first, because the commands make the
- * lists longer.
+ * The rows of the bench. The rows that measure lists of users and roles come before those that measure commands,
+ * because the commands create users and roles and so make the lists longer.
  *
  * Figures: median (ms), growth (MiB), pages (answered by Keycloak before the first byte of a list), rate (checks/s).
  */

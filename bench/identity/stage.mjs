@@ -5,10 +5,13 @@ import { Services } from '../support/service.mjs';
 import { Realm } from './realm.mjs';
 
 const ROLES = 5_000;
-/** The number of users that commands use, out of all. `SOME_ROLES`: the same for roles. */
+/** The number of the realm's users that the commands use. `SOME_ROLES`: the number of roles. */
 const SOME_USERS = 1_000;
 const SOME_ROLES = 200;
-/** The minimum duration of a warm-up. After it, the compilers of Keycloak and of the service have little left to do. */
+/**
+ * The minimum duration of a warm-up. After it, the just-in-time compilers of Keycloak and of the service have little
+ * left to do.
+ */
 const WARM_UP_SECONDS = 20;
 
 /** One Keycloak and one service for all rounds, so that both are warm. */
@@ -36,7 +39,10 @@ export class Stage {
     return this.#realm.endpoint;
   }
 
-  /** Fills the realm for a contest, and lets each entrant that must be warm take a turn. */
+  /**
+   * Fills the realm with the users that a contest needs, and lets each of its entrants that must be warm run its load
+   * once.
+   */
   async prepare(entrants, { show, ...context }) {
     const users = Math.max(...Object.values(entrants).map((entrant) => entrant.users));
     if (users > 0) await this.#realm.fill({ roles: ROLES, users }, { show, ...context });
@@ -47,13 +53,15 @@ export class Stage {
     }
   }
 
-  /** The URL and the token for Keycloak's Admin API (`direct`) or the service. */
+  /** The URL and a token for calls: of Keycloak's Admin API if `way` is `direct`, otherwise of the service. */
   async access(way) {
     if (way === 'direct') return { url: this.#realm.adminUrl, token: await this.#realm.serviceToken() };
     return { url: `${this.#service.url}/idpManagementBackend`, token: await this.#realm.operatorToken() };
   }
 
-  /** The Keycloak ids of some users, and the ids and names of some roles. Every call returns the same. */
+  /**
+   * The Keycloak ids of some users, and the ids and names of some roles. Every call returns the same users and roles.
+   */
   async some() {
     const all = (path) => this.#realm.administer('GET', path);
     return (this.#some ??= {
@@ -63,8 +71,8 @@ export class Stage {
   }
 
   /**
-   * The number of users in the realm, or of roles that the realm was filled with. Roles that commands created don't
-   * count.
+   * The number of users in the realm, or the number of roles with which `prepare` has filled it. Roles that commands
+   * created don't count.
    */
   async count(member) {
     return member === 'users' ? this.#realm.administer('GET', '/users/count') : this.#realm.roles;
@@ -89,7 +97,7 @@ export class Stage {
     await this.#realm?.stop();
   }
 
-  /** Starts a service in a data directory of its own, because only one process at a time can use a data directory. */
+  /** Starts a service in a new data directory, because only one process at a time can use a data directory. */
   async #start(address) {
     const data = await mkdtemp(join(this.#services.directory, 'data-'));
     return this.#services.start({ NODE_ENV: 'production', ...this.#realm.variables(address), DATA_DIR: data });

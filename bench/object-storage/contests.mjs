@@ -9,10 +9,10 @@ const program = (name) => fileURLToPath(new URL(`competitors/${name}.mjs`, impor
 const SERVICE = { ...ON_DISK, variables: { FILE_STORAGE: 's3' } };
 const PUT_EACH = { title: 'same app, a PUT for each', program: program('put-each') };
 const STREAMED_OBJECT = { title: "bare stream into the SDK's Upload", program: program('streamed-object') };
-/** No program receives uploads. The client itself PUTs to the store. */
+/** A competitor without a program that receives uploads: the client itself PUTs objects to the store. */
 const DIRECT = { title: "the SDK's PutObject" };
 
-/** The entrants that are measured in alternation, and their load. */
+/** The entrants of each contest, by the contest's name, with their load. Entrants are measured in alternation. */
 export const CONTESTS = {
   'json-128': {
     service: { competitor: SERVICE, load: json(128) },

@@ -5,12 +5,12 @@ import { fileURLToPath } from 'node:url';
 import { startVersitygw } from '../../test/servers/versitygw.mjs';
 import { Services } from '../support/service.mjs';
 
-/** The latency that the proxy adds to each request. */
+/** The latency that the proxy adds to each request, in milliseconds. */
 export const LATENCY_MS = 10;
 const PROXY = fileURLToPath(new URL('latency-proxy.mjs', import.meta.url));
 const BUCKET = 'load-data';
 
-/** An S3 store with an empty bucket, behind a proxy that delays incoming data. */
+/** An S3 store with an empty bucket, behind a proxy that delays the requests to the store. */
 export class DistantStore {
   #server;
   #proxies;
@@ -20,7 +20,7 @@ export class DistantStore {
     this.#proxies = proxies;
     /** The directory in which the store keeps the objects as files. */
     this.directory = server.directory;
-    /** The environment of its clients. */
+    /** The environment of a client that uses the bucket through the proxy. */
     this.variables = {
       ...server.environment(BUCKET),
       S3_ENDPOINT: proxy.url,

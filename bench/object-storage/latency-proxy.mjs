@@ -1,5 +1,6 @@
-// Passes connections on to TARGET, and delays each incoming piece by LATENCY_MS. The order is kept, and any amount can
-// be in flight. Responses are not delayed. So each request takes this much longer, and none waits for another.
+// A proxy that passes connections on to TARGET, and delays each piece of data from a client by LATENCY_MS. The order of
+// the pieces is kept, and any number can be in flight. Data from TARGET isn't delayed. So each request takes LATENCY_MS
+// longer, and no request waits for another.
 import { connect, createServer } from 'node:net';
 import { listen } from '../uploads/competitors/listen.mjs';
 
@@ -13,7 +14,7 @@ const server = createServer({ allowHalfOpen: true, noDelay: true }, (client) => 
   client.on('end', () => setTimeout(() => target.end(), latency));
   target.pipe(client);
   for (const [one, other] of [[client, target], [target, client]]) {
-    // When one connection closes, the other is ended too.
+    // When the connection to the client or to TARGET closes, the other one is closed too.
     one.on('error', () => other.destroy()).on('close', () => setTimeout(() => other.destroy(), latency));
   }
 });

@@ -15,15 +15,18 @@ const SAMPLE_EVERY_MS = 250;
 const SILENT = { connections: 600, declared: 100_000_000, sent: 5_000_000 };
 const SILENT_S = 20;
 
-/** Rate (requests/s), median and p99 (ms) of one caller of the SDK that PUTs index lines one after another. */
+/**
+ * Rate (requests/s), median and p99 (ms) of one client of the SDK that PUTs objects with one index line each, one after
+ * another.
+ */
 export function putObjects(store, seconds, signal) {
   const program = new URL('clients/put-object.mjs', import.meta.url);
   return runClient(program, { warmUpSeconds: seconds, seconds }, signal, store.variables);
 }
 
 /**
- * Small JSON over 128 connections for a minute, and the memory of the service: `settled` is the median of the 10 s
- * after the first 10 s, `last` that of the last 10 s (MiB).
+ * Uploads small JSON over 128 connections for a minute, and measures the memory of the service (MiB): `settled` is its
+ * median from second 10 to second 20, `last` its median in the last 10 s.
  */
 export async function jsonForAMinute(service, seconds, signal) {
   const meter = new MemoryMeter(service.child.pid);
@@ -49,12 +52,12 @@ export async function jsonForAMinute(service, seconds, signal) {
 }
 
 /**
- * 600 clients declare 100 MB, send 5,000,000 bytes, stall for 20 s, and disconnect. The same again a minute later.
- * Measures the largest growth of the service's memory (`growth`), and how much of it is still there a minute after a
- * crowd, the larger of both (`kept`, both MiB).
+ * 600 clients declare a file of 100 MB, send 5,000,000 bytes of it, stall for 20 s, and disconnect. A minute later, 600
+ * clients do the same again. Measures the largest growth of the service's memory (`growth`), and the growth that is
+ * left a minute after the clients have disconnected, the larger of the two times (`kept`), both in MiB.
  */
 export async function silentClients(service, _seconds, signal) {
-  // The memory that the first uploads take anyway doesn't count as growth.
+  // The memory that the service's first uploads take doesn't count as growth, so they come before the measurement.
   await json(8)(service, 1, signal);
   const meter = new MemoryMeter(service.child.pid);
   await meter.begin();
@@ -67,14 +70,14 @@ export async function silentClients(service, _seconds, signal) {
   return { figures: { growth: growth / MIB, kept: (Math.max(...after) - before) / MIB }, others: {} };
 }
 
-/** Resolves a minute after the crowd has disconnected. */
+/** Connects 600 silent clients and disconnects them after 20 s. Resolves a minute after they have disconnected. */
 async function silentCrowd(service, signal) {
   const program = fileURLToPath(new URL('clients/silent.mjs', import.meta.url));
   const job = JSON.stringify({ port: service.port, target: TARGET, ...SILENT });
   const clients = spawn(process.execPath, [program, job], { stdio: ['pipe', 'pipe', 'inherit'], signal });
   const ended = once(clients, 'close');
-  // An abort also rejects `ended`, maybe before anything waits for it. The caller learns of the abort from its own
-  // signal.
+  // An abort of `signal` also rejects `ended`, maybe before anything waits for it. The caller learns of the abort from
+  // its own signal.
   ended.catch(() => undefined);
   await Promise.race([once(clients.stdout, 'data'), ended]);
   await delay(SILENT_S * 1000, undefined, { signal });

@@ -1,10 +1,12 @@
 import { atLeast, atMost, below, row } from '../support/goals.mjs';
 
 /**
- * The rows of the bench. Each compares a figure of one entrant of a contest with a figure of another entrant, or with
- * another figure of the same entrant. Its goal applies to the medians of both figures over the rounds.
+ * The rows of the bench. Most compare a figure of one entrant of a contest with a figure of another entrant, or with
+ * another figure of the same entrant; growth and kept have only an upper limit. The goal applies to the medians of the
+ * figures over the rounds.
  *
- * Figures: rate (requests/s), throughput (MiB/s), median (ms), settled, last, growth and kept (MiB).
+ * Figures: rate (requests/s), throughput (MiB/s), median latency (ms), memory of the service: settled, last, growth and
+ * kept (MiB; see loads.mjs).
  */
 export const ROWS = [
   row('json-128', 'small JSON, 128 connections', 'json-128', ['service', 'rate'], ['putEach', 'rate'], atLeast(5)),

@@ -6,7 +6,8 @@ import { settle } from '../uploads/disk.mjs';
 import { DistantStore } from './distant-store.mjs';
 
 /**
- * One turn of an entrant: a new store, a process that stores uploads in this store, and one measurement.
+ * One turn of an entrant: a new S3 store, a process that stores uploads in this store (if the entrant has a program),
+ * and one measurement.
  *
  * @param {object} entrant see contests.mjs
  * @param {{ signal: AbortSignal, seconds: number }} context

@@ -3,7 +3,7 @@ import { brotliCompressSync, gzipSync } from 'node:zlib';
 const MAX_JSON_BYTES = 10_485_760;
 const UPLOAD = '/ingestHistoricalLoadData/upload_historical?customer_id=c&filename=load.json&manufacturer=m';
 
-/** `begin` and `end` around as many repetitions of a text as the longest body allows. */
+/** A body: `begin` and `end` around as many repetitions of a text as the longest JSON body allows. */
 const filled = (begin, text, end) =>
   begin + text.repeat(Math.floor((MAX_JSON_BYTES - Buffer.byteLength(begin + end)) / Buffer.byteLength(text))) + end;
 
@@ -34,7 +34,7 @@ function distinctKeys() {
   return `{${members.join(',')}}`;
 }
 
-/** Requests that are designed to be as expensive as possible. */
+/** Uploads whose bodies are designed to be as expensive for the service as possible. */
 export function hostileBodies() {
   const additionalData = (text) => filled('{"additional_data":"', text, '"}');
   return [

@@ -1,5 +1,5 @@
-// Loaded into the service by `--import`. On each SIGUSR2 it writes the longest pause of the event loop since the
-// previous SIGUSR2, in milliseconds, to the file PAUSES_FILE.
+// A module that `--import` loads into the service. On each SIGUSR2 it writes the longest pause of the event loop since
+// the previous SIGUSR2, in milliseconds, to the file that PAUSES_FILE names.
 import { writeFileSync } from 'node:fs';
 
 const INTERVAL_MS = 2;

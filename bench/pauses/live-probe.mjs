@@ -6,8 +6,8 @@ import { isMainThread, parentPort, Worker, workerData } from 'node:worker_thread
 const PAUSE_MS = 20;
 
 /**
- * Requests `/health/live` of a service continuously. Runs on a separate thread, so that the load of the bench doesn't
- * delay the requests.
+ * Requests `/health/live` of a service repeatedly. Runs on a separate thread, so that the bench's other work doesn't
+ * delay these requests.
  */
 export class LiveProbe {
   #worker;
@@ -20,7 +20,7 @@ export class LiveProbe {
     return probe;
   }
 
-  /** @returns {Promise<number>} the longest time until an answer, in milliseconds. */
+  /** Ends the requests. @returns {Promise<number>} the longest time until an answer, in milliseconds. */
   async end() {
     this.#worker.postMessage('end');
     const [longest] = await once(this.#worker, 'message');
@@ -39,7 +39,7 @@ if (!isMainThread) {
   let longest = 0;
   let isOver = false;
   parentPort.once('message', () => { isOver = true; });
-  // The first request isn't measured, because it loads modules of this thread.
+  // The first request isn't measured, because it takes longer: it loads modules of this thread.
   await latency(workerData);
   parentPort.postMessage('started');
   while (!isOver) {

@@ -3,12 +3,12 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 
 /**
- * Runs a client in its own process, so that its work doesn't mix with that of the bench.
+ * Runs a client in its own process, so that its work and that of the bench don't slow each other down.
  *
- * @param {URL} program receives the job as JSON, and prints the outcome as JSON
+ * @param {URL} program the client's program. It receives the job as JSON, and prints the outcome as JSON.
  * @param {object} job
- * @param {AbortSignal} signal
- * @param {Record<string, string>} [env] variables in addition to those of the bench
+ * @param {AbortSignal} signal ends the client.
+ * @param {Record<string, string>} [env] variables in addition to those of the bench.
  * @returns {Promise<import('./contests.mjs').Outcome>}
  */
 export async function runClient(program, job, signal, env = {}) {

@@ -1,5 +1,6 @@
 /**
- * Runs a command line to its exit code. Wrong arguments (`parseArgs`) cause one line on standard error and exit code 1.
+ * Runs `main`, the work of a command line, and sets the process's exit code. Wrong arguments (an error of `parseArgs`)
+ * cause one line on standard error and exit code 1.
  *
  * @param {() => Promise<number>} main resolves to the exit code
  */

@@ -4,15 +4,16 @@ import { Progress } from './progress.mjs';
 import { judge, summary, table } from './table.mjs';
 
 /**
- * @typedef {{ figures: Record<string, number>, others: Record<string, number> }} Outcome others: the number of answers
- *   other than 200, by status.
+ * @typedef {{ figures: Record<string, number>, others: Record<string, number> }} Outcome figures: the measured values
+ *   by name. others: the number of answers other than 200, by status.
  */
 
 /**
- * Parses the options that every bench with rows has, and `others` of this bench.
+ * Parses the command-line options that every bench with rows has (`--rounds`, `--seconds`, `--only`), and `others`, the
+ * options that only this bench has.
  *
- * @returns {{ rounds: number, seconds: number, rows: object[], values: object } | undefined} undefined when an option
- *   is wrong, which is then reported on standard error.
+ * @returns {{ rounds: number, seconds: number, rows: object[], values: object } | undefined} undefined when the value
+ *   of an option is wrong, which is then reported on standard error.
  */
 export function parseOptions(parameters, rows, others = {}) {
   const text = (value) => ({ type: 'string', default: value });
@@ -35,7 +36,7 @@ function problemWith(names, known, rounds, seconds) {
   return Number.isInteger(rounds) && rounds > 0 && seconds >= 1 ? undefined : '--rounds, --seconds: must be numbers of at least 1';
 }
 
-/** Prints the machine and the number of rounds before the measurement. */
+/** Prints the machine, the further lines, and the number and duration of the rounds. Called before a measurement. */
 export function tellConditions({ rounds, seconds }, ...lines) {
   const load = loadavg()[0].toFixed(1);
   console.log(`machine: ${availableParallelism()} cores of ${cpus()[0]?.model.trim()}, load ${load} before the start`);
@@ -45,15 +46,16 @@ export function tellConditions({ rounds, seconds }, ...lines) {
 }
 
 /**
- * Runs each contest once, with the entrants that the rows need, and prints a table of the rows.
+ * Runs each contest that the rows need, with the entrants that they need, for some rounds. Prints a table of the rows.
  *
  * @param {object[]} rows
- * @param {Record<string, Record<string, object>>} contests the entrants of each contest, by their names
+ * @param {Record<string, Record<string, object>>} contests the entrants of each contest, by the name of the contest and
+ *   by the name of the entrant
  * @param {{
  *   rounds: number,
  *   prepare?: (entrants: Record<string, object>, show: (text: string) => void) => Promise<void>,
  *   takeTurn: (entrant: object, show: (text: string) => void) => Promise<Outcome>,
- * }} context `prepare` is called before the first round of each contest
+ * }} context `prepare` is called before the first round of each contest. `takeTurn` measures one entrant once.
  * @returns {Promise<boolean>} whether every goal is reached.
  */
 export async function runContests(rows, contests, { rounds, prepare, takeTurn }) {
@@ -76,7 +78,7 @@ export async function runContests(rows, contests, { rounds, prepare, takeTurn })
   return results.every(({ ok }) => ok);
 }
 
-/** Alternates the entrants, so that changes on the machine affect all of them alike. */
+/** Measures the entrants alternately in each round, so that changes on the machine affect all entrants alike. */
 async function runRounds(entrants, { rounds, takeTurn, show }) {
   const outcomes = Object.fromEntries(Object.keys(entrants).map((name) => [name, []]));
   for (let round = 1; round <= rounds; round++) {

@@ -1,6 +1,7 @@
 /**
- * A row of a bench: a figure of one entrant of a contest (`of`), compared with a figure of another entrant or of the
- * same one (`to`), and the goal for the medians of both.
+ * A row of a bench: a figure of one entrant of a contest (`of`), and the figure with which it is compared, of another
+ * or the same entrant (`to`; undefined if the goal is only a limit). The goal applies to the medians of the figures
+ * over the rounds.
  */
 export function row(name, work, contest, of, to, goal) {
   return { name, work, contest, of, to, goal };
@@ -19,8 +20,8 @@ export function below(most, unit) {
 }
 
 /**
- * The goal that a figure is at most this share, or this many milliseconds, above the other figure, whichever allows
- * more.
+ * A goal: the figure exceeds the figure that it is compared with by at most this share of the latter, or by at most
+ * this many milliseconds, whichever allows more.
  */
 export function noLater(share, milliseconds) {
   return {
@@ -29,7 +30,7 @@ export function noLater(share, milliseconds) {
   };
 }
 
-/** The goal that a figure is at least `least`, or reaches the goal `goal` in comparison with the other figure. */
+/** A goal: the figure is at least `least`, or it reaches `goal` in comparison with the other figure. */
 export function either(goal, least, unit) {
   return {
     title: `${goal.title} or >= ${least}${unit}`,

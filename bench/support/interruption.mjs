@@ -1,8 +1,9 @@
 /**
- * Gives work a signal that SIGINT and SIGTERM abort. When interrupted, ends the process once the work has cleaned up.
+ * Runs `work` with a signal that SIGINT and SIGTERM abort. After such an interruption, ends the process once `work` has
+ * cleaned up and settled.
  *
  * @param {(signal: AbortSignal) => Promise<boolean>} work
- * @returns {Promise<boolean>}
+ * @returns {Promise<boolean>} the result of `work`.
  */
 export async function interruptible(work) {
   const interruption = new AbortController();

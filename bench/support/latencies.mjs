@@ -1,7 +1,7 @@
 /**
- * The figures of a measurement: rate (requests/s), median and p99 (ms).
+ * The figures of a measurement: rate (requests/s), and median and p99 of the latency (ms).
  *
- * @param {number[]} latencies of the requests, in milliseconds
+ * @param {number[]} latencies the latencies of the answered requests, in milliseconds
  * @param {number} seconds how long the measurement took
  */
 export function figuresOf(latencies, seconds) {

@@ -1,6 +1,6 @@
 import { readFile, writeFile } from 'node:fs/promises';
 
-/** Measures how much the memory of a process grows, as reported by Linux. */
+/** Measures how much the resident memory of a process grows, as Linux reports it. */
 export class MemoryMeter {
   #pid;
   #before = 0;
@@ -9,18 +9,18 @@ export class MemoryMeter {
     this.#pid = pid;
   }
 
-  /** Begins a measurement: sets the base to the current memory, and resets the peak. */
+  /** Begins a measurement: takes the current memory of the process as the base, and resets its peak. */
   async begin() {
     await writeFile(`/proc/${this.#pid}/clear_refs`, '5');
     this.#before = await this.now();
   }
 
-  /** The current memory of the process, in bytes. */
+  /** The current resident memory of the process, in bytes. */
   now() {
     return this.#bytes('VmRSS');
   }
 
-  /** The base, the peak since then, and their difference, in bytes. */
+  /** The base (`before`), the peak since `begin`, and the difference between peak and base (`growth`), in bytes. */
   async read() {
     const peak = await this.#bytes('VmHWM');
     return { before: this.#before, peak, growth: peak - this.#before };

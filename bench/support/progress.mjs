@@ -1,4 +1,6 @@
-/** A line on standard error that is rewritten. Prints nothing if standard error isn't a terminal. */
+/**
+ * Shows progress as one line on standard error, which is overwritten. Shows nothing if standard error isn't a terminal.
+ */
 export class Progress {
   #shown = 0;
 

@@ -6,13 +6,14 @@ import { promisify } from 'node:util';
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'];
 /**
- * After a signal, a promise for each call of `withServices`, which resolves when its services have ended. The process
- * exits once all have.
+ * One promise for each call of `withServices` that a signal has interrupted. It resolves when the services of this call
+ * have ended. The process exits once all of them have ended.
  */
 const ends = [];
 
 /**
- * Runs `work` with services in a temporary directory. Ends the services and removes the directory in any case.
+ * Runs `work` with services in a new temporary directory. Afterwards ends the services and removes the directory, even
+ * if `work` fails or a signal interrupts it.
  *
  * @template T
  * @param {(services: Services) => Promise<T>} work
@@ -36,7 +37,10 @@ export async function withServices(work) {
   }
 }
 
-/** Successive service processes on one DATA_DIR, or processes of another program that starts like the service. */
+/**
+ * Starts service processes, by default on one DATA_DIR one after another, or processes of another program that prints a
+ * ready line like the service. Ends those that still run.
+ */
 export class Services {
   #running = new Set();
   #cleanups = [];
@@ -68,7 +72,7 @@ export class Services {
     return service;
   }
 
-  /** Adds a function to run at the end, when no service runs any more and the directory still exists. */
+  /** Adds a function to run in `end`, when no service runs any more and the directory still exists. */
   atEnd(cleanup) {
     this.#cleanups.push(cleanup);
   }
@@ -101,23 +105,24 @@ class Service {
       child.stderr.setEncoding('utf8').on('data', (text) => (this.output += text));
       this.exited.then(() => failed(new Error(`The service did not start: ${this.output}`)));
     });
-    // Callers need not wait for `ready`, so its rejection must count as handled.
+    // Callers need not wait for `ready`. Without this handler, its rejection would count as unhandled and end this
+    // process.
     this.ready.catch(() => undefined);
   }
 
-  /** Rejects when the service ends by itself. @param {string} title */
+  /** Rejects as soon as the process ends. Never resolves. @param {string} title the program's name in the message */
   async death(title) {
     await this.exited;
     throw new Error(`${title} ended by itself: ${this.output}`);
   }
 
-  /** An access token of the administrator. */
+  /** An access token of the embedded identity provider's administrator. */
   async token() {
     const { stdout } = await promisify(execFile)(process.execPath, ['dist/commands/token.js'], { env: this.env });
     return stdout.trim();
   }
 
-  /** Sends a signal and waits for the end of the process. */
+  /** Sends a signal to the service and waits for the end of its process. */
   end(signal) {
     this.child.kill(signal);
     return this.exited;

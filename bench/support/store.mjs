@@ -13,9 +13,9 @@ export async function filesIn(data, folder) {
 }
 
 /**
- * Reads a data directory, or the directory of a bucket, without the service, while nothing is in progress. Returns the
- * index lines by upload id, a sentence about each upload with several index lines (`doubled`), and a sentence about
- * everything that is incomplete (`halves`).
+ * Reads the uploads in a data directory, or in the directory of a bucket, directly from its files, while nothing is in
+ * progress. Returns the index lines by upload id (`lines`), a sentence about each upload with several index lines
+ * (`doubled`), and a sentence about everything that is incomplete or left over (`halves`).
  */
 export async function inspect(data) {
   const lines = new Map();
@@ -43,9 +43,9 @@ export async function inspect(data) {
 }
 
 /**
- * Paths of what is in progress, or was left behind by a crash. In a bucket, the marker of a failed upload stays for a
- * while after everything else of that upload was removed, in case the store carries out a request late. Such a marker
- * isn't a leftover.
+ * Paths of what uploads in progress, or a crash, have left in `staging/` and `pending/`. In a bucket, the marker of a
+ * failed upload stays for a while after everything else of that upload was removed, in case the store carries out a
+ * request late. Such a marker isn't included.
  */
 export async function leftovers(data) {
   const found = [];
@@ -59,7 +59,9 @@ export async function leftovers(data) {
 
 const isClearedMarker = async (path) => parse(await readFile(path, 'utf8').catch(() => ''))?.cleared === true;
 
-/** The entries of a directory; none if it doesn't exist, because a bucket has only the folders of its objects. */
+/**
+ * The entries of a directory. None if the directory doesn't exist: a bucket has only the folders that contain objects.
+ */
 async function entriesOf(directory, options) {
   try {
     return await readdir(directory, options);

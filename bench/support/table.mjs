@@ -2,12 +2,12 @@ const UNITS = { rate: '/s', throughput: ' MiB/s', growth: ' MiB', settled: ' MiB
 const HEADS = ['row', 'work', 'service', 'against', 'ratio', 'in the rounds', 'goal', ''];
 
 /**
- * Judges a row by the medians over the rounds.
+ * Judges a row by the medians of its figures over the rounds. A row also fails if there were answers other than 200.
  *
  * @param {object} row see goals.mjs
  * @param {Record<string, import('./contests.mjs').Outcome[]>} outcomes the outcomes of the row's contest, by entrant
- * @param {Record<string, object>} entrants the entrants of the row's contest
- * @returns {{ ok: boolean, cells: string[] }}
+ * @param {Record<string, object>} entrants the entrants of the row's contest, by name
+ * @returns {{ ok: boolean, cells: string[] }} `cells`: the texts of the row in the table.
  */
 export function judge({ name, work, of, to, goal }, outcomes, entrants) {
   const values = figuresOf(outcomes, of);
@@ -40,7 +40,7 @@ export function table(lines) {
   return [line(HEADS), line(widths.map((width) => '-'.repeat(width))), ...lines.map(line)].join('\n');
 }
 
-/** The medians of an entrant's figures as text. */
+/** The medians of all figures of one entrant, as text. */
 export function summary(outcomes) {
   const names = Object.keys(outcomes[0].figures);
   const faults = faultsOf(outcomes);
@@ -55,7 +55,7 @@ function titleOf([own], [other, figure], entrants) {
   return entrants[own].competitor === entrants[other].competitor ? other : entrants[other].competitor.title;
 }
 
-/** The number of answers other than 200, by status. Empty if there are none. */
+/** The number of answers other than 200, by status, as text. An empty text if there are none. */
 function faultsOf(outcomes) {
   const counts = new Map();
   for (const [status, count] of outcomes.flatMap(({ others }) => Object.entries(others))) {

@@ -1,5 +1,5 @@
-// A webhook receiver that takes batches of events. With the parameter `refusing`, it refuses them until its parent
-// process sends a message. Sends the number of events that it has taken to its parent process every 100 ms.
+// A webhook receiver that accepts batches of events. With the parameter `refusing`, it refuses them with 503 until its
+// parent process sends a message. Every 100 ms it sends to its parent process how many events it has accepted so far.
 import { createServer } from 'node:http';
 
 let taken = 0;

@@ -3,8 +3,8 @@ import { fileURLToPath } from 'node:url';
 const program = (name) => fileURLToPath(new URL(`competitors/${name}.mjs`, import.meta.url));
 
 /**
- * Programs that accept uploads. Each prints its address when it is ready. `variables` are added to the environment that
- * all programs get.
+ * Programs that accept uploads: the service, and those that it is compared with. Each prints its address when it is
+ * ready. `variables` are added to the environment that all programs get.
  */
 export const SERVICE = { title: 'service', program: fileURLToPath(new URL('../../dist/main.js', import.meta.url)) };
 export const NOTHING = { title: 'same app storing nothing', program: program('nothing') };

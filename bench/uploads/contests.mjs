@@ -5,10 +5,10 @@ import { files4KiB, form, form1GiB, json, raw1GiB } from './loads.mjs';
 const held = new HeldUploads(1_000_000);
 
 /**
- * The entrants that are measured in alternation, and their load.
+ * The entrants of each contest, by the contest's name, with their load. Entrants are measured in alternation.
  *
- * `prepare` fills the data directory before a turn. `keep` moves its contents elsewhere after the turn, before the
- * directory is removed.
+ * `prepare` fills the data directory before a turn of the entrant. `keep` moves the data directory to another place
+ * after the turn, before its parent directory is removed.
  */
 export const CONTESTS = {
   'json-32': {

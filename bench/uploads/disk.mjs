@@ -9,12 +9,13 @@ const IMAGE_GIB = 6;
 const run = async (command, ...parameters) => (await promisify(execFile)(command, parameters)).stdout.trim();
 
 /**
- * Runs `work` on a new journaled file system if one can be mounted, otherwise in a directory. Removes the file system
- * or the directory in any case. When interrupted, aborts the work and then ends the process. Linux only.
+ * Runs `work` on a new ext4 file system if one can be mounted, otherwise in a directory. Afterwards removes the file
+ * system or the directory, even if `work` fails. On SIGINT or SIGTERM, aborts `work` and then ends the process. Linux
+ * only.
  *
- * @param {string} parent the directory in which the image, or the directory for `work`, is created.
+ * @param {string} parent the directory in which the image of the file system, or the directory for `work`, is created.
  * @param {(disk: { path: string, title: string }, signal: AbortSignal) => Promise<boolean>} work
- * @returns {Promise<boolean>}
+ * @returns {Promise<boolean>} the result of `work`.
  */
 export const withDisk = (parent, work) => interruptible((signal) => workOnDisk(parent, work, signal));
 
@@ -31,23 +32,24 @@ async function workOnDisk(parent, work, signal) {
     const title = mounted ? `${kind} on a fresh image of ${IMAGE_GIB} GiB in ${parent}` : `${kind}, a directory in ${parent}: ${obstacle}`;
     return await work({ path: mountPoint, title }, signal);
   } finally {
-    // Unmounts lazily if a process still uses the file system. The image is freed when the last user ends.
+    // Unmounts lazily if a process still uses the file system. The image's space is then freed when the last process
+    // has stopped using it.
     if (mounted) await run('umount', mountPoint).catch(() => run('umount', '--lazy', mountPoint));
     await rm(home, { recursive: true, force: true });
   }
 }
 
 /**
- * Creates an image, and mounts it.
+ * Creates an image of a file system, and mounts it.
  *
- * @returns {Promise<string | undefined>} the reason why the image can't be mounted; undefined if it was mounted. May
- *   also reject with the reason.
+ * @returns {Promise<string | undefined>} the reason why no image can be mounted; undefined if it was mounted. May also
+ *   reject with an error that says the reason.
  */
 async function mountImage(image, mountPoint) {
   if (process.getuid?.() !== 0) return 'only root can mount an image';
   await run('fallocate', '--length', `${IMAGE_GIB}GiB`, image);
-  // Initializes the whole file system now, so that nothing is deferred into the rounds. Doesn't discard the blocks of
-  // the image, because the file system below would then free them.
+  // Initializes the whole file system now, so that ext4 defers no initialization into the rounds. Doesn't discard the
+  // blocks of the image, because the file system below would then free the space that was allocated for them.
   await run('mkfs.ext4', '-q', '-F', '-E', 'nodiscard,lazy_itable_init=0,lazy_journal_init=0', image);
   // Bypasses the page cache of the file system below, because a second copy there would add costs that a disk doesn't
   // have.
@@ -55,11 +57,11 @@ async function mountImage(image, mountPoint) {
   try {
     await run('mount', device, mountPoint);
   } finally {
-    // The device is freed at once if the mount failed, otherwise when it is unmounted.
+    // The loop device is freed at once if the mount failed, otherwise when the file system is unmounted.
     await run('losetup', '--detach', device);
   }
   return undefined;
 }
 
-/** Writes cached data to the disk, so that no turn pays for earlier writes. */
+/** Writes the file system's cached data to the disk, so that a turn doesn't pay for writes of earlier turns. */
 export const settle = (disk) => run('sync', '--file-system', disk.path);

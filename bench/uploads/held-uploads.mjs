@@ -8,7 +8,7 @@ const DAYS = 4;
 const DAY_MS = 86_400_000;
 const SEGMENT_BYTES = 64 * 1024 * 1024;
 const BLOCK_BYTES = 1024 * 1024;
-/** One upload in this many has a file. */
+/** One of this many uploads has a file. The others have none. */
 const FILE_EVERY = 50;
 const FILE_BYTES = Buffer.from('2026-01-01T00:00Z,3.31\n');
 const FILE_SHA256 = createHash('sha256').update(FILE_BYTES).digest('hex');
@@ -19,7 +19,7 @@ export async function bootOnce(services) {
   await service.end('SIGTERM');
 }
 
-/** A data directory with many uploads. It is created once and reused in every round. */
+/** A data directory with many uploads. It is filled in the first round and reused in the later ones. */
 export class HeldUploads {
   #count;
   #kept;
@@ -38,14 +38,17 @@ export class HeldUploads {
     await bootOnce(services);
   }
 
-  /** Moves the data directory out of a directory that is about to be removed. */
+  /**
+   * Moves the data directory out of its parent directory, which is about to be removed, so that the next round can use
+   * it.
+   */
   async keep(services, { disk }) {
     this.#kept ??= join(disk.path, `held-${randomUUID()}`);
     await rename(services.data, this.#kept);
   }
 }
 
-/** Writes index lines and files like the service, but without its durability. */
+/** Writes index lines and files of uploads like the service, but doesn't flush them. */
 async function fill(data, count, signal, show) {
   const began = Date.now() - (DAYS - 1) * DAY_MS;
   const segment = new SegmentWriter(data);

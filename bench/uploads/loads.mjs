@@ -20,7 +20,9 @@ const LARGE_WARM_UP_BYTES = 64 * MIB;
  *   Promise<import('../support/contests.mjs').Outcome>} Load
  */
 
-/** @returns {Load} rate (requests/s), median and p99 (ms). */
+/**
+ * @returns {Load} rate (requests/s), median and p99 (ms) of one small upload that is repeated over several connections.
+ */
 const small = (type, body, connections, pauseMs) => (service, seconds, signal) => {
   const warmUpSeconds = Math.min(seconds, MOST_WARM_UP_SECONDS);
   const job = { url: service.url + TARGET, type, body, connections, warmUpSeconds, seconds, pauseMs };
@@ -28,13 +30,15 @@ const small = (type, body, connections, pauseMs) => (service, seconds, signal) =
 };
 
 export const json = (connections) => small('application/json', SMALL, connections);
-/** Small JSON uploads. Each connection pauses after each answer. */
+/** Small JSON uploads, for which each connection pauses after each answer (`pauseMs`, in milliseconds). */
 export const jsonWithPauses = (connections, pauseMs) => small('application/json', SMALL, connections, pauseMs);
-/** The same text as in `json`, but as the file of a form, for programs that accept only files. */
+/**
+ * Small uploads with the same text as those of `json`, but as the file of a form, for programs that accept only files.
+ */
 export const form = (connections) => small(FORM, FORM_HEAD + SMALL + FORM_TAIL, connections);
 export const files4KiB = (connections) => small('text/csv', randomBytes(2048).toString('hex'), connections);
 
-/** @returns {Load} throughput (MiB/s), and the growth of the receiving process's memory (MiB). */
+/** @returns {Load} throughput (MiB/s) of one large upload, and growth of the receiving process's memory (MiB). */
 const large = (request) => async (service, seconds, signal) => {
   const send = (bytes) => run('large', { url: service.url + TARGET, bytes, ...request }, signal);
   const meter = new MemoryMeter(service.child.pid);

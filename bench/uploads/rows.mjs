@@ -1,10 +1,11 @@
 import { atLeast, atMost, below, noLater, row } from '../support/goals.mjs';
 
 /**
- * The rows of the bench. Each compares a figure of one entrant of a contest with a figure of another entrant, or with
- * another figure of the same entrant. Its goal applies to the medians of both figures over the rounds.
+ * The rows of the bench. Most compare a figure of one entrant of a contest with a figure of another entrant, or with
+ * another figure of the same entrant; growth has only an upper limit. The goal applies to the medians of the figures
+ * over the rounds.
  *
- * Figures: rate (requests/s), throughput (MiB/s), growth (MiB), median, p99 and boot (ms).
+ * Figures: rate (requests/s), throughput (MiB/s), growth of memory (MiB), median and p99 latency, and boot time (ms).
  */
 export const ROWS = [
   row('json-32', 'small JSON, 32 connections', 'json-32', ['service', 'rate'], ['nothing', 'rate'], atLeast(0.8)),

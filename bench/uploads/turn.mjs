@@ -4,7 +4,7 @@ import { Services } from '../support/service.mjs';
 import { settle } from './disk.mjs';
 
 /**
- * One turn of an entrant: a new directory, a process that stores uploads in this directory, and one measurement.
+ * One turn of an entrant: a new data directory, a process that stores uploads in this directory, and one measurement.
  *
  * @param {object} entrant see contests.mjs
  * @param {{ disk: object, signal: AbortSignal, seconds: number, show: (text: string) => void }} context

@@ -1,5 +1,5 @@
-// Loaded into a service (`node --import`). On SIGUSR2 it writes the functions of the service that ran since the
-// previous signal to COUNTS_FILE, as JSON: { [file]: { [function]: calls } }.
+// A module that `node --import` loads into a service. On SIGUSR2 it writes the functions of the service that ran since
+// the previous SIGUSR2 to the file that COUNTS_FILE names, as JSON: { [file]: { [function]: calls } }.
 import { Session } from 'node:inspector/promises';
 import { writeFile } from 'node:fs/promises';
 import { isMainThread } from 'node:worker_threads';
@@ -21,7 +21,7 @@ async function write(session) {
     if (!url.startsWith(SERVICE)) continue;
     const file = url.slice(SERVICE.length);
     for (const { functionName, ranges: [{ count, startOffset }] } of functions) {
-      // The function at offset 0 is the module itself, which doesn't count.
+      // The function at offset 0 is the module's own top-level code, which doesn't count.
       if (count > 0 && startOffset > 0) (files[file] ??= {})[`${functionName}@${startOffset}`] = count;
     }
   }

@@ -23,30 +23,33 @@ import { OperationsModule } from '../operations/operations.module.js';
 import { ServiceAddress } from '../operations/service-address.js';
 import { type Imports, provideReplacement, type Replacement } from './replacement.js';
 
-/** The injection token of the validated environment variables. */
+/** The token by which Nest injects the validated environment variables. */
 export const ENVIRONMENT = Symbol('environment');
 
 /**
- * Parts of the service that replace those that the environment variables select, and modules that are added to the
- * service.
+ * Replacements for parts of the service that the environment variables would otherwise select, and modules to add to
+ * the service.
  */
 export interface AppParts {
   /** The store of uploads. Replaces the one that FILE_STORAGE selects. */
   readonly fileStorage?: Replacement<FileStorage> | undefined;
-  /** The receiver of events about uploads. Replaces the webhook of EVENTS_WEBHOOK_URL. */
+  /** The receiver of events about uploads. Replaces the webhook that EVENTS_WEBHOOK_URL names. */
   readonly events?: Replacement<UploadEvents> | undefined;
-  /** Replaces the provider of users and roles that IDENTITY_PROVIDER selects. */
+  /** The provider of users and roles. Replaces the one that IDENTITY_PROVIDER selects. */
   readonly identityProvider?: Replacement<IdentityProvider> | undefined;
   /**
    * A module that exports `AccessTokenVerifier`, such as `AuthenticationModule.forRoot(...)`. Replaces the check of
    * access tokens that IDENTITY_PROVIDER selects.
    */
   readonly authentication?: DynamicModule | Type | undefined;
-  /** Modules of your own. A replacement may inject what they export. */
+  /** Modules to add to the service. The replacements may inject what these modules export. */
   readonly imports?: Imports | undefined;
 }
 
-/** The whole service: both features, with the adapters that the environment selects. */
+/**
+ * The root module of the whole service: the features ingestion and identity management, with the adapters that the
+ * environment variables select, unless `AppParts` replaces them.
+ */
 @Module({})
 export class AppModule {
   static forRoot(environment: Environment, { imports: own = [], ...parts }: AppParts = {}): DynamicModule {
@@ -57,7 +60,8 @@ export class AppModule {
       provider: parts.identityProvider && provideReplacement(parts.identityProvider, own),
       authentication: parts.authentication,
     });
-    // The authentication module is global, so that controllers of a team's own modules can use PermissionGuard.
+    // The authentication module is global, so that controllers in the modules that a team adds (`AppParts.imports`) can
+    // use PermissionGuard.
     const authentication = { ...(typeof chosen.authentication === 'function' ? { module: chosen.authentication } : chosen.authentication), global: true };
     return {
       module: AppModule,

@@ -10,8 +10,8 @@ import { setUpSwaggerUi } from './docs/swagger-ui.js';
 const EXPOSED_HEADERS = ['X-Request-Id', 'X-Upload-Id', 'X-Upload-Digest', 'Idempotent-Replayed', 'Retry-After', 'Content-Disposition', 'Content-Range', 'ETag', 'Repr-Digest'];
 
 /**
- * Sets up the app, for the service and for every end-to-end test. Must be called before `init` or `listen`, on an app
- * created with `{ bodyParser: false }`.
+ * Configures the Nest app for the service: trusted proxies, CORS, base path, timeouts of the HTTP server, start page
+ * and Swagger UI. End-to-end tests use it too. Must be called before `init` or `listen`.
  */
 export function setUpApp(app: NestExpressApplication, environment: Environment): void {
   const { basePath, corsOrigins, trustProxy, requestTimeoutMs, requestIdleTimeoutMs } = environment;

@@ -3,9 +3,10 @@ import { EnvironmentError } from '../configuration/variables.js';
 import type { Bucket } from '../ingestion/adapters/out/object-storage/bucket.js';
 
 /**
- * Opens the bucket that the environment selects, even if its store is unhealthy. Loads only the SDK of that store.
+ * Opens the bucket (S3 or Azure Blob Storage) that the environment selects, even if the store is unhealthy. Loads only
+ * the SDK of the selected store.
  *
- * @param maxUploadBytes the largest size of one object, in bytes.
+ * @param maxUploadBytes the length of the longest file that may be uploaded to the bucket, in bytes.
  * @throws EnvironmentError when the account URL or the connection string of Azure is malformed.
  */
 export async function openBucket(environment: BucketEnvironment, maxUploadBytes: number): Promise<Bucket> {
@@ -19,7 +20,8 @@ export async function openBucket(environment: BucketEnvironment, maxUploadBytes:
       try {
         return new AzureBlobBucket({ ...environment, maxUploadBytes });
       } catch {
-        // The SDK's error isn't passed on, because its message may contain the account's key.
+        // The error of Azure's SDK isn't passed on as the cause, because its message may contain the key of the storage
+        // account.
         throw new EnvironmentError([`${'url' in environment.account ? 'AZURE_STORAGE_ACCOUNT_URL' : 'AZURE_STORAGE_CONNECTION_STRING'}: must be as Azure shows it`]);
       }
     }

@@ -12,19 +12,21 @@ import { CreatedInstances } from './created-instances.js';
 
 export interface AppOptions extends AppParts {
   /**
-   * The environment variables of the service, by name (README, Configuration). Default: those of the process, with the
-   * file `.env` beneath. If an adapter is replaced, the variables that select it and configure it have no effect.
+   * The environment variables of the service, by name (README, Configuration). Default: those of the process; the file
+   * `.env` supplies variables that the process doesn't have. If an adapter is replaced, the variables that select and
+   * configure it have no effect. For the identity provider, this holds only if `authentication` is replaced too.
    */
   readonly environment?: Variables;
 }
 
 /**
- * Creates the whole service as a Nest application, with parts of it replaced. Opens the adapters, and locks DATA_DIR if
- * one of them uses it. The caller calls `listen`, or `init` for a test without a port, and `close`, which releases
- * everything. `serve` does all of this. If creating the application fails, the adapters opened for it are closed again.
- * An adapter that is still opening then is closed as soon as it has opened.
+ * Creates the whole service as a Nest application, in which the caller may replace parts. Opens the adapters, and locks
+ * DATA_DIR if one of them uses it. The caller must then call `listen`, or `init` for a test without a port, and in the
+ * end `close`, which releases everything. `serve` calls all of them. If creating the application fails, the adapters
+ * that were opened for it are closed again. An adapter that is still opening at that time is closed as soon as it has
+ * opened.
  *
- * @throws EnvironmentError with one line per invalid variable; errors of the adapters, and of DATA_DIR.
+ * @throws EnvironmentError with one line per invalid variable; errors of opening the adapters, and of locking DATA_DIR.
  */
 export async function createApp({ environment, ...parts }: AppOptions = {}): Promise<NestExpressApplication> {
   const ignored = {
@@ -42,7 +44,8 @@ export async function createAppFor(environment: Environment, parts: AppParts = {
   const nestLogger = new PinoLoggerService(logger);
   const created = new CreatedInstances(nestLogger);
   const options: NestApplicationOptions = {
-    // Nest needs to parse bodies only for the routes of a team's own modules.
+    // Nest parses bodies only for the routes of modules that a team adds (`imports`). The service reads the bodies of
+    // its own operations itself.
     bodyParser: parts.imports !== undefined,
     abortOnError: false,
     logger: nestLogger,

@@ -1,8 +1,9 @@
 import type { LoggerService, OnApplicationShutdown } from '@nestjs/common';
 
 /**
- * The instances that Nest creates for one application. Nest creates them side by side and forgets them if one fails, so
- * they are recorded here to be closed.
+ * The instances that Nest creates for one application and that can be closed (`onApplicationShutdown`), such as
+ * adapters. Nest creates instances concurrently and forgets all of them if one fails, so this class records them to
+ * close them.
  */
 export class CreatedInstances {
   private readonly instances = new Set<OnApplicationShutdown>();
@@ -11,7 +12,10 @@ export class CreatedInstances {
 
   constructor(private readonly logger: LoggerService) {}
 
-  /** Records an instance, for the option `instrument` of Nest. */
+  /**
+   * Records an instance that can be closed, or closes it at once after `abandon`. Returns every instance unchanged, as
+   * Nest's option `instrument` requires.
+   */
   readonly record = (instance: unknown): unknown => {
     if (this.isOver || !hasShutdown(instance)) return instance;
     if (this.isAbandoned) void this.close(instance);
@@ -19,13 +23,18 @@ export class CreatedInstances {
     return instance;
   };
 
-  /** Records nothing from now on, because Nest closes the application's instances. */
+  /**
+   * Ends the recording. Called when the application has been created, because Nest then closes the instances itself.
+   */
   stop(): void {
     this.isOver = true;
     this.instances.clear();
   }
 
-  /** Closes all instances: those that exist now, and each that is still opening, as soon as it has opened. */
+  /**
+   * Closes all recorded instances. Called when creating the application has failed. An instance that is still opening
+   * is closed as soon as it has opened, which the promise doesn't wait for.
+   */
   async abandon(): Promise<void> {
     this.isAbandoned = true;
     await Promise.all([...this.instances].map((instance) => this.close(instance)));

@@ -7,14 +7,15 @@ import { Metrics } from '../operations/metrics/metrics.js';
 import type { ProvidedReplacement } from './replacement.js';
 
 export interface ChosenEvents {
-  /** The modules that the adapter depends on. */
+  /** The Nest modules whose exports the adapter may inject. */
   readonly imports: DynamicModule[];
   /** The adapter that delivers events about uploads. Undefined if no receiver is configured. */
   readonly events: ProviderDefinition<UploadEvents> | undefined;
 }
 
 /**
- * Chooses the adapter that delivers events: the replacement if there is one, otherwise the webhook of the environment.
+ * Chooses the adapter that delivers events about uploads: the replacement if there is one, otherwise the webhook of
+ * EVENTS_WEBHOOK_URL if that is set.
  */
 export function eventsFor({ webhook }: Environment, replacement?: ProvidedReplacement): ChosenEvents {
   if (replacement) {

@@ -5,15 +5,17 @@ import { ServiceError } from '../common/service-error.js';
 import { EnvironmentError } from '../configuration/variables.js';
 
 /**
- * Explains why the service refuses to start. Each configuration problem, an unusable DATA_DIR and an unusable HOST or
- * PORT get one line each. Any other error is a bug and is returned with its stack.
+ * Returns the text that explains an error with which the service refused to start. Each invalid variable, an unusable
+ * DATA_DIR and an unusable HOST or PORT get one line each. Any other error is taken for a bug and is explained by its
+ * stack.
  */
 export function explainRefusal(error: unknown, dataDirectory: string): string {
   if (error instanceof EnvironmentError) return error.problems.join('\n');
   if (error instanceof DataDirectoryInUseError) return error.message;
   if (error instanceof DataDirectoryError) return oneLine(`DATA_DIR: ${error.message}`);
   if (error instanceof ServiceError && isCoded(error.cause)) return oneLine(`DATA_DIR: ${error.message} ${explainFailure(error.cause, dataDirectory)}`);
-  // Node's own error codes begin with ERR_, such as the code for a package that isn't installed.
+  // Errors of the operating system have codes such as EACCES. Node's own codes begin with ERR_, for example when a
+  // package isn't installed. An error with such a code, or without a code, doesn't come from DATA_DIR, HOST or PORT.
   if (!isCoded(error) || error.code.startsWith('ERR_')) return error instanceof Error ? (error.stack ?? error.message) : String(error);
   const syscall = 'syscall' in error ? error.syscall : undefined;
   if (syscall === 'getaddrinfo') return oneLine(`HOST: ${error.message}: set HOST to an address or a name of this machine`);

@@ -13,10 +13,11 @@ import type { ProvidedReplacement } from './replacement.js';
 import { contextOf, createAdapter, type FileStorageAdapter, loadAdapter } from './team-adapter.js';
 
 /**
- * Opens one of the service's own stores. The caller closes it.
+ * Opens the store that FILE_STORAGE selects, which must be one of the service's own: local disk, S3 or Azure. The
+ * caller must close the store.
  *
  * @param options `onFlush` is called after each group commit of index lines. `logger` is Nest's by default.
- * @throws EnvironmentError when FILE_STORAGE names a team's module.
+ * @throws EnvironmentError when FILE_STORAGE names a team's module; errors of opening the store.
  */
 export async function openFileStorage(
   { fileStorage, dataDirectory, maxUploadBytes }: Environment,
@@ -35,7 +36,7 @@ export async function openFileStorage(
   }
 }
 
-/** Opens the store that the environment selects, which may be a team's. */
+/** Opens the store that FILE_STORAGE selects: one of the service's own, or one of a team's module. */
 async function openAny(environment: Environment, metrics: Metrics): Promise<FileStorage> {
   const { fileStorage } = environment;
   if (fileStorage.adapter !== 'module') return openFileStorage(environment, { onFlush: measuredFlush(metrics) });
@@ -44,12 +45,12 @@ async function openAny(environment: Environment, metrics: Metrics): Promise<File
 }
 
 export interface ChosenFileStorage {
-  /** The modules that the adapter depends on. */
+  /** The Nest modules whose exports the adapter may inject. */
   readonly imports: DynamicModule[];
   readonly fileStorage: ProviderDefinition<FileStorage>;
 }
 
-/** The replacement if there is one, otherwise the file storage that the environment selects. */
+/** Chooses the file storage: the replacement if there is one, otherwise the store that FILE_STORAGE selects. */
 export function fileStorageFor(environment: Environment, replacement?: ProvidedReplacement): ChosenFileStorage {
   if (replacement) {
     return {

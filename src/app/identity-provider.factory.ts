@@ -16,20 +16,26 @@ import type { ProvidedReplacement } from './replacement.js';
 import { contextOf, createAdapter, type IdentityProviderAdapter, loadAdapter, type LoadedAdapter } from './team-adapter.js';
 
 export interface ChosenIdentityProvider {
-  /** The modules that the adapter depends on. */
+  /** The Nest modules whose exports the adapter may inject. */
   readonly imports: DynamicModule[];
   readonly identityProvider: ProviderDefinition<IdentityProvider>;
-  /** The module that verifies the provider's tokens. */
+  /** The module that verifies the access tokens of the identity provider. */
   readonly authentication: DynamicModule | Type;
 }
 
-/** The replacements for parts of the identity provider that the environment selects. */
+/**
+ * Replacements for the identity provider that IDENTITY_PROVIDER selects, and for the check of access tokens
+ * (`authentication`). A missing one isn't replaced.
+ */
 export interface ReplacedIdentity {
   readonly provider?: ProvidedReplacement | undefined;
   readonly authentication?: DynamicModule | Type | undefined;
 }
 
-/** The identity provider that the environment selects, and the matching authentication, except for what is replaced. */
+/**
+ * Chooses the identity provider and the module that verifies its access tokens: for each, the replacement if there is
+ * one, otherwise what IDENTITY_PROVIDER selects.
+ */
 export function identityProviderFor(environment: Environment, replaced: ReplacedIdentity = {}): ChosenIdentityProvider {
   const selected = selectedBy(environment);
   const chosen = replaced.provider ? { ...selected, ...replacedBy(replaced.provider) } : selected;
@@ -44,7 +50,10 @@ const replacedBy = ({ module, token }: ProvidedReplacement): Pick<ChosenIdentity
   },
 });
 
-/** Selects the adapter that the environment names. An external provider's code is loaded only if it is selected. */
+/**
+ * The identity provider and the authentication that IDENTITY_PROVIDER selects. The adapter for Keycloak, for Auth0 or
+ * of a team is imported only if it is selected.
+ */
 function selectedBy(environment: Environment): ChosenIdentityProvider {
   const { identityProvider } = environment;
   switch (identityProvider.adapter) {
@@ -141,7 +150,8 @@ function embedded({ dataDirectory, embeddedAdminSecret, oidc }: Environment): Ch
       imports: [provider],
       inject: [EmbeddedIdentityProvider, TokenIssuer, ServiceAddress],
       useFactory: (users: EmbeddedIdentityProvider, tokens: TokenIssuer, address: ServiceAddress) => {
-        // The issuer is recorded for tokens that are issued outside the running service (`npm run token`).
+        // The embedded provider records its issuer as soon as the service knows its own address. `npm run token`, which
+        // issues tokens outside the running service, reads the record.
         address.onAnnounced(() => users.recordIssuer(issuerOf(address)()));
         return { issuer: issuerOf(address), audience: oidc.audience, keySet: { load: () => Promise.resolve(tokens.publicKeySet()) } };
       },

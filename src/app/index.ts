@@ -1,4 +1,5 @@
-// The public API of `load-data-service/app`: the whole service, with parts of it replaced.
+// The public API of `load-data-service/app`: creates and serves the whole service, in which the caller may replace
+// parts.
 export { type AppOptions, createApp } from './create-app.js';
 export type { AppParts } from './app.module.js';
 export type { Replacement } from './replacement.js';

@@ -13,11 +13,11 @@ import { ENVIRONMENT } from './app.module.js';
 const READINESS_INTERVAL_MS = 1_000;
 
 /**
- * Serves an application of `createApp` as `npm start` does: listens on HOST and PORT, and exits with 0 after SIGTERM or
- * SIGINT, when the requests in flight have ended. Resolves once the service is ready and has announced this on standard
- * output.
+ * Serves an application that `createApp` created, as `npm start` does. Listens on HOST and PORT. After SIGTERM or
+ * SIGINT, waits up to SHUTDOWN_TIMEOUT_MS for requests in flight, and then exits the process with 0. Resolves once the
+ * service is ready and has printed its ready line on standard output.
  *
- * @throws errors of listening.
+ * @throws errors of initializing the application, and of listening.
  */
 export async function serve(app: NestExpressApplication): Promise<void> {
   const environment = app.get<Environment>(ENVIRONMENT);

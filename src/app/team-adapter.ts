@@ -7,7 +7,7 @@ import { EnvironmentError, type Variables } from '../configuration/variables.js'
 import type { IdentityProvider } from '../identity-management/application/ports/identity-provider.port.js';
 import type { FileStorage } from '../ingestion/application/ports/file-storage.port.js';
 
-/** The service's own settings that a team's adapter may need. */
+/** Settings of the service that an adapter of a team (`module:`) may need. */
 export interface AdapterContext {
   /** The value of DATA_DIR. */
   readonly dataDirectory: string;
@@ -25,8 +25,9 @@ type Validated<Settings> =
   | { readonly issues: readonly { readonly message: string; readonly path?: readonly PathPart[] | undefined }[] };
 
 /**
- * A schema of variables in the form of Standard Schema (https://standardschema.dev), such as a Zod object. Gets all
- * variables that are set, by name. Its messages are shown, so they must not contain values.
+ * A schema that validates environment variables, in the form of Standard Schema (https://standardschema.dev), such as a
+ * Zod object. Its input has all variables that are set, by name. Its messages are printed if the service refuses to
+ * start, so they must not contain values of variables.
  */
 export interface VariablesSchema<Settings> {
   readonly '~standard': { readonly validate: (value: unknown) => Validated<Settings> | Promise<Validated<Settings>> };
@@ -34,7 +35,8 @@ export interface VariablesSchema<Settings> {
 
 interface Adapter<Port, Settings> {
   /**
-   * The schema of the adapter's own variables. Without a schema, the settings are all variables that are set, by name.
+   * The schema of the adapter's own environment variables. Its output is the `settings` of the adapter. Without a
+   * schema, `settings` are all variables that are set, by name.
    */
   readonly variables?: VariablesSchema<Settings>;
   /**
@@ -43,26 +45,27 @@ interface Adapter<Port, Settings> {
   create(settings: Settings, context: AdapterContext): Port | Promise<Port>;
 }
 
-/** The default export of a module for `FILE_STORAGE=module:`. */
+/** The default export of a team's module that FILE_STORAGE names after `module:`. */
 export type FileStorageAdapter<Settings = Variables> = Adapter<FileStorage, Settings>;
 
-/** The default export of a module for `IDENTITY_PROVIDER=module:`. */
+/** The default export of a team's module that IDENTITY_PROVIDER names after `module:`. */
 export interface IdentityProviderAdapter<Settings = Variables> extends Adapter<IdentityProvider, Settings> {
-  /** Which access tokens are accepted. */
+  /** Returns which access tokens the service accepts: their issuer, their audience and the keys that sign them. */
   authentication(settings: Settings, context: AdapterContext): AuthenticationOptions;
 }
 
-/** A team's adapter, with the settings that its schema has made of the environment variables. */
+/** The default export of a team's module, with the settings that its schema has made of the environment variables. */
 export interface LoadedAdapter<Definition> {
   readonly definition: Definition;
   readonly settings: never;
 }
 
 /**
- * Imports a team's adapter, given as a path, relative to the working directory, or as the name of a package that is
- * installed for the working directory or beside the service.
+ * Imports a team's module and checks its default export, which must have the functions `members`. The module is given
+ * as a path, relative to the working directory, or as the name of a package that is installed for the working directory
+ * or beside the service.
  *
- * @throws EnvironmentError with one line for each problem of the module and of its variables.
+ * @throws EnvironmentError with one line for each problem of the module and of its environment variables.
  */
 export async function loadAdapter<Definition extends Adapter<unknown, never>>({ variable, specifier, variables }: AdapterModule, members: readonly string[]): Promise<LoadedAdapter<Definition>> {
   const imported = (await import(importable(specifier)).catch((error: unknown) => {
@@ -75,21 +78,22 @@ export async function loadAdapter<Definition extends Adapter<unknown, never>>({ 
   return { definition: definition as Definition, settings: (schema ? await validated(schema, variables) : variables) as never };
 }
 
-/** A path or package in the form that `import` accepts here. */
+/** Converts the path or the package's name of a team's module to a text that `import` accepts in this file. */
 function importable(specifier: string): string {
   if (/^\.{0,2}\//.test(specifier)) return pathToFileURL(resolve(specifier)).href;
   try {
     return pathToFileURL(createRequire(resolve('package.json')).resolve(specifier)).href;
   } catch {
-    // The package isn't installed for the working directory, or only for "import".
+    // The package isn't installed for the working directory, or its exports are only for `import`, not for `require`.
+    // In both cases, `import` looks for the package beside the service.
     return specifier;
   }
 }
 
 /**
- * Creates a team's adapter that was loaded.
+ * Creates the adapter of a team's module that `loadAdapter` has imported.
  *
- * @throws EnvironmentError when the adapter can't be created, or lacks one of the methods.
+ * @throws EnvironmentError when the adapter can't be created, or lacks one of `methods`.
  */
 export async function createAdapter<Port extends object>(
   module: AdapterModule,

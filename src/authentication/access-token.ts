@@ -9,9 +9,10 @@ export interface AccessToken {
 }
 
 /**
- * Whether the customers of a token cover a customer; without a customer, whether they cover all.
+ * Whether a token gives access to the data of a customer. Without a `customerId`: whether the token gives access to the
+ * data of all customers, which takes a `*`.
  *
- * @param customerIds the token's customers, as in `AccessToken`: `*` means all.
+ * @param customerIds the token's customers, as in `AccessToken`: `*` means all customers.
  */
 export const coversCustomer = (customerIds: ReadonlySet<string>, customerId: string | undefined): boolean =>
   customerIds.has('*') || (customerId !== undefined && customerIds.has(customerId));
@@ -20,7 +21,8 @@ export const coversCustomer = (customerIds: ReadonlySet<string>, customerId: str
 export abstract class AccessTokenVerifier {
   /**
    * @throws ServiceError `unauthorized` when the token is missing or invalid for any reason; `provider-unavailable`
-   * when the token can't be checked, because the issuer's keys can't be fetched or too many requests wait for them.
+   * when the token can't be checked, because the issuer's keys can't be fetched or too many requests wait for these
+   * keys.
    */
   abstract verify(request: IncomingMessage): Promise<AccessToken>;
 }

@@ -5,12 +5,13 @@ import type { KeySetTimes } from './key-set.js';
 export interface AuthenticationOptions extends KeySetTimes {
   /**
    * The exact `iss` of accepted tokens. A function if the issuer is known only once the service listens. The function
-   * is called for the first token. If it throws, that token is refused, and the next one calls it again.
+   * is called for the first token, and its result is kept. If it throws, that token is refused, and the next token
+   * calls it again.
    */
   readonly issuer: string | (() => string);
   /**
-   * The value that a token's `aud` must equal or contain. Also the name of the member of `resource_access` that
-   * permissions are read from.
+   * The value that a token's `aud` must equal or contain. Permissions are also read from the member with this name in
+   * the token's `resource_access` claim (Keycloak).
    */
   readonly audience: string;
   readonly keySet: KeySetSource;

@@ -3,7 +3,8 @@ import type { AccessToken } from './access-token.js';
 const TYPES: readonly unknown[] = ['jwt', 'at+jwt', 'application/at+jwt'];
 const MAX_KID_LENGTH = 256;
 /**
- * Claims of ID tokens (OpenID Connect Core, section 3.1.3.6) and of logout tokens (Back-Channel Logout, section 2.4).
+ * Claims that show that a token isn't an access token: claims of ID tokens (OpenID Connect Core, section 3.1.3.6) and
+ * of logout tokens (Back-Channel Logout, section 2.4).
  */
 const FOREIGN_CLAIMS = ['at_hash', 'c_hash', 'events'];
 
@@ -28,7 +29,8 @@ export function checkHeader({ crit, typ, kid }: Claims): string {
 }
 
 /**
- * Checks the claims of an access token, except the audience and whether the token has expired.
+ * Checks the claims of an access token, except the audience and whether the token has expired, which passport-jwt
+ * checks.
  *
  * @param toleranceSeconds how far the issuer's clock may be ahead of ours.
  * @throws Error that names the broken rule.
@@ -38,7 +40,7 @@ export function checkClaims(claims: Claims, issuer: string, toleranceSeconds: nu
   const now = Date.now() / 1000;
   if (iss !== issuer) throw new Error('Another issuer.');
   if (typeof sub !== 'string' || sub === '') throw new Error('No subject.');
-  if (!Number.isFinite(exp)) throw new Error('No time of expiry.'); // passport-jwt checks whether that time is past.
+  if (!Number.isFinite(exp)) throw new Error('No time of expiry.'); // passport-jwt checks whether the time in exp is past.
   if (iat !== undefined && !(typeof iat === 'number' && iat <= now + toleranceSeconds)) throw new Error('Issued in the future.');
   // Keycloak sets the typ claim to Bearer, ID, Refresh, Offline or Logout.
   if (typ !== undefined && typ !== 'Bearer') throw new Error("The typ claim is not an access token's.");
@@ -46,7 +48,8 @@ export function checkClaims(claims: Claims, issuer: string, toleranceSeconds: nu
 }
 
 /**
- * Checks all claims of a token whose signature isn't verified yet, including the audience and the time of expiry.
+ * Checks all claims of an access token whose signature isn't verified yet, including the audience and the time of
+ * expiry.
  *
  * @throws Error that names the broken rule.
  */
@@ -61,9 +64,9 @@ export function checkUnverified(
 }
 
 /**
- * Reads the claims of a verified token. Permissions come from `permissions` (Auth0, the embedded provider) and from
- * `resource_access[<audience>].roles` (Keycloak). Customers come from `customer_id`, a string or an array. Values of
- * another type are ignored, and so are an array's elements that aren't strings.
+ * Reads the claims of a verified token. Permissions come from the claim `permissions` (Auth0, the embedded provider)
+ * and from `resource_access[<audience>].roles` (Keycloak). Customers come from the claim `customer_id`, a string or an
+ * array. Claims of another type are ignored, and so are an array's elements that aren't strings.
  */
 export function toAccessToken(claims: Claims, audience: string): AccessToken {
   const { sub, permissions, customer_id: customers } = claims;
@@ -76,13 +79,16 @@ export function toAccessToken(claims: Claims, audience: string): AccessToken {
 }
 
 /**
- * Reads a member of an object. Undefined also if the member is inherited, because an audience may be called
+ * Reads a member of an object. Undefined also if the object only inherits the member, because an audience may be called
  * `constructor`.
  */
 const member = (value: unknown, name: string): unknown =>
   typeof value === 'object' && value !== null && Object.hasOwn(value, name) ? (value as Claims)[name] : undefined;
 
-/** The strings in those of the values that are arrays. Values and elements of other types are ignored. */
+/**
+ * The strings in those values that are arrays, without duplicates. Values that aren't arrays, and elements that aren't
+ * strings, are ignored.
+ */
 function textsIn(...values: readonly unknown[]): ReadonlySet<string> {
   const texts = new Set<string>();
   for (const list of values) {

@@ -22,7 +22,7 @@ afterEach(async () => {
 
 const keySet = (times?: KeySetTimes) => new KeySet({ url: issuer.keySetUrl }, times);
 const later = (milliseconds: number) => vi.setSystemTime(Date.now() + milliseconds);
-/** The distinct results of `count` simultaneous lookups of keys: `found`, or the kind of the error. */
+/** The distinct results of `count` simultaneous lookups of keys: `found`, or the kind of the lookup's ServiceError. */
 async function many(count: number, find: (index: number) => Promise<unknown>): Promise<Set<string>> {
   const ends = await Promise.allSettled(Array.from({ length: count }, (_, index) => find(index)));
   return new Set(ends.map((end) => (end.status === 'fulfilled' ? 'found' : (end.reason as { kind: string }).kind)));

@@ -4,18 +4,18 @@ import { ServiceError } from '../common/service-error.js';
 import { fetchFrom, urlOf, type KeySetSource } from './key-set-source.js';
 import { verificationKeys, type VerificationKey } from './verification-key.js';
 
-/** The times of a key set, all in milliseconds. */
+/** The times that a key set of an issuer observes, all in milliseconds. */
 export interface KeySetTimes {
-  /** How long a fetched set counts as current (default: 10 minutes). */
+  /** How long a fetched key set counts as current (default: 10 minutes). */
   readonly maxAgeMs?: number;
   /**
-   * The minimum time between a successful fetch and the next one for an unknown `kid`, and between a failed fetch and
-   * the next one for any reason. Default: 2 seconds; 0 if the keys come from this process.
+   * The cool-down: the minimum time between a successful fetch and the next one for an unknown `kid`, and between a
+   * failed fetch and the next one for any reason. Default: 2 seconds; 0 if the keys come from this process.
    */
   readonly cooldownMs?: number;
-  /** How long known keys stay in use while fetches fail, counted from the last success (default: 1 hour). */
+  /** How long known keys stay in use while fetches fail, counted from the last successful fetch (default: 1 hour). */
   readonly maxStaleMs?: number;
-  /** How long one fetch may take, including the last byte of the answer (default: 3 seconds). */
+  /** How long one fetch of the key set may take, including the last byte of the answer (default: 3 seconds). */
   readonly timeoutMs?: number;
 }
 
@@ -24,9 +24,10 @@ const MOMENT_MS = 500;
 const MAX_WAITING = 1_000;
 
 /**
- * An issuer's keys by `kid`. An unknown `kid` leads to another fetch, because the issuer may have changed its keys
- * since the last one. All lookups of unknown keys within the cool-down share one fetch, at the end of the cool-down. A
- * `kid` that the last fetch should have found, but didn't, counts as missing until the cool-down ends.
+ * An issuer's keys by `kid`. An unknown `kid` leads to another fetch of the key set, because the issuer may have
+ * changed its keys since the last fetch. All lookups of unknown keys within the cool-down after a fetch (`cooldownMs`)
+ * share one fetch, at the end of the cool-down. A `kid` that the last fetch should have found, but didn't, counts as
+ * missing until the cool-down ends.
  */
 export class KeySet {
   readonly #remote: RemoteJWKSet;
@@ -42,8 +43,8 @@ export class KeySet {
   /** Unknown `kid`s to look for in the next fetch. */
   #sought = new Set<string>();
   /**
-   * The unknown `kid`s that the last fetch was to find. Empty if that fetch failed. The issuer has no key for those
-   * that are still unknown.
+   * The unknown `kid`s that the last fetch was to find. Empty if that fetch failed. The issuer has no key for those of
+   * them that are still unknown.
    */
   #absent: ReadonlySet<string> = new Set();
 
@@ -58,20 +59,19 @@ export class KeySet {
   }
 
   /**
-   * Whether the key is known. If so, `find` waits at most half a second for a fetch, unless the last successful fetch
-   * is older than `maxStaleMs`.
+   * Whether the key with this `kid` is known. If so, `find` waits at most half a second for a fetch, unless the last
+   * successful fetch is older than `maxStaleMs`.
    */
   has(kid: string): boolean {
     return this.#keys.has(kid);
   }
 
   /**
-   * Finds a key. If the key is unknown, waits at most for a fetch in progress, the end of the cool-down, and one more
-   * fetch.
+   * Finds a key by its `kid`. If the key is unknown, waits at most for a fetch in progress, the end of the cool-down,
+   * and one more fetch. While fetches fail, a known key is returned until `maxStaleMs` after the last successful fetch.
    *
    * @throws ServiceError `unauthorized` when the issuer has no such key; `provider-unavailable` when that can't be
-   * determined, because the key set can't be fetched or 1,000 lookups already wait for the next fetch. A known key is
-   * returned for `maxStaleMs` although fetches fail.
+   * determined, because the key set can't be fetched or 1,000 lookups already wait for the next fetch.
    */
   async find(kid: string): Promise<VerificationKey> {
     if (!this.#keys.has(kid)) await this.#seek(kid);
@@ -101,7 +101,7 @@ export class KeySet {
   }
 
   #cooldownLeft(): number {
-    // The wait is capped at the cool-down, in case the system clock was set back.
+    // The wait is at most the whole cool-down, even if the system clock was set back since the last fetch.
     return Math.min(this.#cooldownMs, this.#loadedAt + this.#cooldownMs - Date.now());
   }
 
@@ -113,8 +113,8 @@ export class KeySet {
   }
 
   /**
-   * Waits for a fetch. If the known key may still be used, waits at most half a second, so that tokens signed with that
-   * key don't wait for a silent issuer.
+   * Waits for a fetch of the key set. If the key is known and may still be used (`maxStaleMs`), waits at most half a
+   * second, so that tokens signed with that key don't wait for an issuer that doesn't answer.
    */
   async #refreshed(kid: string): Promise<void> {
     const refreshed = this.#refresh();
@@ -123,8 +123,8 @@ export class KeySet {
   }
 
   /**
-   * Fetches the set, or joins a fetch in progress. Does nothing within the cool-down after a failed fetch. A failure is
-   * stored in `#failure`, and a success clears it.
+   * Fetches the key set, or joins a fetch in progress. Does nothing within the cool-down after a failed fetch. A
+   * failure is stored in `#failure`, and a success clears `#failure`.
    */
   async #refresh(): Promise<void> {
     if (this.#failure && Date.now() < this.#failure.at + this.#cooldownMs) return;

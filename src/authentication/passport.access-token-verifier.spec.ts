@@ -45,17 +45,17 @@ const payload = (members: Members = {}) => ({
   iss: ISSUER, aud: AUDIENCE, sub: 'somebody', iat: now(), exp: now() + 600, permissions: ['read:users'], ...members,
 });
 /**
- * A token that is valid except for these claims and these members of its header. A member that is undefined is left
- * out.
+ * A token that is valid except for the given claims and the given members of its header. A member that is undefined is
+ * left out of the token.
  */
 const token = (claims: Members = {}, head: Members = {}, signer: Parameters<typeof signToken>[0] = key) =>
   signToken(signer, header(head), payload(claims));
 const bearer = (text: string) => requestWith(`Bearer ${text}`);
-/** A valid token of exactly this many characters. */
+/** A valid token of exactly `length` characters. */
 const tokenOf = (length: number) => {
   for (let size = Math.floor((length - token().length) * 0.75) - 32; ; size++) {
-    // No base64url text has 4n+1 characters. So the header is lengthened too, because two texts together can have any
-    // length.
+    // A base64url text never has 4n+1 characters, so that a longer payload alone can't give the token every length. A
+    // header with one character more gives it the others.
     for (const more of ['', 'x']) {
       const text = token({ filler: 'x'.repeat(size) }, { more });
       if (text.length === length) return text;

@@ -13,7 +13,7 @@ import { ALGORITHMS } from './verification-key.js';
 const MAX_TOKEN_LENGTH = 16_384;
 /**
  * The value of an Authorization header (RFC 9110, section 11.4) with a bearer token: the scheme `bearer` in any letter
- * case, spaces or tabs, one token.
+ * case, then spaces or tabs, then the token.
  */
 const BEARER = /^bearer[ \t]+(\S+)$/i;
 /**
@@ -50,7 +50,8 @@ class AccessTokenStrategy extends Strategy {
     const findKey = async (token: string) => {
       const header = decodeProtectedHeader(token);
       const kid = checkHeader({ ...header });
-      // Don't wait for the issuer's keys if the token is invalid whichever key signed it.
+      // If the key is unknown, check the claims before waiting for the issuer's keys. A token with invalid claims is
+      // refused at once, whichever key signed it.
       if (!keys.has(kid)) checkUnverified(decodeJwt(token), { issuer: issuerNow(), audience, toleranceSeconds: tolerance });
       const { key, algorithm } = await keys.find(kid);
       if (header.alg !== algorithm) throw new Error("The algorithm is not the key's.");
@@ -66,7 +67,7 @@ class AccessTokenStrategy extends Strategy {
           findKey(token).then((key) => { done(null, key as unknown as Buffer); }).catch(done);
         },
         algorithms: [...ALGORITHMS],
-        audience: [audience], // In an array, because an empty string alone would disable the audience check.
+        audience: [audience], // In an array, because an empty string would disable the check of the audience.
       },
       (claims: Claims, done: VerifiedCallback) => {
         try {
@@ -102,8 +103,8 @@ export class PassportAccessTokenVerifier extends AccessTokenVerifier {
         if (token) resolve(token);
         else reject(error ?? (request.headers.authorization === undefined ? NO_TOKEN : refusal(info)));
       };
-      // Selects the strategy by name. On a strategy passed as an instance, passport would set the callbacks of each
-      // request, so that concurrent requests would overwrite each other's callbacks.
+      // Selects the strategy by its name. If the strategy were passed as an instance, passport would set the callbacks
+      // of each request on that instance, and concurrent requests would overwrite each other's callbacks.
       const authenticate = this.#passport.authenticate('access-token', { session: false }, done) as Authenticate;
       authenticate(request);
     });
@@ -115,5 +116,8 @@ const refusal = (cause: unknown): ServiceError =>
     ? cause
     : new ServiceError('unauthorized', 'The access token is missing or invalid.', { cause });
 
-/** One object for all requests without a token, because creating an error costs more than the rest of refusing one. */
+/**
+ * The one error for all requests without an Authorization header. It is shared, because creating an error would cost
+ * more than the rest of such a refusal.
+ */
 const NO_TOKEN = refusal(new Error('There is no Authorization header.'));

@@ -6,8 +6,8 @@ import { type AccessToken, AccessTokenVerifier } from './access-token.js';
 import type { Permission } from './permissions.js';
 
 /**
- * The permission that an operation requires. On a controller, the decorator applies to every handler without a
- * permission of its own.
+ * The permission that an operation requires. On a controller, the decorator applies to every handler that has no such
+ * decorator of its own.
  */
 export const RequirePermission = Reflector.createDecorator<Permission>();
 
@@ -18,11 +18,14 @@ export const accessTokenOf = (request: IncomingMessage): AccessToken | undefined
 
 const NO_CUSTOMERS: ReadonlySet<string> = new Set();
 
-/** The customers that the request's token covers (`*` for all); none if `PermissionGuard` hasn't admitted the request. */
+/**
+ * The customers that the token of an admitted request gives access to (`*`: all customers). None if `PermissionGuard`
+ * hasn't admitted the request.
+ */
 export const customersOf = (request: IncomingMessage): ReadonlySet<string> => accessTokenOf(request)?.customerIds ?? NO_CUSTOMERS;
 
 /**
- * Checks a further permission, for operations that require one for some requests. Must be called after
+ * Checks a further permission, for operations that require it only for some requests. Must be called after
  * `PermissionGuard`.
  *
  * @throws ServiceError `unauthorized` when the token lacks the permission, or `PermissionGuard` hasn't admitted the
@@ -46,8 +49,8 @@ export class PermissionGuard implements CanActivate {
   ) {}
 
   /**
-   * @throws ServiceError as `AccessTokenVerifier` does; `unauthorized` also when the token lacks the permission, or the
-   * operation names none.
+   * @throws ServiceError as `AccessTokenVerifier` does; `unauthorized` also when the token lacks the permission, or
+   * when the operation has no `@RequirePermission`.
    */
   async canActivate(context: ExecutionContext): Promise<boolean> {
     const permission = this.reflector.getAllAndOverride(RequirePermission, [context.getHandler(), context.getClass()]) as

@@ -14,5 +14,8 @@ export const PERMISSIONS = [
 
 export type ServicePermission = (typeof PERMISSIONS)[number];
 
-/** A permission of the service, or one of a team's own, in the form `<action>:<scope>`. */
+/**
+ * A permission of the service, or a permission that a team defines for its own operations, in the form
+ * `<action>:<scope>`.
+ */
 export type Permission = ServicePermission | `${string}:${string}`;

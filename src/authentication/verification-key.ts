@@ -2,8 +2,8 @@ import { createPublicKey, type KeyObject } from 'node:crypto';
 import type { JSONWebKeySet, JWK } from 'jose';
 
 /**
- * The accepted signature algorithms. Only asymmetric algorithms are accepted, so that a public key can't be used as a
- * shared secret.
+ * The accepted signature algorithms of tokens. Only asymmetric algorithms are accepted, so that nobody can sign a token
+ * with a public key as the shared secret.
  */
 export const ALGORITHMS = [
   'RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512',
@@ -11,7 +11,7 @@ export const ALGORITHMS = [
 
 export type SignatureAlgorithm = (typeof ALGORITHMS)[number];
 
-const MIN_RSA_BITS = 2048; // The minimum of RFC 7518, sections 3.3 and 3.5.
+const MIN_RSA_BITS = 2048; // The minimum length of an RSA key (RFC 7518, sections 3.3 and 3.5).
 
 /** A key of the issuer, and the one algorithm whose signatures the key may verify. */
 export interface VerificationKey {
@@ -20,8 +20,8 @@ export interface VerificationKey {
 }
 
 /**
- * The keys that may verify a signature, by `kid`. Other keys and keys without a `kid` are skipped. If a `kid` is
- * repeated, the first key that may verify a signature counts.
+ * The keys of a key set that may verify a signature, by `kid`. Other keys, and keys without a `kid`, are skipped. If
+ * several keys have the same `kid`, the first of them that may verify a signature counts.
  */
 export function verificationKeys(jwks: JSONWebKeySet): Map<string, VerificationKey> {
   const keys = new Map<string, VerificationKey>();

@@ -1,11 +1,14 @@
-/** The service, or a proxy in front of it, refused a request. */
+/**
+ * The service, or a proxy in front of it, refused a request. Also thrown if a successful answer isn't the service's.
+ */
 export class LoadDataError extends Error {
   override readonly name = 'LoadDataError';
 
   /**
-   * @param status the HTTP status.
-   * @param error the `error` of the answer; empty if the answer isn't the service's.
-   * @param requestId the `X-Request-Id`, which is in the service's log too.
+   * @param status the HTTP status of the answer.
+   * @param error the member `error` of the answer; empty if the answer isn't the service's.
+   * @param requestId the `X-Request-Id` of the answer, which is in the service's log too; undefined without that
+   * header.
    */
   constructor(
     readonly status: number,
@@ -16,7 +19,7 @@ export class LoadDataError extends Error {
   }
 }
 
-/** The service stored other bytes than those that were sent. */
+/** The file that the service stored doesn't have the sha-256 of the bytes that the client sent. */
 export class DigestMismatchError extends Error {
   override readonly name = 'DigestMismatchError';
 

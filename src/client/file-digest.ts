@@ -1,6 +1,9 @@
 import { sha256 } from '@noble/hashes/sha2.js';
 
-/** A sha-256 in progress. `crypto.subtle` takes all bytes at once, and in browsers needs HTTPS. */
+/**
+ * Computes the sha-256 of a file piece by piece. `crypto.subtle` isn't used, because it takes all bytes at once, and in
+ * browsers needs HTTPS.
+ */
 export class FileDigest {
   private readonly hash = sha256.create();
 
@@ -8,13 +11,13 @@ export class FileDigest {
     this.hash.update(bytes);
   }
 
-  /** The digest in the syntax of RFC 9530: `sha-256=:<base64>:`. */
+  /** The sha-256 in the syntax of RFC 9530: `sha-256=:<base64>:`. */
   field(): string {
     return `sha-256=:${btoa(String.fromCharCode(...this.hash.digest()))}:`;
   }
 }
 
-/** The digest of a Blob, which is read piece by piece. */
+/** The sha-256 of a Blob in the syntax of RFC 9530. The Blob is read piece by piece. */
 export async function digestOf(blob: Blob): Promise<string> {
   const digest = new FileDigest();
   const reader = (blob.stream() as ReadableStream<Uint8Array>).getReader();

@@ -1,16 +1,16 @@
 import { isBrowser, type RequestContent } from './transport.js';
 
 /**
- * The bytes of a file to upload: a `File` or `Blob`, bytes, text (sent as UTF-8), or a stream. A stream can be sent
- * only once; a function that opens a stream makes repeats possible.
+ * The file to upload: a `File` or `Blob`, bytes, text (sent as UTF-8), a stream, or a function that opens a stream. A
+ * stream can be read only once, so its upload can't be repeated after a failure. A function makes repeats possible.
  */
 export type FileSource = Blob | Uint8Array | string | ReadableStream<Uint8Array> | (() => ReadableStream<Uint8Array>);
 
 type Stream = Exclude<FileSource, Blob | Uint8Array | string>;
 
 /**
- * A source as a Blob, which can be read again; or as a stream, except in browsers, whose `fetch` sends no streams over
- * HTTP/1.1.
+ * Converts text and bytes to a Blob, which can be read again for a repeat. A stream stays a stream, except in browsers,
+ * where it is read into a Blob, because their `fetch` sends no streams over HTTP/1.1.
  */
 export async function blobOrStream(source: FileSource): Promise<Blob | Stream> {
   if (source instanceof Blob) return source;
@@ -18,20 +18,20 @@ export async function blobOrStream(source: FileSource): Promise<Blob | Stream> {
   return isBrowser() ? collected(source) : source;
 }
 
-/** A source as a Blob. A stream is read to its end. */
+/** Converts any source to a Blob. A stream is read to its end. */
 export async function collected(source: FileSource): Promise<Blob> {
   if (typeof source === 'function' || source instanceof ReadableStream) return new Response(typeof source === 'function' ? source() : source).blob();
   return source instanceof Blob ? source : new Blob([source]);
 }
 
-/** The content of a request whose body is the file. */
+/** The content of an upload request whose body consists of the file's bytes alone. */
 export function fileContent(file: Blob | Stream, contentType: string): RequestContent {
   if (file instanceof Blob) return { contentType, size: file.size, isRepeatable: true, whole: () => file, open: () => ({ bytes: file.stream(), contentType }) };
   const open = typeof file === 'function' ? file : () => file;
   return { contentType, size: undefined, isRepeatable: typeof file === 'function', whole: undefined, open: () => ({ bytes: open(), contentType }) };
 }
 
-/** The content of a request whose body is a form with the file, and with `additional_data` if there is any. */
+/** The content of an upload request whose body is a form with the file, and with `additional_data` if there is any. */
 export function formContent(file: Blob, filename: string, additionalData: string | undefined): RequestContent {
   const whole = (): FormData => {
     const form = new FormData();
@@ -43,6 +43,6 @@ export function formContent(file: Blob, filename: string, additionalData: string
     const { body, headers } = new Response(whole());
     return { bytes: body as ReadableStream<Uint8Array>, contentType: headers.get('Content-Type') ?? '' };
   };
-  // The content type is left to the runtime, because it chooses the form's boundary.
+  // The runtime sets the content type, because it contains the boundary of the form, which the runtime chooses.
   return { contentType: undefined, size: file.size, isRepeatable: true, whole, open };
 }

@@ -10,14 +10,19 @@ type Schemas = components['schemas'];
 export interface ClientOptions {
   /** The service's `{base_url}`. */
   readonly baseUrl: string;
-  /** An access token, or a function that gets one before each request. Without it, requests have no token. */
+  /**
+   * An access token, or a function that gets one before each request. Without `token`, requests have no access token.
+   */
   readonly token?: string | (() => string | Promise<string>);
-  /** How often a request is sent at most, if it fails for a reason that may pass. Default: 5. */
+  /**
+   * How often one request is sent at most, if it fails for a reason that may pass, such as a lost connection. Default:
+   * 5.
+   */
   readonly attempts?: number;
   /**
-   * How long an upload is repeated while another request with its `Idempotency-Key` is in progress (409), in
-   * milliseconds. These repeats don't count as `attempts`. A replica that crashed holds a key for up to a minute.
-   * Default: 120,000.
+   * How long an upload is repeated while another request with the same `Idempotency-Key` is in progress (409), in
+   * milliseconds. These repeats don't count as `attempts`. If a replica of the service crashes during an upload, the
+   * key of that upload counts as in progress for up to another minute. Default: 120,000.
    */
   readonly inProgressTimeoutMs?: number;
   /** Default: the `fetch` of the runtime. */
@@ -32,9 +37,9 @@ export interface UploadRequest extends RequestOptions {
   readonly customerId: string;
   readonly filename: string;
   readonly manufacturer: string;
-  /** Without it, the upload has no file, but only `additionalData`. */
+  /** The file to upload. Without it, the upload consists of `additionalData` alone. */
   readonly file?: FileSource;
-  /** The media type of the file. Default: that of the `Blob`, or `application/octet-stream`. */
+  /** The media type of the file. Default: that of the `Blob`, or `application/octet-stream` if there is none. */
   readonly contentType?: string;
   readonly additionalData?: string;
   /**
@@ -47,7 +52,7 @@ export interface UploadRequest extends RequestOptions {
 
 export interface UploadReceipt {
   readonly uploadId: string;
-  /** The sha-256 of the stored file, `sha-256=:<base64>:`; undefined for an upload without a file. */
+  /** The sha-256 of the stored file in the form `sha-256=:<base64>:`; undefined for an upload without a file. */
   readonly digest: string | undefined;
   /** Whether an earlier request with the same `Idempotency-Key` had stored the upload. */
   readonly replayed: boolean;
@@ -56,13 +61,13 @@ export interface UploadReceipt {
 export interface UploadListQuery {
   readonly customer_id?: string;
   readonly kind?: 'historical' | 'nowcast';
-  /** Time from which on uploads are listed (RFC 3339). */
+  /** Lists only uploads that were received at this time (RFC 3339) or later. */
   readonly from?: string;
-  /** Time before which uploads are listed (RFC 3339). */
+  /** Lists only uploads that were received before this time (RFC 3339). */
   readonly to?: string;
   /** The maximum number of uploads on the page, 1 to 1000. */
   readonly limit?: number;
-  /** The `next_page_token` of the page before. */
+  /** The `next_page_token` of the page before. Without it, the first page is listed. */
   readonly page_token?: string;
 }
 
@@ -71,8 +76,8 @@ const DEFAULT_IN_PROGRESS_TIMEOUT_MS = 120_000;
 const ONCE: Patience = { attempts: 1, inProgressTimeoutMs: 0 };
 
 /**
- * A client of the service, for Node, Deno, Bun and browsers. Each method rejects with `LoadDataError` if the service
- * refuses the request, and otherwise with the error of `fetch` or of the signal.
+ * A client of the service, for Node, Deno, Bun and browsers. Each method rejects with `LoadDataError` if the service or
+ * a proxy refuses the request. Without an answer, it rejects with the error of `fetch`, or with the reason of `signal`.
  */
 export class LoadDataClient {
   private readonly baseUrl: string;
@@ -89,24 +94,26 @@ export class LoadDataClient {
   /**
    * Uploads historical data. Resolves when the upload is durable.
    *
-   * The file's digest is sent with it, so that the service refuses bytes that changed on their way. A stream's digest
-   * is known only after it was sent, and is then compared with that of the stored file. If the connection fails, the
-   * service asks for patience (429, 503), or another request with the same `Idempotency-Key` is in progress (409), the
-   * upload is repeated with that key, unless its file is a stream, which can be read only once.
+   * The sha-256 of the file is sent with the file, so that the service refuses bytes that changed on their way. The
+   * sha-256 of a stream is known only after the stream was sent, and is then compared with that of the stored file. If
+   * the connection fails, the answer is 429, 502, 503 or 504, or another request with the same `Idempotency-Key` is in
+   * progress (409), the upload is repeated with the same key. An upload of a stream isn't repeated, because a stream
+   * can be read only once.
    *
-   * @throws DigestMismatchError if other bytes of a stream were stored than were sent; the file's own error if it can't
-   * be read, and errors of `onProgress`. The upload isn't repeated after these errors.
+   * @throws DigestMismatchError if the stored file doesn't have the sha-256 of the bytes that were sent; the error of
+   * reading the file; outside browsers, an error that `onProgress` throws. After these errors, the upload isn't
+   * repeated.
    */
   uploadHistorical(request: UploadRequest): Promise<UploadReceipt> {
     return this.upload('/ingestHistoricalLoadData/upload_historical', request);
   }
 
-  /** Uploads nowcast data, like `uploadHistorical`. */
+  /** Uploads nowcast data. Otherwise like `uploadHistorical`. */
   uploadNowcast(request: UploadRequest): Promise<UploadReceipt> {
     return this.upload('/ingestNowcastLoadData/upload_nowcast', request);
   }
 
-  /** A page of uploads, newest first. The page may be short, and even empty, although more pages follow. */
+  /** Lists one page of uploads, newest first. The page may be short, and even empty, although more pages follow. */
   async listUploads(query: UploadListQuery = {}, options: RequestOptions = {}): Promise<Schemas['UploadPage']> {
     return parsed(await this.call('GET', '/uploads', { query, ...options })) as Schemas['UploadPage'];
   }
@@ -116,9 +123,10 @@ export class LoadDataClient {
   }
 
   /**
-   * Fetches the file of an upload. The answer's body is a stream.
+   * Fetches the file of an upload. Resolves to the response of `fetch`, whose body is a stream.
    *
-   * @param range offsets of the first and last byte of a part, such as `0-99`; the whole file without it.
+   * @param range the wanted part of the file: the offsets of its first and last byte, such as `0-99`. Default: the
+   * whole file.
    */
   async downloadUpload(uploadId: string, { range, signal }: RequestOptions & { readonly range?: string } = {}): Promise<Response> {
     const answer = await repeated<Answer & { readonly response?: Response }>(
@@ -133,16 +141,18 @@ export class LoadDataClient {
     return answer.response;
   }
 
-  /** Removes an upload. Sent once, because a repeat would be answered with 404 if the first answer was lost. */
+  /**
+   * Removes an upload. The request isn't repeated: if the first answer was lost, a repeat would be answered with 404.
+   */
   async deleteUpload(uploadId: string, options: RequestOptions = {}): Promise<void> {
     const answer = await this.call('DELETE', `/uploads/${encodeURIComponent(uploadId)}`, { ...options, patience: ONCE });
     if (answer.status !== 204) throw refusal(answer);
   }
 
   /**
-   * Removes all uploads of a customer, or those before a time (RFC 3339). Resolves to the number of removed uploads.
-   * Sent once, because a repeat would also remove what was uploaded meanwhile, and would not count what the first
-   * request removed.
+   * Removes all uploads of a customer, or only those received before the time `before` (RFC 3339). Resolves to the
+   * number of removed uploads. The request isn't repeated, because a repeat would also remove what was uploaded
+   * meanwhile, and would not count what the first request removed.
    */
   async deleteUploads(query: { readonly customer_id: string; readonly before?: string }, options: RequestOptions = {}): Promise<number> {
     return (parsed(await this.call('DELETE', '/uploads', { query, ...options, patience: ONCE })) as Schemas['UploadsRemoved']).deleted;
@@ -152,12 +162,12 @@ export class LoadDataClient {
     await this.identity('POST', 'assign-role', { body: assignment, ...options });
   }
 
-  /** Resolves to the id of the role. */
+  /** Creates a role. Resolves to the id of the role. */
   async createRole(role: Schemas['NewRole'], options: RequestOptions = {}): Promise<string> {
     return (parsed(await this.identity('POST', 'create-role', { body: role, ...options })) as Schemas['RoleCreated']).role_id;
   }
 
-  /** Resolves to the id of the user. */
+  /** Creates a user. Resolves to the id of the user. */
   async createUser(user: Schemas['NewUser'], options: RequestOptions = {}): Promise<string> {
     return (parsed(await this.identity('POST', 'create-user', { body: user, ...options })) as Schemas['UserCreated']).user_id;
   }
@@ -197,7 +207,7 @@ export class LoadDataClient {
 
   /**
    * Calls an operation on roles or users. A POST is sent only once: if the answer to a creation were lost, a repeat
-   * would be refused because the name is in use.
+   * would be refused because the role's name or the user's e-mail is in use.
    */
   private identity(method: 'GET' | 'POST', operation: string, call: RequestOptions & { readonly body?: object }): Promise<Answer> {
     return this.call(method, `/idpManagementBackend/${operation}`, { ...call, patience: method === 'GET' ? this.patience : ONCE });
@@ -233,14 +243,14 @@ export class LoadDataClient {
 }
 
 /**
- * Media types of request bodies that the service interprets and doesn't store as they are. A JSON body, for example,
- * contains `additional_data`.
+ * Media types with which a file can't be sent as the body of a request: the service looks for `additional_data` in
+ * JSON, for parts in a form, and refuses a URL-encoded form.
  */
 const OWN_MEANING = /^\s*(application\/json|multipart\/form-data|application\/x-www-form-urlencoded)\s*(;|$)/i;
 
 /**
- * The content of an upload, and its digest if it is known before the upload is sent. A file whose media type the
- * service would interpret is sent in a form.
+ * The content of the request that uploads a file, and the sha-256 of the file if it is known before the upload is sent.
+ * The file is sent in a form if there is `additionalData`, or if the media type of the file is one of `OWN_MEANING`.
  */
 async function contentOf({ filename, contentType, additionalData }: UploadRequest, source: FileSource): Promise<{ content: RequestContent; digest: string | undefined }> {
   const type = contentType ?? ((source instanceof Blob && source.type) || 'application/octet-stream');
@@ -252,10 +262,15 @@ async function contentOf({ filename, contentType, additionalData }: UploadReques
   return { content: fileContent(file, type), digest: file instanceof Blob ? await digestOf(file) : undefined };
 }
 
-/** @param expected the digest of the file, if it is known and there is a file. */
+/**
+ * Reads the receipt of an upload from the answer.
+ *
+ * @param expected the sha-256 of the bytes that were sent; undefined if it isn't known, or if there is no file.
+ * @throws LoadDataError if the service didn't accept the upload; DigestMismatchError if it stored other bytes.
+ */
 function receiptOf(answer: ContentAnswer, expected = answer.sentDigest): UploadReceipt {
   const uploadId = answer.header('X-Upload-Id');
-  // Something between here and the service may have answered, such as a page to log in at.
+  // A proxy in front of the service may have given this answer, for example a login page with status 200.
   if (answer.status !== 200 || uploadId === undefined) throw refusal(answer);
   const digest = answer.header('X-Upload-Digest');
   if (expected !== undefined && digest !== expected) throw new DigestMismatchError(uploadId);
@@ -267,12 +282,14 @@ function refusal({ status, text, header }: Answer): LoadDataError {
   try {
     ({ error } = JSON.parse(text) as { error?: unknown });
   } catch {
-    // The answer isn't JSON, because a proxy gave it.
+    // The body of the answer isn't JSON, so a proxy gave the answer. The error then has an empty text.
   }
   return new LoadDataError(status, typeof error === 'string' ? error : '', header('X-Request-Id'));
 }
 
 const parsed = ({ text }: Answer): unknown => JSON.parse(text);
 
-/** A random key of 128 bits. `crypto.randomUUID` needs HTTPS in browsers. */
+/**
+ * A random `Idempotency-Key` of 128 bits, in hex. `crypto.randomUUID` isn't used, because it needs HTTPS in browsers.
+ */
 const randomKey = (): string => Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('');

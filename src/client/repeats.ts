@@ -3,13 +3,19 @@ import type { Answer } from './transport.js';
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 10_000;
 
-/** The statuses after which the same request may succeed later. */
+/** The statuses of answers after which the same request may succeed later. */
 const PASSING = new Set([429, 502, 503, 504]);
 
 export interface Patience {
-  /** How often the request is sent at most. Repeats while its `Idempotency-Key` is in use (409) don't count. */
+  /**
+   * How often the request is sent at most. Repeats because another request has the same `Idempotency-Key` (409) don't
+   * count.
+   */
   readonly attempts: number;
-  /** How long to repeat a request while another one with its `Idempotency-Key` is in progress, in milliseconds. */
+  /**
+   * How long a request is repeated while another request with the same `Idempotency-Key` is in progress, in
+   * milliseconds.
+   */
   readonly inProgressTimeoutMs: number;
 }
 
@@ -18,7 +24,7 @@ export interface Repeats extends Patience {
 }
 
 /**
- * Sends a request. Sends it again while the connection fails, the service asks for patience, or another request with
+ * Sends a request. Repeats it while the connection fails, the answer has a status of `PASSING`, or another request with
  * the same `Idempotency-Key` is in progress. Resolves to the last answer. Rejects with the last error of `send`, or
  * with the reason of the signal.
  */
@@ -35,19 +41,23 @@ export async function repeated<Result extends Answer>(send: () => Promise<Result
     } else {
       const isLast = ++failed >= attempts;
       if ('answer' in outcome && (isLast || !PASSING.has(outcome.answer.status))) return outcome.answer;
-      // `fetch` rejects with a TypeError if the connection fails.
+      // `fetch` rejects with a TypeError if the connection fails. After any other error, the request isn't repeated.
       if ('error' in outcome && (isLast || signal?.aborted || !(outcome.error instanceof TypeError))) throw outcome.error;
     }
     await pause(pauseMs, signal);
   }
 }
 
-/** Whether another request with the same `Idempotency-Key` is in progress. Only that 409 has a `Retry-After`. */
+/**
+ * Whether the answer says that another request with the same `Idempotency-Key` is in progress. No other answer with 409
+ * has a `Retry-After`.
+ */
 const isInProgress = ({ status, header }: Answer): boolean => status === 409 && header('Retry-After') !== undefined;
 
 /**
- * The pause before a request is repeated, in milliseconds. At least as long as the service asks for. If it asks for
- * none, or while the `Idempotency-Key` is in use, the pauses grow, because each repeat sends the file again.
+ * The pause before a request is repeated, in milliseconds. It is at least as long as the answer's `Retry-After` asks
+ * for. Without `Retry-After`, and while another request with the same `Idempotency-Key` is in progress, the pauses
+ * grow, because each repeat of an upload sends the file again.
  */
 function pauseAfter(sent: number, answer: Answer | undefined): number {
   const asked = Number(answer?.header('Retry-After') ?? Number.NaN) * 1000;

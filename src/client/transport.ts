@@ -1,22 +1,24 @@
 import { FileDigest } from './file-digest.js';
 
 export interface Progress {
-  /** How many bytes of the file were handed to the connection. Begins again at 0 if the upload is repeated. */
+  /**
+   * How many bytes of the file the client has handed to the connection. Begins again at 0 if the upload is repeated.
+   */
   readonly sent: number;
-  /** The length of the file in bytes; undefined for a stream. */
+  /** The length of the file in bytes; undefined if the file is a stream. */
   readonly total: number | undefined;
 }
 
-/** The body of a request, in the forms in which it can be sent. */
+/** The body of an upload request, which can be sent as a whole (`whole`) or as a stream (`open`). */
 export interface RequestContent {
-  /** The value of `Content-Type`. Undefined if the runtime chooses it. */
+  /** The value of `Content-Type`. Undefined if the runtime sets that header. */
   readonly contentType: string | undefined;
-  /** The length of the file in bytes; undefined for a stream. */
+  /** The length of the file in bytes; undefined if the file is a stream. */
   readonly size: number | undefined;
   readonly isRepeatable: boolean;
-  /** Returns the whole content, whose length the runtime then knows. Undefined for a stream. */
+  /** Returns the body as a whole, so that the runtime knows its length. Undefined if the file is a stream. */
   readonly whole: (() => Blob | FormData) | undefined;
-  /** Opens the content as a stream. */
+  /** Opens the body of the request as a stream. */
   open(): { readonly bytes: ReadableStream<Uint8Array>; readonly contentType: string };
 }
 
@@ -34,12 +36,15 @@ export interface Answer {
   readonly header: (name: string) => string | undefined;
 }
 
-/** An answer, and the digest of the content if it was computed while the content was sent. */
+/** An answer to an upload, and the sha-256 of the file if it was computed while the file was sent. */
 export interface ContentAnswer extends Answer {
   readonly sentDigest?: string | undefined;
 }
 
-/** The content of a request can't be read, so a repeat would fail too. The cause is the error of the content. */
+/**
+ * Reading the content of an upload request failed, or the callback `onProgress` did, so a repeat would fail too. The
+ * cause is the error of the content or of the callback.
+ */
 export class UnreadableContentError extends Error {
   override readonly name = 'UnreadableContentError';
 
@@ -54,7 +59,8 @@ export async function answerOf(response: Response): Promise<Answer> {
 }
 
 /**
- * Sends content by POST. Rejects with `UnreadableContentError`, with the error of `fetch`, or with that of the signal.
+ * Sends content by POST. Rejects with `UnreadableContentError`, with the error of `fetch`, or with the reason of the
+ * signal.
  */
 export async function sendContent(send: typeof fetch, request: ContentRequest): Promise<ContentAnswer> {
   const { url, content, onProgress, signal } = request;
@@ -79,7 +85,10 @@ export async function sendContent(send: typeof fetch, request: ContentRequest): 
   }
 }
 
-/** Rethrows an error of `fetch`. If a file changed or vanished, Node has that error as the cause of `fetch`'s error. */
+/**
+ * Rethrows an error of `fetch`; as `UnreadableContentError` if the file changed or vanished while it was sent. In that
+ * case, Node reports a NotReadableError as the cause of `fetch`'s error.
+ */
 function withoutReadError(error: unknown): never {
   const { cause } = error as { cause?: { readonly name?: unknown } };
   throw cause?.name === 'NotReadableError' ? new UnreadableContentError(cause) : error;
@@ -94,8 +103,8 @@ function openOf(content: RequestContent): ReturnType<RequestContent['open']> {
 }
 
 /**
- * A stream that shows each chunk of a source to a callback before it passes the chunk on. Keeps the error if reading
- * the source, or the callback, fails.
+ * A stream that passes on the chunks of a source, and shows each chunk to a callback before. If reading the source or
+ * the callback fails, `failure` keeps the error.
  */
 class WatchedStream {
   failure: UnreadableContentError | undefined;
@@ -126,10 +135,12 @@ class WatchedStream {
 
 const headersOf = ({ headers, content: { contentType } }: ContentRequest): Record<string, string> => ({ ...headers, ...(contentType !== undefined && { 'Content-Type': contentType }) });
 
-/** Limits `sent` to the file's length, because a form is a little longer than its file. */
+/**
+ * The progress of an upload. `sent` is at most the file's length, although the form that contains the file is longer.
+ */
 const progressOf = (sent: number, { size }: RequestContent): Progress => ({ sent: Math.min(sent, size ?? sent), total: size });
 
-/** The part of `XMLHttpRequest` that is used here. Only browsers have it. */
+/** The members of `XMLHttpRequest` that the client uses. Only browsers have this class. */
 interface BrowserRequest {
   readonly status: number;
   readonly responseText: string;
@@ -146,7 +157,10 @@ interface BrowserRequest {
 
 const browserRequest = (): (new () => BrowserRequest) | undefined => (globalThis as { XMLHttpRequest?: new () => BrowserRequest }).XMLHttpRequest;
 
-/** Whether this is a browser, whose `fetch` reports no progress, and sends no stream over HTTP/1.1. */
+/**
+ * Whether the client runs in a browser, whose `fetch` reports no progress of uploads, and sends no stream over
+ * HTTP/1.1.
+ */
 export const isBrowser = (): boolean => browserRequest() !== undefined;
 
 function sendByBrowser(body: Blob | FormData, sent: ContentRequest): Promise<Answer> {

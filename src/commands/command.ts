@@ -1,15 +1,15 @@
 import { EnvironmentError } from '../configuration/variables.js';
 
-/** Ends a command early with a message for the user. The error's cause isn't shown. */
+/** Ends a command early. The error's message is printed for the user; its `cause` isn't. */
 export class CommandError extends Error {}
 
 /** The command was called with invalid arguments. */
 export class UsageError extends CommandError {}
 
 /**
- * Runs a command and sets the exit code of the process to the command's result. An error is printed as one line on
- * standard error and results in `failureCode`. An invalid environment is printed as one line per problem, with the same
- * exit code. A `UsageError` results in `usageCode`.
+ * Runs a command and sets the exit code of the process to the number to which `main` resolves. If `main` rejects, the
+ * error is printed as one line on standard error, or an `EnvironmentError` as one line per invalid variable. The exit
+ * code is then `usageCode` for a `UsageError`, and `failureCode` for any other error.
  */
 export async function runCommand(main: () => Promise<number>, failureCode: number, usageCode = failureCode): Promise<void> {
   try {
@@ -22,9 +22,9 @@ export async function runCommand(main: () => Promise<number>, failureCode: numbe
 }
 
 /**
- * Parses a command's arguments with `parse`.
+ * Returns the arguments of a command as `parse` parsed them.
  *
- * @throws UsageError when `parse` throws. The message includes the usage.
+ * @throws UsageError when `parse` throws. The message has the first line of that error's message, and `usage`.
  */
 export function commandArguments<Arguments>(usage: string, parse: () => Arguments): Arguments {
   try {

@@ -1,4 +1,7 @@
-/** The commands by name. Each module runs its command when it is imported, with the arguments behind the name. */
+/**
+ * The commands by name. Each module runs its command when it is imported. By then, `process.argv` has only the
+ * arguments behind the command's name.
+ */
 const COMMANDS: Readonly<Record<string, { readonly summary: string; readonly run: () => Promise<unknown> }>> = {
   serve: { summary: 'serves on HOST and PORT (the default)', run: () => import('./serve.js') },
   token: { summary: 'prints an access token of the embedded identity provider', run: () => import('./token.js') },
@@ -26,8 +29,9 @@ Examples:
 `;
 
 /**
- * Runs the command that the first argument of the process names, or `serve` if there is none or if it is an option. An
- * unknown command is reported in one line, with exit code 2.
+ * Runs the command that the first argument of the process names. Without arguments, or if the first one is an option,
+ * runs `serve`; but `--help` and `-h` print the list of commands. An unknown command is reported in one line, with exit
+ * code 2.
  */
 export async function dispatch(): Promise<void> {
   const [first] = process.argv.slice(2);

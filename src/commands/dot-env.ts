@@ -14,7 +14,7 @@ export function toDotEnv(variables: Readonly<Record<string, string>>): string {
 
 function quoted(name: string, value: string): string {
   if (PLAIN.test(value)) return value;
-  // Inside double quotes, a backslash followed by n is read as a line break.
+  // Inside double quotes, Node's parser of `.env` files reads a backslash followed by n as a line break.
   const quote = ["'", '`', '"'].find((one) => !value.includes(one) && !(one === '"' && value.includes('\\n')));
   if (quote === undefined || /[\r\n]/.test(value)) throw new RangeError(`${name} can't be written in a .env file.`);
   return quote + value + quote;

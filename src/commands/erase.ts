@@ -35,7 +35,7 @@ interface EraseArguments {
   readonly json: boolean;
 }
 
-/** The arguments; undefined if help is wanted. */
+/** The parsed arguments of the command `erase`; undefined if `--help` is among them. */
 function given(): EraseArguments | undefined {
   const { values } = parseArgs({
     options: {

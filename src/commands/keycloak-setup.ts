@@ -69,8 +69,8 @@ async function serviceVariables(setup: RealmSetup, environment: KeycloakSetupEnv
 
 function refusal({ error, description }: TokenRefused, url: string): string {
   if (error === 'invalid_grant') return `Keycloak does not accept the administrator: ${description}.`;
-  // The error of an OAuth answer (RFC 6749, section 5.2) is a single word. If the realm is missing, Keycloak's error is
-  // a sentence.
+  // In an OAuth error (RFC 6749, section 5.2), the member `error` is a single word. In Keycloak's answer about a
+  // missing realm, it is a sentence.
   return /^[a-z_]+$/.test(error) ? `Keycloak refuses the administrator: ${description || error}.` : `There is no Keycloak at ${url}.`;
 }
 

@@ -1,6 +1,8 @@
 const INTERVAL_MS = 200;
 
-/** A progress line on standard error. Nothing is shown if standard error isn't a terminal. */
+/**
+ * A progress line on standard error, renewed five times a second. Nothing is shown if standard error isn't a terminal.
+ */
 export class ProgressLine {
   private readonly timer: NodeJS.Timeout | undefined;
 
@@ -9,7 +11,10 @@ export class ProgressLine {
     if (process.stderr.isTTY) this.timer = setInterval(() => process.stderr.write(`\r\x1b[K${text()}`), INTERVAL_MS);
   }
 
-  /** Passes lines of output through, and clears the progress line before each of them. */
+  /**
+   * Yields the given output lines unchanged. Clears the progress line before each, so that the two don't mix on a
+   * terminal.
+   */
   async *beside(lines: AsyncIterable<string>): AsyncGenerator<string> {
     for await (const line of lines) {
       this.clear();

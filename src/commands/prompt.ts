@@ -1,11 +1,12 @@
 import { createInterface } from 'node:readline/promises';
 import { Writable } from 'node:stream';
 
-/** Whether standard input and standard error are terminals, so that the user can be asked. */
+/** Whether standard input and standard error are terminals, so that the user can be asked for a missing value. */
 export const isTerminal = (): boolean => process.stdin.isTTY && process.stderr.isTTY;
 
 /**
- * Asks the user on the terminal. Writes nothing to standard output. The input is shown unless `secret` is set.
+ * Asks the user a question on the terminal and resolves to the answer. Writes the question to standard error, never to
+ * standard output. The terminal shows the answer while it is typed, unless `secret` is set.
  *
  * @throws AbortError when the terminal is closed before an answer, or on Ctrl+C.
  */
@@ -20,7 +21,8 @@ export async function ask(question: string, { secret = false } = {}): Promise<st
   terminal.once('close', () => {
     ended.abort();
   });
-  // Write the question only now, after the terminal has stopped echoing the input.
+  // The output of a secret's `readline` interface is discarded, its question included. So the question is written now,
+  // after the interface has stopped the terminal from echoing the answer.
   if (secret) process.stderr.write(question);
   try {
     return await terminal.question(question, { signal: ended.signal });

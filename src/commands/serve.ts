@@ -19,7 +19,11 @@ Examples:
 Exit code: 0 stopped by a signal, 1 refused to start, 2 wrong usage.
 `;
 
-/** @returns the exit code of the process if it ends without a signal. */
+/**
+ * Starts the service, or prints the help.
+ *
+ * @returns the exit code of the process, for the case that no signal ends it.
+ */
 async function main(): Promise<number> {
   const { values } = commandArguments(USAGE, () => parseArgs({ options: { help: { type: 'boolean', default: false } } }));
   if (values.help) {
@@ -30,8 +34,8 @@ async function main(): Promise<number> {
   try {
     const environment = loadEnvironment();
     ({ dataDirectory } = environment);
-    // The application's code is loaded only now, because that takes most of the time of a start. So an invalid variable
-    // is reported sooner.
+    // The application's modules are imported only after the environment was validated. Importing them takes most of the
+    // time of a start, so an invalid variable is reported sooner.
     const [{ createAppFor }, { serve }] = await Promise.all([import('../app/create-app.js'), import('../app/serve.js')]);
     await serve(await createAppFor(environment));
     return 0;

@@ -8,24 +8,33 @@ import { PermissionDenied, TokenRefused } from '../identity-management/adapters/
 import type { Requirement } from '../identity-management/adapters/out/provider-requirements/requirement.js';
 
 /**
- * The part of a set-up command that is specific to one identity provider. The credentials for the set-up are known, but
- * not tried yet.
+ * The part of a set-up command that is specific to one identity provider. It has the credentials for the set-up, but
+ * hasn't yet used them at the provider.
  */
 export interface ProviderSetup {
   /**
-   * The requirements, in the order in which they can be fulfilled. If an administrator is named, one requirement is
-   * that this user exists and has the role with all permissions. Rejects, before anything is changed, if the
-   * environment names something that the provider lacks.
+   * The requirements that the provider must fulfil for the service, in the order in which they can be fulfilled. If an
+   * administrator's e-mail is given, one requirement is that this user exists and has the role with all permissions.
+   * Rejects, before anything is changed, if the environment names something that the provider lacks.
    */
   readonly parts: (administrator: string | undefined) => Promise<readonly Requirement[]>;
-  /** Notes for the user to review, such as rights that the service doesn't need: one line each. */
+  /**
+   * Notes about the provider for the user to review, such as rights that the service has but doesn't need: one line
+   * each.
+   */
   readonly remarks: (dryRun: boolean) => Promise<readonly string[]>;
-  /** The variables for the service's environment once everything is set up, in addition to those of `served`. */
+  /**
+   * The variables for the service's environment after the set-up, except those that `served` determines: OIDC_AUDIENCE,
+   * BASE_PATH and PUBLIC_URL.
+   */
   readonly variables: () => Promise<Readonly<Record<string, string>>>;
   readonly served: ServedEnvironment;
-  /** The start of a sentence about missing rights: `The administrator's rights`. */
+  /**
+   * The subject of the error message about missing rights of the set-up's credentials, such as `The administrator's
+   * rights`.
+   */
   readonly rights: string;
-  /** Explains why no token was issued. */
+  /** Explains to the user why the provider issued no token for the set-up's credentials. */
   readonly refusal: (error: TokenRefused) => string;
   readonly close: () => Promise<void>;
 }
@@ -34,15 +43,18 @@ export interface SetupCommand {
   readonly usage: string;
   readonly help: string;
   /**
-   * The credentials whose variables are named in the error for an unknown argument, because the argument may be a
-   * password given by mistake.
+   * The credentials of the set-up. The error message for an unknown argument names their variables instead of the
+   * argument, because the argument may be a password given by mistake.
    */
   readonly credentials: Credentials;
-  /** Reads the environment and asks for missing credentials. */
+  /** Reads the environment, and asks on the terminal for missing credentials. */
   readonly begin: () => Promise<ProviderSetup>;
 }
 
-/** The environment variables and prompts for a name and the secret that belongs to that name. */
+/**
+ * The environment variables, and the questions on the terminal, for the set-up's credentials: a name (a user name or a
+ * client id) and its secret.
+ */
 export interface Credentials {
   readonly variables: readonly [name: string, secret: string];
   readonly questions: readonly [name: string, secret: string];
@@ -61,8 +73,9 @@ const tell = (line: string): void => {
 };
 
 /**
- * Applies each change, and then prints it on standard error. At the end, prints the variables for the service on
- * standard output. A dry run only prints the changes.
+ * Runs a set-up command. Makes each change at the provider, and then prints it on standard error. At the end, prints
+ * the variables for the service on standard output. A dry run only prints the changes. With `--help`, only prints the
+ * help.
  *
  * @returns the exit code.
  */
@@ -88,9 +101,10 @@ export async function runSetup({ usage, help, credentials, begin }: SetupCommand
 }
 
 /**
- * Returns the given credentials, and asks on the terminal for missing ones.
+ * Returns the given name and secret for a set-up, and asks on the terminal for the one that is undefined.
  *
- * @throws CommandError when a credential is missing and there is no terminal to ask on; otherwise as `ask`.
+ * @throws CommandError when one is undefined and there is no terminal to ask on; AbortError when the terminal is closed
+ * before an answer, or on Ctrl+C.
  */
 export async function askForCredentials(credentials: Credentials, name: string | undefined, secret: string | undefined): Promise<[name: string, secret: string]> {
   if ((name === undefined || secret === undefined) && !isTerminal()) {
@@ -129,13 +143,13 @@ function parsed(credentials: Credentials) {
       },
     }).values;
   } catch (error) {
-    // The parser's message quotes the argument, which may be a password.
+    // The message of `parseArgs` quotes the argument, which may be a password, so that message isn't shown.
     const isUnknown = (error as NodeJS.ErrnoException).code !== 'ERR_PARSE_ARGS_INVALID_OPTION_VALUE';
     throw new Error(isUnknown ? `There is an unknown argument; ${comeFrom(credentials)}` : 'An argument lacks its value, or has one too many', { cause: error });
   }
 }
 
-/** @returns the number of changes that were made, or would be made. */
+/** @returns the number of changes that were made at the provider, or that a dry run would have made. */
 async function change(parts: readonly Requirement[], dryRun: boolean): Promise<number> {
   let count = 0;
   for (const part of parts) {

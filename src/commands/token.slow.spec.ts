@@ -31,7 +31,7 @@ describe('npm run token', () => {
   beforeEach(() => {
     directory = mkdtempSync(join(tmpdir(), 'token-'));
     data = join(directory, 'data');
-    // Creates the directory of the identity provider, as the first start of a service does.
+    // Creates the directory of the embedded identity provider, as the first start of a service does.
     mkdirSync(join(data, 'identity'), { recursive: true });
   });
   afterEach(() => {
@@ -86,7 +86,7 @@ describe('npm run token', () => {
 
   it('uses the issuer of the running service, and works while it runs', async () => {
     const provider = await EmbeddedIdentityProvider.open(data);
-    // Creates the signing keys, as a service does before it listens.
+    // Creates the signing keys of the embedded identity provider, as a service does before it listens.
     await loadSigningKeys(data);
     await provider.recordIssuer('http://127.0.0.1:49152/idp');
     const settings = { OIDC_ISSUER: 'https://issuer.example' };

@@ -48,10 +48,11 @@ function tokenArguments(): TokenArguments {
 }
 
 /**
- * Issues an access token, beside a service that may be running. If no service is running, missing signing keys are
- * created.
+ * Issues an access token of the embedded identity provider. The service may be running at the same time. If it isn't,
+ * missing signing keys are created.
  *
- * @throws CommandError when DATA_DIR has no identity provider. No service would accept the tokens of a new provider.
+ * @throws CommandError when no user has the given id, or when DATA_DIR is missing, or has files but no identity
+ * provider. No service would accept the tokens of an identity provider that is created there.
  */
 async function accessToken(environment: Environment, { user, customer }: TokenArguments): Promise<string> {
   assertIdentityExists(environment.dataDirectory);
@@ -76,7 +77,7 @@ function assertIdentityExists(dataDirectory: string): void {
   const path = resolve(dataDirectory, 'identity');
   if (fileIdentity(path) || isLocked(dataDirectory, 'identity')) return;
   if (fileIdentity(dataDirectory)) assertDirectory(dataDirectory);
-  // An empty directory is that of a service before its first start.
+  // An empty DATA_DIR belongs to a service that hasn't started yet, so its identity provider may be created now.
   if (fileIdentity(dataDirectory) && readdirSync(dataDirectory).length === 0) return;
   throw new CommandError(`There is no ${path}: set DATA_DIR to that of the service, or start the service once.`);
 }

@@ -1,11 +1,11 @@
 /** Repeats attempts in the background. The pauses between attempts don't keep the process alive. */
 export class BackgroundRetries {
   private readonly running = new Set<Promise<void>>();
-  /** The functions that end the current pauses. */
+  /** One function for each pause in progress, which ends that pause early. */
   private readonly wakers = new Set<() => void>();
   private closed = false;
 
-  /** The number of `repeat` calls that haven't ended. */
+  /** The number of `repeat` calls whose returned promise hasn't resolved yet. */
   get size(): number {
     return this.running.size;
   }
@@ -15,7 +15,7 @@ export class BackgroundRetries {
   }
 
   /**
-   * Repeats an attempt until no further attempt is needed.
+   * Repeats an attempt until no further attempt is needed, and then resolves.
    *
    * @param attempt makes one attempt. Resolves to the pause before the next attempt in milliseconds, or to undefined
    * when no further attempt is needed. Must not reject. A call made after `close` must resolve to undefined.

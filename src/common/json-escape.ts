@@ -1,17 +1,18 @@
 import { unexpected } from './json-syntax-error.js';
 
 const LETTER_U = 0x75;
-/** The characters besides `u` that are allowed after a backslash: " \ / b f n r t */
+/** The characters that JSON allows after a backslash, except `u`: " \ / b f n r t */
 const ESCAPES: ReadonlySet<number> = new Set(Buffer.from('"\\/bfnrt'));
 
 const isHex = (byte: number): boolean =>
   (byte >= 0x30 && byte <= 0x39) || (byte >= 0x61 && byte <= 0x66) || (byte >= 0x41 && byte <= 0x46);
 
 /**
- * The position after the escape in a JSON text that begins at a backslash; -1 if the escape is incomplete.
+ * The position in `bytes`, a JSON text, after the escape whose backslash is at `at`; -1 if `bytes` ends within the
+ * escape.
  *
  * @param at the position of the backslash.
- * @throws SyntaxError when JSON has no escape that begins like this.
+ * @throws SyntaxError when JSON has no escape that begins like this one.
  */
 export function endOfEscape(bytes: Buffer, at: number): number {
   if (at + 1 >= bytes.length) return -1;

@@ -1,13 +1,16 @@
-/** The most distinct texts in a list that is built. A list with more of them becomes an `OTHER_VALUE`. */
+/** The largest number of distinct texts in a list that is built. The value of a longer list becomes `OTHER_VALUE`. */
 const MAX_ITEMS = 10_000;
 
-/** Stands for a value that is neither a text, nor null, nor a list of texts. Such a value is checked but not built. */
+/**
+ * Stands for a value that is neither a text, nor null, nor a list of at most 10,000 distinct texts. The syntax of such
+ * a value is checked, but the value isn't kept.
+ */
 export const OTHER_VALUE = Symbol('other JSON value');
 
-/** The value of a member. A list contains each of its texts once, in order of first occurrence. */
+/** The value of a member of a JSON object. A list contains each of its texts once, in order of first occurrence. */
 export type JsonMember = string | null | readonly string[] | typeof OTHER_VALUE;
 
-/** What becomes of the text that is being read. */
+/** The purpose for which the text that is being read is collected. `Nothing`: the text isn't wanted. */
 const enum Capture {
   Nothing,
   Name,
@@ -16,20 +19,20 @@ const enum Capture {
 }
 
 /**
- * The wanted members of the top-level object of a JSON text, built while a `JsonReader` reads the text. The reader
- * calls the methods in the order of the text, and checks the syntax itself. A `depth` is the number of lists and
- * objects that contain a value.
+ * The wanted members of the top-level object of a JSON text, built while a `JsonReader` reads that text. The reader
+ * calls these methods in the order of the text, and checks the syntax itself. The argument `depth` is the number of
+ * lists and objects that contain a value.
  */
 export class JsonMembers {
-  /** The wanted members that are complete so far. If a name is repeated, the last value counts. */
+  /** The values of the wanted members read so far, by name. If a name is repeated, its last value counts. */
   readonly values = new Map<string, JsonMember>();
-  /** Whether an unwanted member has begun. */
+  /** Whether a member of the top-level object with an unwanted name has begun. */
   hasOthers = false;
 
   private readonly maxNameLength: number;
   private capture = Capture.Nothing;
   private captured = '';
-  /** The name of the wanted member whose value is being read. */
+  /** The name of the member that is being read; undefined if that member isn't wanted. */
   private name: string | undefined;
   private list: Set<string> | undefined;
 
@@ -38,7 +41,7 @@ export class JsonMembers {
     this.maxNameLength = Math.max(0, ...[...wanted].map((name) => name.length));
   }
 
-  /** Whether a list is being built: the value of a wanted member, with only texts so far. */
+  /** Whether a list is being built. The list is the value of a wanted member, and all its items so far are texts. */
   get isBuildingList(): boolean {
     return this.list !== undefined;
   }
@@ -48,14 +51,14 @@ export class JsonMembers {
     this.begin(Capture.Name);
   }
 
-  /** Begins a value that is a text. */
+  /** Begins a value that is a text, or an item of a list that is a text. */
   beginText(depth: number): void {
     if (depth === 1 && this.name !== undefined) this.begin(Capture.Text);
     else if (this.list && depth === 2) this.begin(Capture.Item);
   }
 
   /**
-   * Adds bytes to the name or text that has begun. Does nothing if it isn't wanted.
+   * Adds bytes to the name or text that has begun. Does nothing if that name or text isn't wanted.
    *
    * @param begin the position of the first of the bytes. They are whole characters and escapes.
    * @param end the position after the last of the bytes.
@@ -64,11 +67,11 @@ export class JsonMembers {
     if (this.capture === Capture.Nothing || begin === end) return;
     const text = bytes.toString('utf8', begin, end);
     this.captured += hasEscapes ? (JSON.parse(`"${text}"`) as string) : text;
-    // This name is longer than any wanted name, so its rest isn't captured.
+    // The name is already longer than any wanted name, so the rest of it isn't collected.
     if (this.capture === Capture.Name && this.captured.length > this.maxNameLength) this.enter(undefined);
   }
 
-  /** Ends the name or text, also one that isn't wanted. */
+  /** Ends the name or text that has begun, wanted or not. */
   endText(): void {
     const { capture, captured } = this;
     if (capture === Capture.Name) this.enter(this.wanted.has(captured) ? captured : undefined);
@@ -77,23 +80,26 @@ export class JsonMembers {
     this.begin(Capture.Nothing);
   }
 
-  /** Sets a value that isn't a text. */
+  /**
+   * Reports a value that isn't a text. It becomes the value of a wanted member. If it is an item of a list, that list
+   * isn't built further.
+   */
   set(depth: number, value: null | typeof OTHER_VALUE): void {
     if (depth === 1 && this.name !== undefined) {
       this.values.set(this.name, value);
     } else if (depth === 2) {
-      // The list has an item that isn't a text, so it is no longer collected.
+      // The list that is being built has an item that isn't a text, so its member keeps the value `OTHER_VALUE`.
       this.list = undefined;
     }
   }
 
-  /** Begins a value that is a list. Until the end of the list, the member is an `OTHER_VALUE`. */
+  /** Begins a value that is a list. Until `endList`, the list's member has the value `OTHER_VALUE`. */
   beginList(depth: number): void {
     this.set(depth, OTHER_VALUE);
     if (depth === 1 && this.name !== undefined) this.list = new Set();
   }
 
-  /** Ends the list that is being built, if there is one. */
+  /** Ends the list that is being built and makes it the value of its member. Does nothing if no list is being built. */
   endList(): void {
     if (this.name === undefined || !this.list) return;
     this.values.set(this.name, [...this.list]);
@@ -105,7 +111,7 @@ export class JsonMembers {
     this.captured = '';
   }
 
-  /** Enters the member of this name; undefined if the member isn't wanted. */
+  /** Begins the value of the member with this name. `undefined` stands for a member that isn't wanted. */
   private enter(name: string | undefined): void {
     this.begin(Capture.Nothing);
     this.name = name;

@@ -1,6 +1,6 @@
 import { unexpected } from './json-syntax-error.js';
 
-/** The part of a number that its last byte belongs to. */
+/** The part of a JSON number to which the byte read last belongs. */
 const enum Part {
   Minus,
   Zero,
@@ -20,11 +20,11 @@ const NINE = 0x39;
 
 const isDigit = (byte: number): boolean => byte >= ZERO && byte <= NINE;
 
-/** Checks the numbers of a JSON text, one after another. A number may arrive in any number of chunks. */
+/** Checks the syntax of the numbers of a JSON text, one after another. A number may arrive in any number of chunks. */
 export class JsonNumber {
   private part = Part.Integer;
 
-  /** Whether the bytes so far are a whole number, to which more digits may still be added. */
+  /** Whether the number may end with the byte read last, as in `1`, `1.5` or `1e3`. More digits may still follow. */
   get isWhole(): boolean {
     const { part } = this;
     return part === Part.Zero || part === Part.Integer || part === Part.Fraction || part === Part.ExponentDigits;
@@ -45,9 +45,10 @@ export class JsonNumber {
   /**
    * Reads on in the number that has begun.
    *
+   * @param begin the position in `bytes` from which to read.
    * @returns the position of the first byte after the number; the end of `bytes` if the number may continue in the next
    * chunk.
-   * @throws SyntaxError when the bytes are no number.
+   * @throws SyntaxError when the bytes aren't a JSON number.
    */
   read(bytes: Buffer, begin: number): number {
     let { part } = this;
@@ -62,7 +63,10 @@ export class JsonNumber {
   }
 }
 
-/** The part that one more byte of a number belongs to; undefined when the number ends before that byte. */
+/**
+ * The part of a number to which `byte` belongs if the byte before it belongs to `part`; undefined if the number ends
+ * before `byte`. Throws a SyntaxError if the number can neither continue with `byte` nor end before it.
+ */
 function nextPart(part: Part, byte: number): Part | undefined {
   const digit = isDigit(byte);
   switch (part) {

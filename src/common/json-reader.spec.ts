@@ -33,7 +33,7 @@ function read(bytes: Buffer, sizes: readonly number[]): Read | typeof REFUSED {
   return { isObject, members: sorted(members), hasOtherMembers };
 }
 
-/** The expected result of the reader, from `JSON.parse`. */
+/** The expected result of `JsonReader` for a text, computed with `JSON.parse`. */
 function parse(bytes: Buffer): Read | typeof REFUSED {
   let value: unknown;
   try {
@@ -59,7 +59,7 @@ const sizes = fc.array(fc.integer({ min: 1, max: 9 }), { minLength: 1, maxLength
 const name = fc.oneof(fc.constantFrom(...WANTED, 'text\u0000', 'tex', ''), fc.string({ unit: 'binary' }));
 const text = fc.oneof(fc.string({ unit: 'binary' }), fc.string({ unit: 'grapheme' }));
 const value = fc.oneof(text, fc.array(fc.constantFrom('a', 'ä', '"', '\u0000')), fc.jsonValue(), fc.constant(null), fc.constant([[], 'a']));
-/** The names and values of an object's members, in order. A name may be repeated. */
+/** Generates the members of an object: pairs of a name and a value, in order. A name may be repeated. */
 const members = fc.array(fc.tuple(name, value), { maxLength: 6 });
 const escaped = (json: string): string =>
   json.replace(/[^\x00-\x7f]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`); // eslint-disable-line no-control-regex
@@ -69,7 +69,7 @@ const document = fc
     const json = pairs.map(([key, member]) => `${blank}${JSON.stringify(key)}${blank}:${blank}${JSON.stringify(member, null, blank)}`).join(',');
     return Buffer.from(`${mark}${blank}{${isEscaped ? escaped(json) : json}${blank}}${blank}`);
   });
-// Few different characters, so that nearly valid JSON is frequent.
+// Only a few short pieces, so that random sequences of them are often valid JSON, or nearly so.
 const pieces = fc.constantFrom(
   ...['{', '}', '[', ']', ',', ':', '"', '\\', '\\u', '\\u00e4', '\\ud83d', '\\ude00', '\\x', '0', '-', '1', '.', 'e', 'E', '+', '01', '-0'],
   ...['true', 'tru', 'false', 'null', 'nul', ' ', '\n', '\u0000', '\u00a0', '\ufeff', 'ä', '😀', '"text"', '"list"', '{"text":', '["a",', '"__proto__":'],

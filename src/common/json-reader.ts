@@ -5,7 +5,7 @@ import { JsonNumber } from './json-number.js';
 import { unexpected } from './json-syntax-error.js';
 import { endOfWholeCharacters } from './utf8.js';
 
-/** The deepest allowed nesting of lists and objects, in levels. */
+/** The deepest nesting of lists and objects that is accepted, in levels. */
 export const MAX_JSON_DEPTH = 128;
 
 const enum State {
@@ -37,21 +37,24 @@ const LITERALS: Readonly<Record<number, Buffer>> = {
 };
 
 /**
- * Checks a JSON text (RFC 8259) chunk by chunk and builds only the wanted members of its top-level object. Accepts the
- * same texts as `JSON.parse`, with two exceptions: the text must be UTF-8 and at most 128 levels deep, and it may begin
- * with one byte order mark. Memory use is bounded by the wanted values plus a few bytes.
+ * Checks the syntax of a JSON text (RFC 8259) chunk by chunk, and builds only the wanted members of its top-level
+ * object. Accepts the same texts as `JSON.parse`, with three differences: the text must be UTF-8, it may be at most 128
+ * levels deep, and it may begin with one byte order mark. Memory use is bounded by the values of the wanted members
+ * plus a few bytes.
  */
 export class JsonReader {
-  /** Whether the top-level value is an object. False until the first byte of that value has been read. */
+  /** Whether the text's top-level value is an object. False until the first byte of that value has been read. */
   isObject = false;
 
   private readonly built: JsonMembers;
   private readonly number = new JsonNumber();
   private state = State.Value;
-  /** The kind of each level of nesting: 1 for an object, 0 for a list. */
+  /**
+   * The kind of each list or object that contains the current position, by depth from 1: 1 for an object, 0 for a list.
+   */
   private readonly levels = new Uint8Array(MAX_JSON_DEPTH + 1);
   private depth = 0;
-  /** The bytes of an unfinished character, escape or literal. */
+  /** The last bytes of the previous chunk, if they are the beginning of a character, escape or literal. */
   private rest: Buffer = EMPTY;
   private hasBegun = false;
   private isKey = false;
@@ -61,20 +64,21 @@ export class JsonReader {
     this.built = new JsonMembers(wanted);
   }
 
-  /** The wanted members that are complete so far. If a name is repeated, the last value counts. */
+  /** The values of the wanted members read so far, by name. If a name is repeated, its last value counts. */
   get members(): ReadonlyMap<string, JsonMember> {
     return this.built.values;
   }
 
-  /** Whether an unwanted member has begun. */
+  /** Whether a member of the top-level object with an unwanted name has begun. */
   get hasOtherMembers(): boolean {
     return this.built.hasOthers;
   }
 
   /**
-   * Reads the next chunk, in time proportional to its length.
+   * Reads the next chunk of the text, in time proportional to the chunk's length.
    *
-   * @throws SyntaxError when the bytes so far can't begin a JSON text. Nothing may be added after that.
+   * @throws SyntaxError when no JSON text begins with the bytes so far, or when they aren't UTF-8 or are too deep.
+   * `add` must not be called after that.
    */
   add(chunk: Buffer): void {
     let bytes = this.rest.length > 0 ? Buffer.concat([this.rest, chunk]) : chunk;
@@ -93,7 +97,7 @@ export class JsonReader {
     this.rest = bytes.subarray(this.read(whole));
   }
 
-  /** @throws SyntaxError when the text is incomplete. */
+  /** @throws SyntaxError when the chunks so far aren't a complete JSON text. */
   end(): void {
     const isValueWhole = this.state === State.AfterValue || (this.state === State.Number && this.number.isWhole);
     if (this.rest.length > 0 || this.depth > 0 || !isValueWhole) throw new SyntaxError('The text ends too early.');
@@ -103,7 +107,9 @@ export class JsonReader {
     return this.state === State.Text;
   }
 
-  /** @returns the position where reading stopped: the end, or the start of an incomplete token. */
+  /**
+   * @returns the position where reading stopped: the end of `bytes`, or the start of an incomplete literal or escape.
+   */
   private read(bytes: Buffer): number {
     let at = 0;
     const { length } = bytes;
@@ -120,8 +126,8 @@ export class JsonReader {
       if (this.depth > 1 && !this.built.isBuildingList) {
         at = this.skip(bytes, at);
         if (at === length) break;
-        // The next pass of the loop handles a text, or the level above the skipped member. Otherwise a number or
-        // literal begins here.
+        // If `skip` stopped within a text or after the whole value, the next pass of the loop reads on. Otherwise, a
+        // number or a literal begins at `at`.
         if (this.isInText() || this.depth === 1) continue;
       }
       const byte = bytes[at] ?? 0;
@@ -157,11 +163,11 @@ export class JsonReader {
   }
 
   /**
-   * Reads on within a member that isn't built. Has the same effect as `read` and is faster, but handles only lists and
-   * objects.
+   * Reads on within a list or object that isn't built. Has the same effect as `read` and is faster, but stops before
+   * numbers and literals, and within texts.
    *
-   * @returns the position where reading stopped: the end, within a text, after the member, or before a number or
-   * literal.
+   * @returns the position where reading stopped: the end of `bytes`, after the opening quote of a text, after the
+   * outermost list or object that isn't built, or before a number or literal.
    */
   private skip(bytes: Buffer, begin: number): number {
     const { levels } = this;
@@ -214,7 +220,7 @@ export class JsonReader {
     return at;
   }
 
-  /** @returns the number of bytes consumed; 0 for a literal that may be incomplete. */
+  /** @returns the number of bytes consumed; 0 if `bytes` may end within a literal (`true`, `false`, `null`). */
   private beginValue(bytes: Buffer, at: number, byte: number): number {
     if (this.depth === 0) this.isObject = byte === OPEN_OBJECT;
     if (byte === CLOSE_LIST && this.state === State.ItemOrEnd) {
@@ -229,7 +235,7 @@ export class JsonReader {
     }
     const literal = byte < 0x60 || byte > 0x74 ? undefined : LITERALS[byte];
     if (literal && at + literal.length > bytes.length) {
-      // Waits for more bytes only if the bytes so far can still become the literal.
+      // Returns 0, to wait for the next chunk, only if the bytes so far can still become the literal.
       if (bytes.compare(literal, 0, bytes.length - at, at) !== 0) throw unexpected();
       return 0;
     }
@@ -262,7 +268,10 @@ export class JsonReader {
     this.state = State.AfterValue;
   }
 
-  /** Handles the byte after a value. */
+  /**
+   * Handles the first byte after a value, which must be a comma or the end of the list or object that contains the
+   * value.
+   */
   private endValue(byte: number): void {
     if (this.depth === 0) throw unexpected();
     const isObject = this.levels[this.depth] === 1;
@@ -278,8 +287,8 @@ export class JsonReader {
   }
 
   /**
-   * @returns the position where reading stopped: after the text (the state has then changed), the end, or before an
-   * incomplete escape.
+   * @returns the position where reading stopped: after the text's closing quote (`state` is then no longer `Text`), at
+   * the end of `bytes`, or before an incomplete escape.
    */
   private readText(bytes: Buffer, begin: number): number {
     const { length } = bytes;
@@ -304,7 +313,10 @@ export class JsonReader {
     return at;
   }
 
-  /** @returns the position where reading stopped: after the number (the state has then changed), or the end. */
+  /**
+   * @returns the position where reading stopped: after the number (`state` is then `AfterValue`), or at the end of
+   * `bytes`.
+   */
   private readNumber(bytes: Buffer, begin: number): number {
     const end = this.number.read(bytes, begin);
     if (end < bytes.length) this.state = State.AfterValue;

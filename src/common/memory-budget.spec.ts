@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises';
 import { describe, expect, it, vi } from 'vitest';
 import { MemoryBudget, type MemoryUse } from './memory-budget.js';
 
-/** Requests memory for a body. `has` becomes true when the memory is granted. */
+/** Requests memory for a body. `has` of the result becomes true when the memory is granted. */
 function ask(budget: MemoryBudget, use: MemoryUse, bytes: number, held = budget.hold(use)) {
   const state = { held, has: held.tryGrow(bytes) };
   if (!state.has) void held.grow(bytes).then(() => { state.has = true; });

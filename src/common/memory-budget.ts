@@ -5,13 +5,14 @@ const MIB = 1024 * 1024;
 const BUDGET_BYTES = 64 * MIB;
 /** How much memory one body is allowed to hold without taking it from the budget, in bytes. */
 export const FREE_BYTES = 64 * 1024;
-/** How long a request must have waited for memory before memory counts as short, in milliseconds. */
+/** How long a request must have waited for memory until memory counts as short, in milliseconds. */
 const SHORT_AFTER_MS = 1_000;
 
 /**
- * The uses of memory: JSON or a form's text; part of a file on its way to a bucket; the text after a form's file; the
- * index line of a long text. A request that holds memory for one use waits only for more of that use or for a later use
- * in this order. Together with `Queue.favoured`, this keeps requests from waiting in a cycle.
+ * The uses of memory. `text`: JSON, or a form's text before its file. `part`: part of a file on its way to a bucket.
+ * `rest`: a form's text after its file. `line`: the index line of a long text. A request that holds memory for one use
+ * waits only for more memory of that use, or of a later use in this order. Together with `Queue.favoured`, this keeps
+ * requests from waiting for each other in a cycle.
  */
 export type MemoryUse = 'text' | 'part' | 'rest' | 'line';
 
@@ -22,12 +23,12 @@ interface Waiting {
   readonly resolve: () => void;
 }
 
-/** The requests that wait for memory for one use. */
+/** The requests that wait for memory of one use. */
 class Queue {
   readonly waiting = new FairQueue<Waiting>();
   /**
-   * The holder that gets all the memory it asks for, even beyond the budget, until it has released all its memory.
-   * Each use has at most one such holder, which guarantees progress.
+   * The holder that gets all the memory it asks for, even beyond the budget, until it has released all its memory. Each
+   * use has at most one such holder. It guarantees that requests finish, even when the budget is used up.
    */
   favoured: HeldMemory | undefined;
 }
@@ -42,7 +43,10 @@ export class MemoryBudget {
 
   constructor(readonly bytes = BUDGET_BYTES) {}
 
-  /** Creates an empty holder for one body, or for one part of a file. */
+  /**
+   * Creates a holder for the memory of one use: that of one body, its index line, or one part of a file. It begins
+   * empty.
+   */
   hold(use: MemoryUse): HeldMemory {
     return new HeldMemory(this, use);
   }
@@ -52,15 +56,15 @@ export class MemoryBudget {
     return this.used[use];
   }
 
-  /** Whether a request is waiting for memory and has done so for at least a second. */
+  /** Whether a request has been waiting for memory for at least a second. */
   get isShort(): boolean {
     const since = performance.now() - SHORT_AFTER_MS;
     return Object.values(this.queues).some(({ waiting: { oldest } }) => oldest !== undefined && oldest.since <= since);
   }
 
   /**
-   * Takes memory for a holder at once, if there is enough and nobody waits for the same use, or if the holder is the
-   * favoured one. Returns whether the memory was taken.
+   * Takes memory for a holder at once, if the budget has enough and no request waits for memory of the same use, or if
+   * the holder is the favoured one of its use. Returns whether the memory was taken.
    */
   tryTake(held: HeldMemory, bytes: number): boolean {
     const queue = this.queues[held.use];
@@ -69,7 +73,10 @@ export class MemoryBudget {
     return true;
   }
 
-  /** Queues a holder for memory. Resolves when the memory is granted, or when the holder leaves the queue. */
+  /**
+   * Queues a holder for memory. Resolves when the memory is granted, or when the holder is removed from the queue by
+   * `leave`.
+   */
   take(held: HeldMemory, bytes: number): Promise<void> {
     return new Promise((resolve) => {
       this.queues[held.use].waiting.push({ held, bytes, since: performance.now(), resolve });
@@ -77,7 +84,7 @@ export class MemoryBudget {
     });
   }
 
-  /** Takes `bytes` bytes of memory back from a holder, and gives them to the requests that wait. */
+  /** Takes `bytes` bytes of memory back from a holder, and grants memory to waiting requests. */
   giveBack(held: HeldMemory, bytes: number): void {
     const queue = this.queues[held.use];
     this.used[held.use] -= bytes;
@@ -86,7 +93,9 @@ export class MemoryBudget {
     this.serve();
   }
 
-  /** Removes a holder from the queue, if it waits there. The pending `grow` of the holder resolves without memory. */
+  /**
+   * Removes a holder from the queue of its use, if it waits there. The holder's pending `grow` resolves without memory.
+   */
   leave(held: HeldMemory): void {
     this.queues[held.use].waiting.remove((each) => each.held === held)?.resolve();
   }
@@ -116,7 +125,7 @@ export class MemoryBudget {
   }
 }
 
-/** The memory of a `MemoryBudget` held by one body, or by one part of a file. */
+/** The memory of a `MemoryBudget` that one body, its index line, or one part of a file holds. */
 export class HeldMemory {
   /** The number of bytes held. Changed only by the budget. */
   bytes = 0;
@@ -131,12 +140,12 @@ export class HeldMemory {
     return this.budget.tryTake(this, bytes);
   }
 
-  /** Queues for `bytes` more bytes. Resolves when they are granted, or when `release` is called. */
+  /** Queues for `bytes` more bytes. Resolves when they are granted, or when `release` is called before that. */
   grow(bytes: number): Promise<void> {
     return this.budget.take(this, bytes);
   }
 
-  /** Releases the memory beyond `bytes` bytes. */
+  /** Releases all memory but `bytes` bytes. Does nothing if no more than that is held. */
   shrinkTo(bytes: number): void {
     if (bytes < this.bytes) this.budget.giveBack(this, this.bytes - bytes);
   }

@@ -1,8 +1,8 @@
 const OLDEST = { major: 20, minor: 19 };
 
 /**
- * Ends the process with one line unless Node is new enough. Modules of the service don't load in an older Node, so this
- * must be called before any of them is imported.
+ * Ends the process with one line on standard error and exit code 1 if Node is older than 20.19. The service's other
+ * modules don't load in an older Node, so this function must be called before any of them is imported.
  */
 export function requireSupportedNode(version = process.versions.node): void {
   const [major = 0, minor = 0] = version.split('.').map(Number);

@@ -1,9 +1,10 @@
 const isInstalled = /[/\\]node_modules[/\\]/.test(import.meta.filename);
 
 /**
- * How a person calls a command of the service: by npm in a clone, and by npx where the package is installed.
+ * The command line with which a person calls a command of the service: with npm in a clone, and with npx where the
+ * package is installed.
  *
- * @param name the name of the command, which npm and npx must have in common.
+ * @param name the name of the command. It must be the same for npm (a script) and npx.
  */
 export function ownCommand(name: string, ...parameters: readonly string[]): string {
   if (isInstalled) return ['npx load-data-service', name, ...parameters].join(' ');

@@ -1,6 +1,6 @@
 import type { ClassProvider, FactoryProvider, ValueProvider } from '@nestjs/common';
 
-/** How Nest creates an adapter: a provider definition without its token, which is the port. */
+/** A Nest provider definition that creates an adapter. It lacks the token (`provide`), which is the adapter's port. */
 export type ProviderDefinition<Port> =
   | Omit<ClassProvider<Port>, 'provide'>
   | Omit<FactoryProvider<Port>, 'provide'>

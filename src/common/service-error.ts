@@ -27,13 +27,16 @@ export type ErrorKind =
   | 'provider-error';
 
 export interface ServiceErrorOptions {
-  /** The underlying error. It is logged and never sent to a client. */
+  /** The underlying error. It is logged, and never sent to a client. */
   readonly cause?: unknown;
-  /** After how many whole seconds a retry makes sense. Undefined if that isn't known. */
+  /** The number of whole seconds after which a retry makes sense. Undefined if that isn't known. */
   readonly retryAfterSeconds?: number;
 }
 
-/** An error that is reported to the client. Its message is for the log; clients get the text of the error table. */
+/**
+ * An error that is reported to the client. Its message is only logged. The client gets the text that
+ * `http/error-table.ts` has for the error's kind.
+ */
 export class ServiceError extends Error {
   readonly retryAfterSeconds: number | undefined;
 

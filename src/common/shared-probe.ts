@@ -4,17 +4,21 @@ const REUSED_FOR_MS = 1_000;
 /** How long a probe is allowed to take, in milliseconds. */
 export const PROBE_TIMEOUT_MS = 4_000;
 
-/** A health probe whose result is shared by all callers. */
+/** A health probe whose result is shared by all its callers. */
 export class SharedProbe {
   private answer: Promise<void> | undefined;
   private answeredAt: number | undefined;
 
   /**
-   * @param probe checks the health. It isn't called again before its promise has settled. `signal` aborts after 4 s.
+   * @param probe checks the health. It isn't called again before its promise has settled. Its `signal` aborts after 4
+   * s.
    */
   constructor(private readonly probe: (signal: AbortSignal) => Promise<void>) {}
 
-  /** Settles like the probe, whose result is reused for one second. Rejects after four seconds without a result. */
+  /**
+   * Resolves or rejects as the probe does. A result of the probe is reused for one second. Rejects if the probe gives
+   * no result within four seconds of this call.
+   */
   async check(): Promise<void> {
     if (this.answeredAt !== undefined && performance.now() - this.answeredAt >= REUSED_FOR_MS) this.answer = undefined;
     this.answer ??= this.ask();

@@ -18,7 +18,7 @@ describe('texts', () => {
     expect([isName(text, 9), isName(`${text}a${text}`, 9)]).toEqual([false, true]);
   });
 
-  // The first four characters aren't White_Space in Unicode, although some libraries trim them.
+  // U+200B, U+FEFF, U+180E and U+2060 aren't White_Space in Unicode, although some libraries trim them.
   it.each(['\u200b', '\ufeff', '\u180e', '\u2060', 'a', ' a '])('%j is not blank', (text) => {
     expect(isName(text, 9)).toBe(true);
   });

@@ -3,12 +3,12 @@ import { Turns } from './turns.js';
 const CONTROL = '\\u0000-\\u001f\\u007f-\\u009f';
 const HAS_CONTROL = new RegExp(`[${CONTROL}]`);
 
-/** Whether the text contains U+0000-001F or U+007F-009F. */
+/** Whether the text contains a control character: U+0000-001F or U+007F-009F. */
 export const hasControlCharacter = (text: string): boolean => HAS_CONTROL.test(text);
 
 /**
- * Removes spaces and tabs at both ends (OWS, RFC 9110, section 5.6.3). Unlike a regular expression, this function
- * takes linear time.
+ * Removes the spaces and tabs at both ends of a text (OWS, RFC 9110, section 5.6.3). Takes linear time, which a regular
+ * expression wouldn't.
  */
 export function trimBlanks(text: string): string {
   const isBlankAt = (at: number): boolean => text[at] === ' ' || text[at] === '\t';
@@ -25,15 +25,15 @@ export function trimBlanks(text: string): string {
 export const nameUpTo = (most: number): RegExp => new RegExp(`^(?!\\p{White_Space}*$)[^${CONTROL}\\p{Surrogate}]{1,${most}}$`, 'u');
 
 /**
- * The longest text that is processed in one go, in UTF-16 units. Longer texts are processed in turns, because
- * per-character work on them could block the event loop for long.
+ * The length of the longest text that is processed in one go, in UTF-16 units. A longer text is processed in turns with
+ * other jobs, because work on each of its characters could block the event loop for long.
  */
 export const LONG_TEXT = 64 * 1024;
 const PIECE_LENGTH = 16 * 1024;
 
 /**
- * Calls `work` with each piece of a long text in order, taking turns with other jobs. A piece never ends within a
- * character.
+ * Calls `work` with each piece of a long text in order, taking turns with other jobs. No piece ends between the two
+ * surrogates of a character.
  */
 export async function forEachPiece(text: string, work: (piece: string) => void): Promise<void> {
   const turns = new Turns();

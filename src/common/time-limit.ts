@@ -1,6 +1,6 @@
 /**
- * Settles like the call if the call settles within `limitMs` milliseconds. Otherwise rejects with the error that
- * `silence` returns. The call is not cancelled then, and its later outcome is ignored.
+ * Settles like the promise `call`, if that settles within `limitMs` milliseconds. Otherwise rejects with the error that
+ * `silence` returns. The work behind `call` isn't cancelled then, and its later outcome is ignored.
  */
 export async function withTimeLimit<T>(limitMs: number, call: Promise<T>, silence: () => Error): Promise<T> {
   let timer: NodeJS.Timeout | undefined;

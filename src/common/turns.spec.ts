@@ -3,7 +3,7 @@ import { Turns } from './turns.js';
 
 describe('Turns', () => {
   beforeEach(() => {
-    // Each reading of the clock takes a millisecond, so that a turn has a known number of steps.
+    // Each call of `performance.now()` advances the time by a millisecond, so that a turn has a known number of steps.
     let now = 0;
     vi.spyOn(performance, 'now').mockImplementation(() => now++);
   });
@@ -18,7 +18,7 @@ describe('Turns', () => {
       events.push(name);
     }
   };
-  /** Records an event in each iteration of the event loop, in place of other work. */
+  /** Stands for other work than jobs: records the event `others` in each iteration of the event loop. */
   const watch = (events: string[]): NodeJS.Immediate =>
     setImmediate(() => {
       events.push('others');

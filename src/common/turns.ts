@@ -1,4 +1,4 @@
-/** How long one job occupies the event loop before other work gets a turn, in milliseconds. */
+/** How long one job may occupy the event loop before other work gets a turn, in milliseconds. */
 const TURN_MS = 5;
 
 const waiting: (() => void)[] = [];
@@ -15,10 +15,11 @@ function schedule(): void {
 }
 
 /**
- * Splits CPU-heavy work into turns of about 5 ms. All such work of the process waits in one queue, and each iteration
- * of the event loop grants one turn, so that the loop stays responsive however many jobs there are.
+ * Splits one CPU-heavy job into turns of about 5 ms. The jobs of the process wait in one queue, and each iteration of
+ * the event loop grants one turn to one job, so that the loop stays responsive however many jobs there are.
  *
- * A job checks `isOver` before each step (1 ms at most) and awaits `next` when `isOver` is true, as it is at first.
+ * A job checks `isOver` before each of its steps, which may take 1 ms at most. If `isOver` is true, as it is before the
+ * first step, the job awaits `next`.
  */
 export class Turns {
   private end = -Infinity;

@@ -1,6 +1,9 @@
 import { isUtf8 } from 'node:buffer';
 
-/** The position after the last complete character in a chunk of UTF-8 text. At most three bytes follow. */
+/**
+ * The position after the last complete character in a chunk of UTF-8 text. At most three bytes, those of an incomplete
+ * character, follow.
+ */
 export function endOfWholeCharacters(bytes: Uint8Array): number {
   for (let at = bytes.length - 1; at >= Math.max(0, bytes.length - 3); at--) {
     const byte = bytes[at] ?? 0;
@@ -12,12 +15,12 @@ export function endOfWholeCharacters(bytes: Uint8Array): number {
   return bytes.length;
 }
 
-/** Decodes UTF-8 text chunk by chunk, in time proportional to the chunk. A byte order mark is kept. */
+/** Decodes UTF-8 text chunk by chunk, in time proportional to each chunk's length. A byte order mark is kept. */
 export class Utf8Decoder {
   private rest: Buffer = Buffer.alloc(0);
 
   /**
-   * @returns the characters that are complete now and have not been returned before.
+   * @returns the characters that `chunk` completes. The bytes of an incomplete character are kept for the next chunk.
    * @throws SyntaxError when the bytes aren't UTF-8.
    */
   add(chunk: Buffer): string {

@@ -1,20 +1,28 @@
-/** Lets one consumer sleep until there is news. News that arrive while nobody sleeps end the next sleep at once. */
+/**
+ * Lets one consumer sleep until there is news. News announced while the consumer is awake end its next sleep at once.
+ */
 export class Wakeup {
   private isDue = false;
   private wakeSleeper: (() => void) | undefined;
 
-  /** Announces news. Costs next to nothing while nobody sleeps. */
+  /** Announces news. Costs next to nothing if the consumer isn't asleep. */
   wake(): void {
     this.isDue = true;
     this.wakeSleeper?.();
   }
 
-  /** Forgets the news so far. Call `clear` before looking for what is new, not after. */
+  /**
+   * Forgets the news so far. The consumer must call it before it looks for what is new, not after. Otherwise it would
+   * miss news announced in between.
+   */
   clear(): void {
     this.isDue = false;
   }
 
-  /** Resolves at the next news, after `longestMs` milliseconds, or when the signal aborts. Never rejects. */
+  /**
+   * Resolves at the next news, after `longestMs` milliseconds, or when the signal aborts. Resolves at once if there
+   * were news since `clear`. Never rejects.
+   */
   async sleep(longestMs: number, signal: AbortSignal): Promise<void> {
     if (this.isDue || signal.aborted) return;
     await new Promise<void>((resolve) => {

@@ -3,24 +3,30 @@ import type { Variables } from './variables.js';
 
 const PREFIX = 'module:';
 
-/** A module of a team whose default export is an adapter. */
+/** The choice of an adapter that a team wrote itself. The adapter is the default export of a module. */
 export interface AdapterModule {
   readonly adapter: 'module';
-  /** The variable that names the module. */
+  /** The environment variable that names the module, such as FILE_STORAGE. */
   readonly variable: string;
-  /** A path, relative to the working directory, or the name of a package. */
+  /** The module: a path, relative to the working directory, or the name of a package. */
   readonly specifier: string;
-  /** All environment variables that are set. The adapter validates its own variables among them. */
+  /** All environment variables that are set and not empty. The adapter validates its own variables among them. */
   readonly variables: Variables;
 }
 
-/** A schema for a variable that names one of the service's own adapters, or a team's module after `module:`. */
+/**
+ * A schema for an environment variable whose value is the name of one of the service's own adapters, or `module:` and
+ * the path or package of a team's module.
+ */
 export function adapterName<const Names extends readonly string[]>(...names: Names) {
   const message = `must be ${names.map((name) => `"${name}"`).join(' or ')}, or "module:" and a path or package`;
   return z.union([z.enum(names), z.templateLiteral([PREFIX, z.string().regex(/^\S.*$/)])], message);
 }
 
-/** The module that a variable names; undefined if it names one of the service's own adapters. */
+/**
+ * The module that the value of a variable names after `module:`; undefined if the value is the name of one of the
+ * service's own adapters.
+ */
 export function adapterModule(variable: string, value: string, variables: Variables): AdapterModule | undefined {
   return value.startsWith(PREFIX) ? { adapter: 'module', variable, specifier: value.slice(PREFIX.length), variables } : undefined;
 }

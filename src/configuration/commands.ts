@@ -16,16 +16,19 @@ const KEYCLOAK_SETUP_VARIABLES = z.object({
   KEYCLOAK_ADMIN_PASSWORD: z.string().optional(),
 });
 
-/** The address of the service for which an identity provider is set up, and which tokens the service accepts. */
+/**
+ * The settings of the service for which a set-up command prepares an identity provider: the service's address, and the
+ * issuer and audience of the tokens that the service accepts.
+ */
 export interface ServedEnvironment {
   readonly basePath: string;
   readonly publicUrl: string | undefined;
-  /** The `{base_url}` that clients see. */
+  /** The URL under which clients reach the service, without a trailing slash. */
   readonly baseUrl: string;
   readonly oidc: { readonly issuer: string | undefined; readonly audience: string };
 }
 
-/** The settings for setting up a Keycloak realm. */
+/** The settings for the set-up of a Keycloak realm. */
 export interface KeycloakSetupEnvironment extends ServedEnvironment {
   /** Keycloak's URL, without a trailing slash. */
   readonly url: string;
@@ -36,12 +39,16 @@ export interface KeycloakSetupEnvironment extends ServedEnvironment {
    * secret.
    */
   readonly clientSecret: string | undefined;
-  /** The user name of Keycloak's administrator, if set. */
+  /** The user name of the administrator of Keycloak who does the set-up, if the variable is set. */
   readonly username: string | undefined;
   readonly password: string | undefined;
 }
 
-/** Validates the variables for the set-up of Keycloak. Otherwise like `parseEnvironment`. */
+/**
+ * Validates the variables for the set-up of Keycloak. An empty variable counts as unset.
+ *
+ * @throws EnvironmentError with one line per invalid variable.
+ */
 export function parseKeycloakSetupEnvironment(variables: Variables): KeycloakSetupEnvironment {
   const found = parseVariables(KEYCLOAK_SETUP_VARIABLES, variables);
   return {
@@ -55,7 +62,10 @@ export function parseKeycloakSetupEnvironment(variables: Variables): KeycloakSet
   };
 }
 
-/** Loads the environment for the set-up of Keycloak. Otherwise like `loadEnvironment`. */
+/**
+ * Loads and validates the variables for the set-up of Keycloak, from the process's environment and the file `.env`.
+ * Throws an EnvironmentError also when `.env` can't be read.
+ */
 export const loadKeycloakSetupEnvironment = (): KeycloakSetupEnvironment => parseKeycloakSetupEnvironment(readVariables());
 
 const AUTH0_SETUP_VARIABLES = z
@@ -68,22 +78,29 @@ const AUTH0_SETUP_VARIABLES = z
   })
   .transform((found, context) => ({ ...found, url: tenantUrl(found, context) }));
 
-/** The settings for setting up an Auth0 tenant. */
+/** The settings for the set-up of an Auth0 tenant. */
 export interface Auth0SetupEnvironment extends ServedEnvironment {
   /** The value of AUTH0_DOMAIN. */
   readonly domain: string;
   /** The tenant's URL, without a trailing slash. */
   readonly url: string;
   readonly connection: string;
-  /** The client ids of the service's application and of Swagger UI's application, if set. */
+  /**
+   * The client ids of the service's application (`clientId`) and of Swagger UI's application, if their variables are
+   * set.
+   */
   readonly clientId: string | undefined;
   readonly swaggerUiClientId: string | undefined;
-  /** The client id and secret of the application that may set up the tenant, if set. */
+  /** The client id and secret of the application with whose rights the tenant is set up, if their variables are set. */
   readonly setupClientId: string | undefined;
   readonly setupClientSecret: string | undefined;
 }
 
-/** Validates the variables for the set-up of Auth0. Otherwise like `parseEnvironment`. */
+/**
+ * Validates the variables for the set-up of Auth0. An empty variable counts as unset.
+ *
+ * @throws EnvironmentError with one line per invalid variable.
+ */
 export function parseAuth0SetupEnvironment(variables: Variables): Auth0SetupEnvironment {
   const found = parseVariables(AUTH0_SETUP_VARIABLES, variables);
   return {
@@ -98,7 +115,10 @@ export function parseAuth0SetupEnvironment(variables: Variables): Auth0SetupEnvi
   };
 }
 
-/** Loads the environment for the set-up of Auth0. Otherwise like `loadEnvironment`. */
+/**
+ * Loads and validates the variables for the set-up of Auth0, from the process's environment and the file `.env`. Throws
+ * an EnvironmentError also when `.env` can't be read.
+ */
 export const loadAuth0SetupEnvironment = (): Auth0SetupEnvironment => parseAuth0SetupEnvironment(readVariables());
 
 const AUTH0_CHECK_VARIABLES = z.object({ AUTH0_CHECK_DOMAIN: z.string().optional(), AUTH0_DOMAIN: z.string().optional(), OIDC_AUDIENCE }).refine(
@@ -107,10 +127,12 @@ const AUTH0_CHECK_VARIABLES = z.object({ AUTH0_CHECK_DOMAIN: z.string().optional
 );
 
 /**
- * Loads the settings of the tenant for `auth0:check`, from the service's variables. The check creates users and roles
- * in that tenant, so AUTH0_CHECK_DOMAIN must repeat AUTH0_DOMAIN. This confirms that the tenant is only for tests.
+ * Loads the settings of the Auth0 tenant that `auth0:check` checks, from the service's variables. The check creates
+ * users and roles in that tenant. So AUTH0_CHECK_DOMAIN must repeat the value of AUTH0_DOMAIN, which confirms that the
+ * tenant is only for tests.
  *
- * @throws EnvironmentError as `parseEnvironment`; also when AUTH0_CHECK_DOMAIN isn't the same as AUTH0_DOMAIN.
+ * @throws EnvironmentError with one line per invalid variable; also when AUTH0_CHECK_DOMAIN isn't the same as
+ * AUTH0_DOMAIN, or when `.env` can't be read.
  */
 export function loadAuth0CheckEnvironment(): Auth0Environment & { readonly audience: string } {
   const found = parseVariables(AUTH0_CHECK_VARIABLES.and(AUTH0_VARIABLES), readVariables());

@@ -3,7 +3,10 @@ import { z } from 'zod';
 const SECRET_PREFIX = 'whsec_';
 const [LEAST_SECRET_BYTES, MOST_SECRET_BYTES] = [24, 64];
 
-/** The bytes of a secret in the form of Standard Webhooks; undefined if the text is no such secret. */
+/**
+ * The bytes of a webhook secret in the form of Standard Webhooks: `whsec_` and the base64 of 24 to 64 bytes. Undefined
+ * if the text has another form.
+ */
 function secretBytes(text: string): Buffer | undefined {
   const bytes = Buffer.from(text.slice(SECRET_PREFIX.length), 'base64');
   const isCanonical = `${SECRET_PREFIX}${bytes.toString('base64')}` === text;
@@ -16,7 +19,7 @@ function isWebhookUrl(text: string): boolean {
   return isPercentEncoded(username) && isPercentEncoded(password);
 }
 
-/** Whether each `%` of a text begins a valid escape. `URL` accepts invalid ones too. */
+/** Whether each `%` of a text begins a valid escape of a UTF-8 byte. `URL` accepts invalid escapes too. */
 function isPercentEncoded(text: string): boolean {
   try {
     decodeURIComponent(text);
@@ -29,8 +32,8 @@ function isPercentEncoded(text: string): boolean {
 export const EVENTS_NAMES = ['EVENTS_WEBHOOK_URL', 'EVENTS_WEBHOOK_SECRET'];
 
 /**
- * The schema of the variables for the webhook that receives events about uploads. Results in undefined if no webhook is
- * set.
+ * The schema of EVENTS_WEBHOOK_URL and EVENTS_WEBHOOK_SECRET, the webhook that receives events about uploads. Its
+ * result is undefined if no URL is set.
  */
 export const EVENTS_VARIABLES = z
   .object({
@@ -50,5 +53,5 @@ export const EVENTS_VARIABLES = z
   })
   .transform(({ EVENTS_WEBHOOK_URL: url, EVENTS_WEBHOOK_SECRET: secrets = [] }) => (url === undefined ? undefined : { url, secrets }));
 
-/** The webhook that receives events about uploads, and the secrets that sign the requests to it. */
+/** The URL of the webhook that receives events about uploads, and the secrets that sign the requests to it. */
 export type WebhookEnvironment = NonNullable<z.infer<typeof EVENTS_VARIABLES>>;

@@ -3,7 +3,8 @@ import { httpUrl, oneOf, required, withoutSlash } from './variables.js';
 
 export const KEYCLOAK_REALM = {
   KEYCLOAK_URL: required.pipe(httpUrl).transform(withoutSlash),
-  // Accepts the names that Keycloak accepts for realms, except `.` and `..`, which have a different meaning in a path.
+  // Accepts the names that Keycloak accepts for realms, except `.` and `..`, which have a different meaning in a URL's
+  // path.
   KEYCLOAK_REALM: required.regex(
     /^(?!\.{1,2}$)[^\p{Cc}\p{Cs}\\:/?#[\]@!$&()*+,;=]+$/u,
     'must be the name of a realm: not "." or "..", and without \\ : / ? # [ ] @ ! $ & ( ) * + , ; = and control characters',
@@ -23,11 +24,13 @@ const KEYCLOAK_VARIABLES = z
     realm: found.KEYCLOAK_REALM,
     clientId: found.KEYCLOAK_CLIENT_ID,
     clientSecret: found.KEYCLOAK_CLIENT_SECRET,
-    /** Whether new users get a mail with a link to set their password. */
+    /** Whether a new user gets a mail with a link to set their password. */
     invitationMail: found.KEYCLOAK_INVITATION_MAIL === 'true',
   }));
 
-/** The form of AUTH0_DOMAIN: a host name, with a port if necessary. The prefix `http://` is for test doubles. */
+/**
+ * The form of AUTH0_DOMAIN: a host name, with a port if necessary. The prefix `http://` is for test doubles of Auth0.
+ */
 const DOMAIN = /^(http:\/\/)?[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:\d{1,5})?$/;
 
 export const AUTH0_TENANT = {
@@ -38,8 +41,8 @@ export const AUTH0_TENANT = {
 };
 
 /**
- * The tenant's URL, without a trailing slash. Reports an issue if the URL isn't https although NODE_ENV is
- * `production`.
+ * The URL of the Auth0 tenant at AUTH0_DOMAIN, without a trailing slash. Adds an issue to `context` if the URL isn't
+ * https although NODE_ENV is `production`.
  */
 export function tenantUrl({ NODE_ENV, AUTH0_DOMAIN: domain }: { NODE_ENV?: string | undefined; AUTH0_DOMAIN: string }, context: z.RefinementCtx): string {
   const isPlain = domain.startsWith('http://');
@@ -61,13 +64,16 @@ export const AUTH0_VARIABLES = z
     url: tenantUrl(found, context),
     clientId: found.AUTH0_CLIENT_ID,
     clientSecret: found.AUTH0_CLIENT_SECRET,
-    /** The database connection in which new users are created. */
+    /** The name of the Auth0 database connection in which new users are created. */
     connection: found.AUTH0_CONNECTION,
-    /** Whether new users get a mail with a link to set their password. */
+    /** Whether a new user gets a mail with a link to set their password. */
     invitationMail: found.AUTH0_INVITATION_MAIL === 'true',
   }));
 
-/** The schemas of the variables of each identity provider. */
+/**
+ * The schemas of the environment variables of each of the service's own identity provider adapters, by the adapter's
+ * name.
+ */
 export const IDENTITY_PROVIDERS = {
   embedded: z.object({}).transform(() => ({ adapter: 'embedded' as const })),
   keycloak: KEYCLOAK_VARIABLES,
@@ -75,12 +81,13 @@ export const IDENTITY_PROVIDERS = {
 };
 
 /**
- * The settings for Keycloak: its URL, the realm, the service's client in that realm, and whether new users get a mail.
+ * The settings for Keycloak: its URL, the realm, the service's client in that realm, and whether a new user gets a mail
+ * with a link to set their password.
  */
 export type KeycloakEnvironment = z.infer<typeof KEYCLOAK_VARIABLES>;
 
 /**
- * The settings for Auth0: the tenant's URL, the service's application, the connection for new users, and whether new
- * users get a mail.
+ * The settings for Auth0: the tenant's URL, the service's application, the connection for new users, and whether a new
+ * user gets a mail with a link to set their password.
  */
 export type Auth0Environment = z.infer<typeof AUTH0_VARIABLES>;

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { EnvironmentError, httpUrl, whole, withoutSlash } from './variables.js';
 
-/** The variables that define the service's address. */
+/** The environment variables that define the service's address. */
 export const SERVED_VARIABLES = {
   HOST: z.string().regex(/^[A-Za-z0-9.:_-]+$/, 'must be an address or a host name').default('127.0.0.1'),
   PORT: whole(3000, 0, 65_535),
@@ -14,17 +14,17 @@ export const SERVED_VARIABLES = {
 
 type Served = z.infer<z.ZodObject<typeof SERVED_VARIABLES>>;
 
-/** The address of the service. */
+/** The address of the service, without the port on which it listens. */
 export interface ServedAddress {
   readonly host: string;
-  /** The prefix of all paths: empty, or with a leading and no trailing slash. */
+  /** The prefix of all paths of the service's URLs: empty, or with a leading and no trailing slash. */
   readonly basePath: string;
-  /** The service's public URL, without a trailing slash. Undefined if PUBLIC_URL isn't set. */
+  /** The URL under which clients reach the service, without a trailing slash. Undefined if PUBLIC_URL isn't set. */
   readonly publicUrl: string | undefined;
 }
 
 /**
- * The address that the variables define.
+ * The service's address according to the variables HOST, BASE_PATH and PUBLIC_URL.
  *
  * @throws EnvironmentError when the path of PUBLIC_URL doesn't end with BASE_PATH.
  */
@@ -35,17 +35,20 @@ export function servedAddress({ HOST: host, BASE_PATH: basePath, PUBLIC_URL: pub
   return { host, basePath, publicUrl };
 }
 
-/** The `{base_url}` that clients see. `port` is the port that the service listens on. */
+/**
+ * The URL under which clients reach the service, without a trailing slash. `port` is the port that the service listens
+ * on.
+ */
 export const baseUrl = ({ host, basePath, publicUrl }: ServedAddress, port: number): string =>
   publicUrl ?? `${origin(host, port)}${basePath}`;
 
 /**
- * The path of `{base_url}`, without a trailing slash. The path may be longer than BASE_PATH, because a proxy in front
- * may add a prefix.
+ * The path of the URL under which clients reach the service, without a trailing slash. It may be longer than BASE_PATH,
+ * because a proxy in front of the service may add a prefix.
  */
 export const publicPath = ({ publicUrl, basePath }: ServedAddress): string =>
   publicUrl === undefined ? basePath : new URL(publicUrl).pathname.replace(/\/$/, '');
 
-/** `http://host:port`, with an IPv6 address in brackets. */
+/** The service's origin, `http://host:port`, with an IPv6 address in brackets. */
 export const origin = (host: string, port: number): string =>
   `http://${host.includes(':') ? `[${host}]` : host}:${port}`;

@@ -47,12 +47,12 @@ const VARIABLES: Readonly<Record<string, Variable>> = {
     good: [['embedded', 'embedded']],
     wrong: ['other', 'Embedded'],
   },
-  // The values of EVENTS_WEBHOOK_URL are tested below, because it also needs EVENTS_WEBHOOK_SECRET.
+  // The values of EVENTS_WEBHOOK_URL are tested further below, because that variable also needs EVENTS_WEBHOOK_SECRET.
   EVENTS_WEBHOOK_URL: { read: ({ webhook }) => webhook, unset: undefined, good: [], wrong: [] },
   OIDC_ISSUER: {
     read: ({ oidc }) => oidc.issuer,
     unset: undefined,
-    // An issuer is compared as text, so its trailing slash is kept.
+    // The issuer of a token is compared as text, so the trailing slash of OIDC_ISSUER is kept.
     good: [['https://a.example/', 'https://a.example/']],
     wrong: NO_URL,
   },
@@ -93,7 +93,7 @@ const VARIABLES: Readonly<Record<string, Variable>> = {
     read: ({ requestIdleTimeoutMs }) => requestIdleTimeoutMs,
     unset: 60_000,
     good: [['1', 1]],
-    // The delay of a timer in Node has 31 bits.
+    // The delay of a timer in Node has at most 31 bits, so it is at most 2147483647 ms.
     wrong: [...NOT_WHOLE, '0', '2147483648'],
   },
   SHUTDOWN_TIMEOUT_MS: {
@@ -320,8 +320,8 @@ describe('parseEnvironment', () => {
     ['embedded', { KEYCLOAK_URL: 'x', AUTH0_DOMAIN: '/' }, ['KEYCLOAK_URL, AUTH0_DOMAIN: without effect, because IDENTITY_PROVIDER is "embedded"']],
     ['keycloak', { ...KEYCLOAK, AUTH0_CLIENT_SECRET: 'x' }, ['AUTH0_CLIENT_SECRET: without effect, because IDENTITY_PROVIDER is "keycloak"']],
     ['auth0', { ...AUTH0, KEYCLOAK_REALM: 'x', KEYCLOAK_CLIENT_ID: '' }, ['KEYCLOAK_REALM: without effect, because IDENTITY_PROVIDER is "auth0"']],
-    // Kubernetes sets the first two variables when one of its services is called `keycloak`. Only the set-up commands
-    // read the last two.
+    // Kubernetes sets KEYCLOAK_SERVICE_HOST and KEYCLOAK_PORT when one of its services is called `keycloak`. Only the
+    // set-up commands read AUTH0_SETUP_CLIENT_ID and KEYCLOAK_ADMIN_USERNAME.
     ['embedded', { KEYCLOAK_SERVICE_HOST: '10.0.0.1', KEYCLOAK_PORT: 'tcp://10.0.0.1:80', AUTH0_SETUP_CLIENT_ID: 'x', KEYCLOAK_ADMIN_USERNAME: 'x' }, []],
   ])('with %s warns about variables of other identity providers: %j', (_, variables, warnings) => {
     expect(parseEnvironment(variables).warnings).toEqual(warnings);

@@ -13,7 +13,10 @@ export type LogLevel = (typeof LOG_LEVELS)[number];
 
 const isOrigin = (text: string): boolean => text === '*' || (URL.canParse(text) && new URL(text).origin === text);
 
-/** The variables of the service, except those of the file storages, of Keycloak, of Auth0 and of events. */
+/**
+ * The schemas of the service's environment variables, except those of the file storages, of Keycloak, of Auth0 and of
+ * events.
+ */
 export const SERVICE_VARIABLES = {
   NODE_ENV: z.string().optional(),
   ...SERVED_VARIABLES,
@@ -43,7 +46,10 @@ export const SERVICE_VARIABLES = {
 
 const VARIABLES = z.object(SERVICE_VARIABLES);
 
-/** The names of all variables of the service, and of those that only its commands read. */
+/**
+ * The names of all variables of the service, and of those that only its commands read. An unknown name that resembles
+ * one of them is reported as a probable mistake.
+ */
 const KNOWN_NAMES = [
   ...Object.keys(SERVICE_VARIABLES),
   ...[...Object.values(FILE_STORAGES), ...Object.values(IDENTITY_PROVIDERS)].flatMap(({ in: { shape } }) => Object.keys(shape)),
@@ -51,11 +57,11 @@ const KNOWN_NAMES = [
   ...['KEYCLOAK_ADMIN_USERNAME', 'KEYCLOAK_ADMIN_PASSWORD', 'AUTH0_SETUP_CLIENT_ID', 'AUTH0_SETUP_CLIENT_SECRET', 'AUTH0_CHECK_DOMAIN'],
 ];
 
-/** The validated environment variables. The README's table describes each of them. */
+/** The validated settings of the service. The README's table describes each environment variable. */
 export type Environment = Readonly<ReturnType<typeof parseEnvironment>>;
 
 /**
- * Validates the variables. An empty variable counts as unset.
+ * Validates the environment variables of the service. An empty variable counts as unset.
  *
  * @throws EnvironmentError with one line per invalid variable.
  */
@@ -97,8 +103,9 @@ export function parseEnvironment(variables: Variables) {
 }
 
 /**
- * Validates the settings of the adapter that `variable` names, if it is one of the service's own. An adapter of a team
- * (`module:` and a path or package) validates its own variables when its module is loaded.
+ * Validates the variables of the service's own adapter that the environment variable `variable` names. If that variable
+ * names a team's adapter (`module:` and a path or package), nothing is validated: the adapter validates its own
+ * variables when its module is loaded.
  */
 function chosen<Schemas extends Readonly<Record<string, z.ZodType>>>(variable: string, schemas: Schemas, name: (keyof Schemas & string) | `module:${string}`, set: Variables) {
   const module = adapterModule(variable, name, set);
@@ -118,10 +125,10 @@ const unusedSecret = ({ EVENTS_WEBHOOK_URL: url, EVENTS_WEBHOOK_SECRET: secret }
   secret !== undefined && url === undefined ? ['EVENTS_WEBHOOK_SECRET: without effect, because EVENTS_WEBHOOK_URL is not set'] : [];
 
 /**
- * Loads the process's environment. The file `.env` in the working directory supplies variables that aren't set or are
- * empty.
+ * Loads and validates the environment variables of the service. The file `.env` in the working directory supplies
+ * variables that aren't set in the process's environment or are empty there.
  *
  * @param overriding variables that take precedence over the process's environment and `.env`.
- * @throws EnvironmentError as `parseEnvironment`; also when `.env` can't be read.
+ * @throws EnvironmentError with one line per invalid variable; also when `.env` can't be read.
  */
 export const loadEnvironment = (overriding: Variables = {}): Environment => parseEnvironment({ ...readVariables(), ...overriding });

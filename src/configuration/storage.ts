@@ -3,7 +3,7 @@ import { HIGHEST_TIMEOUT_MS, httpUrl, oneOf, required, whole } from './variables
 
 const text = (pattern: RegExp, message: string) => z.string().regex(pattern, message);
 
-/** How long a call to the store may go without progress, in milliseconds. */
+/** How long a call to the object store (S3 or Azure) may go without progress, in milliseconds. */
 const TIMEOUT = { STORAGE_TIMEOUT_MS: whole(30_000, 1, HIGHEST_TIMEOUT_MS) };
 
 const S3_VARIABLES = z
@@ -18,7 +18,9 @@ const S3_VARIABLES = z
   .transform((found) => ({
     adapter: 's3' as const,
     bucket: found.S3_BUCKET,
-    /** The prefix of object names: empty, or with a trailing and no leading slash. */
+    /**
+     * The prefix of the keys of the service's objects in the bucket: empty, or with a trailing and no leading slash.
+     */
     prefix: found.S3_PREFIX === undefined ? '' : `${found.S3_PREFIX.replace(/\/$/, '')}/`,
     region: found.S3_REGION,
     endpoint: found.S3_ENDPOINT,
@@ -48,8 +50,10 @@ const AZURE_VARIABLES = z
     };
   });
 
-/** The schemas of the variables of each file storage. */
+/**
+ * The schemas of the environment variables of each of the service's own file storage adapters, by the adapter's name.
+ */
 export const FILE_STORAGES = { local: z.object({}).transform(() => ({ adapter: 'local' as const })), s3: S3_VARIABLES, azure: AZURE_VARIABLES };
 
-/** The location of a bucket, and how to access the bucket. */
+/** The location of an S3 bucket or an Azure container, how to access it, and the time-out of calls to it. */
 export type BucketEnvironment = z.infer<typeof S3_VARIABLES | typeof AZURE_VARIABLES>;

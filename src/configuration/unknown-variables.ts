@@ -1,17 +1,23 @@
 /** The prefixes of variables that only this service reads. An unknown name with such a prefix is probably a mistake. */
 const OWN_FAMILIES = /^(?:AUTH0|EMBEDDED|EVENTS_WEBHOOK|INGESTION|KEYCLOAK|OIDC|RATE_LIMIT|REQUEST|S3|SHUTDOWN|SWAGGER_UI)_/;
-/** The endings of variables that Kubernetes and Docker set for each other service, such as one called `keycloak`. */
+/**
+ * The endings of variables that Kubernetes and Docker set for each neighbouring service, such as one called `keycloak`.
+ */
 const OF_NEIGHBOURS = /_(?:SERVICE_HOST|SERVICE_PORT\w*|PORT|PORT_\d+_\w+)$/;
-/** An unknown name counts as a slip in a known name if at most this many edits lead from one to the other. */
+/**
+ * An unknown name counts as a slip in a known name if at most this many characters must be inserted, removed or
+ * replaced.
+ */
 const MOST_EDITS = 2;
 /**
- * The shortest name that can count as a slip. Shorter names resemble each other by chance, such as `HOST` and `HOME`.
+ * The length of the shortest unknown name that can count as a slip in a known name. Shorter names, such as `HOST` and
+ * `HOME`, resemble each other by chance.
  */
 const LEAST_LENGTH = 6;
 
 /**
- * Describes variables that look like the service's own but aren't known, one line each: a slip in a known name, or a
- * name of a family that only the service has. The lines don't contain values.
+ * Describes the environment variables whose names aren't known but are probably meant for this service, one line each.
+ * Such a name is a slip in a known name, or has a prefix that only this service uses. The lines don't contain values.
  */
 export function unknownVariables(names: readonly string[], known: readonly string[]): string[] {
   return names
@@ -30,7 +36,10 @@ function nearestOf(name: string, known: readonly string[]): { name: string; edit
   return candidates.reduce((best, candidate) => (candidate.edits < best.edits ? candidate : best));
 }
 
-/** The Levenshtein distance: how many characters must be inserted, removed or replaced. */
+/**
+ * The Levenshtein distance of two texts: how many characters must be inserted, removed or replaced to get from one to
+ * the other.
+ */
 function editsBetween(one: string, other: string): number {
   let row = Array.from({ length: other.length + 1 }, (_, index) => index);
   for (const [index, character] of Array.from(one).entries()) {

@@ -6,8 +6,8 @@ import { z } from 'zod';
 export type Variables = Readonly<Record<string, string | undefined>>;
 
 /**
- * One or more variables are invalid. Each problem is one line that names a variable (or the file `.env`). The line has
- * the variable's value, unless that may be a secret.
+ * One or more environment variables are invalid. Each problem is one line that begins with the name of a variable (or
+ * with `.env`, the file). The line quotes the variable's value, unless that value may be a secret.
  */
 export class EnvironmentError extends Error {
   constructor(readonly problems: readonly string[]) {
@@ -18,7 +18,10 @@ export class EnvironmentError extends Error {
 
 export const HIGHEST_TIMEOUT_MS = 2 ** 31 - 1;
 
-/** A schema for a variable that is a whole number within bounds, with a default. */
+/**
+ * A schema for an environment variable that is a whole number within bounds. `fallback` is the number if the variable
+ * is unset.
+ */
 export function whole(fallback: number, least: number, most: number) {
   const message = `must be a whole number from ${least} to ${most}`;
   return z
@@ -47,7 +50,10 @@ export const withoutSlash = (url: string): string => url.replace(/\/+$/, '');
 export const onlySet = (variables: Variables): Record<string, string | undefined> =>
   Object.fromEntries(Object.entries(variables).filter(([, value]) => value !== undefined && value !== ''));
 
-/** Describes the problem in one line that begins with the variable's name, and shows a value that can't be a secret. */
+/**
+ * Describes the problem of a variable in one line that begins with the variable's name. Quotes its value, unless that
+ * value may be a secret.
+ */
 export function problemOf({ path, message }: z.core.$ZodIssue, variables: Variables): string {
   const name = path.join('.');
   const value = variables[name];
@@ -57,8 +63,8 @@ export function problemOf({ path, message }: z.core.$ZodIssue, variables: Variab
 const MOST_SHOWN = 80;
 
 /**
- * Whether the value of a variable may be a secret. A URL can contain a user, a password or a key, and a webhook's path
- * often is a key.
+ * Whether the value of a variable may be a secret, judged by the variable's name and by characters in the value. A URL
+ * can contain a user, a password or a key, and the path of a webhook's URL often is a key.
  */
 const mayBeSecret = (name: string, value: string): boolean =>
   /SECRET|PASSWORD|CONNECTION_STRING|TOKEN|WEBHOOK|KEY(?!CLOAK)/.test(name) || /[@?#]/.test(value);
@@ -79,7 +85,8 @@ export function parseVariables<Schema extends z.ZodType>(schema: Schema, variabl
 }
 
 /**
- * The process's environment. The file `.env` in the working directory supplies variables that aren't set or are empty.
+ * The environment variables of the process. The file `.env` in the working directory supplies variables that aren't set
+ * in the process's environment or are empty there.
  *
  * @throws EnvironmentError when `.env` can't be read.
  */

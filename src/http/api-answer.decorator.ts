@@ -17,7 +17,7 @@ interface Answer {
   readonly headers?: Readonly<Record<string, object>>;
 }
 
-/** Documents a JSON answer of an operation. */
+/** Documents a JSON answer of an operation in the OpenAPI document. */
 export const ApiAnswer = (status: number, description: string, { body, example, headers }: Answer): MethodDecorator =>
   applyDecorators(
     ApiExtraModels(body),
@@ -29,7 +29,10 @@ export const ApiAnswer = (status: number, description: string, { body, example, 
     }),
   );
 
-/** Documents the answer `{status: "success", <ids>, message}`. Default: without ids. */
+/**
+ * Documents the JSON answer to a successful command: `{status: "success", <ids>, message}`. `ids` has example ids of
+ * what was created, each under the name of its member, such as `role_id`. Default: no ids.
+ */
 export const ApiSuccess = (
   status: 200 | 201,
   message: string,

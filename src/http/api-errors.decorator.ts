@@ -5,7 +5,7 @@ import { REQUEST_ID_HEADER } from './api-answer.decorator.js';
 import { ErrorBody } from './api-bodies.js';
 import { ERROR_TABLE } from './error-table.js';
 
-/** Errors that any operation can return, because they don't depend on the route. */
+/** The kinds of error that any operation can return, because they don't depend on the route. */
 const OF_EVERY_OPERATION = ['bad-request', 'request-timeout', 'too-many-requests', 'header-fields-too-large', 'internal'] as const;
 
 const RETRY_AFTER_HEADER = {
@@ -13,8 +13,8 @@ const RETRY_AFTER_HEADER = {
 };
 
 /**
- * Documents the error answers of an operation, those that any operation can return included. Each status is documented
- * with the exact texts of its errors.
+ * Documents the error answers of an operation in the OpenAPI document: the given kinds of error, and those that any
+ * operation can return. Each status is documented with the exact texts of its errors.
  */
 export function ApiErrors(...kinds: ErrorKind[]): MethodDecorator & ClassDecorator {
   const textsByStatus = new Map<number, Set<string>>();

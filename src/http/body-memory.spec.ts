@@ -7,7 +7,10 @@ import { BodyMemory } from './body-memory.js';
 const MIB = 1024 * 1024;
 const clientOf = () => ({ socket: Object.assign(new EventEmitter(), { destroyed: false }) }) as unknown as IncomingMessage;
 
-/** A memory budget that is used up. One body (`favoured`) already exceeds it, which only one body at a time may do. */
+/**
+ * Creates a memory budget that is used up, so that another body has to wait. The body `all` uses the whole budget, and
+ * the body `favoured` exceeds it. Only one body at a time may exceed the budget.
+ */
 function usedUp() {
   const budget = new MemoryBudget(MIB);
   const [all, favoured] = [new BodyMemory(clientOf(), budget), new BodyMemory(clientOf(), budget)];

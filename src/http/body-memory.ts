@@ -2,9 +2,9 @@ import type { IncomingMessage } from 'node:http';
 import { FREE_BYTES, type HeldMemory, type MemoryBudget, processMemory } from '../common/memory-budget.js';
 import { ServiceError } from '../common/service-error.js';
 
-/** The most bytes that one UTF-16 unit of a text can take in JSON, as `\u0001` does. */
+/** The most bytes that one UTF-16 unit of a text can take in JSON, for example as the escape `\u0001`. */
 const MOST_BYTES_A_CHARACTER = 6;
-/** The smallest amount of memory that a body takes from the budget at once, in bytes. */
+/** The smallest amount of memory that a body takes from the process's memory budget at once, in bytes. */
 const STEP_BYTES = 64 * 1024;
 
 function assertConnected({ socket }: IncomingMessage): void {
@@ -12,8 +12,8 @@ function assertConnected({ socket }: IncomingMessage): void {
 }
 
 /**
- * The memory of a body that is held as a whole: JSON, or a form's `additional_data`. The first 64 KiB are free. Memory
- * for further bytes is taken from the process's memory budget.
+ * The memory of a request body that is kept in memory as a whole: JSON, or the `additional_data` of a form. The first
+ * 64 KiB of a body are free. Memory for further bytes is taken from the process's memory budget.
  */
 export class BodyMemory {
   private held: HeldMemory | undefined;
@@ -25,14 +25,15 @@ export class BodyMemory {
     private readonly budget: MemoryBudget = processMemory,
   ) {}
 
-  /** Whether the body holds memory of the budget, for which other requests may be waiting. */
+  /** Whether the body has taken memory from the process's budget, for which other requests may be waiting. */
   get isHeld(): boolean {
     return this.held !== undefined && this.held.bytes > 0;
   }
 
   /**
-   * Must be called after a form's file has been read. Memory is then taken for the use `rest`, because the request may
-   * also hold memory for part of the file. A body that already holds memory keeps its use.
+   * Must be called after the file of a form has been read. Memory for the text after the file is then taken for the use
+   * `rest` (see `MemoryUse`), because the request may still hold memory for a part of the file. A body that already
+   * holds memory keeps its use.
    */
   passFile(): void {
     if (this.isHeld) return;
@@ -41,8 +42,8 @@ export class BodyMemory {
   }
 
   /**
-   * Takes the memory for a body of `bytes` bytes in total. Returns undefined if the memory was available at once.
-   * Otherwise resolves when the memory is granted.
+   * Takes memory from the budget until the body has enough for `bytes` bytes in total. Returns undefined if the memory
+   * was available at once. Otherwise resolves when the memory is granted.
    *
    * @throws ServiceError `client-aborted` when the connection closes before the memory is granted.
    */
@@ -53,14 +54,20 @@ export class BodyMemory {
     return missing <= 0 ? undefined : this.take(this.held, Math.max(missing, STEP_BYTES));
   }
 
-  /** Takes the memory for the index line of a text longer than 64 Ki UTF-16 units. Returns and throws like `growTo`. */
+  /**
+   * Takes memory for the index line that will contain `text`, if the text is longer than 64 Ki UTF-16 units. Returns
+   * and throws like `growTo`.
+   */
   growForLine(text: string): Promise<void> | undefined {
     if (text.length <= FREE_BYTES) return undefined;
     this.line ??= this.budget.hold('line');
     return this.take(this.line, text.length * MOST_BYTES_A_CHARACTER);
   }
 
-  /** Keeps memory for at most `bytes` bytes of the body, and releases the rest. Keeps the index line's memory. */
+  /**
+   * Keeps memory for at most `bytes` bytes of the body, and releases the rest of the body's memory. The memory for the
+   * index line is kept.
+   */
   shrinkTo(bytes: number): void {
     this.held?.shrinkTo(Math.max(0, bytes - FREE_BYTES));
   }

@@ -13,7 +13,10 @@ describe('BodyPace', () => {
     vi.useRealTimers();
   });
 
-  /** Reports one new connection in each of `times` iterations of the event loop, which take `milliseconds` each. */
+  /**
+   * Reports one new connection to the pace in each of `times` iterations of the event loop. Each iteration takes
+   * `milliseconds` of the faked clock.
+   */
   async function connect(pace: BodyPace, times: number, milliseconds = 1): Promise<void> {
     for (let connection = 0; connection < times; connection++) {
       pace.arrived();

@@ -1,11 +1,11 @@
 /**
- * How many bytes of all long bodies together are used in one iteration of the event loop. Hashing them takes about 1.5
- * ms.
+ * How many bytes of long request bodies may be used in one iteration of the event loop, all bodies together. Hashing
+ * this many bytes takes about 1.5 ms.
  */
 const BYTES_PER_ITERATION = 512 * 1024;
 /**
- * Long bodies are held back for at most LONGEST_WAIT_MS milliseconds while clients connect. After a wait of that
- * length, no body is held back for REST_MS milliseconds.
+ * While clients connect, long request bodies get no bytes for at most LONGEST_WAIT_MS milliseconds. If they were held
+ * back for that long, they aren't held back again for REST_MS milliseconds.
  */
 const LONGEST_WAIT_MS = 200;
 const REST_MS = 1_000;
@@ -16,25 +16,28 @@ interface Waiting {
 }
 
 /**
- * Keeps the iterations of the event loop short however many clients send long bodies, so that a health check, which
- * takes several iterations, is answered soon. In each of them, the bodies get a limited number of bytes, in the order
- * in which they ask.
+ * Limits how many bytes of long request bodies are used in one iteration of the event loop. The bodies get their bytes
+ * in the order in which they ask. So the iterations stay short however many clients send long bodies, and a health
+ * check, which takes several iterations, is answered soon.
  *
- * The bodies get no bytes while connections arrive. Node.js accepts one connection per iteration, so the last of a
- * hundred waits for a hundred iterations.
+ * While clients connect, long bodies get no bytes. Node.js accepts one connection per iteration, so the last of a
+ * hundred clients waits for a hundred iterations.
  */
 export class BodyPace {
   private readonly waiting: Waiting[] = [];
-  /** The number of bytes that were granted in this iteration. */
+  /** The number of bytes that were granted to bodies in this iteration of the event loop. */
   private granted = 0;
   private isScheduled = false;
   private hasArrived = false;
   private isHeldBack = false;
-  /** When bodies are no longer held back, and the earliest time they are held back again, by `performance.now()`. */
+  /**
+   * `heldUntil`: the time until which long bodies are held back at most. `restUntil`: the time before which they aren't
+   * held back again. Both by `performance.now()`.
+   */
   private heldUntil = 0;
   private restUntil = 0;
 
-  /** Reports a new connection. Must be called for each one. */
+  /** Reports a new connection of a client. Must be called for each one. */
   arrived(): void {
     this.hasArrived = true;
     const now = performance.now();
@@ -45,10 +48,10 @@ export class BodyPace {
   }
 
   /**
-   * Must be called before a part of a long body is used. Returns undefined if that may happen at once; otherwise a
-   * promise that resolves in a later iteration.
+   * Must be called before the service uses a chunk of a long request body. Returns undefined if it may use the chunk at
+   * once. Otherwise returns a promise that resolves in a later iteration of the event loop, when it may.
    *
-   * @param bytes the length of the part.
+   * @param bytes the length of the chunk.
    */
   next(bytes: number): Promise<void> | undefined {
     this.schedule();
@@ -93,5 +96,5 @@ export class BodyPace {
   }
 }
 
-/** The pace shared by the whole process, because the process has one event loop. */
+/** The one pace for all long request bodies of the process, because the process has one event loop. */
 export const bodyPace = new BodyPace();

@@ -3,13 +3,14 @@ import type { Express, RequestHandler } from 'express';
 import { type ExpressLayer, layersOf } from './route-table.js';
 
 /**
- * The names of the functions of body-parser (which Express and Nest use) and multer. Nest finds parsers by name too.
+ * The names of the functions that parse bodies in body-parser (which Express and Nest use) and multer. A parser is
+ * recognized by the name of its function, as Nest does it too.
  */
 const BODY_PARSERS: ReadonlySet<string> = new Set(['jsonParser', 'urlencodedParser', 'textParser', 'rawParser', 'multerMiddleware']);
 
 /**
- * Lets the body parsers that are registered for all routes pass over the requests for which `isFor` is false, so that
- * their bodies stay unread.
+ * Makes the body parsers that an application has registered for all routes skip the requests for which `isFor` is
+ * false. The bodies of these requests stay unread, so that the service can read them itself.
  */
 export function limitBodyParsers(express: Express, isFor: (request: IncomingMessage) => boolean): void {
   for (const layer of layersOf(express).filter(isBodyParser)) {
@@ -18,7 +19,8 @@ export function limitBodyParsers(express: Express, isFor: (request: IncomingMess
       if (isFor(request)) return handle(request, response, next);
       next();
     };
-    // Nest looks for a parser of this name before it registers its own parsers.
+    // The limited parser keeps the name of the original one: Nest registers its own parser unless it finds one of that
+    // name.
     layer.handle = Object.defineProperty(limited, 'name', { value: handle.name });
   }
 }

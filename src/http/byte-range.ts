@@ -9,8 +9,9 @@ export interface RequestedRange {
 /**
  * The part of a representation that a GET request asks for with `Range` (RFC 9110, 14.2).
  *
- * Undefined for the whole: without `Range`, if `If-Range` names another representation, and if the field is malformed,
- * in another unit, or asks for several ranges. A server may ignore such a field.
+ * Undefined if the whole representation is to be sent: for another method, without `Range`, if `If-Range` names another
+ * representation, and if `Range` is malformed, has another unit than bytes, or asks for several ranges. RFC 9110 allows
+ * a server to ignore such a `Range`.
  *
  * @param length the length of the representation, in bytes.
  * @param etag the strong entity tag of the representation.
@@ -31,7 +32,10 @@ export function requestedRange({ method, headers }: IncomingMessage, length: num
   return { first, last: to === '' ? length - 1 : Math.min(Number(to), length - 1) };
 }
 
-/** Whether the client has the representation already, by `If-None-Match` (RFC 9110, 13.1.2). */
+/**
+ * Whether the client already has the representation with the entity tag `etag`, by the request's `If-None-Match` (RFC
+ * 9110, 13.1.2).
+ */
 export function isCached({ headers }: IncomingMessage, etag: string): boolean {
   const field = headers['if-none-match'];
   if (field === undefined) return false;

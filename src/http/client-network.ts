@@ -1,16 +1,19 @@
 import { isIPv4, isIPv6 } from 'node:net';
 
-/** Some proxies append the port to the address that they forward: `192.0.2.1:50000`, `[2001:db8::1]:50000`. */
+/**
+ * Matches an address with or without a port. Some proxies append the port to the address that they forward:
+ * `192.0.2.1:50000`, `[2001:db8::1]:50000`.
+ */
 const WITH_PORT = /^(?:\[(.*)\]|([^:]*))(?::\d+)?$/;
 const MAPPED_IPV4 = /^::ffff:([\d.]+)$/i;
 const MAX_LENGTH = 64;
 
 /**
- * The network by which limits identify a client: its IPv4 address, or the /64 prefix of its IPv6 address, because one
- * host may use the whole /64 (RFC 4291, section 2.5.4).
+ * The network by which limits of requests and logins identify a client: its IPv4 address, or the /64 prefix of its IPv6
+ * address, because one host may use the whole /64 (RFC 4291, section 2.5.4).
  *
- * @param address the address as reported by the connection or a trusted proxy. Text that is not an address is returned
- * unchanged, except that it is cut to 64 characters.
+ * @param address the client's address as reported by the connection or a trusted proxy. Text that is not an address is
+ * returned unchanged, except that it is cut to 64 characters.
  */
 export function clientNetwork(address = ''): string {
   const match = WITH_PORT.exec(address);
@@ -20,7 +23,7 @@ export function clientNetwork(address = ''): string {
   return isIPv6(host) ? `${prefix(host)}::/64` : host.slice(0, MAX_LENGTH);
 }
 
-/** The first four groups of an IPv6 address, each without leading zeros. */
+/** The first four groups of an IPv6 address (64 bits), each without leading zeros. */
 function prefix(address: string): string {
   const [head = [], tail] = address.replace(/%.*$/, '').split('::').map((part) => part.split(':').filter(Boolean));
   const omitted = tail === undefined ? 0 : 8 - head.length - tail.length;

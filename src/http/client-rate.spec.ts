@@ -8,7 +8,7 @@ import { ClientRate } from './client-rate.js';
 const KIB = 1024;
 const request = { socket: new EventEmitter() } as unknown as IncomingMessage;
 
-/** Simulates a client that sends `bytesPerSecond` for a minute. */
+/** Simulates a client that sends `bytesPerSecond` bytes in each of 60 seconds. */
 function sendFor60Seconds(rate: ClientRate, bytesPerSecond: number): void {
   for (let second = 0; second < 60; second++) {
     rate.received(bytesPerSecond);
@@ -25,8 +25,9 @@ describe('ClientRate', () => {
   });
 
   /**
-   * Creates a memory budget, and the memory of a body in it. `holder` says who holds memory of the budget at first:
-   * that body (`text`), part of a file (`part`) or nobody. If `isShort`, another body has waited for a second.
+   * Creates a memory budget, and the memory of a body in it. `holder` says what holds memory of the budget at first:
+   * that body (`text`), part of a file (`part`) or nothing (`nobody`). If `isShort`, another body has waited for memory
+   * for a second, so that memory counts as short.
    */
   function memoryOf(holder: 'text' | 'part' | 'nobody', isShort: boolean) {
     const budget = new MemoryBudget(1);

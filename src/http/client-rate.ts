@@ -8,14 +8,16 @@ const LEAST_RATE = 16;
 const PATIENCE_MS = 5_000;
 
 /**
- * Checks the rate at which a client sends a body. The rate matters only while other requests have to wait for memory
- * and the body may hold some. Only time spent waiting for the client counts.
+ * Checks the rate at which a client sends a request body. The rate matters only while other requests have to wait for
+ * memory, and this body may hold some of that memory. Only time that the service spends waiting for the client counts.
  */
 export class ClientRate {
   private receivedBytes = 0;
   private leftMs = PATIENCE_MS;
 
-  /** @param memory the memory of a body that is held as a whole; undefined for a body that is only streamed. */
+  /**
+   * @param memory the memory of a body that is kept in memory as a whole; undefined for a body that is only streamed.
+   */
   constructor(
     private readonly memory: BodyMemory | undefined,
     private readonly budget: MemoryBudget = processMemory,
@@ -27,6 +29,8 @@ export class ClientRate {
   }
 
   /**
+   * Must be called after the service has waited for bytes of the client, with the duration of the wait.
+   *
    * @throws ServiceError `request-timeout` when the client has fallen more than five seconds behind the lowest rate.
    */
   waited(milliseconds: number): void {
@@ -38,7 +42,9 @@ export class ClientRate {
     if (this.leftMs < 0) throw new ServiceError('request-timeout', 'The client is slow, and others wait for memory.');
   }
 
-  /** Whether the body may hold memory for which other requests may be waiting. */
+  /**
+   * Whether the body, or the part of a file that it contains, may hold memory for which other requests may be waiting.
+   */
   get isWatched(): boolean {
     const mayHavePart = this.receivedBytes > FREE_BYTES && this.budget.usedFor('part') > 0;
     return mayHavePart || this.memory?.isHeld === true;

@@ -11,8 +11,8 @@ describe('DecodingSlots', () => {
   });
 
   /**
-   * Requests slots for this many bodies, and records the order in which they get them. `end` frees the slot of one
-   * body.
+   * Requests a slot for each of `count` bodies, and records in `begun` the order in which the bodies get their slots.
+   * `end` frees the slot of one body.
    */
   function ask(count: number) {
     const slots = new DecodingSlots();

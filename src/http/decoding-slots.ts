@@ -1,24 +1,27 @@
 import { FairQueue } from '../common/fair-queue.js';
 
 /**
- * The number of slots. Decoding a body takes a thread, and an amount of memory that can't be known from the body's
- * length.
+ * How many compressed request bodies are decoded at once. The number is small, because decoding a body takes a thread,
+ * and an amount of memory that can't be known from the body's length.
  */
 const SLOTS = 4;
 /**
- * How long a body keeps its slot at most, in milliseconds. Then the slot passes to the next body although the first one
- * is still being decoded, so that slow clients don't block others.
+ * How long a body keeps its slot at most, in milliseconds. Then the slot passes to the next body, although the first
+ * one is still being decoded, so that slow clients don't block others.
  */
 const LONGEST_TURN_MS = 2_000;
 
-/** Slots for decoding compressed bodies. Bodies without a slot wait in a `FairQueue`. */
+/**
+ * Slots for decoding compressed request bodies. Bodies without a slot wait in a `FairQueue`, which serves the oldest
+ * and the newest alternately.
+ */
 export class DecodingSlots {
   private free = SLOTS;
   private readonly waiting = new FairQueue<() => void>();
 
   /**
-   * Waits for a slot. Resolves to an idempotent function that frees the slot. After two seconds the slot is freed
-   * anyway.
+   * Waits for a slot to decode a body. Resolves to a function that frees the slot and may be called again. After two
+   * seconds the slot is freed even if the function wasn't called.
    */
   async take(): Promise<() => void> {
     if (this.free === 0) await new Promise<void>((resolve) => { this.waiting.push(resolve); });
@@ -40,5 +43,5 @@ export class DecodingSlots {
   }
 }
 
-/** The slots shared by the whole process. */
+/** The slots for decoding compressed request bodies that all requests of the process share. */
 export const decodingSlots = new DecodingSlots();

@@ -5,8 +5,9 @@ const MAX_DRAINED_BYTES = 64 * 1024 * 1024;
 const MAX_DRAIN_MS = 5_000;
 
 /**
- * Reads and discards what the client still sends after an early answer, until 64 MiB have been read or five seconds
- * have passed. Closing the connection at once would reset it, and the client might never read the answer.
+ * Reads and discards what the client still sends of a request that was answered early. Stops at the end of the request,
+ * after 64 MiB or after five seconds. Closing the connection at once would reset it, and the client might never read
+ * the answer.
  *
  * @returns whether the request has arrived completely, so that the connection can be reused.
  */

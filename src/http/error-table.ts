@@ -1,7 +1,8 @@
 import type { ErrorKind } from '../common/service-error.js';
 
 /**
- * The status and text of each kind of error, according to part 7 of the service interface as far as it defines them.
+ * The HTTP status and the text of the answer for each kind of error. They follow part 7 of the service interface,
+ * except for kinds that the interface doesn't define.
  */
 export const ERROR_TABLE = {
   'invalid-query-parameter': { status: 400, text: 'Invalid or missing query parameter.' },

@@ -16,23 +16,28 @@ export interface Exchange {
   readonly response: ServerResponse;
   /** Whether the client still waits for `100 Continue` (RFC 9110, section 10.1.1). False once that has been sent. */
   awaitsContinue: boolean;
-  /** Whether every byte of the request has been read. Node may not count the request as complete yet. */
+  /** Whether every byte of the request has been read. `request.complete` of Node may still be false. */
   isRead?: boolean;
   /** Whether the whole answer was written while the client might still be sending its request. */
   isAnsweredEarly?: boolean;
-  /** Whether the request has its line in the log already, because the HTTP parser refused the rest of it. */
+  /**
+   * Whether the log already has the line of this request. The line is written early when the HTTP parser refuses the
+   * rest of the request.
+   */
   isLogged?: boolean;
   /** Why the request was refused, for the log. Undefined for a request that was not refused. */
   refusal?: { readonly kind: string; readonly reason: string };
 }
 
 /**
- * The server emits this event, with an `Exchange`, when the response was sent or the connection was lost before that.
+ * The server emits this event, with an `Exchange`, when the response has been sent, or when the connection was lost
+ * before that.
  */
 export const EXCHANGE_END = 'exchangeEnd';
 
 /**
- * The key under which a request or connection holds its exchange. Garbage collection of weak maps would cost far more.
+ * The property in which a request has its exchange, and a connection its latest exchange. Weak maps would cost far more
+ * in garbage collection.
  */
 const EXCHANGE = Symbol('exchange');
 interface InExchange {
@@ -55,18 +60,18 @@ export function beginExchange(request: IncomingMessage, response: ServerResponse
 
 export const exchangeOf = (request: IncomingMessage): Exchange | undefined => (request as InExchange)[EXCHANGE];
 
-/** The most recent exchange on a connection. */
+/** The exchange of the latest request on a connection; undefined if there was none. */
 export const latestExchange = (socket: Socket): Exchange | undefined => (socket as InExchange)[EXCHANGE];
 
 /**
- * Sends the answer of an operation, with the status of `@HttpCode`. Writes to the response itself, because an
- * interceptor of the application could change what a handler returns.
+ * Sends an object as the JSON answer of an operation, with the status of `@HttpCode`. Handlers call this function
+ * instead of returning the object, because an interceptor of the application could change what a handler returns.
  */
 export function sendJson(response: ServerResponse, body: object): void {
   sendJsonText(response, JSON.stringify(body));
 }
 
-/** Like `sendJson`, for an answer that is JSON already. */
+/** Like `sendJson`, for a body that is JSON text already. */
 export function sendJsonText(response: ServerResponse, json: string | Buffer): void {
   response.writeHead(response.statusCode, {
     'Content-Type': 'application/json; charset=utf-8',
@@ -75,7 +80,10 @@ export function sendJsonText(response: ServerResponse, json: string | Buffer): v
   response.end(json);
 }
 
-/** Sends a JSON answer. If the client is still sending its request, drains the request before ending the response. */
+/**
+ * Sends a JSON answer. If the client is still sending its request, reads and discards the rest of the request (`drain`)
+ * before ending the response.
+ */
 export function sendEarly(request: IncomingMessage, response: ServerResponse, status: number, json: string): void {
   const body = Buffer.from(json);
   response.statusCode = status;
@@ -86,8 +94,8 @@ export function sendEarly(request: IncomingMessage, response: ServerResponse, st
     response.end(body);
     return;
   }
-  // The body is written at once, but the response ends only after the drain, because Node may close the connection when
-  // the response ends.
+  // The answer's body is written at once. But the response ends only after the rest of the request was drained, because
+  // Node may close the connection when the response ends.
   response.write(body);
   if (exchange) exchange.isAnsweredEarly = true;
   void drain(request).then((complete) => {

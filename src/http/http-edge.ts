@@ -11,17 +11,20 @@ import { beginExchange, type Exchange, EXCHANGE_END, latestExchange, requestIdOf
 import { answerError, errorBody } from './service-exception.filter.js';
 
 const logger = new Logger('Http');
-/** `rawPacket` is the last packet received, if Node still has it. */
+/**
+ * An error that Node's HTTP parser reports. `rawPacket` is the last packet that the connection received, if Node still
+ * has it.
+ */
 type ParserError = NodeJS.ErrnoException & { readonly rawPacket?: Buffer };
 
-/** How long a connection may stay open after a parser error has been answered, in milliseconds. */
+/** How long a connection may stay open after an error of the HTTP parser has been answered, in milliseconds. */
 const LINGER_MS = 5_000;
 
 type Receive = (request: IncomingMessage, response: ServerResponse, awaitsContinue?: boolean) => void;
 
 /**
- * Returns a function that passes requests to the handlers that the server has now, each as an `Exchange` with a request
- * id and a line in the log.
+ * Returns a function that begins an `Exchange` for each request, with a request id and in the end a line in the log. It
+ * passes the request to the handlers that the server had when `receiver` was called, and refuses an invalid head.
  */
 function receiver(server: Server): Receive {
   const handlers = server.listeners('request') as ((request: IncomingMessage, response: ServerResponse) => void)[];
@@ -38,7 +41,8 @@ function receiver(server: Server): Receive {
     });
     const defect = requestHeadDefect(request);
     if (defect !== undefined) {
-      // A proxy in front of the service may disagree about where this request ends, so the connection isn't reused.
+      // With an invalid head, a proxy in front of the service may disagree about where the request ends. So the
+      // connection isn't reused.
       response.setHeader('Connection', 'close');
       answerError(request, response, new ServiceError('bad-request', defect));
       return;
@@ -48,8 +52,9 @@ function receiver(server: Server): Receive {
 }
 
 /**
- * Gives the chosen requests a request id and a line in the log, and refuses their invalid heads. `100 Continue` is sent
- * to them when their body is read. All other requests are handled as if this function hadn't been called.
+ * For an application of which the service is only a part. Gives the requests for which `isChosen` is true a request id
+ * and a line in the log, and refuses those with an invalid head. A chosen request that waits for `100 Continue` gets it
+ * when its body is read. All other requests are handled as if this function hadn't been called.
  */
 export function guardRoutes(server: Server, isChosen: (request: IncomingMessage) => boolean): void {
   const receive = receiver(server);
@@ -66,7 +71,7 @@ export function guardRoutes(server: Server, isChosen: (request: IncomingMessage)
     if (isChosen(request)) {
       receive(request, response, true);
     } else if (others.continue === 0) {
-      // Node does the same when nobody listens to this event.
+      // Node does the same by itself when nobody listens to `checkContinue`.
       response.writeContinue();
       receiveOther(request, response);
     }
@@ -79,22 +84,23 @@ export function guardRoutes(server: Server, isChosen: (request: IncomingMessage)
 }
 
 /**
- * Handles what Node's HTTP server would handle by itself, so that every answer has the interface's form and a request
- * id: requests that the parser refuses, invalid heads that the parser accepts, CONNECT, and `Expect`. Logs one line per
- * request.
+ * For an application that is the service as a whole. Handles what Node's HTTP server would otherwise handle by itself,
+ * so that every answer has the interface's form and a request id: requests that the parser refuses, invalid heads that
+ * the parser accepts, CONNECT, and `Expect`. Logs one line per request.
  */
 export function guardHttpEdge(server: Server): void {
   const receive = receiver(server);
 
-  // By default Node would drop all headers beyond a fixed number, even those that frame the body. The total size of the
-  // headers is limited anyway.
+  // By default Node would drop all headers beyond a fixed number, even those that frame the body, such as
+  // Content-Length. The total size of the headers is limited anyway.
   // Half-open connections let a client close its side after sending its request and still get the answer.
   Object.assign(server, { requireHostHeader: false, maxHeadersCount: 0, httpAllowHalfOpen: true });
   server.removeAllListeners('request').on('request', receive);
   server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
     receive(request, response, true);
   });
-  // RFC 9110, section 10.1.1, allows a server to ignore unknown expectations.
+  // A request with an unknown expectation in `Expect` is handled as if it had none (allowed by RFC 9110, section
+  // 10.1.1).
   server.on('checkExpectation', receive);
   server.on('connection', () => { bodyPace.arrived(); });
   server.on('connect', (request: IncomingMessage, socket: Socket) => {
@@ -107,8 +113,8 @@ export function guardHttpEdge(server: Server): void {
 }
 
 /**
- * The request id in the packet that the parser refused, if the packet contains exactly one id, which is valid and isn't
- * the id of the connection's latest request. Otherwise a new id.
+ * The request id for a request that the HTTP parser refused: the `X-Request-Id` in the refused packet, if the packet
+ * has exactly one, which is valid and isn't the id of the connection's latest request. Otherwise a new id.
  */
 function unparsedRequestId({ rawPacket }: ParserError, socket: Socket): string {
   const lines = (rawPacket?.toString('latin1') ?? '').split(/\r?\n/).filter((line) => /^x-request-id:/i.test(line));
@@ -123,9 +129,10 @@ function kindOfParserError({ code }: ParserError): ErrorKind {
 }
 
 /**
- * Answers an error for which there is no response object. If the connection's latest request is complete, the error is
- * answered after that request. Otherwise the error is in the latest request. The error is then its answer, unless
- * another answer to that request has begun: then the connection is closed without a further answer.
+ * Answers a request for which Node has no response object: one that the HTTP parser refused, or a CONNECT. If the
+ * connection's latest request is complete, the error is about a later request and is answered after the latest one was
+ * answered. Otherwise the error is about the latest request itself, and is sent as its answer. If another answer to
+ * that request has begun, the connection is closed instead, without a further answer.
  */
 function answerInTurn(socket: Socket, kind: ErrorKind, requestId: string): void {
   const before = latestExchange(socket);
@@ -149,7 +156,9 @@ function answerInTurn(socket: Socket, kind: ErrorKind, requestId: string): void 
 
 const parserRefusal = (kind: ErrorKind) => ({ kind, reason: 'refused by the HTTP parser' });
 
-/** Answers a request that has no exchange, and logs it. */
+/**
+ * Answers a request that has no `Exchange`, because the HTTP parser refused it or because it is a CONNECT, and logs it.
+ */
 function answerSocket(socket: Socket, kind: ErrorKind, requestId: string): void {
   logger.log({ msg: 'request', requestId, status: ERROR_TABLE[kind].status, ...parserRefusal(kind) });
   sendByHand(socket, kind, requestId);
@@ -186,8 +195,9 @@ function logExchange(exchange: Exchange, status: number | undefined, details: ob
 }
 
 /**
- * Logs the request. After an answer to an incomplete request, drains the rest of the request, so that the connection
- * can be reused. Closes the connection if the request stays incomplete.
+ * Called when the response was sent or the connection was lost. Logs the request. If the request was answered before it
+ * had arrived completely, reads and discards the rest (`drain`), so that the connection can be reused. Closes the
+ * connection if the request stays incomplete.
  */
 function endExchange(exchange: Exchange): void {
   const { refusal, request, response, isRead } = exchange;

@@ -3,7 +3,7 @@ import type { NestApplicationOptions } from '@nestjs/common';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import express, { type Express } from 'express';
 
-/** Express configured for this interface: exact paths, no extra headers, and minimal query parsing. */
+/** Express configured for the service interface: exact paths, no extra headers, and minimal query parsing. */
 export class HttpAdapter extends ExpressAdapter {
   constructor() {
     const instance = express();

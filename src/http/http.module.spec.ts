@@ -8,7 +8,10 @@ import { ServiceController } from './service-controller.decorator.js';
 const OPTIONS: Pick<NestApplicationOptions, 'bodyParser' | 'logger'> = { bodyParser: false, logger: false };
 const TEXT = 'what somebody else wrote';
 
-/** Throws the exceptions of other code: guards of Nest, middleware of Express, or any error. */
+/**
+ * A controller whose handlers throw exceptions as other code does: an HttpException like a guard of Nest, an error with
+ * a status like middleware of Express, and any other error.
+ */
 @ServiceController('')
 class ThrowingController {
   @Get('nest/:status')

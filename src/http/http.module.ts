@@ -9,15 +9,15 @@ import { RouteTable } from './route-table.js';
 import { answerError, toServiceError } from './service-exception.filter.js';
 import { WHOLE_APPLICATION } from './whole-application.js';
 
-/** Express recognizes an error handler by its four parameters. */
+/** Express recognizes an error handler by its four parameters, so the last one is declared although it isn't used. */
 const answerExpressError: ErrorRequestHandler = (error, request, response, _next) => {
   answerError(request, response, toServiceError(error));
 };
 
 /**
- * Gives the operations of the service their request ids, headers, log lines and unread bodies. In an application of
- * somebody else, this concerns the operations of the service alone. With `WholeApplicationModule`, it concerns every
- * request: an unknown path and what the HTTP parser refuses too.
+ * Gives the operations of the service their request ids, checked heads, log lines and unread bodies. If the service is
+ * only a part of a team's application, other requests aren't touched. With `WholeApplicationModule`, every request is
+ * treated like this, even one for an unknown path or one that the HTTP parser refuses.
  */
 @Module({ providers: [RouteTable], exports: [RouteTable] })
 export class HttpModule implements OnModuleInit, OnApplicationBootstrap {
@@ -27,7 +27,7 @@ export class HttpModule implements OnModuleInit, OnApplicationBootstrap {
     @Optional() @Inject(WHOLE_APPLICATION) private readonly isWhole = false,
   ) {}
 
-  /** @throws Error when the application is not on Express. */
+  /** @throws Error when the application uses another HTTP adapter than Express. */
   onModuleInit(): void {
     const { httpAdapter } = this.host;
     if (httpAdapter.getType() !== 'express') throw new Error('load-data-service needs Nest on Express (@nestjs/platform-express).');
@@ -37,12 +37,14 @@ export class HttpModule implements OnModuleInit, OnApplicationBootstrap {
   }
 
   /**
-   * Nest has registered all routes by now, and its own last handlers, which only handle paths below the global prefix.
+   * Nest has registered all routes by now. It has also registered its own last handlers, for unknown paths and errors,
+   * but they only handle paths below the global prefix. So handlers for all other paths are added.
    */
   onApplicationBootstrap(): void {
     const express = this.host.httpAdapter.getInstance<Express>();
     this.routes.read(express);
-    // If the application is only the service, the body of a request for an unknown path stays unread too.
+    // The body parsers of the application parse a body only if the request isn't for the service. If the application is
+    // the service as a whole, the body of a request for an unknown path stays unread too.
     const isParsed = (request: IncomingMessage): boolean => (this.isWhole ? this.routes.isOther(request) : !this.routes.isService(request));
     limitBodyParsers(express, isParsed);
     if (!this.isWhole) return;

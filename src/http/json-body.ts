@@ -21,9 +21,9 @@ const DECODERS = { gzip: createGunzip, deflate: createInflate, br: createBrotliD
  */
 const CODING_OVERHEAD_BYTES = 65_536;
 
-/** The longest body that is parsed in one go, in bytes. */
+/** The longest JSON body that is parsed at once, in bytes. A longer body is parsed in steps as it arrives. */
 const SMALL_BODY_BYTES = 16 * 1024;
-/** How many bytes of JSON are checked before other requests may get a turn. */
+/** How many bytes of a JSON body are parsed in one step, after which other requests may get a turn. */
 const STEP_BYTES = 16 * 1024;
 
 const QUOTE = 0x22;
@@ -54,21 +54,25 @@ export interface JsonLimits extends RequestBodyLimits {
   readonly memory: BodyMemory;
 }
 
-/** A JSON object in a request's body, of which the end may not have been read yet. */
+/** A JSON object in a request's body. The end of the body may not have been read yet. */
 export interface JsonObject {
-  /** The wanted members. If `bytes` is defined, the map is complete only after `bytes` has been read to the end. */
+  /**
+   * The members that the caller wanted, by name. If `bytes` is defined, the map is complete only after `bytes` has been
+   * read to the end.
+   */
   readonly members: ReadonlyMap<string, JsonMember>;
   /**
-   * The whole decoded body; undefined if it has no other members than the wanted ones. Throws the errors of `openJson`.
+   * The whole decoded body; undefined if it has no other members than the wanted ones. Reading `bytes` throws the
+   * errors of `openJson`.
    */
   readonly bytes: Chunks | undefined;
 }
 
 /**
- * Reads the JSON object in a request's body that `arrivedJson` left unread. Resolves to undefined for an empty body.
- * Reads the body to its end, or until more than 16 KiB and an unwanted member have been read. The rest is read while
- * the caller reads `bytes` of the result. `maxBytes` limits the decoded bytes. The bytes read are charged to `memory`,
- * because the caller may hold them.
+ * Reads the JSON object in a request's body, if `arrivedJson` has left the body unread. Resolves to undefined for an
+ * empty body. Reads the body to its end, or until more than 16 KiB and a member that isn't `wanted` have been read. In
+ * the second case, the rest is read while the caller reads `bytes` of the result. `limits.maxBytes` limits the decoded
+ * bytes. The decoded bytes of a long body are counted in `limits.memory`, because the caller may hold them.
  *
  * @throws ServiceError `invalid-request-body` when the body isn't a JSON object, is nested deeper than 128 levels,
  * isn't UTF-8, or doesn't match its Content-Encoding; `payload-too-large`; `request-timeout`; `client-aborted`;
@@ -88,15 +92,16 @@ export async function openJson(
 }
 
 /**
- * The JSON object in a request's body if the body has arrived completely, as a small body usually has, has no
- * Content-Encoding, and isn't longer than 16 KiB. Otherwise undefined, and then nothing has been read. Also undefined
- * if the body is empty or the client waits for `100 Continue`.
+ * Returns the JSON object in a request's body if the body has arrived completely, as a small body usually has, has no
+ * Content-Encoding, and isn't longer than 16 KiB. Otherwise returns undefined and has read nothing. Also returns
+ * undefined if the body is empty, or if the client waits for `100 Continue`.
  *
  * @throws ServiceError `invalid-request-body`, `payload-too-large`, `digest-mismatch`.
  */
 export function arrivedJson(request: IncomingMessage, { maxBytes, digests = [] }: RequestBodyLimits, wanted: ReadonlySet<string>): JsonObject | undefined {
   const { readableLength: length, readableDidRead: isTouched } = request;
-  // When the last byte arrives, Node calls the handlers before it counts the request as complete.
+  // When the last byte arrives, Node calls the handlers before it sets `request.complete`. So a body of the declared
+  // length counts as complete too.
   if (isTouched || length === 0 || length > SMALL_BODY_BYTES || !(request.complete || length === declaredLength(request))) return undefined;
   const exchange = exchangeOf(request);
   // If the client waits for `100 Continue`, the body is left to `openJson`, which sends it. Otherwise Node would close
@@ -111,7 +116,8 @@ export function arrivedJson(request: IncomingMessage, { maxBytes, digests = [] }
 }
 
 /**
- * Like `openJson`, but reads the body to its end and returns only the wanted members. Releases the body's memory then.
+ * Reads the JSON object in a request's body to the end. Resolves to the wanted members; undefined for an empty body.
+ * Releases the memory of the body in the end. Throws like `openJson`.
  */
 export async function readJson(
   request: IncomingMessage,
@@ -133,11 +139,11 @@ export async function readJson(
 interface Head {
   readonly chunks: Buffer[];
   readonly length: number;
-  /** Whether the chunks are the whole body. */
+  /** Whether `chunks` are the whole body. */
   readonly isWhole: boolean;
 }
 
-/** Reads the body to its end, or until more bytes have been read than a small body has. */
+/** Reads a body to its end, or until more than SMALL_BODY_BYTES bytes have been read. */
 async function readHead(body: Chunks): Promise<Head> {
   const chunks: Buffer[] = [];
   let length = 0;
@@ -168,8 +174,8 @@ async function openLarge(body: Chunks, wanted: ReadonlySet<string>, memory: Body
 }
 
 /**
- * Passes the bytes through and checks that they are a JSON object. Yields nothing after the first defect. The defect is
- * thrown only after the last byte, so that `payload-too-large` takes precedence.
+ * Yields the bytes of a body, and checks that they are a JSON object. Yields nothing after the first defect. The defect
+ * is thrown only after the last byte, so that `payload-too-large` takes precedence.
  */
 async function* checkedBody(body: Chunks, reader: JsonReader, memory: BodyMemory): Chunks {
   const turns = new Turns();
@@ -239,7 +245,8 @@ async function* decoded(encoded: Chunks, coding: Coding, maxBytes: number): Chun
     }
   }
   const feeding = pipeline(counted(), decoder);
-  // This error is handled below, because reading the decoder throws it too.
+  // An error of `feeding` is handled where the decoder is read, because reading the decoder throws it too. Without this
+  // handler, the error would count as unhandled.
   feeding.catch(() => undefined);
   try {
     let bytes = 0;
@@ -248,7 +255,8 @@ async function* decoded(encoded: Chunks, coding: Coding, maxBytes: number): Chun
       if (bytes > maxBytes) throw new ServiceError('payload-too-large');
       yield chunk;
     }
-    // A decoder ends at the end of the coded stream and ignores any bytes after that.
+    // A decoder ends at the end of the coded stream and ignores any bytes after that. A body with such bytes is
+    // refused.
     if (decoder.bytesWritten < encodedBytes) throw new Error('There is something behind the coded stream.');
     await feeding;
   } catch (error) {
@@ -256,13 +264,13 @@ async function* decoded(encoded: Chunks, coding: Coding, maxBytes: number): Chun
   } finally {
     endTurn();
     decoder.destroy();
-    // The end of `encoded` isn't awaited, because it may have to wait for the client.
+    // The promise of `return` isn't awaited, because it may have to wait for bytes of the client.
     void encoded.return();
   }
 }
 
 /**
- * Joins all bytes of a source.
+ * Reads all bytes of a source into one buffer.
  *
  * @throws ServiceError `payload-too-large` when the source has more than `maxBytes` bytes.
  */
@@ -277,7 +285,10 @@ export async function collect(source: AsyncIterable<Buffer>, maxBytes = Infinity
   return joined(chunks);
 }
 
-/** Whether lists and objects are nested deeper than allowed. Each level would cost the parser memory. */
+/**
+ * Whether lists and objects in a JSON text are nested deeper than MAX_JSON_DEPTH. `JSON.parse` takes memory for each
+ * level.
+ */
 function isDeep(bytes: Buffer): boolean {
   let depth = 0;
   for (let at = 0; at < bytes.length; at++) {

@@ -4,9 +4,10 @@ import { pipeline } from 'node:stream/promises';
 import { answerError, toServiceError } from './service-exception.filter.js';
 
 /**
- * Answers `{"<member>": [...]}` page by page, no faster than the client reads, and holds one page at a time. The first
- * page is fetched before anything is sent. If fetching it fails, the promise rejects, and the client gets the error
- * table's answer. A later failure breaks the connection, so that no client takes a partial list for a complete one.
+ * Sends a list as the JSON answer `{"<member>": [...]}`, page by page, no faster than the client reads. Holds one page
+ * at a time. The first page is fetched before anything is sent. If fetching the first page fails, the promise rejects,
+ * and the caller can still answer with an error. If fetching a later page fails, breaks the connection, so that no
+ * client takes a partial list for a complete one.
  */
 export async function sendJsonList<Item>(
   request: IncomingMessage,

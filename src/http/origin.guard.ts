@@ -31,7 +31,10 @@ export class OriginGuard implements CanActivate {
     private readonly allowed: AllowedOrigins,
   ) {}
 
-  /** @throws ServiceError `unauthorized` for an origin that is not allowed, unless the handler is `FromAnyOrigin`. */
+  /**
+   * @throws ServiceError `unauthorized` when the request's `Origin` is not allowed, unless the handler is marked with
+   * `FromAnyOrigin`.
+   */
   canActivate(context: ExecutionContext): boolean {
     const request = context.switchToHttp().getRequest<IncomingMessage>();
     const { origin } = request.headers;
@@ -53,7 +56,10 @@ export class OriginGuard implements CanActivate {
   }
 }
 
-/** Parses `http[s]://host[:port]`; undefined for other text. The origin is in lower case and omits a default port. */
+/**
+ * Parses `http[s]://host[:port]`; undefined for other text. `origin` of the result is in lower case, and omits the
+ * default port of its scheme.
+ */
 function parseOrigin(text: string): URL | undefined {
   return /^https?:\/\/[^/?#@\\\s,]+$/i.test(text) && URL.canParse(text) ? new URL(text) : undefined;
 }

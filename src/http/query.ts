@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { ValidateBy, validateSync } from 'class-validator';
 import { ServiceError } from '../common/service-error.js';
 
-/** Text without any of these characters needs no decoding. */
+/** The characters of a query that may need decoding: `%`, `+`, and bytes above 0x7f, which the client didn't encode. */
 const MAY_BE_ENCODED = /[%+\x80-\xff]/;
 
 /**
@@ -10,7 +10,10 @@ const MAY_BE_ENCODED = /[%+\x80-\xff]/;
  * such as repeated or malformed parameters.
  */
 export class RawQuery {
-  /** The result of `values` for each parameter that occurs. */
+  /**
+   * The values of each parameter that occurs in the query, by the parameter's name. Undefined where `values` returns
+   * undefined.
+   */
   private readonly parameters = new Map<string, string[] | undefined>();
 
   constructor({ url = '' }: Pick<IncomingMessage, 'url'>) {
@@ -40,22 +43,25 @@ export class RawQuery {
   }
 
   /**
-   * The values of a parameter in order, decoded like form fields (`+` is a space). Undefined when a value isn't
-   * percent-encoded UTF-8, or when the parameter also occurs as `name[...]`, because then its meaning is ambiguous.
+   * The values of a parameter in order, decoded like form fields (`+` is a space); empty if the parameter is missing.
+   * Undefined when a value isn't percent-encoded UTF-8, or when the query has `name[...]`, because the meaning of the
+   * parameter is then ambiguous.
    */
   values(name: string): string[] | undefined {
     return this.parameters.has(name) ? this.parameters.get(name) : [];
   }
 }
 
-/** A decorator that validates a query parameter with a predicate of the domain. */
+/**
+ * A property decorator that validates a query parameter with a predicate of the domain. `name` is the name of the rule.
+ */
 export const Satisfies = (name: string, validate: (value: unknown) => boolean): PropertyDecorator =>
   ValidateBy({ name, validator: { validate } });
 
 /**
- * Returns the query if its parameters follow the rules of its class.
+ * Returns the query if its members follow the rules that the decorators of its class set.
  *
- * @throws ServiceError `invalid-query-parameter`, which names the parameters that don't.
+ * @throws ServiceError `invalid-query-parameter`, which names the parameters that don't follow them.
  */
 export function validQuery<Query extends object>(query: Query): Query {
   const defects = validateSync(query);
@@ -67,7 +73,7 @@ export function validQuery<Query extends object>(query: Query): Query {
 
 function decode(text: string): string | undefined {
   try {
-    // Bytes that the client didn't encode arrive as one character each.
+    // Node decodes a URL as Latin-1. So each byte that the client didn't percent-encode is one character here.
     const encoded = text.replace(/[\x80-\xff]/g, (byte) => `%${byte.charCodeAt(0).toString(16)}`);
     return decodeURIComponent(encoded.replaceAll('+', ' '));
   } catch {

@@ -11,16 +11,19 @@ import { exchangeOf } from './exchange.js';
 export interface RequestBodyLimits {
   /** How long the client may send nothing while the service waits for the body, in milliseconds. */
   readonly idleTimeoutMs: number;
-  /** The most bytes accepted, counted as they arrive, before decoding. */
+  /**
+   * The most bytes of the body that are accepted, counted as they arrive, before decoding. For `openJson`, after
+   * decoding.
+   */
   readonly maxBytes: number;
   /** Expected digests of the body as it arrives, before decoding (RFC 9530, Content-Digest). */
   readonly digests?: readonly ExpectedDigest[];
-  /** The memory of a body that is held as a whole; undefined for a body that is only streamed. */
+  /** The memory of a body that is kept in memory as a whole; undefined for a body that is only streamed. */
   readonly memory?: BodyMemory;
 }
 
 const EVENTS = ['readable', 'end', 'error', 'close'] as const;
-/** How often the rate of a silent client is checked, in milliseconds. */
+/** How often `ClientRate` checks a client that sends nothing, in milliseconds. */
 const RATE_INTERVAL_MS = 1_000;
 
 /**
@@ -28,7 +31,7 @@ const RATE_INTERVAL_MS = 1_000;
  * the client waits for it. Ending the iteration early doesn't destroy the request, so that it can still be answered.
  *
  * @throws ServiceError `payload-too-large`; `request-timeout`; `client-aborted` when the connection broke;
- * `digest-mismatch`.
+ * `digest-mismatch`; `internal` when other code of the application has already read the body.
  */
 export function requestBody(request: IncomingMessage, limits: RequestBodyLimits): AsyncGenerator<Buffer, void, undefined> {
   assertUnread(request);
@@ -69,8 +72,8 @@ async function* receivedBody(
       } else if (request.destroyed) {
         throw new ServiceError('client-aborted', 'The client aborted its request.', { cause: request.errored });
       } else if (bytes === length) {
-        // The body is complete. Node emits `end` only later, and waiting for that event would cost a small body a
-        // timer.
+        // The body has reached its Content-Length. Node emits `end` only later, and waiting for that event would cost a
+        // small body a timer.
         request.resume();
         return;
       } else {
@@ -93,8 +96,8 @@ function rateSince(bytes: number, memory: BodyMemory | undefined): ClientRate {
 /**
  * Resolves when the client has sent something, has ended its request, or has disconnected.
  *
- * @throws ServiceError `request-timeout` when nothing happens for `idleTimeoutMs`, or `ClientRate` finds the client
- * slow.
+ * @throws ServiceError `request-timeout` when none of these events occurs for `idleTimeoutMs`, or when `ClientRate`
+ * finds the client too slow.
  */
 async function nextEvent(events: RequestEvents, rate: ClientRate, idleTimeoutMs: number): Promise<void> {
   for (let waitedMs = 0; waitedMs < idleTimeoutMs; ) {
@@ -120,7 +123,7 @@ class RequestEvents {
     for (const event of EVENTS) request.on(event, this.notify);
   }
 
-  /** Resolves to whether an event occurs within the given time. */
+  /** Resolves to true when the next event occurs, or to false if none occurs within the given time. */
   within(milliseconds: number): Promise<boolean> {
     return new Promise((resolve) => {
       const timer = setTimeout(() => {

@@ -29,8 +29,8 @@ export function requestHeadDefect(request: IncomingMessage): string | undefined 
 }
 
 /**
- * The host and port that the client addressed, from a target in absolute form or else from `Host` (RFC 9112, section
- * 3.2.2). Undefined if the request has neither.
+ * The host and port that the client addressed: from the request target if that is in absolute form, otherwise from
+ * `Host` (RFC 9112, section 3.2.2). Undefined if the request has neither.
  */
 export const requestAuthority = ({ url = '', headers }: IncomingMessage): string | undefined =>
   url.startsWith('/') ? headers.host : (ABSOLUTE_FORM.exec(url)?.[1] ?? headers.host);
@@ -42,7 +42,12 @@ export function targetPath(target: string): string {
   return end < 0 ? path : path.slice(0, end);
 }
 
-/** All values of a header in order. Node's `headers` keep only the first value of some headers, and join others. */
+/**
+ * All values of a header, in the order of their arrival. Node's `headers` keep only the first value of some headers,
+ * and join the values of others.
+ *
+ * @param name the header's name in lower case.
+ */
 export function headerValues({ rawHeaders }: IncomingMessage, name: string): string[] {
   const values: string[] = [];
   for (let at = 0; at < rawHeaders.length; at += 2) {
@@ -53,9 +58,9 @@ export function headerValues({ rawHeaders }: IncomingMessage, name: string): str
 }
 
 /**
- * Whether the text is `uri-host [ ":" port ]` (RFC 9110, section 7.2; RFC 3986, section 3.2.2) of an http URL, whose
- * host is never empty. A comma is refused although RFC 3986 allows it in a name, because some proxies join several
- * `Host` headers with commas.
+ * Whether the text is the `uri-host [ ":" port ]` (RFC 9110, section 7.2; RFC 3986, section 3.2.2) of an http URL,
+ * whose host is never empty. A comma is refused although RFC 3986 allows it in a host name, because some proxies join
+ * several `Host` headers with commas.
  */
 function isHost(text: string): boolean {
   const match = HOST.exec(text);
@@ -64,10 +69,13 @@ function isHost(text: string): boolean {
   return (address === undefined || isIPv6(address)) && (port === undefined || Number(port) <= HIGHEST_PORT);
 }
 
-/** Whether the target is valid for the method. The parser has already refused blanks and control characters. */
+/**
+ * Whether the request target is valid for the method. The HTTP parser has already refused blanks and control
+ * characters.
+ */
 function isTarget({ method, url = '' }: IncomingMessage): boolean {
   if (url.includes('#')) return false;
-  // CONNECT targets and `*` match no route, so they get a 404.
+  // A CONNECT target and `*` count as valid. They match no route, so such requests get a 404.
   if (method === 'CONNECT' || url === '*' || url.startsWith('/')) return true;
   const authority = ABSOLUTE_FORM.exec(url)?.[1];
   return authority !== undefined && isHost(authority);
@@ -81,31 +89,39 @@ export const declaredLength = ({ headers }: IncomingMessage): number | undefined
 export const hasBody = (request: IncomingMessage): boolean =>
   request.headers['transfer-encoding'] !== undefined || (declaredLength(request) ?? 0) > 0;
 
-/** The Content-Type of a request, unchanged; undefined if it is absent or empty. */
+/** The Content-Type of a request as sent; undefined if the header is absent or empty. */
 export const contentTypeAsSent = ({ headers }: IncomingMessage): string | undefined =>
   headers['content-type'] === '' ? undefined : headers['content-type'];
 
 /**
- * The media type of a request without parameters, in lower case; empty if the header is absent (RFC 9110, section 8.3).
+ * The media type in the Content-Type of a request, without parameters, in lower case. Empty if the header is absent
+ * (RFC 9110, section 8.3).
  */
 export function mediaType({ headers }: IncomingMessage): string {
   return parse(headers['content-type'] ?? '', { parameters: false }).type.toLowerCase();
 }
 
-/** Whether a request's media type is that of JSON. A request without a body may omit its Content-Type. */
+/**
+ * Whether the body of a request is JSON by its media type. Also true for a request with neither a body nor a
+ * Content-Type.
+ */
 export const isJsonType = (request: IncomingMessage, type = mediaType(request)): boolean =>
   type === 'application/json' || (type === '' && !hasBody(request));
 
-/** A parameter of the request's media type; undefined if the parameter is absent. */
+/** A parameter of the media type in a request's Content-Type; undefined if the parameter is absent. */
 export function mediaTypeParameter({ headers }: IncomingMessage, name: string): string | undefined {
   return parse(headers['content-type'] ?? '').parameters[name];
 }
 
-/** The content coding of a request in lower case; `identity` if the header is absent (RFC 9110, section 8.4). */
+/** The Content-Encoding of a request in lower case; `identity` if the header is absent (RFC 9110, section 8.4). */
 export const contentCoding = ({ headers }: IncomingMessage): string =>
   headers['content-encoding']?.trim().toLowerCase().replace(/^$/, 'identity') ?? 'identity';
 
-/** @throws ServiceError `payload-too-large` when the declared Content-Length is over `maxBytes`. */
+/**
+ * Checks the length of a body before the body is read.
+ *
+ * @throws ServiceError `payload-too-large` when the declared Content-Length is over `maxBytes`.
+ */
 export function assertDeclaredLength(request: IncomingMessage, maxBytes: number): void {
   if ((declaredLength(request) ?? 0) > maxBytes) throw new ServiceError('payload-too-large');
 }

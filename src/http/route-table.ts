@@ -5,7 +5,7 @@ import { targetPath } from './request-head.js';
 
 const SERVICE_ROUTE = 'http:service-route';
 
-/** Marks a handler of Express as one of the service's. */
+/** Marks a handler of Express as part of an operation of the service, so that `RouteTable` recognizes its route. */
 export const markServiceRoute = (handler: object): void => {
   Reflect.defineMetadata(SERVICE_ROUTE, true, handler);
 };
@@ -19,7 +19,9 @@ export const markServiceRoutes: ClassDecorator = ({ prototype }) => {
   }
 };
 
-/** An entry of the list in which Express keeps middleware and routes. `match` looks at the path alone. */
+/**
+ * An entry of the list in which Express keeps middleware and routes. `match` compares only the path, not the method.
+ */
 export interface ExpressLayer {
   handle: RequestHandler;
   readonly route?: { readonly methods: Readonly<Record<string, boolean>>; readonly stack: readonly { readonly handle: object }[] };
@@ -29,13 +31,13 @@ export interface ExpressLayer {
 /** The middleware and routes of Express in order. Nest reads this list too, to find body parsers. */
 export const layersOf = (express: Express): readonly ExpressLayer[] => express.router.stack as unknown as ExpressLayer[];
 
-/** Which routes of an application are the service's, and which are not. */
+/** Knows which routes of an application are the service's, and which are not. */
 @Injectable()
 export class RouteTable {
   private serviceRoutes: readonly ExpressLayer[] = [];
   private otherRoutes: readonly ExpressLayer[] = [];
 
-  /** Must be called once, when Nest has registered all routes. */
+  /** Reads the routes of Express. Must be called once, when Nest has registered all routes. */
   read(express: Express): void {
     const routes = layersOf(express).filter(({ route }) => route !== undefined);
     this.serviceRoutes = routes.filter(isServiceRoute);
@@ -47,15 +49,18 @@ export class RouteTable {
     return matches(this.serviceRoutes, request);
   }
 
-  /** Whether the request is for a route of somebody else. False for an unknown path. */
+  /**
+   * Whether the request is for a route that isn't the service's, such as one of a team's controller. False for an
+   * unknown path.
+   */
   isOther(request: IncomingMessage): boolean {
     return !this.isService(request) && matches(this.otherRoutes, request);
   }
 }
 
 /**
- * Whether a route is marked as the service's. Nest copies the mark from a controller's method to the handler that it
- * registers.
+ * Whether a route is marked as the service's. Nest copies the mark from a controller's method to the handler that Nest
+ * registers with Express.
  */
 const isServiceRoute = ({ route }: ExpressLayer): boolean =>
   route?.stack.some(({ handle }) => Reflect.hasMetadata(SERVICE_ROUTE, handle)) === true;
@@ -73,7 +78,7 @@ function matchesPath(layer: ExpressLayer, path: string): boolean {
   try {
     return layer.match(path);
   } catch {
-    // The path has a parameter that can't be decoded. Express answers such a request itself.
+    // The path has a parameter that can't be decoded. Express answers such a request itself, with an error.
     return false;
   }
 }

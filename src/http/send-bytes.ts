@@ -3,11 +3,11 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { answerError, toServiceError } from './service-exception.filter.js';
 
 /**
- * Sends bytes as the body of a response whose head is set, no faster than the client reads, and ends the response. If
- * reading the bytes fails, breaks the connection, so that no client takes a part for the whole. Resolves when the
- * response has ended or the client has gone. Ends the iterator in any case.
+ * Sends bytes as the body of a response, no faster than the client reads, and ends the response. The status and headers
+ * must be set before. If reading the bytes fails, breaks the connection, so that no client takes a part for the whole.
+ * Resolves when the response has ended or the client has gone. Ends the iterator of the bytes in any case.
  *
- * @param idleTimeoutMs how long the client may read nothing, in milliseconds. Its connection is then broken.
+ * @param idleTimeoutMs how long the client may read nothing, in milliseconds. After that, its connection is broken.
  */
 export async function sendBytes(request: IncomingMessage, response: ServerResponse, bytes: AsyncIterable<Uint8Array>, idleTimeoutMs: number): Promise<void> {
   const iterator = bytes[Symbol.asyncIterator]();
@@ -17,7 +17,7 @@ export async function sendBytes(request: IncomingMessage, response: ServerRespon
     closed.abort();
   };
   response.once('close', onClose);
-  // A pipelined response that waits for its turn gets no event when its connection is lost.
+  // The socket is watched too: a pipelined response that waits for its turn gets no event when its connection is lost.
   socket.once('close', onClose);
   response.setTimeout(idleTimeoutMs, () => {
     response.destroy();

@@ -6,7 +6,10 @@ import { exchangeOf, sendEarly } from './exchange.js';
 
 const logger = new Logger('Http');
 
-/** Answers everything that is thrown during a request with an error (see `answerError`). */
+/**
+ * Converts anything that is thrown during a request to an error of the service, and answers the request with it (see
+ * `answerError`).
+ */
 @Catch()
 export class ServiceExceptionFilter implements ExceptionFilter {
   catch(exception: unknown, host: ArgumentsHost): void {
@@ -18,13 +21,16 @@ export class ServiceExceptionFilter implements ExceptionFilter {
 /** The body of every error answer, a JSON object with the single member `error` (service interface, part 7). */
 export const errorBody = (kind: ServiceError['kind']): string => JSON.stringify({ error: ERROR_TABLE[kind].text });
 
-/** Headers that a handler may have set for its own body, which the error's body replaces. */
+/**
+ * Headers that describe the body that a handler was about to send. They are removed when an error's body is sent
+ * instead.
+ */
 const OF_ANOTHER_BODY = ['Content-Encoding', 'Content-Disposition', 'Cache-Control', 'ETag', 'Repr-Digest', 'Accept-Ranges'];
 
 /**
- * Answers a request with an error's status and text from the error table. If another answer has begun, destroys the
- * connection instead, so that a partial answer doesn't look complete. Logs every 5xx, and every error after an answer
- * has begun, with its cause.
+ * Answers a request with the status and text of an error from the error table. If another answer has begun, destroys
+ * the connection instead, so that a partial answer doesn't look complete. Logs every error with a 5xx status, and every
+ * error after an answer has begun, with its cause.
  */
 export function answerError(request: IncomingMessage, response: ServerResponse, error: ServiceError): void {
   const { status } = ERROR_TABLE[error.kind];
@@ -40,8 +46,8 @@ export function answerError(request: IncomingMessage, response: ServerResponse, 
   for (const name of OF_ANOTHER_BODY) response.removeHeader(name);
   if (error.kind !== 'range-not-satisfiable') response.removeHeader('Content-Range');
   if (error.retryAfterSeconds !== undefined) response.setHeader('Retry-After', String(error.retryAfterSeconds));
-  // The rest of the request may never arrive, so the connection can't be reused. Node itself closes the connection when
-  // `Expect: 100-continue` is refused.
+  // After a timeout, the rest of the request may never arrive, so the connection can't be reused. Node itself closes
+  // the connection when `Expect: 100-continue` is refused.
   if (error.kind === 'request-timeout') response.setHeader('Connection', 'close');
   sendEarly(request, response, status, errorBody(error.kind));
 }
@@ -58,14 +64,15 @@ const KIND_OF_STATUS: Readonly<Record<number, ErrorKind>> = {
 
 const statusOf = (exception: unknown): number | undefined => {
   if (exception instanceof HttpException) return exception.getStatus();
-  // Express and its middleware put the status of a client error on the error object.
+  // Express and its middleware put the HTTP status of a client's error on the error object.
   const status = exception instanceof Error && 'status' in exception ? exception.status : undefined;
   return typeof status === 'number' ? status : undefined;
 };
 
 /**
- * Converts any thrown value to a `ServiceError`; `internal` if nothing more specific is known. Foreign messages are
- * kept only in the cause, because the message of a `ServiceError` may be logged.
+ * Converts any thrown value to a `ServiceError`, whose kind follows from the HTTP status of the value; `internal`
+ * without a status. The message of the value is kept only in the cause, because the message of a `ServiceError` is
+ * logged with every refused request.
  */
 export function toServiceError(exception: unknown): ServiceError {
   if (exception instanceof ServiceError) return exception;

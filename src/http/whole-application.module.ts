@@ -3,7 +3,10 @@ import { APP_FILTER } from '@nestjs/core';
 import { HttpModule } from './http.module.js';
 import { WHOLE_APPLICATION, WholeApplicationFilter } from './whole-application.js';
 
-/** Says that the application is the service as a whole, so that every request is answered in the interface's form. */
+/**
+ * Declares that the application is the service as a whole, so that requests for unknown paths are also answered in the
+ * interface's form.
+ */
 @Global()
 @Module({
   imports: [HttpModule],

@@ -8,8 +8,8 @@ import { ServiceExceptionFilter } from './service-exception.filter.js';
 export const WHOLE_APPLICATION = Symbol('http:whole-application');
 
 /**
- * The filter of an application that is the service as a whole. Every error has the interface's form, except an
- * `HttpException` on a route of a team's own controller, which is answered as in any Nest application.
+ * The exception filter of an application that is the service as a whole. Every error has the interface's form, except
+ * an `HttpException` on a route of a team's own controller, which is answered as in any Nest application.
  */
 @Catch()
 export class WholeApplicationFilter extends ServiceExceptionFilter {

@@ -9,7 +9,7 @@ export interface IdentityManagementOptions {
    * 9,400).
    */
   readonly providerTimeoutMs?: number;
-  /** The most bytes of one JSON body. The default, 1 MiB, is also the maximum. */
+  /** The most bytes of one JSON request body. The default, 1 MiB, is also the maximum. */
   readonly maxJsonBytes?: number;
   /** How long a client may stay silent during its request, in milliseconds (default: 60,000). */
   readonly idleTimeoutMs?: number;
@@ -17,13 +17,15 @@ export interface IdentityManagementOptions {
 
 /** The adapters of the identity-management module. Both are required. */
 export interface IdentityManagementAdapters {
-  /** The store of users and roles. */
+  /** The identity provider, which is the store of users and roles. */
   identityProvider: ProviderDefinition<IdentityProvider> | undefined;
   /** A module that exports `AccessTokenVerifier`, which identifies callers. */
   authentication: DynamicModule | Type | undefined;
 }
 
-/** The highest limit on a JSON body, in bytes. Far more than the input of any operation. */
+/**
+ * The maximum of `maxJsonBytes`, the limit on a JSON request body, in bytes. Far more than the input of any operation.
+ */
 const MOST_JSON_BYTES = 1_048_576;
 
 /** The limits of a JSON request body: the options, with the defaults filled in. */

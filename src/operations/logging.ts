@@ -12,7 +12,10 @@ export async function createLogger(level: string): Promise<Logger> {
 
 const text = (value: unknown): string => (typeof value === 'string' || typeof value === 'number' ? String(value) : '');
 
-/** The form of the log on a terminal: one line a request, in the order in which people look for things. */
+/**
+ * The form of the log on a terminal. A request is one line: method, path, status, duration, reason of a refusal and
+ * request id, in the order in which people look for them.
+ */
 export const PRETTY = {
   singleLine: true,
   ignore: 'context,requestId,method,path,status,ms,kind,reason,aborted',
@@ -24,13 +27,19 @@ export const PRETTY = {
   },
 } as const satisfies PrettyOptions;
 
-/** Replaces the customer ids in file paths, because the errors of file systems and stores quote such paths. */
+/**
+ * Replaces the customer ids in the paths that a text quotes, because errors of file systems and stores quote paths of
+ * uploaded files.
+ */
 const withoutCustomers = (text: string): string => text.replace(/customer_id(?:=|%3D)[^/\s'"`]*/gi, 'customer_id=***');
 
-/** The loggable message of an error. The message of a SyntaxError is replaced, because JSON.parse quotes its input. */
+/**
+ * The message of an error as it may be logged. The message of a SyntaxError is replaced, because JSON.parse quotes its
+ * input.
+ */
 const messageOf = (error: Error): string => (error instanceof SyntaxError ? 'Malformed text.' : withoutCustomers(error.message));
 
-/** The loggable parts of an error. Its other members may contain data from a client or a provider. */
+/** The parts of an error that may be logged. Its other members may contain data from a client or a provider. */
 function describeError(error: unknown): unknown {
   if (!(error instanceof Error)) return { type: typeof error };
   const { name, cause } = error;
@@ -40,13 +49,19 @@ function describeError(error: unknown): unknown {
   return { type: name, message, code, stack, ...(cause === undefined ? {} : { cause: describeError(cause) }) };
 }
 
-/** The log contexts in which Nest reports each module and route that it finds. These messages are logged as `debug`. */
+/**
+ * The log contexts in which Nest reports each module and route that it finds. These messages are logged as `debug`
+ * instead of `info`.
+ */
 const BOOT_DETAILS = new Set(['InstanceLoader', 'RoutesResolver', 'RouterExplorer', 'NestFactory', 'NestApplication']);
 
-/** The log contexts in which Nest reports a failed boot. The command `serve` already explains such a failure. */
+/**
+ * The log contexts in which Nest reports a failed boot. These errors aren't logged, because the command `serve`
+ * explains such a failure.
+ */
 const BOOT_FAILURES = new Set(['ExceptionHandler', 'NestApplication']);
 
-/** The serializers of a log line's members, by name. */
+/** The serializers of the members of a log line, by the member's name. */
 export const LOG_SERIALIZERS = { err: describeError };
 
 /** Nest's logger on top of pino. `Logger.log({ msg, ... })` writes a line with the members of that object. */
@@ -79,7 +94,7 @@ export class PinoLoggerService implements LoggerService {
 
   private write(level: 'fatal' | 'error' | 'warn' | 'info' | 'debug' | 'trace', message: unknown, rest: unknown[]): void {
     if (!this.logger.isLevelEnabled(level)) return;
-    // Nest's logger passes the stack, if any, and the context as the last texts.
+    // After the message, Nest's logger passes the stack, if any, and then the context: the name of the class that logs.
     let context: string | undefined;
     let stack: string | undefined;
     for (const part of rest) if (typeof part === 'string') [stack, context] = [context, part];

@@ -11,9 +11,9 @@ const MINUTE_MS = 60_000;
 const token = (context: ExecutionContext): string | null => bearerToken(context.switchToHttp().getRequest<Request>());
 
 /**
- * The part of a valid token that only its issuer can change without making the token invalid. An ECDSA signature (r, s)
- * has a second valid form (r, n - s). Only the first third of the signature's characters is used, because it lies
- * within r.
+ * The part of a signed token that only its issuer can change without making the token invalid. The rate limit counts by
+ * this part, so nobody gets a fresh limit by changing a token. An ECDSA signature (r, s) has a second valid form (r, n
+ * - s). Only the first third of the signature's characters is used, because it lies within r.
  */
 function unforgeable(jws: string): string {
   const signature = jws.lastIndexOf('.') + 1;
@@ -39,7 +39,10 @@ export const rateLimit = (perMinute: number): ThrottlerModuleOptions => ({
   ],
 });
 
-/** Throttler's guard with the service's own error. Must run before every other guard. */
+/**
+ * The guard of @nestjs/throttler, which refuses requests over the rate limit, with the service's own error. Must run
+ * before every other guard.
+ */
 @Injectable()
 export class RateLimitGuard extends ThrottlerGuard {
   protected override throwThrottlingException(_context: ExecutionContext, detail: ThrottlerLimitDetail): Promise<void> {
@@ -48,5 +51,5 @@ export class RateLimitGuard extends ThrottlerGuard {
   }
 }
 
-/** Exempts handlers from the rate limit. For endpoints that orchestrators call. */
+/** Exempts handlers from the rate limit. For endpoints that orchestrators and monitoring call. */
 export const NotRateLimited = (): ClassDecorator & MethodDecorator => SkipThrottle({ address: true, token: true });

@@ -6,8 +6,8 @@ import type { Environment } from '../configuration/service.js';
 const ANY_ADDRESS: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' };
 
 /**
- * The line that announces that the service is ready. Outside production, it also says how to get a token, and has a
- * command to try.
+ * The line on standard output that announces that the service is ready. Outside production, it also says how to get a
+ * token, and has a command to try.
  */
 export function readyLine(environment: Environment, port: number): string {
   const base = baseUrl(environment, port);

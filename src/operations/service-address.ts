@@ -9,7 +9,7 @@ export class ServiceAddress {
   private readonly listeners: (() => void | Promise<void>)[] = [];
   private announcement: Promise<void> = Promise.resolve();
   private makeKnown: (baseUrl: string) => void = () => undefined;
-  /** Resolves to the service's `{base_url}`, without a trailing slash, when the service listens. */
+  /** Resolves to the service's `{base_url}`, without a trailing slash, as soon as the service listens. */
   readonly known = new Promise<string>((resolve) => (this.makeKnown = resolve));
 
   /**
@@ -22,12 +22,15 @@ export class ServiceAddress {
     return this.url;
   }
 
-  /** Resolves when all listeners know the address that was last announced. A listener that fails is logged. */
+  /**
+   * Resolves when all listeners (`onAnnounced`) have handled the address that was last announced. If a listener fails,
+   * its error is logged.
+   */
   get announced(): Promise<void> {
     return this.announcement;
   }
 
-  /** Called when the service begins to listen. */
+  /** Makes the `{base_url}` known and calls the listeners. Must be called when the service begins to listen. */
   announce(baseUrl: string): void {
     this.url = baseUrl;
     this.makeKnown(baseUrl);

@@ -11,7 +11,8 @@ const IDLE_SWEEP_MS = 50;
 const CLOSE_TIMEOUT_MS = 2_000;
 
 /**
- * Makes SIGTERM and SIGINT exit with 0 at once, until `shutDownOnSignal` is called. Nothing is in flight before that.
+ * Makes SIGTERM and SIGINT exit with 0 at once, until `shutDownOnSignal` is called. Before that call, no request is in
+ * flight.
  */
 export function exitOnSignal(): void {
   for (const signal of SIGNALS) process.on(signal, exit);
@@ -20,9 +21,9 @@ export function exitOnSignal(): void {
 const exit = (): never => process.exit(0);
 
 /**
- * From now on SIGTERM and SIGINT stop the service gracefully: the service accepts no more connections, lets requests in
- * flight finish within `timeoutMs` milliseconds, closes the adapters within two seconds, and exits with 0. Must be
- * called before the server listens.
+ * From now on SIGTERM and SIGINT stop the service gracefully: the service accepts no more connections, waits up to
+ * `timeoutMs` milliseconds for requests in flight and then cuts them off, waits up to two seconds for the adapters to
+ * close, and exits with 0. Must be called before the server listens.
  */
 export function shutDownOnSignal(app: INestApplication<Server>, timeoutMs: number): void {
   const server = app.getHttpServer();
@@ -35,8 +36,8 @@ export function shutDownOnSignal(app: INestApplication<Server>, timeoutMs: numbe
   const stop = (signal: NodeJS.Signals): void => {
     if (stopping) return;
     stopping = true;
-    // Otherwise a client that never pauses could keep its connection forever. Responses to later requests close their
-    // connections anyway.
+    // The response that is in progress on a connection is the last one there. Otherwise a client that never pauses
+    // could keep its connection forever. Responses to later requests close their connections anyway.
     for (const socket of sockets) {
       const exchange = latestExchange(socket);
       if (exchange) exchange.response.shouldKeepAlive = false;
@@ -67,7 +68,7 @@ async function finish(app: INestApplication, server: Server, sockets: Set<Socket
 /**
  * Closes unused connections while the service stops. A kept-alive connection becomes idle after its answer, and nothing
  * else closes it then. Node doesn't count a connection that has never sent anything as idle, because such a connection
- * still waits for its first request.
+ * still waits for its first request. So these connections are closed separately.
  */
 function closeUnused(server: Server, sockets: Set<Socket>): void {
   server.closeIdleConnections();

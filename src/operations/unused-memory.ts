@@ -5,14 +5,15 @@ import { Logger } from '@nestjs/common';
 
 const INTERVAL_MS = 10_000;
 const NOTABLE_BYTES = 16 * 1024 * 1024;
-/** The most that the event loop of an idle process is busy, as a part of the time. */
+/** The highest utilization of the event loop (0 to 1) at which the process counts as idle. */
 const IDLE_UTILIZATION = 0.01;
 
 /**
- * Returns memory to the system when hundreds of clients have gone. It looks every ten seconds for two kinds:
+ * Returns memory to the operating system that the process no longer needs when hundreds of clients have gone. Every ten
+ * seconds, looks for two kinds of memory:
  *
  * - Objects and buffers that nobody uses any more. V8 frees them when the process allocates much else, which an idle
- *   process never does. So an idle process with 16 MiB more of them than before collects its garbage.
+ *   process never does. So if this memory has grown by 16 MiB and the process is idle, its garbage is collected.
  * - Memory that is free but that glibc keeps, in pieces of a few KiB between others that are in use. If it has grown by
  *   16 MiB, malloc_trim(3) returns it, in a thread of its own. Other C libraries return memory themselves.
  *
@@ -46,7 +47,7 @@ const reportFailure = (error: unknown): void => {
   new Logger('UnusedMemory').warn('Unused memory can no longer be returned to the system.', error);
 };
 
-/** How much a number of bytes has grown since it was least. */
+/** Watches an amount of memory, and reports whether it has grown by 16 MiB or more since it was lowest. */
 class Growth {
   private least: number;
 
@@ -65,7 +66,7 @@ class Growth {
   }
 }
 
-/** The memory of V8's heap and of buffers, in bytes. */
+/** The bytes of memory that V8's heap and buffers take. */
 function memoryOfV8(): number {
   const { heapTotal, arrayBuffers } = process.memoryUsage();
   return heapTotal + arrayBuffers;

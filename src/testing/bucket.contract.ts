@@ -12,10 +12,11 @@ import { currentTestRunner, type TestRunner } from './test-runner.js';
 export { type BucketContractSubject, PAGE_SIZE };
 
 /**
- * The tests that every `Bucket` must pass: the promises of the port that can be observed without making the store fail.
+ * Defines the tests that every `Bucket` must pass. They test the promises of that port that can be observed without
+ * making the store fail.
  *
- * @param setUp creates a new subject for each test.
- * @param runner Default: the global functions of the test runner, or Vitest's.
+ * @param setUp creates a new, empty bucket for each test.
+ * @param runner the functions that define tests. Default: the global ones of the running test runner, or Vitest's own.
  */
 export function bucketContract(name: string, setUp: () => Promise<BucketContractSubject>, runner: TestRunner = currentTestRunner()): void {
   const { describe, beforeEach, afterEach } = runner;

@@ -3,28 +3,28 @@ import { setImmediate } from 'node:timers/promises';
 import type { Bucket } from '../ingestion/adapters/out/object-storage/bucket.js';
 import { assertBytes, assertEqual } from './expectations.js';
 
-/** A new, empty bucket, and access to state that the port doesn't show. */
+/** A new, empty bucket to test, and access to state of its store that the port `Bucket` doesn't show. */
 export interface BucketContractSubject {
-  /** The bucket under test. Its listings have pages of `PAGE_SIZE` objects, if the store supports that. */
+  /** The bucket under test. The pages of its listings have `PAGE_SIZE` objects, if the store supports that. */
   readonly bucket: Bucket;
-  /** A bucket in the same store, under a prefix that begins like the prefix of `bucket`. */
+  /** A bucket in the same store whose prefix begins like the prefix of `bucket`, but is another one. */
   readonly neighbour: Bucket;
-  /** The number of unfinished uploads to a key that left something in the store; 0 after their parts were removed. */
+  /** The number of unfinished uploads to a key that left something in the store; 0 after `removeParts` of that key. */
   parts(key: string): Promise<number>;
-  /** Begins an upload to a key and leaves the upload with one part, as a crashed process does. */
+  /** Begins an upload to a key and leaves it unfinished with one part, as a crashed process does. */
   leaveParts(key: string): Promise<void>;
   /** Releases the resources of the subject. */
   tearDown(): Promise<void>;
 }
 
-/** The number of objects on a page of a listing. Small, so that a few objects take several pages. */
+/** The number of objects on a page of a listing. It is small, so that a few objects take several pages. */
 export const PAGE_SIZE = 7;
 
 /** Reads and assertions that several tests of a bucket use. */
 export class BucketChecks {
   constructor(private readonly subject: BucketContractSubject) {}
 
-  /** The keys of the objects below a prefix, as the bucket lists them. */
+  /** The keys of the objects whose keys begin with a prefix, as the bucket under test lists them. */
   readonly keysUnder = async (prefix: string): Promise<string[]> => (await gather(this.subject.bucket.list(prefix))).map(({ key }) => key);
 
   /** Asserts that an object has these bytes. */
@@ -34,7 +34,7 @@ export class BucketChecks {
     assertBytes(Buffer.concat(await gather(opened)), bytes, `The bytes of ${key}`);
   };
 
-  /** Asserts that the bucket has no objects, and the store no parts of an upload to this key. */
+  /** Asserts that the bucket has no objects, and that the store has no parts of an unfinished upload to this key. */
   readonly assertNothing = async (key: string): Promise<void> => {
     assert.equal(await this.subject.bucket.read(key), undefined, `${key} must not exist.`);
     assertEqual(await this.keysUnder(''), [], 'There are objects, although none must be left.');
@@ -45,7 +45,7 @@ export class BucketChecks {
 export const MIB = 1024 * 1024;
 export const KEY = 'files/kind=historical/customer_id=acme/date=2025-03-30/0195e5a0-0000-7000-8000-000000000000.csv';
 
-/** Chunk sizes that add up to `sum`. The size of a part isn't a multiple of a chunk's size. */
+/** Chunk sizes that add up to `sum` bytes. The size of an upload's parts isn't a multiple of a chunk's size. */
 export function oddSizes(sum: number): number[] {
   const sizes = Array<number>(Math.floor(sum / 77_777)).fill(77_777);
   return [...sizes, sum % 77_777];
@@ -64,7 +64,7 @@ export async function gather<Item>(items: AsyncIterable<Item> | Iterable<Item>):
   return all;
 }
 
-/** Runs an action for all keys, 16 at a time. */
+/** Runs an action for each of the keys, for at most 16 keys at the same time. */
 export async function atOnce(keys: readonly string[], action: (key: string) => Promise<unknown>): Promise<void> {
   const rest = keys.values();
   await Promise.all(

@@ -1,11 +1,11 @@
 import type { Bucket } from '../ingestion/adapters/out/object-storage/bucket.js';
 import { type SeenLine, toIndexLines } from './index-lines.js';
 
-/** The contents of a bucket, read without the adapter of the service. */
+/** The contents of a service's bucket, read with a `Bucket` instead of the service's file storage adapter. */
 export class BucketView {
   constructor(private readonly bucket: Bucket) {}
 
-  /** All index lines, parsed. Throws if a segment ends in a torn line. */
+  /** All lines of the index segments in the bucket, parsed. Throws if a segment ends in a torn line. */
   async lines(): Promise<SeenLine[]> {
     const segments = await Promise.all((await this.keys('uploads/')).map((key) => this.bucket.read(key)));
     return toIndexLines(segments.map((segment) => segment?.bytes.toString() ?? ''));
@@ -15,7 +15,7 @@ export class BucketView {
     return this.keys('files/');
   }
 
-  /** The bytes of an object; null if there is no such object. */
+  /** The bytes of the object with this key; null if there is no such object. */
   async bytes(key: string): Promise<Buffer | null> {
     return (await this.bucket.read(key))?.bytes ?? null;
   }

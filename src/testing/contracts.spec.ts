@@ -9,7 +9,7 @@ import { InMemoryIdentityProvider } from './in-memory.identity-provider.js';
 
 type Step = () => Promise<void>;
 
-/** Collects the tests of a suite, to run them one by one. */
+/** Collects the tests of a contract suite, to run them one by one. */
 class CollectingRunner implements TestRunner {
   readonly tests: { readonly title: string; readonly run: Step }[] = [];
   private readonly hooks: { name: string; before: Step[]; after: Step[] }[] = [];
@@ -41,7 +41,10 @@ class CollectingRunner implements TestRunner {
     this.hooks.at(-1)?.after.push(step);
   };
 
-  /** Runs all tests, or those whose titles match. Resolves to the messages of those that fail, by title. */
+  /**
+   * Runs all collected tests, or those whose titles match. Resolves to the error messages of the tests that fail, by
+   * title.
+   */
   async failures(titles = /^/): Promise<Map<string, string>> {
     const failures = new Map<string, string>();
     for (const { title, run } of this.tests.filter((test) => titles.test(test.title))) await run().catch((error: unknown) => failures.set(title, (error as Error).message));
@@ -50,7 +53,7 @@ class CollectingRunner implements TestRunner {
 }
 
 const missing = new Error('not implemented');
-/** An adapter none of whose members can be used. */
+/** An adapter that throws when any of its members is used. */
 const nothing = (): never =>
   new Proxy(
     {},

@@ -2,11 +2,11 @@ import { readFile, readdir } from 'node:fs/promises';
 import { join, relative, sep } from 'node:path';
 import { type SeenLine, toIndexLines } from './index-lines.js';
 
-/** The contents of a DATA_DIR, read without the service. */
+/** The contents of a DATA_DIR, read from the file system without the service's code. */
 export class DataDirectoryView {
   constructor(readonly directory: string) {}
 
-  /** All index lines, parsed. Throws if a segment ends in a torn line. */
+  /** All lines of the index segments in DATA_DIR, parsed. Throws if a segment ends in a torn line. */
   async lines(): Promise<SeenLine[]> {
     return toIndexLines(await Promise.all((await this.files('uploads')).map((path) => readFile(this.at(path), 'utf8'))));
   }
@@ -15,12 +15,12 @@ export class DataDirectoryView {
     return this.files('files');
   }
 
-  /** The bytes of a file at a content path; null if there is no such file. */
+  /** The bytes of the stored file at a content path; null if there is no such file. */
   async bytes(path: string): Promise<Buffer | null> {
     return (await this.contentPaths()).includes(path) ? readFile(this.at(path)) : null;
   }
 
-  /** The paths of everything below a directory of DATA_DIR, except directories. The paths are relative to DATA_DIR. */
+  /** The paths, relative to DATA_DIR, of everything below one of its directories, except the directories themselves. */
   async files(name: string): Promise<string[]> {
     const entries = await readdir(this.at(name), { withFileTypes: true, recursive: true });
     return entries

@@ -11,11 +11,11 @@ import { currentTestRunner, type TestRunner } from './test-runner.js';
 import { anUploadDraft, storeUpload, type UploadDraftBuilder } from './upload-draft.builder.js';
 
 /**
- * The tests that every `EventOutbox` must pass, for stores whose `FileStorage.eventOutbox` offers it. The store must
- * pass `fileStorageContract` too, and `storedUploadsContract` if it offers its uploads.
+ * Defines the tests that every `EventOutbox` must pass, for a store whose `FileStorage` has an `eventOutbox`. The store
+ * must pass `fileStorageContract` too, and `storedUploadsContract` if its `FileStorage` has `storedUploads`.
  *
- * @param setUp creates a new subject for each test. Its outbox was never opened.
- * @param runner Default: the global functions of the test runner, or Vitest's.
+ * @param setUp creates a new, empty store for each test. Its outbox was never opened.
+ * @param runner the functions that define tests. Default: the global ones of the running test runner, or Vitest's own.
  */
 export function eventOutboxContract(name: string, setUp: () => Promise<FileStorageContractSubject>, runner: TestRunner = currentTestRunner()): void {
   const { describe, beforeEach, afterEach } = runner;
@@ -43,13 +43,16 @@ export function eventOutboxContract(name: string, setUp: () => Promise<FileStora
       for (let index = 0; index < count; index++) uploads.push(await store());
       return uploads;
     };
-    /** Restarts the store. Its outbox isn't opened. */
+    /** Closes the outbox and restarts the store. The outbox of the restarted store isn't opened yet. */
     const restart = async (): Promise<void> => {
       await outbox().close();
       storage = await subject.reopen();
       used = undefined;
     };
-    /** Stores an upload, and confirms events up to that of this upload. Returns the ids of the other events. */
+    /**
+     * Stores an upload, then takes and confirms batches up to the one with that upload's event. Returns the ids of all
+     * other events in the batches.
+     */
     const toldNow = async (): Promise<string[]> => {
       const { uploadId } = await store();
       const told = await toldUntil(outbox(), (ids) => ids.includes(uploadId));
@@ -220,8 +223,8 @@ export function eventOutboxContract(name: string, setUp: () => Promise<FileStora
         const told = (await toldUntil(outbox(), (seen) => seen.length >= 4, 2)).map(idOf);
         const batch = await nextOf(outbox(), 3);
         told.push(...batch.events.map(idOf));
-        // Removes an upload whose event was confirmed, one whose event is in the unconfirmed batch, and one whose event
-        // is in no batch yet.
+        // Removes three uploads: one whose event was confirmed, one whose event is in the unconfirmed batch, and one
+        // whose event is in no batch yet.
         const later = ids.filter((id) => !told.includes(id));
         const removed = [told[1], batch.events.map(idOf)[0], later[1]].map((id) => id ?? '');
         for (const id of removed) await uploadsOf(storage).remove(id);
@@ -263,7 +266,7 @@ export function eventOutboxContract(name: string, setUp: () => Promise<FileStora
   });
 }
 
-/** The id of an event, as receivers see it. */
+/** The id of an event, as receivers of the webhook see it. */
 const idOf = (event: OutboxEvent): string => (event.type === 'stored' ? event.upload.uploadId : `${event.uploadId}-removed`);
 
 const idsOf = (uploads: readonly Upload[]): string[] => uploads.map(({ uploadId }) => uploadId);
@@ -278,7 +281,7 @@ function uploadsOf({ storedUploads: uploads }: FileStorage): StoredUploads {
   return uploads;
 }
 
-/** Waits until there is a batch, and returns it. */
+/** Waits until the outbox has a batch of events, and returns that batch. */
 async function nextOf(outbox: EventOutbox, limit: number) {
   for (;;) {
     const batch = await outbox.next(limit);
@@ -287,7 +290,10 @@ async function nextOf(outbox: EventOutbox, limit: number) {
   }
 }
 
-/** Takes and confirms batches of events until `isEnough` accepts the ids of all of them. Returns these events. */
+/**
+ * Takes and confirms batches of events until `isEnough` returns true for the ids of all events taken. Returns these
+ * events.
+ */
 async function toldUntil(outbox: EventOutbox, isEnough: (ids: string[]) => boolean, limit = 500, onBatch: (size: number) => void = () => undefined): Promise<OutboxEvent[]> {
   const told: OutboxEvent[] = [];
   while (!isEnough(told.map(idOf))) {

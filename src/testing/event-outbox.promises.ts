@@ -1,6 +1,9 @@
 import type { PortPromise } from './port-promise.js';
 
-/** The promises of the port `EventOutbox` that `eventOutboxContract` tests. */
+/**
+ * The promises of the port `EventOutbox` that `eventOutboxContract` tests, each with advice for an adapter that breaks
+ * it.
+ */
 export const PROMISES = {
   order: {
     sentence: 'The next events, in the order of the index within a segment.',

@@ -2,12 +2,15 @@ import assert from 'node:assert/strict';
 import { setTimeout as delay } from 'node:timers/promises';
 import { inspect, isDeepStrictEqual, types } from 'node:util';
 
-/** Asserts that two values have the same contents. Members that are undefined don't count, nor do prototypes. */
+/** Asserts that two values have the same contents. Prototypes are ignored, and so are members that are undefined. */
 export function assertEqual(actual: unknown, expected: unknown, message?: string): void {
   assert.deepStrictEqual(plain(actual), plain(expected), message);
 }
 
-/** Asserts that a value has all members of `expected`, with the same contents. Lists must have the same length. */
+/**
+ * Asserts that a value has all members that `expected` has, with the same contents. It may have more members, but lists
+ * must have the same length.
+ */
 export function assertMatches(actual: unknown, expected: unknown, message?: string): void {
   assertEqual(selected(actual, expected), expected, message);
 }
@@ -34,7 +37,7 @@ export function assertBytes(actual: Uint8Array | null | undefined, expected: Uin
   assert.ok(Buffer.from(actual.buffer, actual.byteOffset, actual.length).equals(expected), `${what}: there are ${actual.length} other ones, instead of ${expected.length}.`);
 }
 
-/** The error that a call rejects with. Fails if it resolves. */
+/** Returns the error with which a call rejects. Fails if the call resolves. */
 export async function rejectionOf(call: Promise<unknown>): Promise<unknown> {
   const outcome = await call.then(
     () => undefined,
@@ -44,7 +47,7 @@ export async function rejectionOf(call: Promise<unknown>): Promise<unknown> {
   return outcome.error;
 }
 
-/** Repeats a check until it passes. Rejects with its last error after 20 seconds. */
+/** Repeats a check until it passes. Rejects with the last error of the check if it still fails after 20 seconds. */
 export async function eventually(check: () => Promise<void>): Promise<void> {
   const end = performance.now() + 20_000;
   for (;;) {
@@ -66,8 +69,8 @@ const isObject = (value: unknown): value is Members =>
   typeof value === 'object' && value !== null && !Array.isArray(value) && !isBytes(value) && !types.isDate(value) && !types.isNativeError(value);
 
 /**
- * Copies a value, because the objects of some runners, such as Jest, have prototypes of their own, which
- * deepStrictEqual would compare.
+ * Copies a value. Under some test runners, such as Jest, objects have prototypes of their own, and `deepStrictEqual`
+ * would report them as different.
  */
 function plain(value: unknown): unknown {
   if (isBytes(value)) return Buffer.from(value);
@@ -77,7 +80,7 @@ function plain(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).flatMap(([name, member]) => (member === undefined ? [] : [[name, plain(member)]])));
 }
 
-/** A copy of a value with only the members that `expected` has too. */
+/** A copy of a value that has only those of its members that `expected` has too. */
 function selected(value: unknown, expected: unknown): unknown {
   if (Array.isArray(value) && Array.isArray(expected)) return Array.from(value, (item, index) => selected(item, expected[index]));
   if (!isObject(expected) || typeof value !== 'object' || value === null) return value;

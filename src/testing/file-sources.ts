@@ -7,25 +7,26 @@ const MEASURE_EVERY = 16;
 
 let collectGarbage: (() => void) | undefined;
 
-/** The bytes of all buffers of this process that are still in use. */
+/** The size of all array buffers of this process that are still in use, in bytes. Collects garbage first. */
 async function heldBytes(): Promise<number> {
   if (!collectGarbage) {
     setFlagsFromString('--expose-gc');
     collectGarbage = runInNewContext('gc') as () => void;
   }
   collectGarbage();
-  // V8 frees collected buffers on another thread, so they may still count now. The second collection waits for this.
+  // V8 frees collected buffers on another thread, so they may still count after the first collection. The second
+  // collection waits for that thread.
   await setImmediate();
   collectGarbage();
   return process.memoryUsage().arrayBuffers;
 }
 
 /**
- * Yields a long file in pieces of 1 MiB, as long as its reader lets go of earlier pieces.
+ * Yields a long file in pieces of 1 MiB, as long as its reader keeps few of them in memory.
  *
- * @param mebibytes the length of the file.
- * @param heldMebibytes how much of the file may be held in memory at once.
- * @throws Error once more than that is held.
+ * @param mebibytes the length of the file, in MiB.
+ * @param heldMebibytes how much of the file may be in memory at the same time, in MiB.
+ * @throws Error when more than `heldMebibytes` are in memory.
  */
 export async function* longFile(mebibytes: number, heldMebibytes: number): AsyncGenerator<Uint8Array> {
   const before = await heldBytes();
@@ -37,7 +38,10 @@ export async function* longFile(mebibytes: number, heldMebibytes: number): Async
   }
 }
 
-/** Yields chunks one at a time, and records how many chunks were requested at the same time at most. */
+/**
+ * A source of bytes that yields the given chunks. It records in `mostAtOnce` how many requests for a chunk were in
+ * progress at the same time at most.
+ */
 export class CountingSource implements AsyncIterable<Uint8Array> {
   mostAtOnce = 0;
   ended = false;

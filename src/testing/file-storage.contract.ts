@@ -15,11 +15,11 @@ import { anUploadDraft, seen, storeUpload } from './upload-draft.builder.js';
 export type { FileStorageContractSubject };
 
 /**
- * The tests that every `FileStorage` must pass: the promises of the port that can be observed without making parts of a
- * store fail.
+ * Defines the tests that every `FileStorage` must pass. They test the promises of that port that can be observed
+ * without making parts of a store fail.
  *
- * @param setUp creates a new subject for each test.
- * @param runner Default: the global functions of the test runner, or Vitest's.
+ * @param setUp creates a new, empty store for each test.
+ * @param runner the functions that define tests. Default: the global ones of the running test runner, or Vitest's own.
  */
 export function fileStorageContract(name: string, setUp: () => Promise<FileStorageContractSubject>, runner: TestRunner = currentTestRunner()): void {
   const { describe, beforeEach, afterEach } = runner;
@@ -248,8 +248,8 @@ export function fileStorageContract(name: string, setUp: () => Promise<FileStora
 }
 
 /**
- * The length of a long file, and (`HELD_MIB`) how much of it a store may hold in memory, in MiB. This is enough for
- * several parts of an upload to a bucket.
+ * `LONG_MIB` is the length of a long file, and `HELD_MIB` is how much of that file a store may hold in memory, both in
+ * MiB. `HELD_MIB` is enough for several parts of an upload to a bucket.
  */
 const LONG_MIB = 160;
 const HELD_MIB = 96;

@@ -1,6 +1,9 @@
 import type { PortPromise } from './port-promise.js';
 
-/** The promises of the port `FileStorage` that `fileStorageContract` tests. */
+/**
+ * The promises of the port `FileStorage` that `fileStorageContract` tests, each with advice for an adapter that breaks
+ * it. Those about idempotency keys are in `KEY_PROMISES`.
+ */
 export const PROMISES = {
   resolves: {
     sentence: 'resolves: both are durable (they survive a power cut) and visible;',
@@ -48,7 +51,10 @@ export const PROMISES = {
   },
 } as const satisfies Record<string, PortPromise>;
 
-/** The promises of the port `FileStorage` about idempotency keys. */
+/**
+ * The promises of the port `FileStorage` about idempotency keys that `idempotencyContract` tests, each with advice for
+ * an adapter that breaks it.
+ */
 export const KEY_PROMISES = {
   onlyTheFirst: {
     sentence: 'Of uploads with the same `idempotencyScope` within 24 hours, only the first that succeeds is kept.',

@@ -5,26 +5,30 @@ import { type DirectoryOrigin, Disk, type DiskFile } from '../ingestion/adapters
 import { DirectoryNode, FileNode, LinkNode, type Node, survivors } from './forgetful-nodes.js';
 import type { Random } from './random.js';
 
-/** Defects of a `ForgetfulDisk`, in addition to what POSIX allows any disk to forget. */
+/** Defects of a `ForgetfulDisk`: it then forgets more at a power cut than POSIX allows any disk to forget. */
 export interface DiskDefects {
-  /** The kinds of syncs that report success but do nothing. */
+  /** The kinds of syncs (`sync` of a file, `syncDirectory`) that report success but do nothing. */
   readonly ignored?: readonly ('sync' | 'syncDirectory')[];
 }
 
 const failed = (code: string, what: string): Error => Object.assign(new Error(`${code}: ${what}`), { code });
 
 /**
- * A disk in memory that forgets at a power cut what POSIX allows a disk to forget. Each 512 bytes written to a file
- * since that file's last `sync` are dropped or kept independently. So is each name created, renamed or removed since
- * the last `syncDirectory` of its directory. A rename is atomic, and a link's target is stored with the link's name.
+ * A disk in memory that forgets at a power cut what POSIX allows a disk to forget. Each sector of 512 bytes written to
+ * a file since that file's last `sync` is dropped or kept independently of the others. So is each name created, renamed
+ * or removed since the last `syncDirectory` of its directory. A rename never removes the old name without adding the
+ * new one. The target of a symbolic link is stored together with the link's name.
  *
- * Operations in flight at once are performed in any order. The same seed repeats everything, provided that the code
- * that uses the disk waits for nothing else.
+ * Operations in flight at the same time are performed in a random order. The same seed of `random` repeats everything,
+ * provided that the code that uses the disk waits for nothing but the disk.
  */
 export class ForgetfulDisk extends Disk {
-  /** Resolves when the power is cut. From then on, operations are neither performed nor settled. */
+  /** Resolves when the power is cut. From then on, the disk performs no operations, and its promises never settle. */
   readonly cut: Promise<void>;
-  /** The probability, from 0 to 1, that a changing operation fails. Data covered by a failed `sync` can be lost. */
+  /**
+   * The probability, from 0 to 1, that an operation that changes something fails. A power cut can lose data that a
+   * failed `sync` should have made durable, even after a later `sync`.
+   */
   failureRate = 0;
   private cutPower = (): void => undefined;
   private readonly waiting: (() => void)[] = [];
@@ -40,19 +44,19 @@ export class ForgetfulDisk extends Disk {
     this.cut = new Promise((resolve) => (this.cutPower = resolve));
   }
 
-  /** Cuts the power after a number of further operations. */
+  /** Cuts the disk's power after `operations` further operations; at once if that is 0. */
   cutAfter(operations: number): void {
     this.operationsLeft = operations;
     if (operations === 0) this.die();
   }
 
-  /** Cuts the power, unless it was cut before. Returns a new disk with what survived the cut. */
+  /** Cuts the disk's power, unless it was cut before. Returns a new disk with the files and names that survived. */
   afterCut(): ForgetfulDisk {
     this.die();
     return new ForgetfulDisk(this.random, this.defects, survivors(this.root, this.random));
   }
 
-  /** The current bytes of each file by path, synced or not. A link's bytes are its target. */
+  /** The current bytes of each file and symbolic link by path, synced or not. The bytes of a link are its target. */
   files(): Map<string, Buffer> {
     return new Map(filesBeneath(this.root, ''));
   }
@@ -255,7 +259,10 @@ export class ForgetfulDisk extends Disk {
     return perform();
   }
 
-  /** Performs an operation, or makes it fail at random. A failing operation only does what `performPart` does. */
+  /**
+   * Performs an operation that changes something, or makes it fail at random. A failing operation does only
+   * `performPart`.
+   */
   private async change<T>(what: string, perform: () => T, performPart?: () => void): Promise<T> {
     await this.turn();
     if (!this.random.chance(this.failureRate)) return perform();
@@ -263,9 +270,7 @@ export class ForgetfulDisk extends Disk {
     throw failed('EIO', what);
   }
 
-  /**
-   * Resolves when the calling operation is to be performed. The disk picks one at random from the waiting operations.
-   */
+  /** Resolves when the calling operation may be performed. The disk picks one of the waiting operations at random. */
   private turn(): Promise<void> {
     return new Promise((resolve) => {
       if (this.state === 'dead') return;
@@ -284,8 +289,8 @@ export class ForgetfulDisk extends Disk {
     }
     next();
     this.operationsLeft -= 1;
-    // Serves the next operation in a later turn of the event loop, so that the caller of this one can begin its next
-    // operations first.
+    // Serves the next operation in a later iteration of the event loop, so that the caller of this operation can first
+    // begin the operations that follow it.
     setImmediate(this.operationsLeft > 0 ? this.serve : this.die);
   };
 

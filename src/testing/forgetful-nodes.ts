@@ -1,13 +1,16 @@
 import type { Random } from './random.js';
 
-/** The size of the unit that a disk writes atomically, in bytes. */
+/** The size of a sector, the unit that a disk writes atomically, in bytes. */
 const SECTOR_BYTES = 512;
 
 type Change = (bytes: Buffer) => Buffer;
 
-/** The current bytes of a file, and the bytes that are certain to survive a power cut. */
+/** A file of a `ForgetfulDisk`: its current bytes, and the bytes that are certain to survive a power cut. */
 export class FileNode {
-  /** The unsynced changes in order. Each can survive a power cut without the changes before it. */
+  /**
+   * The changes of the file that aren't synced yet, in order. Each can survive a power cut without the changes before
+   * it.
+   */
   unsynced: Change[] = [];
 
   constructor(
@@ -33,13 +36,17 @@ export class FileNode {
   }
 
   /**
-   * Makes each of the oldest `count` changes durable if `isKept`. Otherwise a change is lost: no later sync covers it.
+   * Settles the oldest `count` unsynced changes of the file. A change for which `isKept` returns true becomes durable.
+   * Any other change is lost at the next power cut, whatever is synced later.
    */
   settle(count: number, isKept: () => boolean): void {
     for (const change of this.unsynced.splice(0, count)) if (isKept()) this.durable = change(this.durable);
   }
 
-  /** The file that a power cut leaves. Calls `isKept` once for each unsynced change. */
+  /**
+   * The file as a power cut leaves it. Calls `isKept` once for each unsynced change, to decide whether that change
+   * survives.
+   */
   survivor(isKept: () => boolean): FileNode {
     return new FileNode(this.unsynced.filter(isKept).reduce((bytes, change) => change(bytes), this.durable));
   }
@@ -50,7 +57,7 @@ export class FileNode {
   }
 }
 
-/** A copy of some bytes with another length. Added bytes are zero. */
+/** A copy of some bytes that is cut off or extended to another length. Added bytes are zero. */
 function resized(bytes: Buffer, length: number): Buffer {
   const result = Buffer.alloc(length);
   bytes.copy(result);
@@ -63,7 +70,10 @@ export class LinkNode {
 
 export type Node = FileNode | DirectoryNode | LinkNode;
 
-/** A change of a name in a directory. `node` is what the name now stands for; undefined if the name was removed. */
+/**
+ * A change of one name in a directory. `node` is the file, directory or link that the name stands for after the change;
+ * undefined if the change removed the name.
+ */
 class NameChange {
   isDurable = false;
   private kept: boolean | undefined;
@@ -73,23 +83,30 @@ class NameChange {
     readonly name: string,
     readonly node: Node | undefined,
     /**
-     * For the removal of the old name by a rename, the addition of the new name. The removal can't survive without it.
+     * Only if this change is the removal of the old name by a rename: the addition of the new name. The removal can't
+     * survive a power cut without that addition.
      */
     readonly added: NameChange | undefined,
   ) {}
 
-  /** Whether this change survives the power cut. The first call decides, and later calls return the same. */
+  /**
+   * Whether this change survives the power cut. The first call decides that with `isKept`, and later calls return the
+   * same.
+   */
   survives(isKept: () => boolean): boolean {
     this.kept ??= this.added && !this.added.isDurable ? this.added.survives(isKept) : isKept();
     return this.kept;
   }
 }
 
-/** The current names in a directory, and the names that are certain to survive a power cut. */
+/** A directory of a `ForgetfulDisk`: its current names, and the names that are certain to survive a power cut. */
 export class DirectoryNode {
   readonly entries: Map<string, Node>;
   private readonly durable: Map<string, Node>;
-  /** The unsynced changes in order. Each can survive a power cut without the changes before it. */
+  /**
+   * The changes of names that aren't synced yet, in order. Each can survive a power cut without the changes before it,
+   * except that the removal of a rename's old name needs the addition of the new name.
+   */
   private unsynced: NameChange[] = [];
 
   constructor(entries: ReadonlyMap<string, Node> = new Map<string, Node>()) {
@@ -102,13 +119,13 @@ export class DirectoryNode {
     return this.change(name, node, undefined);
   }
 
-  /** @param added if the name is the old one of a rename, the addition of the new name. */
+  /** @param added if `name` is the old name of a rename, the change that added the new name. */
   delete(name: string, added?: NameChange): void {
     this.entries.delete(name);
     this.change(name, undefined, added);
   }
 
-  /** Returns a function that makes durable all changes made before `beginSync` was called. */
+  /** Begins a sync of the directory. Returns a function that makes durable all changes made before this call. */
   beginSync(): () => void {
     const covered = [...this.unsynced];
     return () => {
@@ -116,7 +133,7 @@ export class DirectoryNode {
     };
   }
 
-  /** The names, with their nodes, that a power cut leaves. */
+  /** The names that a power cut leaves in the directory, each with the file, directory or link that it stands for. */
   surviving(isKept: () => boolean): Map<string, Node> {
     const names = new Map(this.durable);
     for (const change of this.unsynced) if (change.survives(isKept)) apply(change, names);
@@ -131,7 +148,7 @@ export class DirectoryNode {
 
   private settle(change: NameChange): void {
     const index = this.unsynced.indexOf(change);
-    // This change, or a later one to the same name, was already made durable.
+    // This change, or a later one of the same name, is already durable.
     if (index < 0) return;
     change.added?.directory.settle(change.added);
     this.unsynced = this.unsynced.filter((other, at) => at > index || other.name !== change.name);
@@ -146,13 +163,14 @@ function apply({ name, node }: NameChange, names: Map<string, Node>): void {
 }
 
 /**
- * A copy of the tree as a power cut leaves it: each unsynced change is made durable or lost. The original isn't
- * changed.
+ * A copy of a directory tree as a power cut leaves it: each unsynced change survives or is lost, at random. The tree
+ * itself isn't changed.
  */
 export function survivors(root: DirectoryNode, random: Random): DirectoryNode {
   const keeping = random.pick([0, 0.5, 1, random.next()]);
   const isKept = () => random.chance(keeping);
-  // A file may have two names here, because the removal of the old name by a rename can be lost. Both lead to one copy.
+  // After a power cut, a file may have two names, because the removal of its old name by a rename can be lost. Both
+  // names lead to the same copy of the file.
   const copies = new Map<Node, Node>();
   const copyOf = (node: Node): Node => {
     const copy = copies.get(node) ?? newCopyOf(node);

@@ -4,23 +4,25 @@ import { type DirectoryOrigin, Disk, type DiskFile } from '../ingestion/adapters
 import { NodeDisk } from '../ingestion/adapters/out/local-disk/node-disk.js';
 import type { SelfCheckingDatabase } from '../ingestion/adapters/out/local-disk/self-checking-database.js';
 
-/** The names of operations that pass the gate: methods of `Disk`, and methods of its files as `file.<method>`. */
+/**
+ * The names under which a gate sees operations: methods of `Disk`, and methods of its opened files as `file.<method>`.
+ */
 export type DiskOperation = Exclude<keyof Disk, number | symbol> | `file.${Exclude<keyof DiskFile, number | symbol>}`;
 
 /**
- * Controls an operation of the disk. A gate can perform the operation, throw before or after performing it, or never
- * settle.
+ * Controls an operation of a `GatedDisk`. A gate can perform the operation, throw before or after performing it, or
+ * never settle.
  */
 export type Gate = <T>(perform: () => Promise<T>, operation: DiskOperation, path: string) => Promise<T>;
 
 /**
- * A `Disk` whose every operation passes a gate that a test sets. A write is split into two operations, so that a test
- * can interrupt it halfway.
+ * A `Disk` whose asynchronous operations pass a gate that a test sets, except a few that only look. A write to a file
+ * passes the gate twice, once for each half of its bytes, so that a test can interrupt it halfway.
  */
 export class GatedDisk extends Disk {
-  /** The gate of every operation. By default, it performs each operation. */
+  /** The gate that operations of the disk pass. By default, it performs each of them. */
   gate: Gate = (perform) => perform();
-  /** The number of bytes that were read from files. */
+  /** The number of bytes that were read from the disk's files. */
   bytesRead = 0;
   private readonly held = new Set<() => unknown>();
   private readonly underWay = new Set<Promise<unknown>>();
@@ -30,7 +32,7 @@ export class GatedDisk extends Disk {
   }
 
   /**
-   * Makes the next operation of a name fail without doing anything. Returns the error with which that operation
+   * Makes the next operation with this name fail without doing anything. Returns the error with which that operation
    * rejects.
    */
   failNext(name: DiskOperation): Error {
@@ -39,7 +41,9 @@ export class GatedDisk extends Disk {
     return error;
   }
 
-  /** Blocks the next operation of a name until `release` is called. `reached` resolves when that operation begins. */
+  /**
+   * Blocks the next operation with this name until `release` is called. `reached` resolves when that operation begins.
+   */
   holdNext(name: DiskOperation): { reached: Promise<void>; release: () => void } {
     let release = (): void => undefined;
     const released = new Promise<void>((resolve) => (release = resolve));
@@ -53,11 +57,12 @@ export class GatedDisk extends Disk {
   }
 
   /**
-   * Simulates SIGKILL of the process that uses the disk: nothing more is done, and open files and locks are released.
+   * Simulates SIGKILL of the process that uses the disk: no further operation is done, and open files and locks are
+   * released.
    */
   async die(): Promise<void> {
     this.gate = () => new Promise(() => undefined);
-    // Operations already begun are finished by the system, as after a real SIGKILL.
+    // Waits for operations that have already begun, because the system finishes them after a real SIGKILL too.
     await Promise.allSettled(this.underWay);
     await Promise.all([...this.held].map((letGo) => letGo()));
   }

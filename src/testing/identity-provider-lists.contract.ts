@@ -8,7 +8,7 @@ import type { IdentityProviderSetting } from './identity-provider.subject.js';
 import { promisesOf } from './port-promise.js';
 import type { TestRunner } from './test-runner.js';
 
-/** The part of `identityProviderContract` about listing users and roles. */
+/** The tests of `identityProviderContract` about listing users and roles. */
 export function identityProviderListsContract(settingOf: () => IdentityProviderSetting, runner: TestRunner): void {
   const { describe, beforeEach } = runner;
   const it = promisesOf('IdentityProvider', runner);
@@ -67,7 +67,8 @@ export function identityProviderListsContract(settingOf: () => IdentityProviderS
           controller.abort();
         }
       };
-      // A list of a single page ends before the aborted signal can reject it. It must be complete then.
+      // If the list of users has a single page, it ends before the aborted signal can reject it. That page must then
+      // have all users that the test created.
       const isWhole = await listing().then(
         () => created.every((id) => listed.has(id)),
         (error: unknown) => {

@@ -20,10 +20,11 @@ import { currentTestRunner, type TestRunner } from './test-runner.js';
 const USER_ID = /^[A-Za-z0-9._-]+\|[^\s|]+$/u;
 
 /**
- * The tests that every `IdentityProvider` must pass.
+ * Defines the tests that every `IdentityProvider` must pass.
  *
- * @param setUp returns the setting of a test. Called before each test. Other users and roles can exist already.
- * @param runner Default: the global functions of the test runner, or Vitest's.
+ * @param setUp creates the provider and the other settings of one test. Called before each test. The provider may
+ * already have other users and roles.
+ * @param runner the functions that define tests. Default: the global ones of the running test runner, or Vitest's own.
  */
 export function identityProviderContract(name: string, setUp: () => Promise<IdentityProviderSetting>, runner: TestRunner = currentTestRunner()): void {
   const { describe, beforeEach, afterEach } = runner;

@@ -1,6 +1,9 @@
 import type { PortPromise } from './port-promise.js';
 
-/** The promises of the port `IdentityProvider` that `identityProviderContract` tests. */
+/**
+ * The promises of the port `IdentityProvider` that `identityProviderContract` tests, each with advice for an adapter
+ * that breaks it.
+ */
 export const PROMISES = {
   createRole: {
     sentence: 'Creates a role with its permissions, all or nothing.',

@@ -2,24 +2,29 @@ import type { IdentityProvider } from '../identity-management/application/ports/
 
 export interface IdentityProviderSetting {
   readonly provider: IdentityProvider;
-  /** An id in the provider's form that no user has. */
+  /** An id in the form of this provider's user ids that no user has. */
   readonly unknownUserId: string;
-  /** An id in the provider's form that no role has. */
+  /** An id in the form of this provider's role ids that no role has. */
   readonly unknownRoleId: string;
-  /** A number of items that takes more than one page of the adapter. Default: 501. */
+  /** A number of users or roles that the adapter reads in more than one page. Default: 501. */
   readonly moreThanOnePage?: number;
-  /** The most calls made at once, for a provider that allows only a few. Default: 50 or 10, by test. */
+  /**
+   * The most calls that a test makes at the same time, for a provider that allows only a few. Default: 50 for creations
+   * of a role or user, 10 for assignments of a role.
+   */
   readonly simultaneousCalls?: number;
-  /** The longest name to test, of 255 characters. Default: the one that is longest in UTF-16 and UTF-8. */
+  /**
+   * The longest name of a user to test, of 255 characters. Default: 255 emoji, which are longest in UTF-16 and UTF-8.
+   */
   readonly longestName?: string;
   /** Returns the provider as it is after a restart. An adapter that keeps no state can return itself. */
   reopen(): Promise<IdentityProvider>;
-  /** The permissions that a user's roles give according to the provider itself, in any order. */
+  /** The permissions that a user's roles give according to the provider itself, not its adapter, in any order. */
   permissionsOf(userId: string): Promise<readonly string[]>;
   tearDown(): void | Promise<void>;
 }
 
-/** Names that are unusual but valid. */
+/** Names of users and roles that are unusual but valid. */
 export const ODD_NAMES = [
   'a',
   '  spaces around are kept ',
@@ -38,7 +43,7 @@ export const ODD_NAMES = [
   '__proto__',
 ];
 
-/** Ids in a form that no provider issues. */
+/** Ids of users and roles in a form that no provider issues. */
 export const MALFORMED_IDS = [
   '',
   ' ',
@@ -57,6 +62,6 @@ export const MALFORMED_IDS = [
   '\ud800',
 ];
 
-/** Each text with a short label for the title of the test. */
+/** Pairs each text with a short label, which stands for it in the title of a test. */
 export const labelled = (texts: readonly string[]): [string, string][] =>
   texts.map((text) => [text.length > 80 ? `of ${text.length} code units` : JSON.stringify(text), text]);

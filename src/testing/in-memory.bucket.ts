@@ -7,27 +7,32 @@ interface Kept {
   readonly writtenAt: number;
 }
 
-/** A `Bucket` in memory. A test sets its clock and makes it fail or hang. */
+/** A `Bucket` in memory. A test can set the clock of its store, and make its operations fail or hang. */
 export class InMemoryBucket extends Bucket {
-  /** How far the store's clock, as this instance sees it, is ahead of `time`, in milliseconds. */
+  /**
+   * How far the store's clock is ahead of `time`, in milliseconds. Other instances with the same objects have their own
+   * value.
+   */
   aheadMs = 0;
-  /** Returns the time on which the store's clock is based, in milliseconds since 1970. `aheadMs` is added to it. */
+  /** Returns the time to which `aheadMs` is added to get the time of the store's clock, in milliseconds since 1970. */
   time: () => number = () => Date.now();
   /**
-   * Called before each operation, with the bytes if `create` or `upload` is to create an object. If this function
-   * throws, the operation rejects with that error and does nothing.
+   * Called before each operation. `bytes` is the content if `create` or `upload` is to create an object. If this
+   * function throws, the operation does nothing and rejects with that error.
    */
   before: (operation: keyof Bucket, key: string, bytes?: Uint8Array) => Promise<void> | void = () => undefined;
   /**
    * Called after each operation that was done. If this function throws, the operation rejects with that error, as if
-   * the answer was lost.
+   * the store's answer was lost.
    */
   after: (operation: keyof Bucket, key: string) => Promise<void> | void = () => undefined;
 
-  /** The number of operations that were begun by this instance, failed ones too. */
+  /** The number of operations begun by this instance, including those that failed. */
   operations = 0;
 
-  /** Can falsify listings: gets the correct objects of a listing, and returns the objects that the listing yields. */
+  /**
+   * Can falsify the bucket's listings: gets the objects that a listing should yield, and returns those that it yields.
+   */
   listed: (objects: ListedObject[]) => ListedObject[] = (objects) => objects;
 
   constructor(
@@ -134,30 +139,31 @@ export class InMemoryBucket extends Bucket {
     // Nothing to close.
   }
 
-  /** A bucket with the same objects, as another process sees it: with its own clock offset and faults. */
+  /** A bucket with the same objects, as another process sees them: with its own `aheadMs` and its own faults. */
   another(): InMemoryBucket {
     const another = new InMemoryBucket(this.objects, this.unfinished);
     another.time = this.time;
     return another;
   }
 
-  /** A bucket with a copy of the objects as they are now. */
+  /** A bucket with a copy of the objects as they are now, and without unfinished uploads. */
   copy(): InMemoryBucket {
     return new InMemoryBucket(new Map(this.objects));
   }
 
-  /** The number of uploads to a key that are in progress or were left unfinished. */
+  /** The number of unfinished uploads to a key, in progress or left by `leaveParts`. */
   parts(key: string): number {
     return [...this.unfinished].filter((upload) => upload.key === key).length;
   }
 
-  /** Leaves an upload to a key unfinished, as a crashed process does. */
+  /** Leaves an unfinished upload to a key, as a crashed process does. */
   leaveParts(key: string): void {
     this.unfinished.add({ key });
   }
 
   private write(key: string, bytes: Uint8Array): string {
-    // As in S3, the same bytes get the same version when they are written again.
+    // The version is derived from the bytes. So the same bytes get the same version when they are written again, as in
+    // S3.
     const version = createHash('md5').update(bytes).digest('hex');
     this.objects.set(key, { bytes: Buffer.from(bytes), version, writtenAt: this.now() });
     return version;
@@ -177,7 +183,7 @@ export class InMemoryBucket extends Bucket {
   }
 }
 
-/** Whether an error simulates the refusal of a store: its message is `denied`. */
+/** Whether an error simulates that the store refuses an operation for lack of a right: its message is `denied`. */
 const isDenied = (error: unknown): boolean => error instanceof Error && error.message === 'denied';
 
 async function* piecesOf(bytes: Buffer): AsyncGenerator<Uint8Array> {

@@ -5,26 +5,28 @@ import type { Upload } from '../ingestion/domain/upload.js';
 
 const LONGEST_WAIT_MS = 60_000;
 
-/** The outbox of an `InMemoryFileStorage`. */
+/** The outbox of an `InMemoryFileStorage`: the events of its stored and removed uploads. */
 export class InMemoryEventOutbox extends EventOutbox {
   /** The events that haven't been confirmed yet, oldest first. */
   private waiting: OutboxEvent[] = [];
   private isOpen = false;
   private readonly news = new Wakeup();
 
-  /** @param checkHealth rejects while the store fails. */
+  /**
+   * @param checkHealth rejects while the storage is set to fail. The outbox's calls then reject with the same error.
+   */
   constructor(private readonly checkHealth: () => Promise<void>) {
     super();
   }
 
-  /** Adds the event of a stored upload. The storage must call this for each upload. */
+  /** Adds the event that an upload was stored. The storage must call this for each stored upload. */
   stored(upload: Upload): void {
     this.add({ type: 'stored', upload });
   }
 
   /**
-   * Adds the event of a removed upload, and drops an unconfirmed event that it was stored. The storage must call this
-   * for each upload that was removed.
+   * Adds the event that an upload was removed. Drops the event that it was stored, if that event isn't confirmed yet.
+   * The storage must call this for each removed upload.
    */
   removed({ uploadId, kind, customerId }: Upload): void {
     this.waiting = this.waiting.filter((event) => event.type !== 'stored' || event.upload.uploadId !== uploadId);

@@ -8,7 +8,10 @@ import { InMemoryFileStorage } from './in-memory.file-storage.js';
 import { storedUploadsContract } from './stored-uploads.contract.js';
 import { anUploadDraft, storeUpload } from './upload-draft.builder.js';
 
-/** A store that returns the whole upload that `conclude` made, which contains everything that a receipt must have. */
+/**
+ * A store whose `store` returns, in place of a receipt, the whole upload that `conclude` made. An upload has all
+ * members that a receipt must have.
+ */
 class UploadReturningStorage extends InMemoryFileStorage {
   override async store(draft: UploadDraft): Promise<UploadReceipt> {
     const receipt = await super.store(draft);

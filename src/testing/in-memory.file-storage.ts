@@ -14,13 +14,13 @@ interface Kept {
   readonly bytes: Buffer | null;
 }
 
-/** A `FileStorage` for tests. Keeps everything in memory, and fails on demand. */
+/** A `FileStorage` for tests. It keeps everything in memory, and fails when a test wants it to. */
 export class InMemoryFileStorage extends FileStorage {
   /** Finds, fetches and removes the uploads in `kept`. */
   override readonly storedUploads: StoredUploads = new InMemoryUploads(this);
-  /** The unconfirmed events of uploads that were stored or removed after the outbox was opened. */
+  /** The unconfirmed events of uploads that were stored or removed after this outbox was opened. */
   override readonly eventOutbox: InMemoryEventOutbox = new InMemoryEventOutbox(() => this.checkHealth());
-  /** Uploads with their bytes, in the order in which the uploads were complete. */
+  /** The stored uploads with the bytes of their files, in the order in which the uploads were complete. */
   readonly kept: Kept[] = [];
   private readonly running = new Set<string>();
   private failure: Error | null = null;
@@ -35,7 +35,10 @@ export class InMemoryFileStorage extends FileStorage {
     return this.kept.find(({ upload }) => upload.content?.path === path)?.bytes ?? null;
   }
 
-  /** Makes every call reject with this error until `recover`. */
+  /**
+   * Makes the calls of this storage, its uploads and its outbox reject with this error until `recover`. Only `wait` and
+   * `close` don't reject.
+   */
   failWith(error: Error): void {
     this.failure = error;
   }
@@ -85,7 +88,7 @@ async function read(draft: UploadDraft): Promise<Kept> {
 
 async function collect(bytes: AsyncIterable<Uint8Array>): Promise<Buffer> {
   const chunks: Uint8Array[] = [];
-  // Copies each chunk, because the source may reuse its buffer for the next one.
+  // Copies each chunk, because the source of the bytes may reuse a chunk's memory for the next chunk.
   for await (const chunk of bytes) chunks.push(Buffer.from(chunk));
   return Buffer.concat(chunks);
 }

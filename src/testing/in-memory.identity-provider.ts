@@ -15,13 +15,16 @@ interface KeptUser extends User {
 }
 
 /**
- * An identity provider for tests, which keeps everything in memory and fulfils the port's contract. Fails or hangs on
- * demand.
+ * An identity provider for tests, which keeps everything in memory and passes `identityProviderContract`. It fails or
+ * hangs when a test wants it to.
  */
 export class InMemoryIdentityProvider extends IdentityProvider {
-  /** The signal of the latest call. */
+  /** The signal that was given to the latest call. */
   lastSignal: AbortSignal | undefined;
-  /** The number of lists whose iteration has begun and has neither ended nor been stopped by the reader. */
+  /**
+   * The number of lists of users or roles that a reader has begun to read, and neither read to the end nor stopped
+   * reading.
+   */
   openLists = 0;
 
   private readonly roles = new Map<string, NewRole>();
@@ -35,8 +38,8 @@ export class InMemoryIdentityProvider extends IdentityProvider {
   }
 
   /**
-   * From now on, calls and requests for pages of lists reject with this error. Those that hang because of `hang` reject
-   * too.
+   * From now on, makes calls, and requests for pages of lists, reject with this error. Those that `hang` keeps waiting
+   * reject too.
    */
   failWith(error: Error): void {
     this.failure = error;
@@ -44,7 +47,7 @@ export class InMemoryIdentityProvider extends IdentityProvider {
   }
 
   /**
-   * From now on, calls and requests for pages of lists don't settle until `recover` or `failWith`, even when their
+   * From now on, keeps calls, and requests for pages of lists, waiting until `recover` or `failWith`, even when their
    * signal aborts.
    */
   hang(): void {
@@ -53,7 +56,7 @@ export class InMemoryIdentityProvider extends IdentityProvider {
     });
   }
 
-  /** Ends `failWith` and `hang`. Calls that hang continue. */
+  /** Ends the effects of `failWith` and `hang`. Calls that `hang` kept waiting continue. */
   recover(): void {
     this.failure = undefined;
     this.openGate();

@@ -1,8 +1,8 @@
 import { type UploadEvent, UploadEvents } from '../ingestion/application/ports/upload-events.port.js';
 
-/** An `UploadEvents` for tests. Keeps the delivered events in memory, and fails on demand. */
+/** An `UploadEvents` for tests. It keeps the delivered events in memory, and fails when a test wants it to. */
 export class InMemoryUploadEvents extends UploadEvents {
-  /** The delivered events, in the order of delivery. An event that was delivered twice is here twice. */
+  /** The delivered events, in the order of delivery. An event that was delivered twice is in the list twice. */
   readonly delivered: UploadEvent[] = [];
   private readonly watchers = new Set<() => void>();
   private failure: Error | null = null;

@@ -1,4 +1,5 @@
-// Fakes and helpers for tests, and for writing adapters. They need no test runner, unlike the suites in contracts.ts.
+// Fakes and helpers for tests, and for developing adapters of the service's ports. They need no test runner, unlike the
+// test suites in contracts.ts.
 export * from './auth0/index.js';
 export { BucketView } from './bucket.view.js';
 export { InMemoryBucket } from './in-memory.bucket.js';

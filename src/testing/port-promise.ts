@@ -2,18 +2,19 @@ import { AssertionError } from 'node:assert';
 import { types } from 'node:util';
 import type { TestRunner } from './test-runner.js';
 
-/** A promise of a port, and advice for an adapter that breaks it. */
+/** A promise that the comments of a port make, and advice for the author of an adapter that breaks it. */
 export interface PortPromise {
-  /** The sentence that makes the promise in the port's comments, or a part of that sentence. */
+  /** The sentence in the port's comments that makes the promise, or a part of that sentence. */
   readonly sentence: string;
   readonly advice: string;
 }
 
-/** Defines a test of a promise. */
+/** Defines a test of a port's promise. */
 export type PromiseTest = (promise: PortPromise, title: string, test: () => void | Promise<void>) => void;
 
 /**
- * Returns a function that defines the tests of a port's promises. A failure names the broken promise, with the advice.
+ * Returns a function that defines tests of a port's promises. The error of a failed test quotes the promise and its
+ * advice.
  */
 export const promisesOf =
   (port: string, { it }: Pick<TestRunner, 'it'>): PromiseTest =>
@@ -28,8 +29,8 @@ export const promisesOf =
   };
 
 /**
- * Puts an explanation before the message of a failed assertion. Any other error becomes the cause of a new error, which
- * has the stack of that error.
+ * Puts an explanation before the message of a failed assertion, and returns the assertion's error. For any other error,
+ * returns a new error that has that error as its cause, and its stack.
  */
 function explained(error: unknown, explanation: string): Error {
   if (error instanceof AssertionError) {

@@ -12,8 +12,8 @@ const ROOT = '/store';
 const MOST_CUTS = 3;
 const MOST_CALLERS = 12;
 /**
- * The maximum number of operations before a cut: either few, so that the cut comes within a boot or soon after it, or
- * many.
+ * Two limits for the number of disk operations before a power cut. With the low one, the cut comes during a boot or
+ * soon after it.
  */
 const MOST_OPERATIONS = [80, 1_000] as const;
 
@@ -22,27 +22,30 @@ export interface PowerCutReport {
   readonly acknowledged: number;
   /** The number of uploads whose removal was acknowledged. */
   readonly removed: number;
-  /** The number of uploads that failed before a power cut and must not be in the store afterwards. */
+  /** The number of uploads that failed and must not be in the store after the next boot. */
   readonly refused: number;
   /** Acknowledged uploads that are missing or differ from what was sent; one sentence each. */
   readonly lost: readonly string[];
-  /** How often an event was delivered to the receiver, and (`toldAgain`) how often one that it already had. */
+  /**
+   * `told` is the number of deliveries of events to the receiver, and `toldAgain` the number of those among them that
+   * repeated an event.
+   */
   readonly told: number;
   readonly toldAgain: number;
   /**
-   * Events that were not delivered, in a wrong order, for a refused upload, or again although they were confirmed, and
-   * files left in `events/`; one sentence each.
+   * One sentence for each error in the events: an event that wasn't delivered, one delivered in a wrong order, one for
+   * an upload that failed, one delivered again although it was confirmed, and a file left in `events/`.
    */
   readonly mistold: readonly string[];
-  /** Files and lines that should not be in the store, or are incomplete; one sentence each. */
+  /** One sentence for each file or index line that should not be in the store, or is incomplete. */
   readonly halfShown: readonly string[];
 }
 
 /**
- * Lets callers upload to a `ForgetfulDisk`, and delivers the events of the uploads to a receiver, until the power is
- * cut. Does so one to three times in a row. The cut can come during a boot. Then boots, delivers the remaining events,
- * and compares the contents of the disk and the delivered events with the acknowledged uploads. The same seed repeats
- * the same run.
+ * Lets callers store and remove uploads on a `ForgetfulDisk`, and delivers the events of the uploads to a receiver,
+ * until the power is cut. Does so one to three times in a row. A cut can come during a boot. Then boots, delivers the
+ * remaining events, and compares the files on the disk and the delivered events with the acknowledged uploads. The same
+ * seed repeats the same run.
  */
 export async function rehearsePowerCut(seed: number, defects: DiskDefects = {}): Promise<PowerCutReport> {
   const random = new Random(seed);
@@ -57,7 +60,7 @@ export async function rehearsePowerCut(seed: number, defects: DiskDefects = {}):
   }
   await open(disk, 1e6);
   const first = ledger.compare(disk.files());
-  // A boot must make its repairs durable too, so the power is cut once more.
+  // The power is cut once more after a boot, because the boot must make its repairs of the store durable too.
   disk = disk.afterCut();
   const storage = await open(disk, 1e6);
   const second = ledger.compare(disk.files());
@@ -82,7 +85,7 @@ export async function rehearsePowerCut(seed: number, defects: DiskDefects = {}):
 const open = (disk: ForgetfulDisk, maxSegmentBytes: number): Promise<LocalDiskFileStorage> =>
   LocalDiskFileStorage.open({ directory: ROOT, disk, maxSegmentBytes, maxJournalBytes: 4_000, logger: { warn: () => undefined } });
 
-/** Boots. Then uploads, removes uploads, and delivers events endlessly until the cut. */
+/** Boots the store. Then stores uploads, removes uploads and delivers events endlessly, until the power cut. */
 async function load(disk: ForgetfulDisk, random: Random, ledger: Ledger, receiver: Receiver): Promise<never> {
   const storage = await open(disk, random.pick([1e6, 4_000]));
   await storage.eventOutbox.open();
@@ -110,14 +113,18 @@ function someDraft(random: Random, shareOfFiles: number): UploadDraft {
   return draft.file(...Array.from({ length: random.below(4) }, () => random.bytes(random.below(1_500)))).build();
 }
 
-/** The results of the callers' uploads and removals, in all processes. */
+/** The results of the callers' uploads and removals, from all boots of a run. */
 class Ledger {
-  /** The index line of each acknowledged upload, by upload id. */
+  /** The index line of each acknowledged upload, removed ones included, by upload id. */
   readonly acknowledged = new Map<string, string>();
-  /** Ids of refused uploads that must not be in the store after the next boot. */
+  /**
+   * Ids of uploads that failed and must not be in the store after the next boot. An upload whose index line may remain
+   * isn't among them.
+   */
   readonly refused = new Set<string>();
   /**
-   * Ids of uploads whose removal was begun. Until the removal is acknowledged, the upload may be in the store or not.
+   * Ids of uploads whose removal was begun, successfully or not. Until the removal is acknowledged, such an upload may
+   * be in the store after a boot or not.
    */
   readonly removing = new Set<string>();
   private changed = (): void => undefined;
@@ -125,7 +132,7 @@ class Ledger {
   /** Ids of uploads whose removal was acknowledged. */
   readonly removed = new Set<string>();
 
-  /** Resolves when the next upload or removal has ended, successfully or not. */
+  /** Resolves when the next upload or removal of any caller has ended, successfully or not. */
   async ended(): Promise<void> {
     await this.change;
   }
@@ -148,7 +155,7 @@ class Ledger {
       await storage.storedUploads.remove(id);
       this.removed.add(id);
     } catch {
-      // The removal failed, so after the next boot the upload is either complete or gone.
+      // The removal failed. So after the next boot, the upload is either still complete or completely gone.
     }
     this.tellChange();
   }
@@ -175,9 +182,9 @@ class Ledger {
   }
 }
 
-/** The receiver of the events of all processes, and the events that it got. */
+/** The receiver of the events from all boots of a run, and a record of the events that it got. */
 class Receiver {
-  /** The position of the first delivery of each event among all deliveries, by the event's id. */
+  /** For each event, the number of its first delivery among all deliveries, by the event's id. */
   private readonly firstTold = new Map<string, number>();
   private readonly repeated: string[] = [];
   told = 0;
@@ -187,8 +194,8 @@ class Receiver {
   }
 
   /**
-   * Delivers and confirms the events of the outbox endlessly. One batch in ten is lost: neither delivered nor
-   * confirmed.
+   * Takes batches of events from the outbox, delivers and confirms them, endlessly. One batch in ten is neither
+   * delivered nor confirmed.
    */
   async tell(outbox: EventOutbox, random: Random, ledger: Ledger, isHealthy: boolean): Promise<never> {
     const confirmed = new Set<string>();
@@ -217,9 +224,9 @@ class Receiver {
   }
 
   /**
-   * The errors in the deliveries, one sentence each.
+   * The errors in the deliveries to the receiver, one sentence each.
    *
-   * @param segments the upload ids in the lines of each segment, in the order of the lines.
+   * @param segments for each index segment, the upload ids in its lines, in the order of the lines.
    */
   findings(segments: readonly (readonly string[])[], { removing, removed, refused }: Ledger): string[] {
     const shown = new Set(segments.flat());
@@ -248,14 +255,17 @@ class Receiver {
   }
 }
 
-/** The upload ids in the lines of each segment, in the order of the lines. */
+/** For each index segment, the upload ids in its lines, in the order of the lines. */
 const segmentsOf = (files: Map<string, Buffer>): string[][] =>
   [...files].filter(([path]) => path.startsWith(`${ROOT}/uploads/`)).map(([, segment]) => segment.toString().split('\n').flatMap((text) => parse(text)?.upload_id ?? []));
 
-/** A sentence for each file that remains in `events/` after all events were confirmed. */
+/** One sentence for each file that is in `events/` after all events were confirmed. */
 const leftInEvents = (files: Map<string, Buffer>): string[] => [...files.keys()].filter((path) => path.startsWith(`${ROOT}/events/`)).map((path) => `${path} is left over`);
 
-/** The index lines of a store by upload id, and a sentence for everything that is incomplete or left over. */
+/**
+ * The index lines of a store by upload id, and one sentence for each file or line that is incomplete or shouldn't be
+ * there.
+ */
 function readStore(files: Map<string, Buffer>): { lines: Map<string, string>; halfShown: string[] } {
   const lines = new Map<string, string>();
   const halfShown: string[] = [];

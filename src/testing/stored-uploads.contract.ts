@@ -15,11 +15,11 @@ const HOUR_MS = 60 * 60 * 1000;
 const UNKNOWN_ID = '0195e6f0-0000-7000-8000-000000000000';
 
 /**
- * The tests that every `StoredUploads` must pass, for stores whose `FileStorage.storedUploads` offers it. The store
- * must pass `fileStorageContract` too.
+ * Defines the tests that every `StoredUploads` must pass, for a store whose `FileStorage` has `storedUploads`. The
+ * store must pass `fileStorageContract` too.
  *
- * @param setUp creates a new subject for each test.
- * @param runner Default: the global functions of the test runner, or Vitest's.
+ * @param setUp creates a new, empty store for each test.
+ * @param runner the functions that define tests. Default: the global ones of the running test runner, or Vitest's own.
  */
 export function storedUploadsContract(name: string, setUp: () => Promise<FileStorageContractSubject>, runner: TestRunner = currentTestRunner()): void {
   const { describe, beforeEach, afterEach } = runner;
@@ -36,7 +36,8 @@ export function storedUploadsContract(name: string, setUp: () => Promise<FileSto
 
     const store = (draft: UploadDraftBuilder): Promise<Upload> => storeUpload(storage, draft.build());
     /**
-     * Stores uploads one after another. `hours` are the times at which the uploads were complete, in hours after noon.
+     * Stores one upload after another, one for each item of `hours`: the hours from noon (`NOON`) to the upload's
+     * `receivedAt`.
      */
     const storeAt = async (hours: readonly number[], draft = anUploadDraft()): Promise<Upload[]> => {
       const uploads: Upload[] = [];
@@ -292,7 +293,7 @@ function uploadsOf({ storedUploads: uploads }: FileStorage): StoredUploads {
   return uploads;
 }
 
-/** All uploads of a list, read page by page. */
+/** All uploads that match a filter, read page by page from the position `after` on. */
 async function listed(uploads: StoredUploads, filter: UploadFilter, limit: number, after?: UploadPosition): Promise<Upload[]> {
   const all: Upload[] = [];
   for (let next: UploadPosition | null | undefined = after; next !== null; ) {

@@ -1,6 +1,9 @@
 import type { PortPromise } from './port-promise.js';
 
-/** The promises of the port `StoredUploads` that `storedUploadsContract` tests. */
+/**
+ * The promises of the port `StoredUploads` that `storedUploadsContract` tests, each with advice for an adapter that
+ * breaks it.
+ */
 export const PROMISES = {
   found: {
     sentence: 'An upload is found as soon as `FileStorage.store` has resolved, by every process that uses the store.',

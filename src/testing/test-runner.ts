@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module';
 
-/** The functions of a test runner that a contract suite needs. Vitest, Jest and `node:test` have them. */
+/** The functions of a test runner that a contract suite needs. Those of Vitest, Jest and `node:test` fit. */
 export interface TestRunner {
   readonly describe: (name: string, define: () => void) => unknown;
   readonly it: (name: string, test: () => Promise<void>) => unknown;
@@ -11,15 +11,15 @@ export interface TestRunner {
 const FUNCTIONS = ['describe', 'it', 'beforeEach', 'afterEach'] as const satisfies readonly (keyof TestRunner)[];
 
 /**
- * The test runner that runs this process: its global functions, or Vitest's own.
+ * The functions of the test runner that runs this process: its global ones, or Vitest's own.
  *
- * @throws TypeError if there is none.
+ * @throws TypeError if there are neither.
  */
 export function currentTestRunner(): TestRunner {
   const globals = globalThis as Partial<TestRunner>;
   if (FUNCTIONS.every((name) => typeof globals[name] === 'function')) return globals as TestRunner;
-  // Vitest has no global functions unless its configuration says so. This module can't import them from Vitest, because
-  // it must load without Vitest too.
+  // Vitest's functions are global only if its configuration says so. This module can't import them from `vitest`,
+  // because it must load without Vitest too.
   if ('__vitest_worker__' in globalThis) return vitest();
   throw new TypeError('No test runner found: pass { describe, it, beforeEach, afterEach } of yours as the last argument, for example those of node:test.');
 }

@@ -12,17 +12,18 @@ interface DraftParts {
   manufacturer: string;
   idempotencyKey: string | null;
   additionalData: string | null;
-  /** When the upload was complete. */
+  /** The time at which the upload was complete. */
   receivedAt: Date;
   contentType: string;
   bytes: AsyncIterable<Uint8Array> | null;
 }
 
-/** The number of drafts that were built so far. It orders the ids of drafts that were received at the same time. */
+/** The number of drafts built so far. It orders the ids of drafts with the same `receivedAt`. */
 let built = 0;
 
 /**
- * Builds drafts of uploads. Each `build()` creates a draft with its own id. Without `file()`, the draft has no file.
+ * Builds drafts of uploads. Each `build()` creates a draft with its own upload id. Without `file()`, the draft has no
+ * file.
  */
 export class UploadDraftBuilder {
   constructor(
@@ -39,12 +40,12 @@ export class UploadDraftBuilder {
     },
   ) {}
 
-  /** A builder of the same draft with some parts changed. */
+  /** A builder of the same draft with some properties changed. */
   with(changes: Partial<DraftParts>): UploadDraftBuilder {
     return new UploadDraftBuilder({ ...this.parts, ...changes });
   }
 
-  /** A builder of the same draft with a file of these chunks. The file can be read once. */
+  /** A builder of the same draft with a file that consists of these chunks. The file can be read once. */
   file(...chunks: (string | Uint8Array)[]): UploadDraftBuilder {
     return this.with({ bytes: Readable.from(chunks.map((chunk) => Buffer.from(chunk))) });
   }
@@ -64,10 +65,13 @@ export class UploadDraftBuilder {
   }
 }
 
-/** A builder of a valid draft of an upload without a file. */
+/** A builder of a valid draft, of an upload without a file. */
 export const anUploadDraft = (): UploadDraftBuilder => new UploadDraftBuilder();
 
-/** Stores a draft whose Idempotency-Key has no earlier upload. Returns the upload that the draft concluded with. */
+/**
+ * Stores a draft that doesn't repeat an upload with the same Idempotency-Key. Returns the upload that the draft's
+ * `conclude` returned.
+ */
 export async function storeUpload(storage: FileStorage, draft: UploadDraft): Promise<Upload> {
   const concluded: Upload[] = [];
   const { uploadId } = await storage.store({
@@ -84,8 +88,8 @@ export async function storeUpload(storage: FileStorage, draft: UploadDraft): Pro
 }
 
 /**
- * Stores a draft, and returns only the members that a receipt must have. A store may return more, such as the whole
- * upload, and may leave out `replayed` for an upload that was stored now.
+ * Stores a draft, and returns only those members of the receipt that every store must return. A store may return more,
+ * such as the whole upload, and may leave out `replayed` for an upload that was stored now.
  */
 export async function seen(storage: FileStorage, draft: UploadDraft): Promise<UploadReceipt> {
   const { uploadId, content, replayed = false } = await storage.store(draft);

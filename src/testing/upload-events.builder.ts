@@ -4,15 +4,15 @@ import { anUploadDraft, type UploadDraftBuilder } from './upload-draft.builder.j
 
 const SOURCE = 'http://127.0.0.1:3000';
 
-/** The event of an upload without a file that was stored. */
+/** The event that an upload without a file was stored. */
 export async function anUploadEvent(draft: UploadDraftBuilder = anUploadDraft()): Promise<UploadEvent> {
   return uploadEventOf({ type: 'stored', upload: await draft.with({ bytes: null }).build().conclude(null) }, SOURCE);
 }
 
-/** The events of `count` uploads that were stored, each with its own id. */
+/** The events that `count` uploads were stored, each upload with its own id. */
 export const someUploadEvents = (count: number): Promise<UploadEvent[]> => Promise.all(Array.from({ length: count }, () => anUploadEvent()));
 
-/** The event of an upload that was removed. */
+/** The event that an upload was removed. */
 export function aRemovalEvent(): UploadEvent {
   const { uploadId, kind } = anUploadDraft().build();
   return uploadEventOf({ type: 'removed', uploadId, kind, customerId: 'customer-1', removedAt: new Date() }, SOURCE);

@@ -6,12 +6,12 @@ import { anUploadDraft } from './upload-draft.builder.js';
 import { anUploadEvent, aRemovalEvent, someUploadEvents } from './upload-events.builder.js';
 import { PROMISES } from './upload-events.promises.js';
 
-/** A receiver that has got no event yet, and the `UploadEvents` that delivers to it. */
+/** A receiver of events that has got none yet, and the `UploadEvents` that delivers to it. */
 export interface UploadEventsContractSubject {
   readonly events: UploadEvents;
-  /** All events that the receiver has taken, parsed, in the order in which it took them. */
+  /** All events that the receiver has accepted, parsed, in the order in which it accepted them. */
   taken(): Promise<readonly UploadEvent[]>;
-  /** Makes the receiver refuse deliveries, or makes it unreachable, until `accept`. */
+  /** Makes the receiver refuse deliveries or be unreachable, until `accept`. */
   refuse(): Promise<void>;
   /** Ends `refuse`. */
   accept(): Promise<void>;
@@ -20,10 +20,10 @@ export interface UploadEventsContractSubject {
 }
 
 /**
- * The tests that every `UploadEvents` must pass.
+ * Defines the tests that every `UploadEvents` must pass.
  *
- * @param setUp creates a new subject for each test.
- * @param runner Default: the global functions of the test runner, or Vitest's.
+ * @param setUp creates a new receiver, and an `UploadEvents` that delivers to it, for each test.
+ * @param runner the functions that define tests. Default: the global ones of the running test runner, or Vitest's own.
  */
 export function uploadEventsContract(name: string, setUp: () => Promise<UploadEventsContractSubject>, runner: TestRunner = currentTestRunner()): void {
   const { describe, beforeEach, afterEach } = runner;

@@ -1,6 +1,9 @@
 import type { PortPromise } from './port-promise.js';
 
-/** The promises of the port `UploadEvents` that `uploadEventsContract` tests. */
+/**
+ * The promises of the port `UploadEvents` that `uploadEventsContract` tests, each with advice for an adapter that
+ * breaks it.
+ */
 export const PROMISES = {
   order: {
     sentence: 'Delivers events in their order.',

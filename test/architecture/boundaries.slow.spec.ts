@@ -34,7 +34,8 @@ const FORBIDDEN = [
 
 let copy: string;
 beforeAll(async () => {
-  // Copies src to coverage/ and not to dist, because in CI the specs of the packed package read dist meanwhile.
+  // Copies src to a folder in coverage/ and not in dist, because in CI the specs of the packed package read dist
+  // meanwhile.
   await mkdir('coverage', { recursive: true });
   copy = await mkdtemp('coverage/boundaries-');
   await cp('src', join(copy, 'src'), { recursive: true });

@@ -25,7 +25,7 @@ async function check(file?: string, change: (text: string) => string = (text) =>
   return { status, stderr };
 }
 
-/** Changes the entry of a package in the lock file. */
+/** Returns a function that changes the entry of one package in the text of a package-lock.json. */
 const inLock =
   (path: string, change: Readonly<Record<string, unknown>>) =>
   (text: string): string => {

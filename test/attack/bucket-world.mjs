@@ -12,17 +12,22 @@ import { Model } from './model.mjs';
 import { Replica, World } from './world.mjs';
 
 /**
- * Shorter than the delay of the fault 'delays writes by 8 s', so that the client gets its answer before the late
- * request arrives at the store.
+ * The service's time limit for the store. It is shorter than the delay of the fault 'delays writes by 8 s', so that the
+ * client gets its answer before the late request arrives at the store.
  */
 const STORAGE_TIMEOUT_MS = 5_000;
-/** How long a crashed process may hold an idempotency key, with a margin. */
+/** How long an upload of a crashed process may hold its idempotency key, with a margin. */
 const HOLDS_KEY_MS = 90_000;
 const MOST_REPEATED = 40;
-/** The clock that decides about keys: that of the store, which never jumps, and not that of a replica. */
+/**
+ * The clock that decides when idempotency keys expire: that of the store, which never jumps, and not that of a replica.
+ */
 const TRUE_TIME = { now: () => Date.now(), jumpsSince: () => 0 };
 
-/** Two or three replicas of the service on one bucket, each with its own clock and its own proxy. */
+/**
+ * A world with two or three replicas of the service on one bucket. Each replica has its own clock, and its own proxy to
+ * the store.
+ */
 export class BucketWorld extends World {
   proxies = [];
 
@@ -73,8 +78,8 @@ export class BucketWorld extends World {
   }
 
   /**
-   * Runs after the steps. Repeats keyed uploads, waits until the service has swept everything left behind, and compares
-   * the bucket with all acknowledged uploads.
+   * Runs after the steps of a history. Repeats uploads with idempotency keys, waits until the service has swept
+   * everything that failed uploads left behind, and compares the bucket with all acknowledged uploads.
    */
   async finish() {
     const { replicas, model, random, bucket, progress } = this;

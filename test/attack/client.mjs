@@ -6,25 +6,29 @@ import { setTimeout as delay } from 'node:timers/promises';
 const SILENCE_MS = 60_000;
 
 /**
- * Opens a new connection for each request, because the service may close a kept connection at the moment of its reuse.
+ * Opens a new connection for each request, because the service may close an idle connection at the moment when it is
+ * reused.
  */
 const agent = new Agent({ keepAlive: false });
 
 /**
- * Sends one request to the loopback interface. Rejects with an error that has a `code` when there is no answer.
+ * Sends one request to a port of the loopback interface. Rejects with an error that has a `code` when there is no
+ * answer.
  *
  * @param {number} port
  * @param {{ method?: string, path: string, headers?: Record<string, string | number>, body?: Buffer }} what
- * @param {{ pieces?: number, pauseMs?: number }} [pace] the number of pieces of the body, and the pause between them
- * @returns {Promise<{ status: number, headers: import('node:http').IncomingHttpHeaders, text: string }>}
+ * @param {{ pieces?: number, pauseMs?: number }} [pace] the number of pieces in which the body is sent, and the pause
+ *   between them
+ * @returns {Promise<{ status: number, headers: import('node:http').IncomingHttpHeaders, text?: string }>} `text` is
+ *   missing if the connection broke after the answer's head.
  */
 export function send(port, { method = 'POST', path, headers = {}, body }, { pieces = 1, pauseMs = 0 } = {}) {
   return new Promise((resolve, reject) => {
     const upload = request({ host: '127.0.0.1', port, method, path, headers, agent });
     let head;
     upload.setTimeout(SILENCE_MS + pieces * pauseMs, () => upload.destroy(Object.assign(new Error('no answer'), { code: 'SILENCE' })));
-    // An answer may arrive before the whole body is sent, and the connection may break after the answer's head. The
-    // head then counts.
+    // An answer may arrive before the whole body is sent, and the connection may break after the answer's head has
+    // arrived. The status in this head then counts as the answer.
     upload.on('error', (error) => (head ? resolve({ status: head.statusCode, headers: head.headers }) : reject(error)));
     upload.once('response', (answer) => {
       head = answer;
@@ -49,8 +53,8 @@ async function write(upload, body, pieces, pauseMs) {
 }
 
 /**
- * Sends the head of a request and a share of its body. Resolves to the connection when both are sent, or when it has
- * closed before. Never rejects. The caller ends the connection.
+ * Sends the head of a request and a share of its body, from 0 to 1. Resolves to the connection when both are sent, or
+ * when the connection has closed before. Never rejects. The caller closes the connection.
  */
 export function begin(port, { path, headers, body }, share) {
   const socket = connect(port, '127.0.0.1').on('error', () => undefined);

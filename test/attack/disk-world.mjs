@@ -11,11 +11,11 @@ import { ADMIN_SECRET, IdentityTraffic } from './identity.mjs';
 import { Model } from './model.mjs';
 import { HistoryOver, Replica, World } from './world.mjs';
 
-/** The size of the volume's image. The image is sparse, so it uses only as much space as is written to it. */
+/** The size of the image of the volume. The image is sparse, so it takes only as much space as is written to it. */
 const IMAGE_MIB = 6 * 1024;
 const MOST_REPEATED = 60;
 
-/** One service with its data on the local disk: in a directory or on a separate volume. */
+/** A world with one service and its data on the local disk: in a directory or on a separate volume. */
 export class DiskWorld extends World {
   static async make({ services, random, seeds, noFileSystem, variables }) {
     const clock = new Clock(join(services.directory, 'clock'));
@@ -71,8 +71,8 @@ export class DiskWorld extends World {
   }
 
   /**
-   * Runs after the steps. Repeats keyed uploads, restarts the service once more, and compares the store with all
-   * acknowledged uploads.
+   * Runs after the steps of a history. Repeats uploads with idempotency keys, restarts the service once more, and
+   * compares the store with all acknowledged uploads.
    */
   async finish() {
     const { replica, model, random, identity } = this;
@@ -92,7 +92,7 @@ export class DiskWorld extends World {
     return lines;
   }
 
-  /** Runs in place of `finish` when the history can't continue. */
+  /** Runs in place of `finish` when the history can't continue because the service doesn't start. */
   async giveUp() {
     await this.quieten().catch((error) => {
       if (!(error instanceof HistoryOver)) throw error;
@@ -117,8 +117,8 @@ export class DiskWorld extends World {
   }
 
   /**
-   * Checks whether the service wrote anything in place of a missing part of DATA_DIR, and clears that place. Renames
-   * these files rather than removing them, because the service may still write to them.
+   * Checks whether the service wrote anything in place of a part of DATA_DIR that is moved away, and clears that place.
+   * Moves the written files aside rather than removing them, because the service may still write to them.
    */
   async clearPlaceOf(path, what) {
     if (!existsSync(path)) return;

@@ -9,12 +9,12 @@ import { HistoryOver } from './world.mjs';
 const WORLDS = { disk: DiskWorld, s3: BucketWorld };
 const WITHIN = { disk: (work) => work(), s3: withBucket };
 const USUAL_STEPS = 7;
-/** How many kinds of clients may act at the same time as the fault of a step. */
+/** The numbers of kinds of clients that may act at the same time as the fault of a step. */
 const NUMBERS_BESIDE = [0, 1, 2];
 
 /**
- * Plans a history. Each step has one fault of the service, and up to two kinds of clients at the same time. Faults and
- * clients are dealt like cards, so that none comes again before all others had their turn.
+ * Plans the steps of a history. Each step has one fault of the service, and up to two kinds of clients at the same
+ * time. Faults and kinds of clients are dealt like cards, so that none comes again before all others had their turn.
  *
  * @param {import('../../dist/testing/random.js').Random} random
  * @param {import('./actions/index.mjs').Action[]} actions
@@ -32,8 +32,8 @@ function planSteps(random, actions, steps) {
 }
 
 /**
- * Returns a function that deals a number of items in random order, like cards. After the last item it begins again in
- * the same order.
+ * Returns a function that deals a given number of the items in random order, like cards. After the last item it begins
+ * again with the first, in the same order.
  */
 function dealer(items, random) {
   const shuffled = items.map((item) => ({ item, at: random.next() })).sort((a, b) => a.at - b.at);
@@ -42,7 +42,7 @@ function dealer(items, random) {
 }
 
 /**
- * Runs one history. A seed repeats its choices, but not the timing of processes.
+ * Runs one history. The same seed repeats the choices of the history, but not the timing of its processes.
  *
  * @param {{ store: 'disk' | 's3', seed: number, only?: string[], steps?: number, variables?: object, noFileSystem?:
  *   string, tell: (line: string) => void, progress: import('../../bench/support/progress.mjs').Progress, number: number
@@ -52,7 +52,7 @@ function dealer(items, random) {
  */
 export function runHistory({ store, seed, only, steps: length = USUAL_STEPS, variables, noFileSystem, tell, progress, number }) {
   return WITHIN[store]((bucket) => withServices(async (services) => {
-    // Mixes the seed, because sequences of neighbouring seeds would begin alike.
+    // Mixes the seed, because the random sequences of neighbouring seeds would begin alike.
     const random = new Random(new Random(seed).below(2 ** 31));
     const source = new Random(seed + 1);
     const seeds = () => new Random(source.below(2 ** 31));

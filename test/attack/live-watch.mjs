@@ -3,16 +3,16 @@ import { once } from 'node:events';
 
 export const MOST_LIVE_MS = 250;
 
-/** Watches `/health/live` of services from another process. */
+/** Requests `/health/live` of services continuously, from another process, and reports bad answers. */
 export class LiveWatch {
   #prober;
 
   /**
-   * @param {number[]} ports
+   * @param {number[]} ports the ports of the services
    * @param {(slow: { port: number, ms: number, bareMs: number, cpuMs: number, ranMs: number, status?: number | 'none'
-   *   }) => void} onSlow called for each answer other than 200, or over 250 ms after subtracting the time of a bare
-   *   server at the same time and the wait of the service's main thread for a CPU. A refused connection is not an
-   *   answer.
+   *   }) => void} onSlow called for each answer other than 200, and for each answer that takes more than 250 ms after
+   *   subtracting two times: that of a bare server at the same time, and the wait of the service's main thread for a
+   *   CPU. A refused connection is not an answer.
    */
   static async start(ports, onSlow) {
     const watch = new LiveWatch();
@@ -22,13 +22,13 @@ export class LiveWatch {
     return watch;
   }
 
-  /** Notes that the process with this id now serves a port. */
+  /** Notes that the service on a port now runs in the process with this id. */
   serves(port, pid) {
     this.#prober.send({ port, pid });
   }
 
   /**
-   * Ends the watch.
+   * Ends the watch of `/health/live`.
    *
    * @returns {Promise<number>} the number of answers with 200.
    */

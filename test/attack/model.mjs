@@ -2,19 +2,21 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Ledger } from '../crash/ledger.mjs';
 import { DAY_MS, MINUTE_MS } from './clock.mjs';
 
-/** Within this time of the expiry of a key, a repeated request may be a new upload or not. */
+/**
+ * When an idempotency key is this close to its expiry, before or after, a repeated request may be a new upload or not.
+ */
 const SLACK_MS = MINUTE_MS;
-/** How long an upload whose client has disconnected may hold its key. */
+/** How long an upload whose client has disconnected may hold its idempotency key. */
 const HOLDS_KEY_MS = 10_000;
-/** A request that takes longer may be answered with 408. */
+/** An upload that takes longer than this may be answered with 408. */
 const SLOW_MS = 10_000;
-/** How long the service's log line about an answer may take to arrive. */
+/** How long the service's log line about an answered request may take to arrive. */
 const LOG_MS = 500;
-/** The maximum length of a log line in a finding. */
+/** The maximum length of a log line that is added to a finding, in characters. */
 const LONGEST_LINE = 1_500;
 const REFUSAL = '{"error":"Internal server error."}';
 
-/** The promises of the service. Each kind of finding breaks one of them. */
+/** The promises of the service, by name. Each finding names the promise that it breaks. */
 export const PROMISES = {
   start: 'the service starts by itself, or reports in one line why not',
   acknowledged: 'an acknowledged upload is stored as it was sent',
@@ -58,16 +60,16 @@ const ERRORS = {
 };
 
 /**
- * @typedef {object} Trouble a period in which the service may refuse requests
+ * @typedef {object} Trouble a period of a fault, in which the service may refuse requests
  * @property {string} name the name of the trouble in findings
- * @property {number} from by `performance.now()`, like `until`
+ * @property {number} from the beginning of the trouble, as a time of `performance.now()`, like `until`
  * @property {number} until Infinity while the trouble lasts. It ends when the service is ready again
- * @property {boolean} [breaks] connections may break without an answer
- * @property {boolean} [remains] a refused upload may be stored all the same, but only completely, because the service
- *   can't undo it
- * @property {number} [refusesFrom] no upload that begins from then until `refusesUntil` may be acknowledged
+ * @property {boolean} [breaks] whether connections may break without an answer
+ * @property {boolean} [remains] whether a refused upload may be stored all the same, but only completely, because the
+ *   service can't undo it
+ * @property {number} [refusesFrom] no upload that begins between this time and `refusesUntil` may be acknowledged
  * @property {number} [refusesUntil]
- * @property {boolean} [stalls] `/health/live` may be late
+ * @property {boolean} [stalls] whether answers of `/health/live` may be late
  */
 
 /** @typedef {{ promise: string, sentence: string, moment: string, count: number }} Finding */
@@ -76,18 +78,21 @@ const ERRORS = {
  * The promises of the service to its clients, and the violations found.
  *
  * - An upload that was answered with 200 is stored once and completely from then on.
- * - An upload without an answer is stored completely or not at all. One with a 500 isn't stored, unless the disk
- *   failed.
- * - A key is one upload while the relevant clock is less than 24 h away from its `received_at`, before or after. So a
- *   clock that jumps and comes back changes nothing. More than 24 h away, a repeated request may be a new upload.
- *   Nothing is required of a key if the clock jumped during its upload, nor of a repeated request during which it
- *   jumped and came back.
+ * - An upload without an answer is stored completely or not at all. An upload that was answered with 500 isn't stored,
+ *   unless the disk failed.
+ * - An idempotency key stands for one upload while the relevant clock is less than 24 h away from the upload's
+ *   `received_at`, before or after. So a clock that jumps and comes back changes nothing. More than 24 h away, a
+ *   repeated request may be a new upload. Nothing is required of a key if the clock jumped during its upload, nor of a
+ *   repeated request during which the clock jumped and came back.
  * - Without a trouble no valid request is refused. Every error is a documented one.
  */
 export class Model {
   /** @type {Finding[]} */
   findings = [];
-  /** The current position, for messages: among all histories (`moment`), and within the current history (`within`). */
+  /**
+   * The current position in the run, for messages: among all histories (`moment`), and within the current history
+   * (`within`).
+   */
   moment = '';
   within = '';
   /** The step to which new findings are attributed. */
@@ -96,13 +101,14 @@ export class Model {
   /** @type {Trouble[]} */
   #troubles = [];
   #keys = new Map();
-  /** The step and the position at which each upload was first acknowledged, by upload id. */
+  /** For each acknowledged upload, by upload id, the step and the position at which it was first acknowledged. */
   #moments = new Map();
   #time;
   #holdsKeyMs;
 
   /**
-   * @param {{ now: () => number, jumpsSince: (moment: number) => number }} time the clock that is relevant for keys
+   * @param {{ now: () => number, jumpsSince: (moment: number) => number }} time the clock by which idempotency keys
+   *   expire
    * @param {{ holdsKeyMs?: number }} [options] how long an upload whose client has disconnected may hold its key
    */
   constructor(time, { holdsKeyMs = HOLDS_KEY_MS } = {}) {
@@ -112,9 +118,10 @@ export class Model {
   }
 
   /**
-   * Records a finding. Only the first finding of a promise in a step is kept, and further ones are counted.
+   * Records a finding. Of the findings about one promise in one step, only the first is kept, and the further ones are
+   * counted.
    *
-   * @param {string} [step] the step in which it happened. Default: the current step
+   * @param {string} [step] the step in which the finding happened. Default: the current step
    */
   find(promise, sentence, step = this.step) {
     const known = this.findings.find((each) => each.promise === promise && each.step === step);
@@ -124,7 +131,7 @@ export class Model {
   }
 
   /**
-   * Begins a trouble.
+   * Notes that a trouble begins.
    *
    * @param {Omit<Trouble, 'from' | 'until'>} trouble
    * @returns {Trouble} the trouble to pass to `end`
@@ -139,7 +146,7 @@ export class Model {
     trouble.until = performance.now();
   }
 
-  /** The troubles that lasted at a moment or later. */
+  /** The troubles that lasted at the given moment, or began later. */
   troublesSince(moment) {
     return this.#troubles.filter(({ until }) => until >= moment);
   }
@@ -183,7 +190,8 @@ export class Model {
   }
 
   /**
-   * Notes that a client has given up an upload without its answer. The upload must be stored completely or not at all.
+   * Notes that a client has disconnected without waiting for the answer to its upload. The upload must be stored
+   * completely or not at all.
    */
   abandoned(attempt) {
     this.#ended(attempt);
@@ -194,16 +202,20 @@ export class Model {
     if (!texts?.some((each) => text === JSON.stringify({ error: each }))) this.find('answers', `an error is not a documented one: ${status} ${text.slice(0, 200)}`);
   }
 
-  /** Up to `most` random uploads whose idempotency keys are valid now. Each must be recognized when it is repeated. */
+  /**
+   * Up to `most` random uploads whose idempotency keys are valid now. The service must recognize each when it is
+   * repeated.
+   */
   held(random, most) {
     const held = [...this.#keys.values()].filter((entry) => entry.uploads.size > 0 && this.#isKept(entry));
     return Array.from({ length: Math.min(most, held.length) }, () => held.splice(random.below(held.length), 1)[0].upload);
   }
 
   /**
-   * Compares the acknowledged uploads with the contents of a data directory or bucket, while no service runs.
+   * Compares the acknowledged uploads with the contents of a data directory or bucket, while no service runs. Records
+   * what differs as findings.
    *
-   * @returns {Promise<number>} the number of index lines.
+   * @returns {Promise<number>} the number of index lines in it.
    */
   async compare(data) {
     const lines = await this.ledger.compare(data);
@@ -253,8 +265,8 @@ export class Model {
       else if (isHeld) {
         this.find('keys', `the key ${upload.headers['Idempotency-Key']} was acknowledged as ${[...entry.uploads.keys()].join(' and ')}, and again as ${id}; the first ${this.#moments.get([...entry.uploads.keys()][0])?.moment}`);
       } else if (entry.uploads.size > 0) entry.mayRepeat = true;
-      // Nothing more is required of this key: its line may have the time before or after the jump, or the key may
-      // belong to another body by now.
+      // Nothing more is required of this idempotency key: the index line of its upload may have the time before or
+      // after the jump of the clock, or the key may belong to another body by now.
       if (jumps > 0 || isOther) Object.assign(entry, { isUnclear: true, mayRepeat: true });
       entry.uploads.set(id, this.#time.now());
     }
@@ -269,14 +281,14 @@ export class Model {
     else if (!troubles.some(({ remains, breaks }) => remains || breaks) && !attempt.entry) this.ledger.refuse(attempt.upload.sent, 500, REFUSAL, attempt.service);
   }
 
-  /** Adds the service's log line about a request to a finding once it has arrived. */
+  /** Waits until the service's log line about a request has arrived, and adds it to a finding. */
   async explain(finding, service, requestId) {
     await delay(LOG_MS);
     const line = requestId && service?.output.split('\n').find((text) => text.includes(requestId) && text.includes('"err"'));
     if (line) finding.sentence += `: ${line.slice(0, LONGEST_LINE)}`;
   }
 
-  /** Whether another request holds the key, or held it until a moment ago and may not be answered yet. */
+  /** Whether a 409 is right: another request holds the idempotency key, or held it until a moment ago. */
   #isInProgress({ entry, began }, status) {
     return status === 409 && entry && (entry.running > 0 || entry.ended - began > -this.#holdsKeyMs);
   }

@@ -1,6 +1,7 @@
-// Runs in its own process, so that the load of the rig doesn't count. Requests services and a bare server continuously.
-// Reports each answer of a service that is wrong, or took longer than `mostMs` after subtracting the machine's share:
-// the time of the bare server, and how long the service's main thread waited for a CPU (on Linux).
+// Requests services and a bare server continuously. Runs in its own process, so that the load of the rig doesn't delay
+// the requests. Reports each answer of a service that is wrong, or took longer than `mostMs` after subtracting the
+// machine's share: the time of the bare server, and how long the service's main thread waited for a CPU (known only on
+// Linux).
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -11,10 +12,10 @@ const PAUSE_MS = 40;
 const SILENCE_MS = 30_000;
 
 /**
- * Sends one request.
+ * Sends one GET request.
  *
- * @returns {Promise<{ began: number, ms: number, status?: number | 'none' }>} `none` after 30 s of silence; no status
- *   when the connection failed.
+ * @returns {Promise<{ began: number, ms: number, status?: number | 'none' }>} `status` is `none` after 30 s without an
+ *   answer, and undefined when the connection failed.
  */
 function probe(port, path) {
   const began = performance.now();
@@ -28,8 +29,8 @@ function probe(port, path) {
 }
 
 /**
- * How long the main thread of a process has run (`ran`), and has waited for a CPU (`waited`), in milliseconds. 0 if
- * unknown.
+ * How long the main thread of a process has run so far (`ran`), and has waited for a CPU (`waited`), in milliseconds.
+ * Both are 0 if unknown.
  */
 function cpuTimes(pid) {
   try {

@@ -1,5 +1,5 @@
-// Attacks the built service with random histories of simultaneous faults, and compares its answers and its store with
-// its promises.
+// Attacks the built service with random histories of simultaneous faults and requests. Compares the service's answers
+// and its store with its promises.
 import { parseArgs } from 'node:util';
 import { runCommand } from '../../bench/support/command.mjs';
 import { Progress } from '../../bench/support/progress.mjs';
@@ -13,13 +13,18 @@ import selfTest from './self-test.mjs';
 
 const SELF_TEST = 'self-test';
 const MINUTES = '5';
-/** The default of `--minutes` with `--short`. It is over during the first history, so no second one begins. */
+/**
+ * The default of `--minutes` with `--short`. This time is over during the first history, so no second history begins.
+ */
 const SHORT_MINUTES = '0.1';
-/** The stores of `--short`: no bucket, because sweeping one takes minutes. */
+/**
+ * The stores that `--short` attacks. A bucket isn't one of them, because it takes minutes until everything left behind
+ * in it is swept.
+ */
 const SHORT_STORES = 'disk';
 /**
- * The faults of the history with `--short`, one in each step. `SHORT_CLIENTS` act at the same time in some of the
- * steps.
+ * The faults of the history with `--short`, one fault in each step. In some of the steps, the clients of
+ * `SHORT_CLIENTS` act at the same time.
  */
 const SHORT_FAULTS = ['midnight', 'clock', 'damaged-keys', 'volume-away', 'part-away', 'kill', 'lock-files'];
 const SHORT_CLIENTS = ['hostile-bodies', 'keys-again', 'keys-at-once', 'slow-uploads'];
@@ -29,7 +34,7 @@ const MOST_SEED = 2 ** 31;
 const duration = (seconds) => `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, '0')}`;
 
 /**
- * Runs histories until the time is over, and at least one for each store. Prints the findings.
+ * Runs histories until `minutes` have passed, and at least one history for each store. Prints the findings.
  *
  * @returns {Promise<boolean>} whether there are no findings.
  */

@@ -2,8 +2,9 @@ import { runHistory } from './history.mjs';
 import { PROMISES } from './model.mjs';
 
 /**
- * The spoiled services: the promises that each breaks, and how. The first breaks none. Several promises share a service
- * if breaking one doesn't break another, because most of the time is spent starting services.
+ * Services that are run with broken promises: for each, the promises that it breaks, and how. The first breaks none.
+ * One service breaks several promises if breaking one doesn't break another, because most of the time is spent starting
+ * services.
  */
 const SERVICES = [
   { breaks: {}, only: ['quiet', 'keys-again'], steps: 2 },
@@ -12,20 +13,21 @@ const SERVICES = [
   { breaks: { once: 'stores a line twice' } },
   { breaks: { keys: 'forgets keys', whole: 'truncates a file' } },
   { breaks: { answers: 'answers with unknown errors' } },
-  // Refusals are a finding only when they last for seconds.
+  // The rig reports refusals while `/health/ready` answers 200 only when they last for seconds, so this service needs
+  // the long action.
   { breaks: { ready: 'refuses while ready', live: 'stands still' }, only: ['quiet'], steps: 2 },
   { breaks: { lock: 'shares DATA_DIR' }, only: ['lock-files'], steps: 1 },
 ];
-/** The default actions: only one that takes just a moment. */
+/** The default actions of a history: only one, which takes just a moment. */
 const ONLY = ['keys-at-once'];
 const STEPS = 3;
-/** How many spoiled services run at the same time. */
+/** How many services with broken promises run at the same time. */
 const LANES = 4;
 const PRELOAD = new URL('spoiled-service.mjs', import.meta.url).href;
 
 /**
- * Tests the rig: it must find each broken promise of a spoiled service (spoiled-service.mjs), and nothing in an intact
- * one.
+ * Tests the attack rig: it must find each broken promise of the services that spoiled-service.mjs spoils, and nothing
+ * in an intact service.
  *
  * @returns {Promise<boolean>} whether the rig passes.
  */
@@ -59,7 +61,7 @@ export default async function selfTest({ seed, progress }) {
     tell(`a service that ${spoils.join(', ') || 'keeps its promises'}: ${found.length === 0 ? 'nothing found' : `found in: ${found.join(', ')}`}`, ok);
     if (promises.length === 0) for (const { sentence } of findings) console.log(`  ${sentence}`);
   };
-  // The intact service runs alone, because it must keep limits of time.
+  // The intact service runs alone, because a loaded machine could make it miss the time limits of its promises.
   await testNext();
   const lane = async () => {
     while (next < SERVICES.length) await testNext();

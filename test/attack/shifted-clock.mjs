@@ -1,5 +1,6 @@
-// Preloaded into the service (`node --import`), in each of its threads: shifts `Date` by the milliseconds that the file
-// CLOCK_FILE contains. Timers and `performance.now()` keep the machine's time, as after a step of a real clock.
+// Preloaded into the service (`node --import`), in each of its threads. Shifts `Date` by the number of milliseconds in
+// the file that CLOCK_FILE names. Timers and `performance.now()` keep the machine's time, as after a step of a real
+// clock.
 import { readFileSync } from 'node:fs';
 
 const LOOK_EVERY_MS = 5;
@@ -15,7 +16,7 @@ function now() {
     try {
       offset = Number(readFileSync(CLOCK_FILE, 'latin1'));
     } catch {
-      // The file can't be opened without a free file descriptor. The offset stays unchanged then.
+      // The file with the offset can't be opened when no file descriptor is free. The offset stays unchanged then.
     }
   }
   return realNow() + offset;

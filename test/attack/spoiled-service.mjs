@@ -1,5 +1,5 @@
-// Preloaded into the service (`node --import`). Breaks promises of the service in the ways that SPOILS names, to test
-// whether the rig finds them.
+// Preloaded into the service (`node --import`). Breaks promises of the service in the ways that the variable SPOILS
+// names, to test whether the attack rig finds them.
 import { randomUUID } from 'node:crypto';
 import { appendFileSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { Server } from 'node:http';
@@ -21,9 +21,9 @@ const answer = (request, response, status, body) => {
 };
 
 /**
- * Handles requests to a path before the service does.
+ * Handles requests to paths with this beginning before the service does.
  *
- * @param {Function} handle returns true if it answers the request
+ * @param {Function} handle returns true if it answers the request; otherwise the service handles it
  */
 function before(path, handle) {
   const { emit } = Server.prototype;
@@ -33,7 +33,7 @@ function before(path, handle) {
   };
 }
 
-/** Changes a non-empty file in a directory of DATA_DIR when the service exits. */
+/** When the service exits, changes one non-empty file in a directory of DATA_DIR. */
 function afterwards(directory, change) {
   process.once('exit', () => {
     const entries = readdirSync(join(process.env.DATA_DIR, directory), { recursive: true, withFileTypes: true });
@@ -61,7 +61,7 @@ const SPOILS = {
       return exec.call(this, sql.replace('BEGIN EXCLUSIVE', 'BEGIN'));
     };
   },
-  // The rig checks that nothing is written to this directory beside DATA_DIR.
+  // The rig checks that nothing is written to the directory `outside`, which stands beside DATA_DIR.
   'writes outside DATA_DIR': () => writeFileSync('outside/stray.csv', ''),
 };
 

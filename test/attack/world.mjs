@@ -3,9 +3,12 @@ import { someUpload } from '../crash/load.mjs';
 import { begin, send } from './client.mjs';
 import { LiveWatch, MOST_LIVE_MS } from './live-watch.mjs';
 
-/** The time in which the service must recover by itself after a trouble. */
+/** The time in which the service must be ready again by itself after a trouble has ended. */
 const RECOVERY_MS = 10_000;
-/** The time in which a service process must be ready. It is long, because a busy machine starts processes slowly. */
+/**
+ * The time in which a service process must be ready after its start. It is long, because a busy machine starts
+ * processes slowly.
+ */
 const START_MS = 120_000;
 const STOP_MS = 30_000;
 const SHUTDOWN_TIMEOUT_MS = 2_000;
@@ -13,16 +16,19 @@ const CLIENTS = 4;
 const LONGEST_PAUSE_MS = 40;
 const DOWN_PAUSE_MS = 50;
 const WATCH_MS = 250;
-/** How long `/health/ready` may repeat an earlier 200 from its cache, with a margin. */
+/** How long `/health/ready` may answer 200 from its cache after the state has changed, with a margin. */
 const READY_CACHED_MS = 1_100;
-/** How long `/health/ready` may contradict uploads: its result is cached for a second, and a check may take seconds. */
+/**
+ * How long `/health/ready` may answer 200 although uploads fail: its result is cached for a second, and a check may
+ * take seconds.
+ */
 const READY_LAG_MS = 4_000;
 const LARGEST_FILE = 300_000;
 
-/** Thrown when the history can't continue because the service doesn't start. */
+/** Thrown when a history can't continue because the service doesn't start. */
 export class HistoryOver extends Error {}
 
-/** A service process under test. Starts, stops and calls it, and reports its uploads to the model. */
+/** A service process under test. Starts, stops and calls it, and reports its uploads and their answers to the model. */
 export class Replica {
   #world;
   #variables;
@@ -47,10 +53,10 @@ export class Replica {
   /**
    * Starts the service and waits until it is ready.
    *
-   * @param {{ mayName?: string[] }} [options] reasons for which the service may refuse to start. It must then print one
-   *   line that names one of them.
+   * @param {{ mayName?: string[] }} [options] texts, such as paths, that name valid reasons for not starting. A service
+   *   that doesn't start must print one line that contains one of them.
    * @returns {Promise<string | undefined>} that line; undefined when the service is ready.
-   * @throws HistoryOver when the service doesn't start for another reason, which is a finding.
+   * @throws HistoryOver when the service doesn't start for another reason, which is also recorded as a finding.
    */
   async start({ mayName = [] } = {}) {
     const { model } = this.#world;
@@ -64,8 +70,8 @@ export class Replica {
   }
 
   /**
-   * Starts the service and waits until it is ready or has ended, or too much time has passed. `line` is what it printed
-   * besides its log, if it ended and this is exactly one line.
+   * Starts the service and waits until it is ready or has ended, or 120 s have passed. `line` is the line that the
+   * service printed besides its log, if it has ended and has printed exactly one.
    */
   async launch(variables = this.#variables) {
     const service = this.#world.services.launch({ PORT: String(this.port), SHUTDOWN_TIMEOUT_MS: String(SHUTDOWN_TIMEOUT_MS), ...variables });
@@ -88,7 +94,8 @@ export class Replica {
   }
 
   /**
-   * Ends the service. If it doesn't end in time, or in order, that is a finding.
+   * Ends the service. It is a finding if the service doesn't end in 30 s, or ends with another exit code than 0 after
+   * SIGTERM.
    *
    * @param {'SIGKILL' | 'SIGTERM'} signal
    */
@@ -108,16 +115,16 @@ export class Replica {
     }
   }
 
-  /** Starts the service again if it has ended by itself. */
+  /** Starts the service again if its process has ended. */
   async ensureUp() {
     if (this.service.child.exitCode === null && this.service.child.signalCode === null) return;
     await this.start();
   }
 
   /**
-   * Sends an upload and records the answer in the model.
+   * Sends an upload to the service and records the answer, or its absence, in the model.
    *
-   * @returns {Promise<{ status: number } | undefined>} undefined without an answer.
+   * @returns {Promise<{ status: number } | undefined>} the answer; undefined if there was none.
    */
   async upload(upload, { pace, ...options } = {}) {
     const { model } = this.#world;
@@ -133,9 +140,10 @@ export class Replica {
   }
 
   /**
-   * Sends a share of an upload that is never completed.
+   * Sends the first part of an upload, which is never completed.
    *
-   * @returns {Promise<import('node:net').Socket>} its connection.
+   * @param {number} share the share of the body that is sent, from 0 to 1
+   * @returns {Promise<import('node:net').Socket>} the connection of the upload.
    */
   async beginUpload(upload, share) {
     const attempt = this.#world.model.attempt(upload);
@@ -153,7 +161,7 @@ export class Replica {
   /**
    * Waits until `/health/ready` answers 200.
    *
-   * @returns {Promise<boolean>} whether it did in time.
+   * @returns {Promise<boolean>} whether it did so in time.
    */
   async untilReady(mostMs = RECOVERY_MS) {
     return this.#until((status) => status === 200, mostMs);
@@ -174,8 +182,8 @@ export class Replica {
   }
 
   /**
-   * Requests `/health/ready` from now on. One request isn't enough, because an upload may hang for seconds during a
-   * fault that is over before the upload fails.
+   * Begins to request `/health/ready` repeatedly, for the duration of an upload. One request isn't enough: an upload
+   * may hang for seconds because of a fault that is over before the upload fails.
    *
    * @returns {Promise<() => Promise<boolean>>} a function that ends the requests, and resolves to whether each answer
    *   was 200.
@@ -197,8 +205,8 @@ export class Replica {
   }
 
   /**
-   * Checks continuously that operations succeed while `/health/ready` answers 200: uploads with and without a key, and
-   * identity operations.
+   * Checks continuously that requests succeed while `/health/ready` answers 200: uploads with and without an
+   * idempotency key, and identity operations.
    */
   async watchReadiness(random, isOver) {
     const { model } = this.#world;
@@ -231,15 +239,16 @@ export class Replica {
 }
 
 /**
- * The world of a history: its services, its model, and what runs in addition to the steps. The subclasses add a store.
+ * The world of a history: its services, its model, and what runs in addition to the steps. The subclasses add a store,
+ * on disk or in a bucket.
  */
 export class World {
-  /** Functions that undo faults before the end. The last added runs first. */
+  /** Functions that undo faults at the end of the history. The last added runs first. */
   #undo = [];
-  /** Promises of work that runs in addition to the steps until the end. */
+  /** Promises of work that runs in addition to the steps, until the end of the history. */
   #beside = [];
   #isOver = false;
-  /** While this is true, no upload begins except those of the steps. */
+  /** While this is true, no uploads are sent except those of the steps. */
   isQuiet = false;
 
   constructor({ services, model, random }) {
@@ -248,30 +257,32 @@ export class World {
     this.random = random;
   }
 
-  /** A unique upload with a random body and form. */
+  /** A unique upload with a random body: JSON, a file or a form. Some have an idempotency key. */
   someUpload(random, sizes = { largest: LARGEST_FILE }) {
     const upload = someUpload(random, this.model.ledger.nextName(), sizes);
     return upload;
   }
 
-  /** The same upload under a key. */
+  /** The same upload with an idempotency key. */
   keyed(upload) {
     return { ...upload, headers: { ...upload.headers, 'Idempotency-Key': upload.sent.filename } };
   }
 
-  /** Starts clients of a replica that upload continuously until the end of the history. */
+  /**
+   * Starts clients that upload to a replica continuously until the end of the history, and the check of its readiness.
+   */
   startTraffic(replica, seeds) {
     const isOver = () => this.#isOver;
     for (let client = 0; client < CLIENTS; client++) this.beside(this.#traffic(replica, seeds(), isOver));
     this.beside(replica.watchReadiness(seeds(), isOver));
   }
 
-  /** From now on, reports each late or wrong answer of `/health/live` of the replicas as a finding. */
+  /** From now on, records each late or wrong answer of the replicas' `/health/live` as a finding. */
   async watchLive(replicas) {
     this.live = await LiveWatch.start(replicas.map(({ port }) => port), (late) => this.#late(late));
   }
 
-  /** Ends the watch of `/health/live`, and records the number of its answers in `probes`. */
+  /** Ends the watch of `/health/live`, and sets `probes` to the number of its answers with 200. */
   async endLive() {
     this.probes = (await this.live?.end()) ?? 0;
     this.live = undefined;
@@ -297,38 +308,41 @@ export class World {
     }
   }
 
-  /** Adds a promise of work that runs in addition to the steps. The history waits for it at the end. */
+  /** Adds a promise of work that runs in addition to the steps. The history waits for this work at the end. */
   beside(work) {
     this.#beside.push(work);
   }
 
-  /** Adds a function that undoes a fault before the end. */
+  /** Adds a function that undoes a fault at the end of the history. */
   atEnd(undo) {
     this.#undo.push(undo);
   }
 
-  /** Ends the traffic, undoes the faults that remain, and waits for the work that runs in addition to the steps. */
+  /**
+   * Ends the continuous uploads, undoes the faults that remain, and waits for the work that runs in addition to the
+   * steps.
+   */
   async quieten() {
     this.#isOver = true;
     for (const undo of this.#undo.splice(0).reverse()) await undo();
     await Promise.all(this.#beside);
   }
 
-  /** Releases resources that would outlive the history. */
+  /** Releases the resources of this world that would outlive the history. */
   async dispose() {}
 
   /**
-   * Causes a trouble. It lasts until the service has recovered by itself; otherwise that is a finding, and the service
-   * is restarted.
+   * Causes a trouble. The trouble lasts until all its replicas are ready again by themselves. A replica that isn't
+   * ready in time is a finding, and is restarted.
    *
    * @param {Omit<import('./model.mjs').Trouble, 'from' | 'until'>} trouble
-   * @param {Replica[]} replicas the replicas that must be ready again after it
-   * @param {(begun: import('./model.mjs').Trouble) => Promise<void>} work causes and ends the trouble
+   * @param {Replica[]} replicas the replicas that must be ready again after the trouble
+   * @param {(begun: import('./model.mjs').Trouble) => Promise<void>} work causes the trouble, and ends its cause
    */
   async trouble(trouble, replicas, work) {
     const begun = this.model.begin(trouble);
     await work(begun);
-    // `/health/ready` may still answer from its cache, with a 200 from before the end of the trouble.
+    // For a moment, `/health/ready` may still answer 200 from its cache, from before the end of the fault.
     await delay(READY_CACHED_MS);
     for (const replica of replicas) {
       if (await replica.untilReady()) continue;
@@ -341,14 +355,14 @@ export class World {
   }
 
   /**
-   * Stops a replica and starts it again.
+   * Stops a replica with a signal and starts it again.
    *
    * @param {object} [options]
-   * @param {() => unknown} [options.meanwhile] runs while the replica is stopped. May return a function that undoes
-   *   this, which is called if the service doesn't start
+   * @param {() => unknown} [options.meanwhile] runs while the replica is stopped. May return a function that undoes its
+   *   effect. This function is called if the service doesn't start, and the service is then started again
    * @param {string[]} [options.mayName] paths that may prevent the start. The service must then print one line that
    *   names one of them
-   * @returns {Promise<string | undefined>} that line
+   * @returns {Promise<string | undefined>} that line; undefined if the first start succeeded
    */
   async restart(replica, signal, { name = signal === 'SIGKILL' ? 'kill -9' : signal, meanwhile = () => undefined, mayName } = {}) {
     let line;

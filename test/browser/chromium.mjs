@@ -1,4 +1,4 @@
-// Chromium, at the path where Debian installs it.
+// Starts Chromium from the path where Debian installs it.
 import { existsSync } from 'node:fs';
 import { installOpenApiTools, toolPath } from '../clients/tools.mjs';
 
@@ -6,7 +6,7 @@ const EXECUTABLE = process.env.CHROMIUM ?? '/usr/bin/chromium';
 
 export const isChromiumAvailable = () => existsSync(EXECUTABLE);
 
-/** Starts a Chromium without windows. */
+/** Starts a Chromium that shows no windows (headless). */
 export async function startChromium() {
   await installOpenApiTools();
   const { chromium } = await import(toolPath('playwright-core', 'index.mjs'));

@@ -5,7 +5,8 @@ import { startService } from '../support/service.ts';
 import { startChromium } from './chromium.mjs';
 
 /**
- * Paths under which the page loads the built client and its dependency, and the folders of both, in place of a bundler.
+ * In place of a bundler: the paths under which the page loads the modules of the built client and of its dependency,
+ * and the folders that have these modules.
  */
 const MODULES = [
   ['/modules/client/', 'dist/client/'],
@@ -32,7 +33,8 @@ it('load-data-service/client uploads from Chromium, with digest and progress', a
     });
   }
   await page.goto(`${service.url}/health/live`);
-  // The page loads the client by a script, because Vitest would compile an `import()` in the function below.
+  // The page loads the client with a script element, because Vitest would compile an `import()` in the function that
+  // the page evaluates.
   await page.addScriptTag({ type: 'module', content: "globalThis.loaded = await import('/modules/client/index.js')" });
   await page.waitForFunction(() => globalThis.loaded !== undefined);
   const results = await page.evaluate(

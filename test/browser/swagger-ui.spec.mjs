@@ -21,7 +21,7 @@ afterAll(async () => {
 });
 
 async function openPage(width) {
-  // The test injects Axe into the page, which the page's Content-Security-Policy would forbid.
+  // Bypasses the page's Content-Security-Policy, which would forbid that the test injects Axe into the page.
   const context = await browser.newContext({ viewport: { width, height: 900 }, bypassCSP: true });
   const page = await context.newPage();
   const problems = [];
@@ -34,7 +34,9 @@ async function openPage(width) {
 }
 
 const operation = (page, id) => page.locator(`.opblock[id$="-${id}"]`);
-/** Opens an operation, and presses Try it out unless Swagger UI remembers that it was pressed. */
+/**
+ * Opens an operation in Swagger UI, and presses its button Try it out, unless Swagger UI remembers that it was pressed.
+ */
 async function open(page, id) {
   const block = operation(page, id);
   await block.locator('.opblock-summary-control').click();
@@ -45,7 +47,7 @@ async function open(page, id) {
 const close = (page, id) => operation(page, id).locator('.opblock-summary-control').click();
 const screenshot = (page, name) => page.screenshot({ path: `${SCREENSHOTS}/${name}.png`, fullPage: true });
 
-/** Presses Execute, and returns the status and body that the page then shows. */
+/** Presses Execute in an opened operation. Returns the status and body of the answer that the page then shows. */
 async function execute(block) {
   await block.locator('.btn.execute').click();
   const status = await statusOf(block);

@@ -26,8 +26,8 @@ async function upload(type, filename, body) {
 
 describe.each(FILES)('an uploaded %s file', (_, type, filename, body) => {
   /**
-   * Uploads the file and opens its URL, without these headers of the service's answer. Resolves to the paths that the
-   * page then requested.
+   * Uploads the file, and opens its URL in a page that gets the service's answer without the named headers. Resolves to
+   * the paths that the page requested.
    */
   async function openWithout(...names) {
     const url = await upload(type, filename, body);
@@ -49,7 +49,7 @@ describe.each(FILES)('an uploaded %s file', (_, type, filename, body) => {
     const context = await browser.newContext({ extraHTTPHeaders: { Authorization: `Bearer ${await service.adminToken()}` } });
     const page = await context.newPage();
     const downloaded = page.waitForEvent('download');
-    // Chromium reports a download as a navigation that failed.
+    // Chromium reports a download as a failed navigation, so the failure is ignored.
     await page.goto(url).catch(() => undefined);
     expect((await downloaded).suggestedFilename()).toBe(filename);
     expect(page.url()).toBe('about:blank');
@@ -58,7 +58,7 @@ describe.each(FILES)('an uploaded %s file', (_, type, filename, body) => {
 
   it('runs no script, even where it is shown', async () => {
     expect(await openWithout('content-disposition')).not.toContain('/ran');
-    // Without these headers the file does run its script, so the expectation above means something.
+    // Without the two headers the file's script does run. So the expectation above, that it doesn't, means something.
     expect(await openWithout('content-disposition', 'content-security-policy')).toContain('/ran');
   });
 });

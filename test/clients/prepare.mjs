@@ -1,6 +1,6 @@
 import { installOpenApiTools } from './tools.mjs';
 
-/** Installs the generators and linters that the integration tests use. */
+/** Installs the OpenAPI generators and linters that the integration tests use. */
 export default function prepare() {
   return installOpenApiTools();
 }

@@ -1,5 +1,5 @@
 // Linters and client generators for OpenAPI, and tools to drive a browser, in the versions that the tests use. They are
-// installed outside the repository, because some of them need a newer Node, which is installed with them.
+// installed outside the repository, together with a Node of their own, because some of them need a newer Node.
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
@@ -22,15 +22,15 @@ const PACKAGES = {
 const PYTHON_PACKAGE = 'openapi-python-client==0.29.1';
 const CACHE = join(process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'load-data-service');
 /**
- * The folder of the installed tools. Raise its number when a version above changes, so that the tools are installed
- * again.
+ * The folder of the installed tools. Raise the number in its name when a version above changes, so that the tools are
+ * installed again.
  */
 const HOME = join(CACHE, 'openapi-tools-2');
 const PYTHON = join('python', process.platform === 'win32' ? 'Scripts' : 'bin');
 
 const run = promisify(execFile);
 
-/** Installs the tools if they are missing. Needs npm, and Python with venv. */
+/** Installs the tools if they aren't installed. Needs npm, and Python with venv. */
 export async function installOpenApiTools() {
   if (existsSync(HOME)) return;
   console.error('Installing OpenAPI linters and generators, which takes a minute.');
@@ -45,20 +45,20 @@ export async function installOpenApiTools() {
     await run(join(fresh, PYTHON, 'python'), ['-m', 'pip', 'install', '--quiet', PYTHON_PACKAGE]);
     await rename(fresh, HOME);
   } catch (error) {
-    // Another process may have installed the tools first.
+    // Another process may have installed the tools in the meantime.
     if (!existsSync(HOME)) throw error;
   } finally {
     await rm(fresh, { recursive: true, force: true });
   }
 }
 
-/** The path of an installed package of npm. */
+/** The path of a file in an installed npm package. */
 export const toolPath = (...names) => join(HOME, 'node_modules', ...names);
 
 /**
- * Runs a script of a Node tool, and returns all that it prints. Rejects when it fails.
+ * Runs a script of an installed Node tool, and returns all that it prints. Rejects when the script fails.
  *
- * @param {string} script below `node_modules`
+ * @param {string} script the path of the script below `node_modules`
  * @param {readonly string[]} parameters
  * @param {string} [cwd]
  * @returns {Promise<string>}
@@ -66,7 +66,7 @@ export const toolPath = (...names) => join(HOME, 'node_modules', ...names);
 export const runNodeTool = (script, parameters, cwd) => runTool(toolPath(NODE.name, 'bin', 'node'), [toolPath(script), ...parameters], cwd);
 
 /**
- * Runs Python with the tools, and returns all that it prints. Rejects when it fails.
+ * Runs Python with the installed Python tools, and returns all that it prints. Rejects when Python fails.
  *
  * @param {readonly string[]} parameters
  * @param {string} [cwd]

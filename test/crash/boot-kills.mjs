@@ -7,12 +7,15 @@ import { Load } from './load.mjs';
 
 const ROUNDS = 6;
 const BOOTS_A_ROUND = 5;
-/** About the number of file operations of a boot that recovers the uploads that were in flight at the kill. */
+/**
+ * About the number of file operations in a boot of the service that recovers the uploads in flight at the previous
+ * kill.
+ */
 const MOST_OPERATIONS = 120;
 
 /**
- * Kills the service under load, and then again while it boots: at a random moment, or at a random file operation, which
- * is more likely to hit recovery itself.
+ * Kills the service under load, and then again and again while it boots: at a random moment, or at a random file
+ * operation, which is more likely to hit crash recovery itself.
  */
 export default function bootKills({ uploads, random, progress }) {
   return withServices(async (services) => {
@@ -40,7 +43,7 @@ export default function bootKills({ uploads, random, progress }) {
 }
 
 /**
- * Starts the service, and kills it at a random moment or operation of its boot.
+ * Starts the service, and kills it during its boot, at a random moment or file operation.
  *
  * @returns whether the process was killed before it was ready.
  */

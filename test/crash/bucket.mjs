@@ -4,17 +4,17 @@ import { isVersitygwAvailable, startVersitygw } from '../servers/versitygw.mjs';
 const BUCKET = 'load-data';
 const PREFIX = 'some/where';
 
-/** The reason why no bucket is available here; undefined if one is. */
+/** The reason why no bucket can be created on this machine; undefined if one can. */
 export const missingBucket = () => (isVersitygwAvailable() ? undefined : 'versitygw is not installed, and there is no Go to install it with');
 
 /**
- * Runs `work` with an empty bucket, and removes the bucket and its store afterwards in any case. The store keeps
- * acknowledged objects when it is killed, but not through a power cut, because it doesn't flush.
+ * Runs `work` with an empty bucket. Afterwards removes the bucket and its store, even if `work` fails. The store keeps
+ * acknowledged objects when it is killed, but not when the power is cut, because it doesn't flush.
  *
  * @template T
  * @param {(bucket: { server: import('../servers/versitygw.mjs').Versitygw, variables: Record<string, string>,
- *   directory: string }) => Promise<T>} work variables: the environment of a service that uses the bucket; directory:
- *   the folder that has each object as a file at its key.
+ *   directory: string }) => Promise<T>} work server: the store. variables: the environment of a service that uses the
+ *   bucket. directory: the folder that has each object of the service as a file, whose path is the object's key.
  * @returns {Promise<T>}
  */
 export async function withBucket(work) {

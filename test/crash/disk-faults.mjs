@@ -12,9 +12,11 @@ export const withDiskFaults = (faults) => ({
   DISK_FAULTS: JSON.stringify({ seed: 0, ...faults }),
 });
 
-/** Turns the faults of a running service on and off, by creating and removing a file. */
+/**
+ * Turns the disk faults of a running service on and off, by creating and removing a file that the service checks for.
+ */
 export class FaultSwitch {
-  /** @param {string} directory the directory in which the file is created */
+  /** @param {string} directory the directory in which this file is created */
   constructor(directory) {
     this.path = join(directory, 'faults-are-on');
   }

@@ -14,9 +14,9 @@ const ACKNOWLEDGED_A_ROUND = 100;
 const REFUSED_A_ROUND = 40;
 
 /**
- * Uploads until the disk is full and the service refuses uploads. Then kills the service, or frees space, waits until
- * it accepts uploads again, and kills it. The disk is a small file system. If none can be created, writes fail with
- * ENOSPC.
+ * Uploads until the disk is full and the service refuses uploads. Then, in turns, either kills the service, or frees
+ * space, waits until the service accepts uploads again, and kills it. The disk is a small file system. If none can be
+ * created, writes fail with ENOSPC instead.
  */
 export default function diskFull({ random, progress, noFileSystem }) {
   return withServices(async (services) => {
@@ -51,7 +51,7 @@ export default function diskFull({ random, progress, noFileSystem }) {
   });
 }
 
-/** A small file system that the uploads fill. Its ballast files are removed one at a time to free space. */
+/** A small file system that the uploads fill. To free space, one of its ballast files is removed. */
 class SmallDisk {
   title = 'ext4 on a loop device';
   #fileSystem;
@@ -72,7 +72,7 @@ class SmallDisk {
     }
   }
 
-  /** Nothing to do: the uploads themselves fill the disk. */
+  /** Does nothing, because the uploads themselves fill the small disk. */
   fill() {}
 
   free() {

@@ -1,5 +1,5 @@
-// Preloaded into the service (`node --import`), in each of its threads. Makes file operations below DATA_DIR fail, do
-// nothing, or be the last of the process. DISK_FAULTS contains the faults as JSON.
+// Preloaded into the service (`node --import`), in each of its threads. Makes file operations below DATA_DIR fail,
+// makes flushes do nothing, or kills the process at an operation. The variable DISK_FAULTS contains the faults as JSON.
 import childProcess from 'node:child_process';
 import fs from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
@@ -14,12 +14,13 @@ const OTHERS = ['open', 'mkdir', 'rename', 'symlink', 'unlink', 'rm', 'truncate'
 /**
  * @typedef {object} DiskFaults
  * @property {boolean} [ignoreFlushes] whether flushes report success and do nothing
- * @property {number} [killAfter] the number of operations after which the next one kills the process
- * @property {string} [while] path of a file. The following faults happen only while this file exists
- * @property {string} [code] error code of a failing operation
+ * @property {number} [killAfter] the number of file operations that succeed. The next one kills the process
+ * @property {string} [while] the path of a file. The faults that the following properties describe happen only while
+ *   this file exists
+ * @property {string} [code] the error code of a failing operation
  * @property {('write' | 'flush')[]} [failing] the kinds of operations that can fail
- * @property {number} [probability] the probability that such an operation fails, from 0 to 1
- * @property {number} [seed] the seed of the random choices of operations that fail
+ * @property {number} [probability] the probability that an operation of these kinds fails, from 0 to 1
+ * @property {number} [seed] the seed of the random choice of the operations that fail
  */
 
 /** @type {DiskFaults} */
@@ -29,8 +30,8 @@ const DONE = Symbol('done');
 let operations = 0;
 
 /**
- * The fault for an operation: an error to fail with, DONE to report success without doing anything, or undefined for
- * none. Kills the process instead once `killAfter` operations have passed.
+ * The fault for a file operation: an error to fail with, DONE to report success without doing anything, or undefined
+ * for no fault. Kills the process instead once `killAfter` operations have happened.
  */
 function fateOf(method) {
   if (faults.killAfter !== undefined && operations++ >= faults.killAfter) process.kill(process.pid, 'SIGKILL');
@@ -40,7 +41,9 @@ function fateOf(method) {
   return Object.assign(new Error(`${faults.code}: injected, ${method}`), { code: faults.code, syscall: method });
 }
 
-/** Whether an operation, by its first parameters, concerns the store, and not standard output or modules. */
+/**
+ * Whether a file operation with these parameters concerns the store, and not standard output or the service's modules.
+ */
 const isInStore = ([first, ...others]) =>
   typeof first === 'number' ? first > 2 : [first, ...others].some((path) => String(path).startsWith(process.env.DATA_DIR));
 
@@ -71,8 +74,8 @@ for (const method of [...WRITES, ...FLUSHES, ...OTHERS]) {
   wrap(fs, `${method}Sync`, method, isInStore, sync);
 }
 if (faults.ignoreFlushes) {
-  // Also ignores flushes without a call of their own: those by O_DSYNC on each write, and those of a whole file system
-  // by a command.
+  // Also ignores flushes that aren't a call of their own: those that O_DSYNC causes on each write, and those of a whole
+  // file system, which the service starts as a command.
   const { open } = fs.promises;
   fs.promises.open = (path, flags, ...others) => open(path, typeof flags === 'number' ? flags & ~fs.constants.O_DSYNC : flags, ...others);
   childProcess.execFile = (...parameters) => process.nextTick(parameters.at(-1), null);

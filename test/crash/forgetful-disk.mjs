@@ -3,8 +3,8 @@ import { rehearsePowerCut } from '../../dist/testing/power-cut.rehearsal.js';
 const REHEARSALS_PER_CUT = 20;
 
 /**
- * Cuts the power of the local-disk adapter alone, on a disk in memory that loses everything that a disk may lose. The
- * disk is stricter than any file system, and fast.
+ * Cuts the power of the local-disk adapter alone, without the rest of the service, on a simulated disk in memory. This
+ * disk is fast, and loses everything that any file system may lose at a power cut.
  */
 export default async function forgetfulDisk({ cuts, random, progress, ignored }) {
   const ledger = { acknowledged: 0, refused: 0, lost: new Set(), doubled: new Set(), halfShown: new Set(), wrong: new Set() };

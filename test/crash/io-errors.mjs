@@ -9,8 +9,9 @@ const REFUSED_A_ROUND = 30;
 const ACKNOWLEDGED_AFTERWARDS = 20;
 
 /**
- * Makes writes and flushes fail with EIO at random under load. In some rounds, ends the errors and lets the service
- * continue. Then kills the service, and compares the store with the acknowledged uploads.
+ * Makes random writes and flushes of the service fail with EIO under load. In some rounds, ends the errors and lets the
+ * service continue for a while. Then kills the service, restarts it, and compares the store with the acknowledged
+ * uploads.
  */
 export default function ioErrors({ uploads, random, progress }) {
   return withServices(async (services) => {

@@ -5,7 +5,9 @@ import { Load, sendAgain } from './load.mjs';
 
 const LONGEST_PAUSE_MS = 50;
 
-/** Kills the service under load repeatedly, and compares the store with the acknowledged uploads after each boot. */
+/**
+ * Kills the service under load repeatedly. Compares the store with the acknowledged uploads after each following boot.
+ */
 export default function kills({ uploads, kills, random, progress }) {
   return withServices(async (services) => {
     const ledger = new Ledger();
@@ -29,8 +31,8 @@ export default function kills({ uploads, kills, random, progress }) {
 }
 
 /**
- * How many uploads must have been acknowledged in total before a crash: about the same number more for each crash, and
- * all `uploads` before the last.
+ * How many uploads must have been acknowledged in total before a given crash. The number grows by about the same amount
+ * for each crash, and is `uploads` for the last crash.
  */
 export const share = (uploads, crash, crashes, random) =>
   Math.ceil(crash === crashes ? uploads : (uploads / crashes) * (crash - random.next()));

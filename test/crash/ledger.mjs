@@ -8,11 +8,11 @@ const REFUSAL = '{"error":"Internal server error."}';
  * @property {'historical' | 'nowcast'} kind
  * @property {string} filename unique to the upload
  * @property {string | null} additionalData
- * @property {number | null} size the size of the upload's file, in bytes; null without one
- * @property {string | null} sha256 the digest of the upload's file, in hex
+ * @property {number | null} size the size of the upload's file, in bytes; null for an upload without a file
+ * @property {string | null} sha256 the digest of the upload's file, in hex; null for an upload without a file
  */
 
-/** The answers to all uploads to one store, and the violations that were found in them and in the store. */
+/** Records the answers to all uploads to one store, and the violations found in these answers and in the store. */
 export class Ledger {
   /** Acknowledged uploads that are missing or differ from what was sent. One sentence each. */
   lost = new Set();
@@ -23,13 +23,13 @@ export class Ledger {
   /** Answers that no client should get. One sentence each. */
   wrong = new Set();
   #acknowledged = new Map();
-  /** The process that refused each upload, by filename. */
+  /** The service process that refused each refused upload, by the upload's filename. */
   #refused = new Map();
   #killed = new Set();
   #keyed = [];
   #names = 0;
   #isCut = false;
-  /** The number in the name of the last upload that began before the power was cut. */
+  /** The number in the filename of the last upload that began before the power was cut. */
   #lastAlive = Infinity;
   #mayRefuse;
   #refusedMayRemain;
@@ -40,7 +40,7 @@ export class Ledger {
    * @param {boolean} [options.mayRefuse] whether a 500 is a valid answer
    * @param {boolean} [options.refusedMayRemain] whether an upload that was answered with 500 may be stored: on a disk
    *   that fails every operation, the service can't undo it
-   * @param {(filename: string) => boolean | undefined} [mayRepeat] whether several stored uploads may have this
+   * @param {(filename: string) => boolean | undefined} [options.mayRepeat] whether several stored uploads may have this
    *   filename, because the idempotency key of the first had expired
    */
   constructor({ mayRefuse = false, refusedMayRemain = false, mayRepeat = () => false } = {}) {
@@ -57,18 +57,18 @@ export class Ledger {
     return this.#refused.size;
   }
 
-  /** A filename that no other upload has. */
+  /** A filename for an upload that no other upload to the store has. */
   nextName() {
     this.#names += 1;
     return `${this.#names}.csv`;
   }
 
   /**
-   * Records an answer with 200.
+   * Records that an upload was answered with 200.
    *
    * @param {string | undefined} id the upload id in the answer
-   * @param {Sent} sent
-   * @param {object} [again] the request to repeat, if it has an idempotency key
+   * @param {Sent} sent what was sent
+   * @param {object} [again] the request to repeat later, if it has an idempotency key
    */
   acknowledge(id, sent, again) {
     if (id === undefined) this.wrong.add('a 200 has no X-Upload-Id');
@@ -79,15 +79,19 @@ export class Ledger {
     }
   }
 
-  /** Returns the last uploads that were acknowledged under a key, and forgets all of them. */
+  /**
+   * Returns the latest uploads that were acknowledged under an idempotency key, at most 20. Forgets all such uploads,
+   * so that the next call returns only later ones.
+   */
   takeKeyed() {
     return this.#keyed.splice(0).slice(-MOST_SENT_AGAIN);
   }
 
   /**
-   * Cuts the power. From then on until `powerIsBack`, acknowledgements aren't recorded. Unlike a real power cut,
-   * shutting a file system down takes milliseconds, and a flush at the same time may report success although it failed
-   * (as a bare loop of fdatasync shows with Linux 6.18). No upload that begins after the cut may be acknowledged.
+   * Cuts the power with `cut`. From then on until `powerIsBack`, acknowledgements aren't recorded, and no upload that
+   * begins after the cut may be acknowledged. Uploads during the cut may be: unlike a real power cut, shutting a file
+   * system down takes milliseconds, and a flush at the same time may report success although it failed (as a bare loop
+   * of fdatasync shows with Linux 6.18).
    */
   async duringCut(cut) {
     this.#isCut = true;
@@ -95,17 +99,17 @@ export class Ledger {
     this.#lastAlive = this.#names;
   }
 
-  /** Ends the time without power: the disk works again. */
+  /** Ends the time without power: the disk works again, and acknowledgements are recorded. */
   powerIsBack() {
     this.#isCut = false;
     this.#lastAlive = Infinity;
   }
 
   /**
-   * Records a refusal.
+   * Records that an upload was refused.
    *
-   * @param {Sent} sent
-   * @param {object} service the process that refused the upload
+   * @param {Sent} sent what was sent
+   * @param {object} service the service process that refused the upload
    */
   refuse({ filename }, status, text, service) {
     this.#refused.set(filename, service);
@@ -113,17 +117,17 @@ export class Ledger {
   }
 
   /**
-   * Notes that a process was killed, maybe before it could undo uploads that it refused while the store was down. These
-   * uploads may be stored.
+   * Notes that a service process was killed, maybe before it could undo uploads that it refused while the store was
+   * down. The uploads that it refused may therefore be stored.
    */
   mayLeaveRefused(service) {
     this.#killed.add(service);
   }
 
   /**
-   * Compares the records with the contents of a data directory after a boot, or with those of a bucket.
+   * Compares the recorded uploads with the contents of a data directory after a boot, or with those of a bucket.
    *
-   * @returns {Promise<Map<string, object>>} the index lines by upload id
+   * @returns {Promise<Map<string, object>>} the index lines in it, by upload id
    */
   async compare(data) {
     const { lines, doubled, halves } = await inspect(data);

@@ -14,9 +14,9 @@ const OPERATIONS = {
 };
 
 /**
- * An agent that ignores late errors of connections. Node removes its own listener from a connection when the answer
- * arrives before the request is written. An error a moment later would then end this process, for example when the
- * service is killed. The request reports the end of its connection too.
+ * An HTTP agent that ignores late errors of connections. Node removes its own error listener from a connection when the
+ * answer arrives before the request is written. A connection error a moment later, for example when the service is
+ * killed, would then end this process. The request itself reports the end of its connection, too.
  */
 class ListeningAgent extends Agent {
   createConnection(...parameters) {
@@ -36,11 +36,12 @@ export class Load {
   #onAnswer = () => undefined;
 
   /**
-   * @param service a listening service
+   * @param service a service that accepts connections
    * @param {import('./ledger.mjs').Ledger} ledger records the answers
    * @param {import('../../dist/testing/random.js').Random} random
-   * @param {{ largest?: number, inParts?: { share: number, bytes: number } }} sizes the sizes of files, in bytes:
-   *   `largest` is the maximum, except for a share of files (`inParts`) that have another size
+   * @param {{ largest?: number, inParts?: { share: number, bytes: number } }} sizes the sizes of the uploaded files, in
+   *   bytes: `largest` is the maximum, except for a share of the files (`inParts.share`) that have the size
+   *   `inParts.bytes`
    */
   constructor(service, ledger, random, { largest = 200_000, inParts } = {}) {
     this.#service = service;
@@ -53,7 +54,8 @@ export class Load {
   }
 
   /**
-   * Resolves as soon as `isEnough` is true after an answer. Rejects when the service ends by itself or stops answering.
+   * Resolves as soon as `isEnough` returns true after an answer. Rejects when the service ends by itself, or answers no
+   * upload for 60 s.
    */
   async until(isEnough) {
     let answers = 0;
@@ -76,7 +78,7 @@ export class Load {
     throw new Error(`No upload was answered for ${SILENCE_MS / 1000} s: ${this.#service.output}`);
   }
 
-  /** Stops the clients. Uploads in flight are completed. */
+  /** Stops the clients. Resolves when the uploads in flight are completed. */
   stop() {
     this.#going = false;
     return this.ended;
@@ -89,7 +91,8 @@ export class Load {
         await this.#send(upload);
         this.#onAnswer();
       } catch {
-        // Either the service has ended, which `exited` reports a moment later, or it has closed a connection.
+        // Either the service has ended, which `exited` reports a moment later, or it has closed a connection: the
+        // client goes on.
         await delay(PAUSE_MS);
       }
     }
@@ -102,7 +105,7 @@ export class Load {
       const options = { port: this.#service.port, host: '127.0.0.1', method: 'POST', path, headers, agent: this.agent };
       const upload = request(options);
       upload.once('error', reject).once('response', (answer) => {
-        // An answer acknowledges the upload by its head, even if its body never arrives.
+        // The head of an answer with 200 acknowledges the upload, even if the body of the answer never arrives.
         if (answer.statusCode === 200) this.#ledger.acknowledge(answer.headers['x-upload-id'], sent, again);
         text(answer).then((said) => {
           if (answer.statusCode !== 200) this.#ledger.refuse(sent, answer.statusCode, said, this.#service);
@@ -115,7 +118,7 @@ export class Load {
 }
 
 /**
- * One upload: the request, and the expected result.
+ * One random upload: the request, and the contents that must be stored (`sent`).
  *
  * @returns {{ path: string, headers: Record<string, string | number>, body: Buffer, sent: import('./ledger.mjs').Sent
  *   }}
@@ -130,7 +133,7 @@ export function someUpload(random, filename, sizes) {
   return { path, headers, body, sent: { kind, filename, additionalData, size: bytes && bytes.length, sha256 } };
 }
 
-/** Random bytes of a file: mostly small and sometimes large, so that a crash hits uploads at every stage. */
+/** Random bytes for a file: mostly few and sometimes many, so that a crash hits uploads at every stage. */
 function someBytes(random, { largest, inParts }) {
   if (inParts && random.chance(inParts.share)) return randomBytes(inParts.bytes);
   return randomBytes(random.below(random.chance(0.1) ? largest : 20_000));
@@ -157,10 +160,11 @@ function form(random, sizes) {
 }
 
 /**
- * Repeats the latest acknowledged uploads under their keys, all at once. Each must be answered as a repeated request.
+ * Repeats the latest acknowledged uploads that have an idempotency key, all at once. Each must be answered as a
+ * repeated request, with the id of the stored upload.
  *
- * @param {number} [recoveryMs] how long the repeated requests may be refused at first, because the store has only just
- *   returned
+ * @param {number} [recoveryMs] how long the service may at first refuse the repeated requests with 500, because the
+ *   store has only just come back
  */
 export async function sendAgain(service, ledger, recoveryMs = 0) {
   const began = performance.now();

@@ -6,8 +6,8 @@ import { join } from 'node:path';
 const MIB = 1024 * 1024;
 
 /**
- * A Python program that shuts the file system down when it gets a line: EXT4_IOC_SHUTDOWN with
- * EXT4_GOING_FLAGS_NOLOGFLUSH (Linux, fs/ext4/ext4.h). No more writes reach the device then.
+ * A Python program that shuts a mounted file system down when it gets a line on standard input: EXT4_IOC_SHUTDOWN with
+ * EXT4_GOING_FLAGS_NOLOGFLUSH (Linux, fs/ext4/ext4.h). From then on no more writes reach the device.
  */
 const CUT = `
 import fcntl, os, struct, sys
@@ -19,7 +19,7 @@ fcntl.ioctl(directory, 0x8004587D, struct.pack('I', 2))
 
 const run = (command, ...parameters) => execFileSync(command, parameters, { encoding: 'utf8', stdio: 'pipe' }).trim();
 
-/** A separate ext4 file system in a file. Needs Linux, root, loop devices, e2fsprogs and Python. */
+/** A separate ext4 file system whose device is an image file. Needs Linux, root, loop devices, e2fsprogs and Python. */
 export class LoopFileSystem {
   #image;
   #device;
@@ -27,8 +27,8 @@ export class LoopFileSystem {
   #isDisposed = false;
 
   /**
-   * @param {import('../../bench/support/service.mjs').Services} services the owner of the file system, which is removed
-   *   when its services end
+   * @param {import('../../bench/support/service.mjs').Services} services the owner of the file system. The file system
+   *   is removed when these services end
    */
   constructor(services) {
     services.atEnd(() => this.#dispose());
@@ -37,7 +37,10 @@ export class LoopFileSystem {
     this.path = join(services.directory, 'mount');
   }
 
-  /** The reason why no such file system can be created here, in a few words; undefined if one can. */
+  /**
+   * The reason why no ext4 file system in an image file can be created on this machine, in a few words; undefined if
+   * one can.
+   */
   static async missing(services) {
     if (process.platform !== 'linux' || process.getuid() !== 0) return 'a loop device needs Linux and root';
     const fileSystem = new LoopFileSystem(services);
@@ -51,8 +54,8 @@ export class LoopFileSystem {
   }
 
   /**
-   * Creates a file system of this size and mounts it. All of this is undone when the services end, even after a
-   * failure.
+   * Creates a file system of this many MiB and mounts it. When the owning services end, it is unmounted and removed,
+   * even if `make` has failed halfway.
    */
   make(mebibytes) {
     mkdirSync(this.path);
@@ -70,16 +73,16 @@ export class LoopFileSystem {
   }
 
   /**
-   * Unmounts the file system. Data that is only in memory is lost after a power cut.
+   * Unmounts the file system. If the power was cut before, data that is only in memory is lost.
    *
-   * @param {{ lazily?: boolean }} [options] lazily: removes only the mount point while files are in use
+   * @param {{ lazily?: boolean }} [options] lazily: removes only the mount point while a process still uses files
    */
   unmount({ lazily = false } = {}) {
     run('umount', ...(lazily ? ['--lazy'] : []), this.path);
     this.#isMounted = false;
   }
 
-  /** Makes the file system read-only, like ext4 after an error, until it is unmounted and repaired. */
+  /** Makes the file system read-only, like ext4 after an error. It stays so until it is unmounted and repaired. */
   abort() {
     run('mount', '-o', 'remount,abort,errors=remount-ro', this.path);
   }
@@ -89,21 +92,24 @@ export class LoopFileSystem {
     try {
       run('e2fsck', '-y', '-f', this.#device);
     } catch (error) {
-      // The exit codes 1 and 2 of e2fsck mean that it has repaired something.
+      // The exit codes 1 and 2 of e2fsck mean that it has repaired the file system.
       if (error.status > 2) throw error;
     }
   }
 
   /**
-   * Remounts the file system writable or read-only. No file may be open for writing.
+   * Remounts the file system writable or read-only. No file in it may be open for writing.
    *
-   * @param {boolean} is whether it is writable
+   * @param {boolean} is whether it is to be writable
    */
   makeWritable(is) {
     run('mount', '-o', is ? 'remount,rw' : 'remount,ro', this.path);
   }
 
-  /** Returns a function that cuts the power immediately. The file system then fails until it is mounted again. */
+  /**
+   * Returns a function that cuts the power of the file system immediately. All operations then fail until it is mounted
+   * again.
+   */
   async powerSwitch() {
     const switchOff = spawn('python3', ['-c', CUT, this.path], { stdio: ['pipe', 'pipe', 'inherit'] });
     const exited = once(switchOff, 'exit');
@@ -115,7 +121,7 @@ export class LoopFileSystem {
     };
   }
 
-  /** Unmounts and detaches everything. Synchronous, so that a signal can't interrupt it halfway. */
+  /** Unmounts the file system and detaches its device. Synchronous, so that a signal can't interrupt it halfway. */
   #dispose() {
     this.#isDisposed = true;
     // Unmounts lazily, because a process may still use the file system.

@@ -7,22 +7,26 @@ import { share } from './kills.mjs';
 import { Ledger } from './ledger.mjs';
 import { Load, sendAgain } from './load.mjs';
 
-/** The share and the size of files that are so large that the service sends them to the store in parts. */
+/**
+ * The share and the size (in bytes) of the uploaded files that are so large that the service sends them to the store in
+ * parts.
+ */
 const IN_PARTS = { share: 0.02, bytes: 6 * 1024 * 1024 };
 const LONGEST_PAUSE_MS = 50;
 const STORE_DOWN_MS = { least: 500, spread: 1000 };
-/** The time in which the service must recover after the store works again. */
+/** The time in which the service must accept uploads again after the store works again. */
 const RECOVERY_MS = 10_000;
 /**
- * The time after which the marker of a crashed process's upload must have been removed. It is considered abandoned
- * after a minute, and each process sweeps once a minute.
+ * The time after which the marker of an upload of a crashed process must have been removed: such an upload is
+ * considered abandoned after a minute, and each service process sweeps once a minute.
  */
 const SWEPT_AFTER_MS = 150_000;
 const LOOK_EVERY_MS = 500;
 
 /**
  * Two replicas of the service share a bucket under load. Kills one of them, then the store, then the other replica, and
- * so on. Each restarts while the load continues. Compares the bucket after everything left behind has been swept.
+ * so on. Each is restarted while the load continues. At the end, waits until everything left behind in the bucket has
+ * been swept, and compares the bucket with the acknowledged uploads.
  */
 export default function objectStorage({ uploads, kills, random, progress }) {
   return withBucket(({ server, variables, directory }) =>
@@ -60,7 +64,7 @@ export default function objectStorage({ uploads, kills, random, progress }) {
   );
 }
 
-/** One of several service processes on a bucket, with its own clients. */
+/** One of the service processes on the bucket, with clients of its own. */
 class Replica {
   constructor(services, variables, ledger, random) {
     this.services = services;
@@ -82,8 +86,8 @@ class Replica {
 }
 
 /**
- * Resolves when no marker of an upload is left, or after the time in which all should be removed. The comparison then
- * finds those that are left.
+ * Resolves when the bucket has no marker of an upload any more, or after the time in which all markers should have been
+ * removed. The comparison afterwards reports those that are left.
  */
 export async function untilSwept(directory, progress) {
   const began = performance.now();

@@ -10,8 +10,8 @@ const IMAGE_MIB = 1024;
 const LONGEST_PAUSE_MS = 50;
 
 /**
- * Cuts the power of the file system under load repeatedly. Data that wasn't flushed never reaches the device, and data
- * in memory is lost with the mount. After the cut the service must refuse every upload until it is killed.
+ * Cuts the power of the service's file system under load repeatedly. Data that wasn't flushed never reaches the device,
+ * and data in memory is lost with the mount. After the cut the service must refuse every new upload until it is killed.
  */
 export default function powerCuts({ uploads, cuts, random, progress, variables = {} }) {
   return withServices(async (services) => {
@@ -19,7 +19,7 @@ export default function powerCuts({ uploads, cuts, random, progress, variables =
     fileSystem.make(IMAGE_MIB);
     const data = join(fileSystem.path, 'data');
     const ledger = new Ledger({ mayRefuse: true, refusedMayRemain: true });
-    // A first boot with intact flushes creates the files of a new store, which aren't part of the test.
+    // The first boot, with working flushes, creates the files of a new store. Losing these isn't part of the test.
     await (await services.start({ DATA_DIR: data })).end('SIGTERM');
     const start = () => services.start({ DATA_DIR: data, ...variables });
     let service = await start();

@@ -1,5 +1,5 @@
-// Crashes the built service in every way that it must survive, and compares its store after each boot with the
-// acknowledged uploads.
+// Crashes the built service in every way that it must survive. Compares its store after each boot with the acknowledged
+// uploads.
 import { parseArgs } from 'node:util';
 import { runCommand } from '../../bench/support/command.mjs';
 import { Progress } from '../../bench/support/progress.mjs';
@@ -17,8 +17,9 @@ import powerCuts from './power-cuts.mjs';
 import selfTest from './self-test.mjs';
 
 /**
- * The parts of the test, and the share of the uploads that each makes. A full disk and the model of a disk make as many
- * as they need. The share of a bucket is in addition to those of the disk.
+ * The parts of the crash test, and the share of all uploads that each part makes. `disk-full` and `forgetful-disk` make
+ * as many as they need. The share of `object-storage` is in addition to the shares of the parts on disk, which add up
+ * to 1.
  */
 const PARTS = {
   kills: { run: kills, share: 0.4 },
@@ -40,9 +41,9 @@ const findingsOf = ({ lost, doubled, halfShown, wrong }) => [lost, doubled, half
 const countsOf = (ledger) => [ledger.acknowledged, ledger.refused, ...findingsOf(ledger).map(({ size }) => size)];
 
 /**
- * Runs the parts, or only one, and prints a row for each.
+ * Runs all parts of the crash test, or only one, and prints a row with the results of each.
  *
- * @returns {Promise<boolean>} whether nothing was lost, doubled, half shown or answered wrong, and the self-test
+ * @returns {Promise<boolean>} whether no upload was lost, doubled, half shown or answered wrong, and the self-test
  *   passed.
  */
 async function crash({ uploads, kills, cuts, seed, only }) {

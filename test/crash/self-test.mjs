@@ -13,7 +13,7 @@ import powerCuts from './power-cuts.mjs';
 const UPLOADS = 200;
 
 /**
- * Tests the crash tests: they must find losses when nothing is flushed, and every defect in a damaged store.
+ * Tests the crash tests: they must find lost uploads when nothing is flushed, and every defect in a damaged store.
  *
  * @returns {Promise<boolean>} whether they found everything.
  */
@@ -39,8 +39,9 @@ export default async function selfTest(options) {
 }
 
 /**
- * Damages an intact store step by step, and tells after each step whether the comparison finds exactly this damage: it
- * removes a file, changes a file, removes a line, doubles a line, stores an upload twice, and leaves a file in staging.
+ * Damages an intact store step by step, and reports after each step whether the comparison finds exactly this damage.
+ * The steps remove a file, change a file, remove an index line, double an index line, store an upload twice, and leave
+ * a file in staging.
  */
 async function spoil(services, { where, directory, variables }, { random }, tell) {
   const ledger = new Ledger({ mayRefuse: true });

@@ -1,5 +1,5 @@
-// Leaves a bucket (in the environment) in the middle of a compaction, as readers may find it: with a segment that was
-// copied but not removed yet, and with an empty segment.
+// Changes the bucket that the environment names, so that it is in the middle of a compaction, as readers may find it:
+// one segment was copied and the original isn't removed yet, and there is an empty segment.
 import { openBucket } from '../../dist/app/bucket.factory.js';
 import { uuidAt } from '../../dist/common/uuid.js';
 import { loadEnvironment } from '../../dist/configuration/service.js';

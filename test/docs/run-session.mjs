@@ -1,9 +1,9 @@
-// Runs the `sh` blocks of a page in one shell, as if they were pasted, and compares their output with the `text` block
-// after each. `…` matches anything. The output of each block must end with a newline. Background processes of the
-// session end with it.
+// Runs the `sh` blocks of a documentation page in one shell, as if they were pasted, and compares their output with the
+// `text` block after each. `…` in a `text` block matches anything. The output of each `sh` block must end with a
+// newline. Background processes that the blocks have started end with the shell.
 // Usage: node test/docs/run-session.mjs [--shell=bash|dash|zsh] <page> [<heading> | --run=<command>]…
-// With headings, runs only the blocks below them, in this order, and each `<command>` at its place among the headings.
-// The default shell is bash.
+// With headings, runs only the blocks below these headings, in the given order, and each `<command>` at its place among
+// the headings. The default shell is bash.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -14,7 +14,7 @@ const RETRY_MS = 50;
 const MARK = '---- end of block';
 const RUN = '--run=';
 const SHELL = '--shell=';
-/** The parameters of each shell, so that it ends at the first command that fails. Dash has no `pipefail`. */
+/** The parameters of each shell that make it end at the first command that fails. Dash has no `pipefail`. */
 const SHELLS = { bash: ['-eu', '-o', 'pipefail', '-c'], dash: ['-eu', '-c'], zsh: ['-f', '-eu', '-o', 'pipefail', '-c'] };
 
 const given = process.argv.slice(2);
@@ -22,7 +22,7 @@ const shell = given.find((argument) => argument.startsWith(SHELL))?.slice(SHELL.
 const [page, ...parts] = given.filter((argument) => !argument.startsWith(SHELL));
 const text = readFileSync(page, 'utf8');
 
-/** The text below a heading, including its subheadings. */
+/** The text of the page below a heading, including its subheadings. */
 function partBelow(heading) {
   const [line] = new RegExp(`^#{2,} ${heading.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')}$`, 'm').exec(text) ?? [];
   if (line === undefined) throw new Error(`${page} has no part "${heading}"`);
@@ -38,14 +38,18 @@ const blocks = parts.flatMap((part) =>
 );
 if (parts.length === 0) blocks.push(...blocksOf(text));
 
-/** Runs a script in the shell, in a process group of its own, and ends all processes of the group with the script. */
+/**
+ * Runs a script in the shell, in a process group of its own, and ends all processes of this group when the script has
+ * ended.
+ */
 async function run(script) {
   // `detached` makes the shell the leader of a new process group.
   const child = spawn(shell, [...SHELLS[shell], script], { detached: true, stdio: ['ignore', 'pipe', 'inherit'] });
   let stdout = '';
   child.stdout.setEncoding('utf8').on('data', (chunk) => (stdout += chunk));
   const ended = once(child, 'exit');
-  // The shell's group isn't that of this process, so it doesn't get the signal that ends this process.
+  // The shell's process group isn't that of this process, so a signal that ends this process doesn't reach the shell by
+  // itself.
   for (const signal of ['SIGINT', 'SIGTERM']) {
     process.once(signal, () => {
       signalGroup(child.pid, 'SIGTERM');
@@ -61,7 +65,7 @@ async function run(script) {
   return { status, stdout };
 }
 
-/** Sends a signal to a process group. Returns whether the group still has a process. */
+/** Sends a signal to a process group; signal 0 only asks. Returns whether the group still has a process. */
 function signalGroup(id, signal) {
   try {
     return process.kill(-id, signal);

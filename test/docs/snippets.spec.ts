@@ -10,8 +10,8 @@ import { startService } from '../support/service.js';
 const run = promisify(execFile);
 let directory: string;
 beforeAll(async () => {
-  // A directory in the package, so that `load-data-service` resolves to the build. It isn't in dist, because another
-  // spec may pack dist meanwhile.
+  // A directory in the package, so that imports of `load-data-service` resolve to the build. It isn't in dist, because
+  // another spec may pack dist meanwhile.
   await mkdir('coverage', { recursive: true });
   directory = await mkdtemp('coverage/snippets-');
 });
@@ -21,7 +21,7 @@ async function snippets(page: string): Promise<string[]> {
   return [...(await readFile(page, 'utf8')).matchAll(/```ts\n([^]*?)```/g)].map(([, code = '']) => code);
 }
 
-/** The anchors of a page's headings: in lower case, with hyphens in place of blanks. */
+/** The link anchors of a Markdown page's headings: the headings in lower case, with hyphens in place of blanks. */
 const anchors = (page: string): string[] =>
   [...page.matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) => heading.toLowerCase().replace(/[^a-z0-9 -]/g, '').replaceAll(' ', '-'));
 

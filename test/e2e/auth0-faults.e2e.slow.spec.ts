@@ -27,9 +27,11 @@ import {
 } from '../support/provider-outages.js';
 import { type RunningService, startService } from '../support/service.js';
 
-/** How long the service waits for the tenant. Shorter than the default of almost ten seconds, to save time. */
+/**
+ * How long the service waits for an answer of the tenant. Shorter than the default of almost ten seconds, to save time.
+ */
 const PROVIDER_TIMEOUT_MS = 3_000;
-/** The delay of answers that are too late for a health check too, which waits for four seconds. */
+/** The delay of the tenant's answers that makes even health checks time out, which wait for four seconds. */
 const TOO_LATE_MS = 4_500;
 const TOKEN_SECONDS = 5;
 const UNAVAILABLE = outageAnswer(503);
@@ -48,7 +50,7 @@ describe('the service on an Auth0 tenant that', { timeout: 60_000 }, () => {
   const target = { url: '', token: '' };
   const requests = identityRequests(target);
   const { ask, created, known, makeKnown, send } = requests;
-  /** The passwords that the service sent, by the e-mail of the user. */
+  /** The passwords that the service sent to the tenant for new users, by the user's e-mail. */
   const passwords = new Map<string, string>();
   const notePassword = ({ requestBody }: Auth0Exchange): void => {
     const { email, password } = Object(requestBody) as { email?: string; password?: string };
@@ -56,12 +58,12 @@ describe('the service on an Auth0 tenant that', { timeout: 60_000 }, () => {
   };
 
   /**
-   * Starts a service on the tenant.
+   * Starts a service that uses the tenant.
    *
-   * @param timeoutMs how long the service waits for the tenant. Default: that of the service.
+   * @param timeoutMs how long the service waits for an answer of the tenant. Default: that of the service.
    */
   const start = (timeoutMs?: number) => {
-    // Healthy results aren't cached, so that readiness reports a fault at once.
+    // Healthy results of the provider aren't cached, so that readiness reports a fault at once.
     const provider = new Auth0IdentityProvider({ ...auth0Options(tenant), wellForMs: 0 });
     return startService({ ...auth0Variables(tenant), INGESTION_AUTH: 'required' }, (builder) =>
       builder
@@ -73,7 +75,8 @@ describe('the service on an Auth0 tenant that', { timeout: 60_000 }, () => {
   };
 
   beforeAll(async () => {
-    // The service's own tokens expire so soon that each outage affects new ones.
+    // The service's tokens for the tenant's API expire after five seconds, so that each outage also affects the
+    // requests for new ones.
     tenant = (await startTenant({ tokenLifetimeSeconds: TOKEN_SECONDS }, notePassword)).standIn;
     service = await start(PROVIDER_TIMEOUT_MS);
     Object.assign(target, { url: service.url, token: await operatorToken(tenant) });
@@ -84,7 +87,7 @@ describe('the service on an Auth0 tenant that', { timeout: 60_000 }, () => {
     await tenant.stop();
   });
 
-  /** The users and roles with these names that the tenant itself lists. */
+  /** The users and roles with these e-mails and names that the tenant itself lists. */
   async function find({ emails, roleNames }: Names): Promise<unknown[]> {
     const found = async (operation: string) => (await callManagementApi(tenant, operation)).body as { name: string }[];
     const users = await Promise.all(emails.map((email) => found(`GET /users-by-email?email=${encodeURIComponent(email)}`)));
@@ -157,7 +160,8 @@ describe('the service on an Auth0 tenant that', { timeout: 60_000 }, () => {
   });
 
   it('accepts no new token either: the service tries once with it, and then no more', async () => {
-    // The new token lives longer, so that the service doesn't renew it during this test.
+    // The service's new token for the tenant's API lives for a minute, so that the service doesn't renew it during this
+    // test.
     tenant.settings.tokenLifetimeSeconds = 60;
     tenant.expireManagementTokens();
     expect((await ask('roles')).status).toBe(200);
@@ -247,7 +251,7 @@ describe('the service on an Auth0 tenant that', { timeout: 60_000 }, () => {
     const user = newUser();
     const removal = 'DELETE /api/v2/users/{id}';
     const before = tenant.count(removal);
-    // Gives the service a token that stays valid until it removes the user.
+    // Makes the service get a token for the tenant's API that stays valid until the service removes the user.
     tenant.settings.tokenLifetimeSeconds = 60;
     tenant.expireManagementTokens();
     expect((await ask('roles')).status).toBe(200);
@@ -269,7 +273,7 @@ describe('the service on an Auth0 tenant that', { timeout: 60_000 }, () => {
     const pages = provider.listUsers({ signal: new AbortController().signal })[Symbol.asyncIterator]();
     expect((await pages.next()).done).toBe(false);
     tenant.fail('GET /api/v2/users', cut, { times: Infinity });
-    // The failed attempt gives an empty page. The list then makes one more attempt.
+    // The failed request for the next page gives an empty page. The list then makes one more attempt.
     expect((await pages.next()).value).toEqual([]);
     await expect(pages.next()).rejects.toThrow(ProviderUnavailable);
     tenant.recover();
@@ -302,7 +306,7 @@ describe('the service on an Auth0 tenant that', { timeout: 60_000 }, () => {
   startWithout(ABSENCE, requests, start);
 
   it('rotates its keys: tokens signed by the old and the new one are accepted, and those of the old one are refused ten minutes after its removal', async () => {
-    // A separate service, because this test moves the clock.
+    // A separate service, because this test moves the clock of the process.
     const another = await start();
     try {
       await expectKeysToRotate(

@@ -54,7 +54,8 @@ describe('a new user of an Auth0 tenant', () => {
     const roleId = await created('create-role', { role_name: fresh(), permissions: ['read:users'] });
     spoil();
     expect((await post('create-user', { email: freshEmail(), roles: [roleId] })).status).toBeGreaterThanOrEqual(400);
-    // The service requests mails in order, so no mail came before the one for this user.
+    // The service requests mails from the tenant in order. So if the mail for a later user has come, none will come for
+    // an earlier one.
     const { email } = await invite();
     await expect.poll(() => tenant.mails.map(({ to }) => to), PATIENCE).toEqual([email]);
     expect(tenant.count(MAIL)).toBe(1);

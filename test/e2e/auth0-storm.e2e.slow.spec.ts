@@ -9,8 +9,8 @@ import { type RunningService, startService } from '../support/service.js';
 const PATIENCE = { timeout: 60_000, interval: 200 };
 const COMMANDS_PER_SECOND = 15;
 /**
- * The number of users in the tenant. Their list takes five pages, the first of which are read before many commands
- * wait.
+ * The number of users in the tenant. Their list takes five pages. The first pages are read before many commands wait
+ * for the tenant.
  */
 const USERS = 450;
 const HEALTH_EVERY_MS = 2_000;
@@ -20,13 +20,13 @@ describe('the service on an Auth0 tenant with two calls a second, at 15 commands
   let service: RunningService;
   const target = { url: '', token: '' };
   const { known, makeKnown, send, post, list, GOOD } = identityRequests(target);
-  /** Ids of the users that exist before the commands. */
+  /** Ids of the users that existed before the commands began. */
   const before: string[] = [];
   /** Ids of all users and roles that the commands created. */
   const made = { users: [] as string[], roles: [] as string[] };
   const commands: Promise<Answer>[] = [];
   const health: Promise<number>[] = [];
-  /** The list of users; undefined if it breaks off. */
+  /** The answer with the list of users; undefined if the list breaks off. */
   let whole: Answer | undefined;
 
   const ids = (items: readonly Fields[]): string[] => items.map(({ user_id, role_id }) => String(user_id ?? role_id)).sort();
@@ -41,7 +41,7 @@ describe('the service on an Auth0 tenant with two calls a second, at 15 commands
     before.push(known.userId, ...tenant.loadUsers(USERS));
     tenant.settings.rateLimit = { burst: 2, perSecond: 2 };
 
-    // No time limit, because the list takes longer than a caller of one command waits.
+    // No time limit on the client's side, because the list takes longer than a caller waits for a command.
     const listing = send('GET', `${BASE}/users`, { signal: null }).catch(() => undefined);
     await asked('GET /api/v2/users');
     let refused = 0;
@@ -55,7 +55,8 @@ describe('the service on an Auth0 tenant with two calls a second, at 15 commands
     const arrivals = setInterval(() => commands.push(command()), 1_000 / COMMANDS_PER_SECOND);
     const looks = setInterval(() => health.push(readiness(service.url).then(({ status }) => status)), HEALTH_EVERY_MS);
     try {
-      // The tenant loses three answers, and not just one, because a lost answer may be a 429, which created nothing.
+      // The tenant loses the answers to three creations of users and of roles, and not just one each, because a lost
+      // answer may be a 429, which created nothing.
       tenant.fail('POST /api/v2/users', { kind: 'lost-answer' }, { skip: 1, times: 3 });
       tenant.fail('POST /api/v2/roles', { kind: 'lost-answer' }, { skip: 1, times: 3 });
       await asked('DELETE /api/v2/users/{id}');

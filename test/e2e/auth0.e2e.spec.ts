@@ -95,7 +95,7 @@ describe('the service on Auth0', () => {
   });
 
   describe('makes the minimum of calls to Auth0', () => {
-    /** The calls to Auth0 that a request of the service causes, as method and path with `{id}` in place of ids. */
+    /** The calls to Auth0 that a request to the service causes, each as method and path with `{id}` in place of ids. */
     async function callsOf(work: () => Promise<{ status: number }>): Promise<string[]> {
       const before = tenant.requests.length;
       expect((await work()).status).toBeLessThan(300);

@@ -14,8 +14,8 @@ const QUERY = '?customer_id=acme&filename=load.csv&manufacturer=meters';
 const NOT_THERE = `role_${'0'.repeat(32)}`;
 
 /**
- * The operations: method, path, required permission, a body that does no harm, and the status for a caller with the
- * permission.
+ * The service's operations: method, path, required permission, a body that does no harm if it is accepted, and the
+ * status that a caller with the permission gets for it.
  */
 const OPERATIONS = [
   ['POST', `${BASE}/assign-role`, 'assign:roles', { user_id: 'x', role_id: NOT_THERE }, 400],
@@ -42,7 +42,7 @@ beforeAll(async () => {
 afterAll(() => service.close());
 
 let count = 0;
-/** A new user with one role for each of these permissions. */
+/** Creates a user who has one new role for each of these permissions. Resolves to the user's id. */
 async function userWith(permissions: readonly string[]): Promise<string> {
   const role = (permission: string) => provider.createRole({ name: `role ${++count}`, permissions: [permission] }, options);
   const roleIds = await Promise.all(permissions.map(role));
@@ -261,7 +261,7 @@ describe("a user's token", () => {
   });
 
   it('of another service is refused', async () => {
-    // The other service has a directory of its own, so that it has other signing keys.
+    // The other service has a DATA_DIR of its own, so that it has other signing keys.
     const directory = await mkdtemp(join(tmpdir(), 'other-'));
     const other = await startService({ DATA_DIR: directory, PUBLIC_URL: service.url });
     await expectRefused(await send('GET', `${BASE}/users`, `Bearer ${await other.adminToken()}`));

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type ClientOptions, DigestMismatchError, LoadDataClient, LoadDataError, type Progress, type UploadRequest } from '../../src/client/index.js';
 import { type RunningService, startService } from '../support/service.js';
 
-/** Bytes that are no text in any encoding. */
+/** Bytes of a file that aren't valid text in any encoding. */
 const BYTES = Uint8Array.from({ length: 300_000 }, (_, index) => (index * 7) % 256);
 const PARAMETERS = { customerId: 'acme energy', filename: 'Last gänge.csv', manufacturer: 'Landis+Gyr' };
 const ADDITIONAL = 'meter 7, "Süd"';
@@ -25,7 +25,7 @@ beforeEach(async () => {
   known = new Set((await service.lines()).map((line) => line.upload_id));
 });
 
-/** The index lines that were added since the test began. */
+/** The index lines of the uploads that were stored since the test began. */
 const added = async () => (await service.lines()).filter((line) => !known.has(line.upload_id));
 
 async function expectStored(bytes: Uint8Array | null, line: object = {}): Promise<void> {
@@ -45,7 +45,10 @@ const stream = (): ReadableStream<Uint8Array> =>
   });
 
 type Trouble = (send: () => Promise<Response>) => Promise<Response>;
-/** A client whose `fetch` does something else with its first requests: one trouble for each, in this order. */
+/**
+ * A client whose `fetch` fails in some way for its first requests: each of these troubles replaces one request, in this
+ * order.
+ */
 function troubled(...troubles: Trouble[]): { client: LoadDataClient; sent: RequestInit[]; options: ClientOptions } {
   const sent: RequestInit[] = [];
   const troubledFetch = (input: string | URL | Request, init: RequestInit = {}): Promise<Response> => {

@@ -25,7 +25,7 @@ afterEach(async () => {
   for (const app of apps.splice(0)) await app.close();
 });
 
-/** Creates the app and lets it listen. */
+/** Creates the app and lets it listen on a free port. */
 async function start({ environment, ...parts }: AppOptions = {}): Promise<{ app: NestExpressApplication; url: string }> {
   const app = await createApp({
     ...parts,
@@ -53,7 +53,7 @@ const users = async (url: string, token: string): Promise<{ status: number; body
   return { status: answer.status, body: await answer.json() };
 };
 
-/** A store that records Nest's calls of its lifecycle hooks. */
+/** A store that records which of its lifecycle hooks Nest calls. */
 class TeamStorage extends InMemoryFileStorage implements OnModuleInit, OnApplicationShutdown {
   readonly calls: string[] = [];
 
@@ -126,7 +126,7 @@ describe('createApp', () => {
   });
 
   it('releases DATA_DIR when it is closed', async () => {
-    // With this store, only the embedded identity provider locks DATA_DIR.
+    // With a store in memory, only the embedded identity provider locks DATA_DIR.
     const fileStorage = new InMemoryFileStorage();
     const { app } = await start({ fileStorage });
     await expect(start({ fileStorage })).rejects.toThrow(/in use/);
@@ -151,7 +151,7 @@ describe('createApp with another store', () => {
 
   it.each(ways)('given as %s stores there, counts the uploads, and calls its hooks once', async (_how, options) => {
     const storage = new TeamStorage();
-    // The variables of S3 are missing. They aren't required, because the store is replaced.
+    // The variables of the S3 store are missing. They aren't required, because `createApp` gets another store.
     const { app, url } = await start({ ...options(storage), environment: { FILE_STORAGE: 's3' } });
     expect(await upload(url)).toBe(200);
     expect(storage.uploads).toMatchObject([{ customerId: 'a', filename: 'b.csv' }]);
@@ -188,7 +188,7 @@ describe('createApp with another store', () => {
 
 describe('createApp that fails', () => {
   const broken = new Error('the provider refuses');
-  /** A provider whose creation fails once everything else that opens without waiting has opened. */
+  /** An identity provider whose creation fails only after everything else that opens without waiting has opened. */
   const failing = { useFactory: () => setImmediate().then(() => Promise.reject<IdentityProvider>(broken)) };
 
   it('closes a store that was open already', async () => {

@@ -17,7 +17,10 @@ const start = (variables: Record<string, string>): Promise<RunningService> =>
 const send = (service: RunningService, line: string, ...headers: string[]): Promise<RawAnswer> =>
   exchange(service.port, [`${line} HTTP/1.1`, ...headers, '', ''].join('\r\n'));
 
-/** Uploads three bytes to the host `load.example`, and returns status and body. */
+/**
+ * Uploads three bytes with these headers, by default to the host `load.example`. Resolves to the answer's status and
+ * body.
+ */
 async function upload(service: RunningService, ...headers: string[]): Promise<Pick<RawAnswer, 'status' | 'body'>> {
   const hosts = headers.some((header) => /^Host:/m.test(header)) ? [] : ['Host: load.example'];
   const { status, body } = await exchange(

@@ -14,10 +14,10 @@ describe('a DATA_DIR that cannot be used', () => {
   beforeAll(async () => {
     base = await mkdtemp(join(tmpdir(), 'refused-'));
   });
-  // A service that was refused may still be writing to its directory.
+  // A service that refused to start may still be writing to its DATA_DIR, so the removal is tried several times.
   afterAll(() => rm(base, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 }));
 
-  /** Expects that the service refuses to start, and explains this in one line. */
+  /** Expects that the service refuses to start on this DATA_DIR, and that its explanation is one line that matches. */
   async function expectRefused(data: string, line: RegExp): Promise<void> {
     const refusal: unknown = await startService({ DATA_DIR: data }).then(
       () => undefined,

@@ -85,10 +85,16 @@ interface Host {
   readonly adapter?: () => ExpressAdapter;
   readonly setUp?: (app: NestExpressApplication) => void;
   readonly module?: Type;
-  /** The prefix of the paths of the service's operations, and (`theirs`) of those of the host's controller. */
+  /**
+   * The prefixes of the paths of the service's operations (`ours`), and of those of the host application's controller
+   * (`theirs`).
+   */
   readonly ours?: string;
   readonly theirs?: string;
-  /** The answers of the host's controller to its requests, by request. Default: those of Nest without settings. */
+  /**
+   * The bodies with which the host application's own controller answers its requests: one body for each of `list`,
+   * `echo`, `wrong` and `conflict`. Default: the bodies on a host with Nest's defaults.
+   */
   readonly list?: object;
   readonly echo?: object;
   readonly wrong?: object;
@@ -115,7 +121,7 @@ async function start({ adapter, options, setUp, module = TeamModule }: Host, ord
   class HostModule {}
 
   const log = new CollectingLogger();
-  // `Pick`, because Nest declares a part of its options as a class that it doesn't export.
+  // Takes some options with `Pick`, because Nest declares a part of its options as a class that it doesn't export.
   const all: Pick<NestApplicationOptions, 'bodyParser' | 'rawBody' | 'logger'> = { logger: log, ...options };
   const app = await NestFactory.create<NestExpressApplication>(HostModule, adapter?.() ?? new ExpressAdapter(), all);
   setUp?.(app);
@@ -159,7 +165,7 @@ class TeamFilter implements ExceptionFilter {
   }
 }
 
-/** A pipe that replaces every value, like one that trims all texts. */
+/** A pipe of the host application that replaces every value, like a pipe that trims all texts. */
 class Replacing implements PipeTransform {
   transform(): object {
     return { text: 'replaced' };

@@ -206,7 +206,10 @@ it('the log contains the requested path, even of a file of Swagger UI', async ()
 });
 
 describe('the HTTP edge, where the RFCs are stricter than the parser,', () => {
-  /** The UTF-8 bytes of a text, as a text with one character for each byte, which `expectRefusal` then sends. */
+  /**
+   * The UTF-8 bytes of a text, as a text with one character for each byte. `expectRefusal` sends each such character as
+   * one byte.
+   */
   const utf8 = (text: string): string => Buffer.from(text).toString('latin1');
   const requestTo = (target: string): string => head(`GET ${target} HTTP/1.1`);
   const withHost = (host: string, version = '1.1'): string => `GET /health/live HTTP/${version}\r\nHost: ${host}\r\n\r\n`;
@@ -475,7 +478,10 @@ describe('early answers', () => {
 });
 
 describe('the service and interrupted uploads:', () => {
-  /** A file with more bytes than the service keeps in memory, so that it creates a file in staging/. */
+  /**
+   * The content of a file that is longer than the service keeps in memory, so that the service creates a file in
+   * staging/.
+   */
   const STAGED = 'x'.repeat(70_000);
   const begin = (...headers: string[]): string => head(`POST ${UPLOAD} HTTP/1.1`, 'Content-Type: text/csv', ...headers);
   const staging = (): Promise<string[]> => service.files('staging');

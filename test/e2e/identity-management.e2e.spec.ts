@@ -132,7 +132,7 @@ describe('paths and methods', () => {
 
 describe('content types and codings', () => {
   const json = (): string => JSON.stringify(GOOD['create-role']());
-  /** The same JSON with trailing blanks, so that it has this many bytes. */
+  /** The valid JSON body with blanks at its end, so that it has this many bytes. */
   const padded = (length: number): Buffer => Buffer.from(json().padEnd(length));
 
   it.each(['application/json', 'application/json; charset=utf-8', 'application/json;charset=UTF-8', 'Application/JSON'])('%s is accepted', async (type) => {
@@ -213,7 +213,10 @@ describe('the order of refusals', () => {
   });
   afterAll(() => limited.close());
 
-  /** The refusals in the order of their checks: status and error text. A request with several faults gets the first. */
+  /**
+   * The service's refusals (status and error text) in the order in which it checks for them. A request with several
+   * faults gets the first.
+   */
   const REFUSALS = [
     [404, 'Not found.'],
     [429, 'Too many requests.'],

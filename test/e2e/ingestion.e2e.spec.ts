@@ -40,7 +40,7 @@ async function expectError(answer: Response, status: number, error: string): Pro
   expect(await service.files('staging')).toEqual([]);
 }
 
-/** Sends an upload that must succeed, and returns the answer and the index line. */
+/** Sends an upload that must succeed. Resolves to the answer and to the index line of the upload. */
 async function upload(init: Init, query = QUERY, path: string = PATH): Promise<{ answer: Response; line: Record<string, unknown> }> {
   const answer = await post(path + query, init);
   expect({ status: answer.status, body: await answer.json() }).toEqual({

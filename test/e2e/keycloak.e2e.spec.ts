@@ -6,7 +6,10 @@ import { swaggerUiOptions } from '../support/swagger-ui.js';
 const REALM = { IDENTITY_PROVIDER: 'keycloak', KEYCLOAK_REALM: 'loads', KEYCLOAK_CLIENT_ID: 'service', KEYCLOAK_CLIENT_SECRET: 'secret' };
 
 describe('with an unreachable Keycloak, the service', () => {
-  /** A server that is stopped again, so that nothing listens on its port. */
+  /**
+   * A server that is started and stopped again, so that nothing listens at its URL, which the service uses as
+   * Keycloak's.
+   */
   const issuer = new TestIssuer();
   let service: RunningService;
 

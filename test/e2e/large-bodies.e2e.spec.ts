@@ -36,7 +36,7 @@ const refused = async (answer: Response, status = 400, error = 'Invalid request 
 };
 const sha256 = (bytes: Buffer | string, encoding: 'hex' | 'base64' = 'base64'): string => createHash('sha256').update(bytes).digest(encoding);
 const digest = (bytes: Buffer | string): string => `sha-256=:${sha256(bytes)}:`;
-/** `begin` and `end` around as many repetitions of `text` as fit into the maximum length. */
+/** A text that consists of `begin` and `end` around as many repetitions of `text` as fit into `length` bytes. */
 const filled = (begin: string, text: string, end: string, length = MAX_JSON): string =>
   begin + text.repeat(Math.floor((length - Buffer.byteLength(begin + end)) / Buffer.byteLength(text))) + end;
 
@@ -162,7 +162,8 @@ describe('the event loop', () => {
   ])('is yielded after some pieces of a long additional_data: %s', async (name, type, bodyOf) => {
     const text = 'x'.repeat(3_000_000);
     const body = bodyOf(text);
-    // Each reading of the clock takes a millisecond, so that a turn has few pieces on any machine.
+    // Each reading of the clock advances it by a millisecond, so that a turn of the service processes few pieces of the
+    // text, on a machine of any speed.
     const { stringify } = JSON;
     let now = performance.now();
     vi.spyOn(performance, 'now').mockImplementation(() => now++);
@@ -182,8 +183,8 @@ describe('the event loop', () => {
     clearImmediate(others);
     vi.restoreAllMocks();
     expect((await line(answer)).additional_data).toBe(text);
-    // The text is escaped twice: for the index line, and for the digest with which repeated requests under the key are
-    // compared.
+    // The service escapes the text twice: for the index line, and for the digest with which it compares repeated
+    // requests that have the same idempotency key.
     expect(escaped.inAll).toBeGreaterThan(2 * text.length);
     expect(escaped.most).toBeLessThan(300_000);
   });
@@ -204,8 +205,8 @@ describe('the event loop', () => {
     vi.restoreAllMocks();
     expect((await keptFile(answer)).toString()).toBe(body);
     expect(checked.reduce((sum, bytes) => sum + bytes, 0)).toBe(body.length);
-    // A piece has 16 KiB. Two pieces may come between two turns of the others, because the order of turns may change
-    // once from one iteration of the event loop to the next.
+    // A piece of JSON has 16 KiB. Two pieces may be checked between two turns of others, because the order of turns may
+    // change once from one iteration of the event loop to the next.
     expect(Math.max(...checked)).toBeLessThanOrEqual(2 * 16 * 1024);
   });
 
@@ -227,7 +228,7 @@ describe('the event loop', () => {
 
 describe('a body waits', () => {
   it.each(CODINGS)('for a slot, until one of four is free, before it is decoded: %s', async (coding, encode) => {
-    // The slots aren't freed after two seconds, because their timers never fire.
+    // A taken slot is freed after two seconds by a timer. With fake timers this never happens.
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     const slots = await Promise.all(Array.from({ length: 4 }, () => decodingSlots.take()));
     vi.useRealTimers();
@@ -240,8 +241,9 @@ describe('a body waits', () => {
   });
 
   it('while clients connect, if it is longer than 64 KiB', async () => {
-    // A body waits for at most 200 ms, so the clock stands still. After such a wait no body waits for a second, so the
-    // clock is ahead of any earlier wait.
+    // The clock stands still, so that the body waits longer than the usual maximum of 200 ms. After a wait of this
+    // length no body waits for a second. An earlier test may have caused such a wait, so the clock is ten minutes
+    // ahead.
     const now = performance.now() + 600_000;
     vi.spyOn(performance, 'now').mockReturnValue(now);
     const next = vi.spyOn(bodyPace, 'next');

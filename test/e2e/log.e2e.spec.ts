@@ -13,7 +13,7 @@ const WHO = 'customer_id=MARK-customer&filename=MARK-file.csv&manufacturer=MARK-
 const UPLOAD = `/ingestHistoricalLoadData/upload_historical?${WHO}`;
 const IDENTITY = '/idpManagementBackend';
 
-/** Starts a service in this process, with the log that a service process would write. */
+/** Starts a service in this process that logs like a service in its own process. `logged` returns the log so far. */
 async function startLogging(variables: Record<string, string> = {}): Promise<RunningService & { readonly logged: () => string }> {
   const service = await startService(variables);
   const stream = new PassThrough();
@@ -33,7 +33,7 @@ describe('the log', () => {
   });
   afterAll(() => service.close());
 
-  /** Sends a request with this id, and waits for its log line. */
+  /** Sends a request with this request id, and waits for its log line. */
   async function logLine(id: string, request: string): Promise<{ status: number; line: string }> {
     const { status } = await exchange(service.port, request.replace('\r\n', `\r\nX-Request-Id: ${id}\r\n`));
     return { status, line: await lineOf(id) };

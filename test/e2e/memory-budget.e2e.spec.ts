@@ -28,7 +28,7 @@ afterEach(() => {
   releaseAll();
 });
 
-/** Takes memory of the process as another request would, or queues for it. */
+/** Takes memory from the budget of the process as another request would, or waits in its queue. */
 function hold(use: MemoryUse, bytes: number): void {
   const held = processMemory.hold(use);
   holders.push(held);
@@ -48,7 +48,7 @@ describe('an upload waits for memory of the process while others have it all, an
     ['the index line of a long additional_data', 'line', JSON_TYPE, JSON.stringify({ additional_data: TEXT })],
   ])('%s', async (_name, use, type, body) => {
     hold(use, processMemory.bytes);
-    // One request of each use may exceed the budget. This one does, so the upload must wait.
+    // One request of each use may exceed the memory budget. This call takes that exception, so the upload must wait.
     hold(use, 1);
     const take = vi.spyOn(processMemory, 'take');
     const upload = fetch(service.url + UPLOAD, { method: 'POST', body: new Uint8Array(Buffer.from(body)), headers: { 'Content-Type': type } });
@@ -59,7 +59,10 @@ describe('an upload waits for memory of the process while others have it all, an
 });
 
 describe('a client that falls silent in the middle of an upload', () => {
-  /** Lets 20 seconds of the service's time pass. The service must answer another request in each of them. */
+  /**
+   * Advances the fake clock, which the service also uses, by 20 seconds. The service must answer a health check in
+   * each.
+   */
   async function pass20Seconds(): Promise<void> {
     for (let second = 0; second < 20; second++) {
       await vi.advanceTimersByTimeAsync(1_000);
@@ -91,7 +94,7 @@ describe('a client that falls silent in the middle of an upload', () => {
     if (isFile) await untilStaged(begin.length);
     await pass20Seconds();
     expect(answered).not.toHaveBeenCalled();
-    // One of these requests may get memory beyond the budget, so the others wait.
+    // One of these three requests may get memory beyond the budget. The others then wait for memory.
     for (let other = 0; other < 3; other++) hold('text', processMemory.bytes);
     await pass20Seconds();
     expect((await answer).status).toBe(408);

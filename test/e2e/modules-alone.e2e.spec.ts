@@ -48,7 +48,7 @@ interface TeamApp {
   readonly url: string;
 }
 
-/** Starts a team's application with these modules, without the set-up of the service (`setUpApp`). */
+/** Starts a team's application with these modules, without the service's own set-up of an application (`setUpApp`). */
 async function start(imports: (DynamicModule | Type)[]): Promise<TeamApp> {
   @Module({ imports })
   class TeamModule {}

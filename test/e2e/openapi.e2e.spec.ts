@@ -58,8 +58,8 @@ const BASE = '/idpManagementBackend';
 const NOT_THERE = 'Invalid user_id or role_id.';
 
 /**
- * The eight operations of ingestion and identity management: a body that succeeds, its status, and the error text for
- * an invalid body.
+ * The eight operations of ingestion and identity management: method, path, a body that succeeds (`good`), the status of
+ * that answer, and the error text for an invalid body (`refusal`).
  */
 const OPERATIONS = [
   { method: 'post', path: '/ingestHistoricalLoadData/upload_historical', good: {}, status: 200, refusal: 'Invalid request body.' },
@@ -71,7 +71,7 @@ const OPERATIONS = [
   { method: 'get', path: `${BASE}/roles`, good: undefined, status: 200, refusal: undefined },
   { method: 'get', path: `${BASE}/users`, good: undefined, status: 200, refusal: undefined },
 ] as const;
-/** The other operations, which concern stored uploads: method and path. */
+/** The other documented operations, which concern stored uploads: method and path. */
 const FURTHER = ['delete /uploads', 'delete /uploads/{upload_id}', 'get /uploads', 'get /uploads/{upload_id}', 'get /uploads/{upload_id}/content'];
 type Served = (typeof OPERATIONS)[number];
 const isUpload = ({ path }: Served): boolean => path.startsWith('/ingest');
@@ -83,7 +83,10 @@ const operationOf = (document: Document, { path, method }: Served): Operation =>
   return operation;
 };
 
-/** The places where a value violates a schema. Members that aren't in the schema are violations too. */
+/**
+ * Describes the places where a value violates a schema of the document. Members that aren't in the schema are
+ * violations too.
+ */
 function mismatches(document: Document, given: Schema, value: unknown, at = '$'): string[] {
   const schema = given.$ref === undefined ? given : (document.components.schemas[given.$ref.replace('#/components/schemas/', '')] ?? {});
   if (value === null && schema.type?.includes('null')) return [];
@@ -116,8 +119,8 @@ function mismatches(document: Document, given: Schema, value: unknown, at = '$')
 }
 
 /**
- * The OpenAPI 3.1 objects that the document uses, and the kind of each member. `!` after a name: the member is
- * required. `*`: a member with any name.
+ * The kinds of OpenAPI 3.1 objects that the document contains, and the kind of each of their members. `!` after a name:
+ * the member is required. `*`: a member with any name.
  */
 const SHAPES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   Document: { 'openapi!': 'version', 'info!': 'Info', 'paths!': 'Paths', servers: '[Server', tags: '[Tag', components: 'Components' },
@@ -348,7 +351,8 @@ describe.each([
 
     const headers = { 'Content-Type': 'application/json', Authorization: `Bearer ${await service.adminToken()}` };
     const answer = await fetch(service.url + operation.path, { method: 'POST', headers, body: JSON.stringify(example) });
-    // The ids in the examples are well-formed but unknown.
+    // The user and role ids in the document's examples are well-formed but unknown, so operations with an id answer
+    // 400.
     expect(answer.status).toBe(operation.path.includes('/create-') ? 201 : 400);
   });
 
@@ -459,7 +463,7 @@ describe('every documented response is served by', () => {
     readonly body?: string;
     /** Sends an invalid token. */
     readonly stranger?: boolean;
-    /** Leaves the request head incomplete. */
+    /** Doesn't send the end of the request's head. */
     readonly open?: boolean;
   }
 
@@ -531,7 +535,7 @@ describe('every documented response is served by', () => {
     ...(operation.refusal !== undefined && !isUpload(operation) ? ofCommand(operation.refusal) : []),
   ];
 
-  /** Expects an answer to match the document. */
+  /** Expects an answer of the service to match what the OpenAPI document says about it. */
   function expectDocumented(operation: Served, { status, body, header }: Answered): void {
     const documented = operationOf(document, operation).responses[status];
     const { schema = {}, example, examples } = documented?.content?.['application/json'] ?? {};

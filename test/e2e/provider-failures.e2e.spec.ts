@@ -33,14 +33,14 @@ const QUERY = '?customer_id=a&filename=b.csv&manufacturer=c';
 const UNAVAILABLE = '{"error":"Identity provider unavailable."}';
 const BROKEN = '{"error":"Identity provider error."}';
 const INTERNAL = '{"error":"Internal server error."}';
-/** How long a test waits for an event. */
+/** How long a test waits for an expected event, in milliseconds. */
 const PATIENCE = { timeout: 10_000 };
 const MARKER = 'marker-of-additional-data';
 
-/** The in-memory provider. If it has a script, its list of users comes from the script. */
+/** The in-memory identity provider. If `script` is set, `listUsers` yields what the script yields. */
 class ScriptedProvider extends InMemoryIdentityProvider {
   script: (() => AsyncGenerator<User[], void, undefined>) | undefined;
-  /** Settles when a scripted list has ended. */
+  /** Settles when the latest scripted list of users has ended. */
   ended = Promise.resolve();
 
   override listUsers(options: ProviderCallOptions): AsyncGenerator<readonly User[], void, undefined> {
@@ -110,7 +110,7 @@ function expectAnswer(answer: Answer, status: number, body: string): void {
   expect(answer.headers.has('retry-after')).toBe(status === 503);
 }
 
-/** The texts of the log's errors that have the id of a request. */
+/** The texts of the log's error entries that have this request id. */
 const errorsOf = (requestId: string, { log } = service): string[] =>
   log.entries.filter(({ level, text }) => level === 'error' && text.includes(`"requestId":"${requestId}"`)).map(({ text }) => text);
 
@@ -181,7 +181,7 @@ describe('a list', () => {
     expect(text).not.toContain('"error"');
   });
 
-  /** Requests a list of users that is too long for any buffer. The client doesn't read from its connection yet. */
+  /** Requests a list of users that is too long for any buffer. The client reads nothing from its connection. */
   async function beginEndlessList(): Promise<{ socket: Socket; ours: Socket; given: () => number }> {
     let pages = 0;
     provider.script = async function* () {
@@ -204,7 +204,7 @@ describe('a list', () => {
     await vi.waitFor(() => {
       expect(ours.writableNeedDrain).toBe(true);
     }, PATIENCE);
-    // Without back-pressure, all pages would be read from the provider in this time.
+    // Without back-pressure, the service would read all pages from the provider in this many turns of the event loop.
     for (let turns = 0; turns < 20_000; turns++) await turn();
     expect(given()).toBeLessThan(1_000);
     socket.destroy();
@@ -377,7 +377,7 @@ describe('the log', () => {
   });
 });
 
-// This describe is last, because Nest logs to the application created last.
+// This describe must be the last in the file, because Nest logs to the application that was created last.
 describe('when the provider does not respond', () => {
   const silent = new InMemoryIdentityProvider();
   let impatient: RunningService;

@@ -53,7 +53,7 @@ const list = async (query: Record<string, string>, covers?: string[]): Promise<P
   expect(answer.status).toBe(200);
   return (await answer.json()) as Page;
 };
-/** Returns once the clock shows another millisecond, so that the next upload is received later. */
+/** Returns once the clock has advanced to another millisecond, so that the next upload has a later `received_at`. */
 function nextMillisecond(): void {
   for (const now = Date.now(); Date.now() === now; );
 }

@@ -52,7 +52,10 @@ const EMPTY_FILE: Sent = { body: EMPTY, headers: { 'Content-Type': 'text/csv' } 
 
 const withHeaders = (sent: Sent, headers: Headers): Sent => ({ ...sent, headers: { ...sent.headers, ...headers } });
 
-/** The name of an upload's form, the upload, a digest field, and the bytes that the field covers. */
+/**
+ * The name of a form of upload, an upload of this form, the name of a digest field, and the bytes whose digest that
+ * field contains.
+ */
 const ABOUT: [name: string, sent: Sent, field: string, bytes: Buffer][] = [
   ['raw', RAW, 'X-Upload-Digest', FILE],
   ['raw', RAW, 'Content-Digest', FILE],

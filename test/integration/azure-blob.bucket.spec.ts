@@ -19,7 +19,7 @@ const IMPATIENT_MS = 1_000;
 
 let server: Azurite;
 let container: string;
-/** A client of the container that bypasses the bucket under test. */
+/** A client of the SDK for the same container, which bypasses the bucket under test. */
 let client: ContainerClient;
 
 beforeAll(async () => {
@@ -74,9 +74,9 @@ const OPERATIONS: readonly [string, (bucket: Bucket, key: string) => Promise<unk
 
 describe('AzureBlobBucket', () => {
   let proxy: FaultProxy;
-  /** The bucket under test. It uses the store through the proxy, like `impatient`. */
+  /** The bucket under test. It uses Azurite through the fault proxy, like `impatient`. */
   let bucket: AzureBlobBucket;
-  /** The same with a short time-out. */
+  /** Another `AzureBlobBucket` on the same container, with a short time-out. */
   let impatient: AzureBlobBucket;
 
   beforeEach(async () => {
@@ -250,8 +250,8 @@ describe('AzureBlobBucket', () => {
 });
 
 /**
- * The outcomes of all operations of a bucket, which run at once. Each operation that creates an object uses its own
- * key.
+ * Runs all operations of a bucket at once. Resolves to the outcome of each as text. Each operation that creates an
+ * object uses a key of its own.
  */
 const outcomes = (bucket: Bucket, prefix: string): Promise<string[]> =>
   Promise.all(

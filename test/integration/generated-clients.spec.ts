@@ -4,13 +4,13 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { runNodeTool, runPython, toolPath } from '../clients/tools.mjs';
 import { type RunningService, startService } from '../support/service.js';
 
-/** Bytes that are no text in any encoding. */
+/** Bytes of a file that aren't valid text in any encoding. */
 const BYTES = Uint8Array.from({ length: 1_000 }, (_, index) => (index * 7) % 256);
 const QUERY = { customer_id: 'acme-energy', filename: 'load.bin', manufacturer: 'Landis+Gyr' };
 const ADDITIONAL = 'meter 7, "Süd"';
 
 let service: RunningService;
-/** A directory in the package, so that Vitest compiles the generated code in it. */
+/** A directory in the package for the generated code, so that Vitest compiles this code. */
 let directory: string;
 beforeAll(async () => {
   service = await startService();
@@ -33,7 +33,7 @@ beforeEach(async () => {
   before = (await service.lines()).length;
 });
 
-/** Expects one more upload than before the test, with these bytes and this additional data. */
+/** Expects that one upload was stored since the test began, with these bytes as its file and this additional data. */
 async function expectStored(bytes: Uint8Array | null, additionalData: string | null): Promise<void> {
   const added = (await service.lines()).sort((one, other) => String(one.upload_id).localeCompare(String(other.upload_id))).slice(before);
   expect(added).toMatchObject([{ ...QUERY, additional_data: additionalData }]);
@@ -140,8 +140,9 @@ describe.each([
 });
 
 /**
- * Some generators know only one type of body for each operation. They would send a body of another type without its
- * file, and the service would answer 200. So the code that they generate from the whole document must not compile.
+ * Some generators know only one type of body for each operation. Their clients would send a body of another type
+ * without its file, and the service would answer 200. So code that uses such a client, generated from the whole
+ * document, with another type of body must not compile.
  */
 describe('the whole document, for generators that need ?uploads=', () => {
   const compile = (script: string): Promise<string> =>

@@ -42,7 +42,7 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
   beforeAll(async () => {
     const clients = realm.clients.map((client) => ({ ...client, attributes: { 'access.token.lifespan': '3600' } }));
     server = await startKeycloak({ realm: { ...realm, clients } });
-    // Idle connections end soon. Connections that wait for an answer stay open.
+    // The proxy closes idle connections after 5 s. Connections that wait for an answer stay open.
     proxy = await startFaultProxy(server.endpoint, { keepAliveMs: 5_000 });
     service = await start();
     Object.assign(target, { url: service.url, token: await keycloakToken(server) });
@@ -55,7 +55,7 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
     await server.stop();
   });
 
-  /** The users and roles with these names in Keycloak. */
+  /** The users and roles with these e-mails and names that Keycloak itself lists. */
   const find = async ({ emails, roleNames = [] }: { emails: readonly string[]; roleNames?: readonly string[] }) => {
     const users = await Promise.all(emails.map((email) => server.administer('GET', `/users?exact=true&email=${encodeURIComponent(email)}`)));
     const roles = (await server.administer('GET', '/roles')) as { name: string }[];
@@ -72,7 +72,8 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
   const isCreation = ({ method, url }: ProxiedRequest) => method === 'POST' && url.endsWith('/users');
   const isCreationOfRole = ({ method, url }: ProxiedRequest) => method === 'POST' && url === `/admin/realms/${realm.realm}/roles`;
   const isRemoval = ({ method }: ProxiedRequest) => method === 'DELETE';
-  // The lists of users that the operation `users` requests, without look-ups of users that outages left behind.
+  // The proxied requests for the lists of users that the operation `users` reads, without the look-ups of users that
+  // outages left behind.
   const isListOfUsers = ({ url }: ProxiedRequest) => url.includes('/users?briefRepresentation=');
   const isListOfRoles = ({ url }: ProxiedRequest) => url.includes('/roles?');
   const count = (of: (request: ProxiedRequest) => boolean) => proxy.requests.filter(of).length;
@@ -82,7 +83,7 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
     await server.administer('PUT', `/clients/${client?.id ?? ''}`, { clientId, ...members });
   };
   const setSecret = (secret: string) => changeClient({ secret });
-  /** Sets the lifetime of the service's tokens, and makes the service get a new one. */
+  /** Sets the lifetime of the service's tokens for Keycloak, and makes the service get a new token. */
   const setTokenLifespan = async (seconds: number) => {
     await changeClient({ attributes: { 'access.token.lifespan': String(seconds) } });
     const refused = proxy.answer(401, '{"error":"HTTP 401 Unauthorized"}', { to: isListOfRoles });
@@ -103,7 +104,7 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
   const HTML: Outage = ['answers HTML', 502, respond(200, PAGE)];
 
   describe('issues tokens of two seconds to the service and', () => {
-    // The service uses such a token for at most one second.
+    // A token with a lifetime of two seconds is used by the service for at most one second.
     beforeAll(() => setTokenLifespan(2));
     afterAll(() => setTokenLifespan(3_600));
 
@@ -149,7 +150,7 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
     outagesWithManyCallers({ requests, outages: [RESETS, LATE, BREAKS_OFF, FAILS, HTML] });
 
     it('has few connections after that, when there are no more calls', async () => {
-      // Some connections may remain, for look-ups of users that outages left behind.
+      // Some connections to Keycloak may remain, for look-ups of users that outages left behind.
       await expect.poll(() => proxy.connections(), PATIENCE).toBeLessThan(5);
     });
   });
@@ -237,8 +238,8 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
     const role = newRole();
     void begin();
     expect((await ask('create-role', role)).status).toBe(status);
-    // The role exists. The service can't read it yet, so it can't know that it created this role, and doesn't remove
-    // it.
+    // The role exists in Keycloak. But the service can't read it yet, so it can't know that it created this role, and
+    // doesn't remove it.
     expect(await find({ emails: [], roleNames: [role.role_name] })).toHaveLength(1);
     expect((await ask('create-role', role)).status).toBe(status);
     await proxy.pass();
@@ -377,7 +378,7 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
       const key = keys.find(({ name }) => name === named);
       await server.administer('PUT', `/components/${key?.id ?? ''}`, { ...key, config: { ...key?.config, enabled: [String(enabled)] } });
     };
-    // A separate service, because this test moves the clock.
+    // A separate service, because this test moves the clock of the process.
     const another = await start();
     try {
       await expectKeysToRotate(
@@ -406,7 +407,7 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
     await server.restart();
     const old = target.token;
     target.token = await keycloakToken(server);
-    // A token of an unknown key makes the service fetch all keys, at most once every five seconds.
+    // A token that is signed with an unknown key makes the service fetch all keys, at most once every five seconds.
     await expect.poll(async () => (await ask('roles')).status, PATIENCE).toBe(200);
     expect((await send('GET', '/health/ready')).status).toBe(200);
     target.token = old;

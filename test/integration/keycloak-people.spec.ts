@@ -50,7 +50,10 @@ describe.runIf(isKeycloakAvailable())('users and Keycloak', { timeout: 60_000 },
   const pathOf = (userId: string): string => `/users/${userId.replace('keycloak|', '')}`;
   const roleOf = (...permissions: string[]): Promise<string> => created('create-role', { role_name: fresh(), permissions });
 
-  /** Opens the login page like Swagger UI's Authorize. `finish` exchanges the code of the last redirect for tokens. */
+  /**
+   * Opens Keycloak's login page like the button Authorize of Swagger UI. `finish` takes the page of the last redirect,
+   * and exchanges its code for tokens.
+   */
   async function authorize(browser: Browser): Promise<{ page: Page; finish: (redirected: Page) => Promise<Tokens> }> {
     const { flows, oauth2RedirectUrl = '', initOAuth } = await swaggerUiOptions(service.url);
     const { authorizationUrl = '', tokenUrl = '' } = flows.authorizationCode ?? {};
@@ -73,7 +76,10 @@ describe.runIf(isKeycloakAvailable())('users and Keycloak', { timeout: 60_000 },
     return { page: await browser.open(`${authorizationUrl}?${query.toString()}`), finish };
   }
 
-  /** Requests tokens like a script on the service's pages. Scripts of other origins can't read the answer. */
+  /**
+   * Requests tokens from Keycloak like a script on the service's pages. Keycloak doesn't let scripts of other origins
+   * read the answer.
+   */
   async function tokens(tokenUrl: string, grant: Record<string, string>): Promise<Tokens> {
     const body = new URLSearchParams({ client_id: CLIENT, ...grant });
     const response = await fetch(tokenUrl, { method: 'POST', body, headers: { origin: service.url } });
@@ -88,7 +94,7 @@ describe.runIf(isKeycloakAvailable())('users and Keycloak', { timeout: 60_000 },
 
   const newPassword = { 'password-new': 'of their own', 'password-confirm': 'of their own' };
 
-  /** Logs a user in for the first time, with a temporary password from an administrator. */
+  /** Logs a user in for the first time, with a temporary password that an administrator has set. */
   async function firstLogin(userId: string, email: string): Promise<Tokens> {
     await server.administer('PUT', `${pathOf(userId)}/reset-password`, { type: 'password', value: 'for once', temporary: true });
     const browser = new Browser(server.endpoint);
@@ -242,7 +248,8 @@ describe.runIf(isKeycloakAvailable())('users and Keycloak', { timeout: 60_000 },
       const asked: string[] = [];
       proxy.respond(500, '', { to: ({ method, url }) => { asked.push(`${method} ${url}`); return false; } });
       for (let time = 0; time < 3; time++) await invite();
-      // The service handles invitations in order, so the first two are finished when it reads the realm for the third.
+      // The service handles invitations in order. So the first two have been handled when it reads the realm for the
+      // third.
       await expect.poll(() => asked.filter((request) => /^GET .*\/realms\/[^/]+$/.test(request)).length, PATIENCE).toBe(3);
       expect(warnings()).toEqual([expect.stringContaining('KEYCLOAK_INVITATION_MAIL')]);
       expect(asked.filter((request) => request.includes('execute-actions-email'))).toEqual([]);

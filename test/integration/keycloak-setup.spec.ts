@@ -47,7 +47,7 @@ const PROFILE: Profile = {
   ],
 };
 
-/** A realm that is also used by others: with users, roles and a client of theirs. */
+/** A realm that other applications use too: it has users, roles and a client of theirs. */
 const OTHERS = {
   realm: 'loads',
   enabled: true,
@@ -78,7 +78,10 @@ describe.runIf(isKeycloakAvailable())('npm run keycloak:setup', { timeout: 60_00
     await server.stop();
   });
 
-  /** Runs the set-up, which must succeed. */
+  /**
+   * Runs the set-up of the realm, which must succeed. Resolves to its changes, its messages and the environment that it
+   * prints.
+   */
   async function setUp(...parameters: string[]): Promise<{ changes: string[]; notes: string; environment: Record<string, string> }> {
     const { code, stdout, stderr } = await workspace.keycloakSetup(parameters, variables);
     expect({ code, stderr }).toMatchObject({ code: 0 });
@@ -111,7 +114,8 @@ describe.runIf(isKeycloakAvailable())('npm run keycloak:setup', { timeout: 60_00
     const roles = await Promise.all(users.map(({ id }) => get(`/users/${id}/role-mappings`)));
     const service = realm.clients.find(({ clientId }) => clientId === SERVICE);
     const rights = service?.serviceAccountsEnabled ? await get(await rightsPath()) : [];
-    // Leaves out their default scopes, which don't matter, because no user logs in with these two clients.
+    // Leaves out the default scopes of the service's client and the API's client. They don't matter, because no user
+    // logs in with these two clients.
     const clients = realm.clients.map((client) => ([SERVICE, API].includes(client.clientId) ? { ...client, defaultClientScopes: [] } : client));
     return plain({ realm: { ...realm, clients, components: undefined }, users: users.map(({ username }) => username), roles, rights, profile });
   }
@@ -230,7 +234,10 @@ describe.runIf(isKeycloakAvailable())('npm run keycloak:setup', { timeout: 60_00
     expect(await contents()).toEqual(before);
   });
 
-  /** Logs a user in for the first time like a browser, with the client of Swagger UI. Resolves to the access token. */
+  /**
+   * Logs a user in for the first time like a browser, with the client of Swagger UI. Resolves to the user's access
+   * token.
+   */
   async function firstToken(username: string, password: string): Promise<string> {
     const verifier = randomBytes(32).toString('base64url');
     const challenge = { code_challenge: createHash('sha256').update(verifier).digest('base64url'), code_challenge_method: 'S256' };
@@ -261,13 +268,17 @@ describe.runIf(isKeycloakAvailable())('npm run keycloak:setup', { timeout: 60_00
     return `${path}/${(await named(path, mapper)).id}`;
   };
   const alterMapper = (mapper: string, config: object) => async () => {
-    // Takes the complete mapper from the list of client scopes, so that the PUT changes only this configuration.
+    // Gets the complete mapper from the list of client scopes first, so that the PUT changes only the given
+    // configuration.
     const { protocolMappers } = (await named('/client-scopes', API)) as { protocolMappers?: { name: string; config: object }[] };
     const present = protocolMappers?.find(({ name }) => name === mapper);
     await server.administer('PUT', await mapperPath(mapper), { ...present, config: { ...present?.config, ...config } });
   };
 
-  /** Each defect: its name, how to cause it, what the service then reports, and what the set-up changes to fix it. */
+  /**
+   * The possible defects of a realm. For each: its name, how to cause it, what the service's readiness then reports,
+   * and the changes that the set-up prints when it fixes the defect.
+   */
   const DEFECTS: [string, () => Promise<unknown>, { status: number }, string[]][] = [
     ['the realm is disabled', put(() => Promise.resolve(''), { enabled: false }), problem('The realm "loads" is disabled.'), ['~ realm loads: enabled']],
     [
@@ -525,7 +536,10 @@ const serviceAt = (url: string): Record<string, string> => ({
 
 const PASSING = ['id', 'containerId', '_id', 'client.secret.creation.time', 'createdTimestamp'];
 
-/** A copy without ids and other unique values, and with sorted lists. */
+/**
+ * A copy of a value without ids and other values that differ from realm to realm, and with sorted lists, for
+ * comparisons.
+ */
 function plain(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(plain).sort((one, other) => (JSON.stringify(one) < JSON.stringify(other) ? -1 : 1));
   if (typeof value !== 'object' || value === null) return value;

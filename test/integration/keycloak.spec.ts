@@ -34,7 +34,8 @@ describe.runIf(isKeycloakAvailable())('Keycloak', () => {
     userPrefix: 'keycloak|',
     rolePrefix: '',
     unknownRoleId: UNKNOWN,
-    // One more astral character would exceed Keycloak's limit.
+    // These are the longest names that Keycloak accepts: one more astral character in place of `a` would exceed its
+    // limit.
     longestRoleName: `a${'😀'.repeat(127)}`,
     longestUserName: `a${'😀'.repeat(254)}`,
     start,
@@ -55,7 +56,8 @@ describe.runIf(isKeycloakAvailable())('Keycloak', () => {
       unknownUserId: `keycloak|${UNKNOWN}`,
       unknownRoleId: UNKNOWN,
       moreThanOnePage: 21,
-      // One more astral character would exceed Keycloak's limit.
+      // This is the longest name that Keycloak accepts: one more astral character in place of `a` would exceed its
+      // limit.
       longestName: `a${'😀'.repeat(254)}`,
       reopen: () => Promise.resolve(open()),
       permissionsOf: (userId) => keycloakPermissionsOf(server, userId),
@@ -111,7 +113,8 @@ describe.runIf(isKeycloakAvailable())('Keycloak', () => {
       const roleId = await created('create-role', role);
       const userId = await created('create-user', { email: freshEmail(), roles: [] });
       await server.administer(method, `/roles-by-id/${roleId}`, body);
-      // Creates another role with the name of the known role, which is free unless the known role kept it.
+      // Creates another role with the former name of the known role. The name is free unless the known role has kept
+      // it.
       expect((await post('create-role', { ...role, permissions: ['read:users'] })).status).toBe('attributes' in body ? 400 : 201);
       const email = freshEmail();
       expect((await post('assign-role', { user_id: userId, role_id: roleId })).status).toBe(assigned);
@@ -196,7 +199,7 @@ describe.runIf(isKeycloakAvailable())('Keycloak', () => {
           'firstName can be edited only by users',
           (all) => all.map((one) => (one.name === 'firstName' ? { ...one, permissions: { view: ['admin', 'user'], edit: ['user'] } } : one)),
           'Ada',
-          // The answer is 400, because Keycloak itself refuses the change.
+          // The service answers 400, because Keycloak itself refuses the new name.
           400,
           'does not let administrators edit firstName',
         ],

@@ -24,7 +24,7 @@ import { isVersitygwAvailable, startVersitygw, type Versitygw } from '../servers
 const MIB = 1024 * 1024;
 const USER = { accessKeyId: 'service', secretAccessKey: 'service-secret' };
 const KEYED = { idempotencyKey: 'key', customerId: 'customer-1' };
-/** The steps that fail for a user who may only read. */
+/** The steps that fail for an S3 user who may only read. */
 const WRITING = [
   'readiness',
   'an upload without a file',
@@ -37,7 +37,7 @@ const WRITING = [
   'cleaning up after a crash',
   'compaction',
 ];
-/** For each action that the policy allows, the steps that fail without it. */
+/** For each action that the policy in docs/object-storage.md allows, the steps that fail without this action. */
 const NEEDED_FOR: Readonly<Record<string, readonly string[]>> = {
   's3:GetObject': ['readiness', 'its repeat', 'cleaning up after a crash', 'compaction', 'verification'],
   's3:PutObject': WRITING,
@@ -65,7 +65,10 @@ async function policyOfPage(): Promise<Policy> {
   return JSON.parse(json) as Policy;
 }
 
-/** The policy of the page, for this bucket and the test's user, with only those actions that `isLeft` accepts. */
+/**
+ * The policy in docs/object-storage.md, applied to this bucket and the test's user, with only those actions that
+ * `isLeft` accepts.
+ */
 async function policyFor(bucket: string, isLeft: (action: string) => boolean): Promise<string> {
   const policy = await policyOfPage();
   const statements = policy.Statement.map((statement) => ({
@@ -94,9 +97,9 @@ describe.runIf(isVersitygwAvailable())('with the rights in docs/object-storage.m
   });
 
   /**
-   * Runs all steps of the service and its commands in a new bucket, with only some actions allowed.
+   * Runs all steps of the service and of its commands in a new bucket, with a policy that allows only some actions.
    *
-   * @returns the names of the failed steps.
+   * @returns the names of the steps that failed.
    */
   async function failures(isLeft: (action: string) => boolean): Promise<string[]> {
     const Bucket = `load-data-${count++}`;

@@ -24,8 +24,8 @@ describe.runIf(isNatsServerAvailable())('the receiver for NATS JetStream in docs
   beforeAll(async () => {
     [, code = ''] = /```ts\n([^]*?)```/.exec(await readFile(PAGE, 'utf8')) ?? [];
     const { outputText } = ts.transpileModule(code, { compilerOptions: { target: ts.ScriptTarget.ES2023, module: ts.ModuleKind.ESNext } });
-    // A directory in the package, so that `load-data-service` resolves to the build. It isn't in dist, because another
-    // spec may pack dist meanwhile.
+    // A directory in the package, so that imports of `load-data-service` resolve to the build. It isn't in dist,
+    // because another spec may pack dist meanwhile.
     await mkdir('coverage', { recursive: true });
     directory = await mkdtemp('coverage/nats-');
     const file = resolve(join(directory, 'nats-upload-events.mjs'));
@@ -34,7 +34,7 @@ describe.runIf(isNatsServerAvailable())('the receiver for NATS JetStream in docs
   });
   afterAll(() => rm(directory, { recursive: true }));
 
-  /** All messages of the stream, in their order; none if there is no stream yet. */
+  /** All messages in the streams of a NATS server, in their order; none if there is no stream yet. */
   async function messagesIn({ url }: NatsServer): Promise<{ subject: string; event: UploadEvent }[]> {
     const connection = await connect({ servers: url });
     try {

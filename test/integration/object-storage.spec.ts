@@ -14,15 +14,18 @@ import { isVersitygwAvailable, startVersitygw, type Versitygw } from '../servers
 const CONTAINER = 'load-data';
 const LIMITS = { timeoutMs: 20_000, maxUploadBytes: 5 * 1024 ** 3 };
 
-/** Runs the contracts for stores on uploads in a bucket. Each test has its own prefix. */
+/**
+ * Runs the contracts of a file storage, of stored uploads and of an event outbox on an object storage, through the
+ * buckets that `open` returns. Each test uses its own key prefix.
+ */
 function contractOn(name: string, open: (prefix: string) => Bucket): void {
   const setUp = (): Promise<FileStorageContractSubject> => {
     const prefix = `${randomUUID()}/`;
     const looking = open(prefix);
     const view = new BucketView(looking);
     /**
-     * How many milliseconds are added to the age of an object, by key, because a test can't store an object in the
-     * past.
+     * For some keys, how many milliseconds older an object is made to appear, because a test can't store an object in
+     * the past.
      */
     const addedMs = new Map<string, number>();
     const openStorage = () => {

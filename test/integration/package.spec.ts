@@ -11,7 +11,7 @@ import { startService } from '../support/service.js';
 const execute = promisify(execFile);
 const ENVIRONMENT = { PATH: process.env.PATH, HOME: process.env.HOME, NO_COLOR: '1' };
 
-/** Runs a program to its end. Rejects with its output if it fails. */
+/** Runs a program until it ends. Rejects with the program's output if it fails. */
 async function run(cwd: string, program: string, ...parameters: string[]): Promise<string> {
   try {
     const { stdout } = await execute(program, parameters, { cwd, maxBuffer: 2 ** 26, env: ENVIRONMENT });
@@ -24,11 +24,12 @@ async function run(cwd: string, program: string, ...parameters: string[]): Promi
 
 interface App {
   readonly name: string;
-  /** The folder in examples/ that is installed as the application. */
+  /** The folder in examples/ that the test installs as the application. */
   readonly example: string;
   readonly nest: string;
   /**
-   * The pairs of `module` and `moduleResolution` with which an application that imports an ES module can be compiled.
+   * The pairs of TypeScript's `module` and `moduleResolution` with which an application that imports an ES module
+   * compiles.
    */
   readonly resolutions: readonly (readonly [module: string, resolution: string])[];
 }
@@ -48,7 +49,7 @@ const APPS: readonly App[] = [
   },
 ];
 
-/** The settings that `nest new --strict` writes, but with the libraries' declarations checked too. */
+/** The compiler options that `nest new --strict` writes, except that the declarations of libraries are checked too. */
 const COMPILER_OPTIONS = {
   resolvePackageJsonExports: true,
   esModuleInterop: true,
@@ -69,7 +70,7 @@ const COMPILER_OPTIONS = {
   types: ['node'],
 };
 
-/** Packages of which an application must have only one. */
+/** Packages of which an application must have only one copy. */
 const NEST_AND_METADATA = ['@nestjs/common', '@nestjs/core', '@nestjs/platform-express', 'class-validator', 'reflect-metadata', 'rxjs'];
 
 let directory: string;
@@ -89,8 +90,8 @@ interface Manifest {
 }
 
 /**
- * Installs an example with the packed package, and copies the application in test/integration/package into its folder
- * `check`.
+ * Installs an example from examples/ with the packed package, and copies the application in test/integration/package
+ * into the folder `check` of the example.
  */
 async function install({ example, nest }: App): Promise<string> {
   const app = join(directory, example);
@@ -169,7 +170,7 @@ describe.each(APPS)('the packed package in a new application on $name', (app) =>
   });
 
   it('runs the example and its tests', async () => {
-    // Copies the file as examples/README.md tells the reader to.
+    // Copies the store's source file from the other example, as examples/README.md tells the reader to do.
     if (app.example === 'nest-11') await cp('examples/nest-12/src/folder-storage.ts', join(path, 'src/folder-storage.ts'));
     await run(path, 'npm', 'run', 'build');
     const { stdout, stderr } = await execute('npm', ['test'], { cwd: path, env: ENVIRONMENT });
@@ -182,7 +183,7 @@ describe.each(APPS)('the packed package in a new application on $name', (app) =>
       await cp('examples/bucket', join(path, 'bucket'), { recursive: true });
       const tests = await run(join(path, 'bucket'), process.execPath, '--enable-source-maps', '--test');
       expect(tests).toMatch(/^# pass 169\n# fail 0$/m);
-      // A broken promise is named, with a frame of the suite's source.
+      // When an adapter breaks a promise, the failure names this promise, with a stack frame in the suite's source.
       const bucket = await readFile('examples/bucket/folder-bucket.js', 'utf8');
       await writeFile(join(path, 'bucket/folder-bucket.js'), bucket.replace('version !== undefined &&', 'false &&'));
       const failing = run(join(path, 'bucket'), process.execPath, '--enable-source-maps', '--test', '--test-name-pattern=leaves an object of another version unchanged');

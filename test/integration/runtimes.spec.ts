@@ -25,7 +25,7 @@ beforeEach(async () => {
   proxy = createServer((socket) => {
     socket.on('error', () => undefined);
     if (++connections === 1) {
-      // Resets the first connection in the middle of the request's body.
+      // Resets the first connection in the middle of its request's body.
       let received = 0;
       socket.on('data', (chunk: Buffer) => {
         received += chunk.length;

@@ -18,7 +18,7 @@ import { isVersitygwAvailable, startVersitygw, type Versitygw } from '../servers
 const MIB = 1024 * 1024;
 const BUCKET = 'load-data';
 const KEY = 'files/kind=historical/customer_id=acme/date=2025-03-30/0195e5a0.csv';
-/** Short, so that a call fails soon when the store does not respond. */
+/** The bucket's time limit for a call. It is short, so that a call fails soon when the store does not respond. */
 const TIMEOUT_MS = 1000;
 const PATIENCE = { timeout: 20_000, interval: 50 };
 
@@ -105,7 +105,7 @@ describe.runIf(isVersitygwAvailable())('S3Bucket on versitygw', () => {
     const expectNoParts = () => vi.waitFor(async () => { expect(await parts()).toBe(0); }, PATIENCE);
     const textAt = async (key: string) => (await bucket.read(key))?.bytes.toString();
 
-    /** A client that sends `size` bytes, then waits for `goOn`, and sends `rest` more bytes. */
+    /** A client whose upload has `size` bytes, then pauses until `goOn` is called, and then has `rest` more bytes. */
     const slowClient = (size: number, rest: number) => {
       const client = new EventEmitter();
       const isSilent = once(client, 'silent');
@@ -352,7 +352,8 @@ describe.runIf(isVersitygwAvailable())('S3Bucket on versitygw', () => {
         await expectNoParts();
       });
 
-      // MinIO's answers when the request that completes an upload is repeated. versitygw answers 200 again.
+      // These are MinIO's answers when the request that completes a multipart upload is repeated. versitygw answers 200
+      // again.
       it.each([
         [404, 'NoSuchUpload'],
         [412, 'PreconditionFailed'],

@@ -29,7 +29,10 @@ const file = (): RequestInit => ({ body: 'a file', headers: { 'content-type': 't
 let keys = 0;
 const keyed = (): RequestInit => ({ body: 'a file', headers: { 'content-type': 'text/csv', 'idempotency-key': `key-${keys++}` } });
 
-/** An upload with a file of more than one part. The rest of the file is sent when `goOn` resolves. */
+/**
+ * An upload whose file the service sends to the store in more than one part. The client sends the rest of the file when
+ * `goOn` resolves.
+ */
 function halting(goOn: Promise<unknown>): RequestInit {
   const pieces = [randomBytes(PART), randomBytes(PART)];
   const body = new ReadableStream<Uint8Array>({
@@ -105,7 +108,8 @@ describe.runIf(isVersitygwAvailable())('the service on a store that', () => {
   }
 
   /**
-   * Expects that the store has all acknowledged uploads and nothing else, once the service has undone the failed ones.
+   * Expects that the store has all acknowledged uploads and nothing else. Waits until the service has undone the failed
+   * ones.
    */
   async function expectNothingElse(): Promise<void> {
     await expect.poll(async () => (await view.lines()).map(({ upload_id }) => upload_id).sort(), PATIENCE).toEqual([...acknowledged].sort());
@@ -159,7 +163,7 @@ describe.runIf(isVersitygwAvailable())('the service on a store that', () => {
     await new Promise<void>((resolve) => role.listen(0, '127.0.0.1', resolve));
     const { port } = role.address() as AddressInfo;
     const ofRole = { AWS_CONTAINER_CREDENTIALS_FULL_URI: `http://127.0.0.1:${port}/`, DATA_DIR: `${workspace.directory}/role` };
-    // The service treats the empty variables as unset.
+    // The AWS variables with empty values count as unset for the service.
     const other = await workspace.start(variables(proxy.endpoint, { ...ofRole, AWS_ACCESS_KEY_ID: '', AWS_SECRET_ACCESS_KEY: '' }));
     await expectWell(other);
     secret = 'expired';

@@ -19,7 +19,7 @@ const DAY = new Date(Date.now() - 3 * 24 * 3_600_000);
 const DIRECTORY = segmentDirectory('historical', DAY);
 const BYTES = Buffer.from('the bytes');
 
-/** Writes a segment of a past day. @returns its key. */
+/** Writes a segment of a past day with this text. @returns the segment's key. */
 async function putSegment(bucket: Bucket, text: string): Promise<string> {
   const key = ownSegment(DIRECTORY, uuidAt(DAY));
   await expect(bucket.create(key, Buffer.from(text))).resolves.toBeDefined();
@@ -27,9 +27,9 @@ async function putSegment(bucket: Bucket, text: string): Promise<string> {
 }
 
 /**
- * Writes an upload of a past day that has a file.
+ * Writes an upload of a past day that has a file: its segment and its file.
  *
- * @returns the keys of its segment and file.
+ * @returns the keys of the segment and of the file.
  */
 async function putUpload(bucket: Bucket, customerId = 'acme'): Promise<{ segment: string; file: string }> {
   const draft = anUploadDraft().with({ customerId, receivedAt: DAY }).file(BYTES).build();
@@ -39,7 +39,7 @@ async function putUpload(bucket: Bucket, customerId = 'acme'): Promise<{ segment
   return { segment: await putSegment(bucket, `${indexLine(upload)}\n`), file };
 }
 
-/** The output of a command with `--json`: the findings and the summary. */
+/** Parses the output of a command with `--json`: the findings and the summary. */
 function reported(lines: readonly string[]) {
   const objects = lines.map((line) => JSON.parse(line) as Record<string, unknown>);
   return { summary: objects.pop()?.summary, findings: objects };
@@ -51,7 +51,7 @@ beforeEach(async () => {
 });
 afterEach(() => workspace.dispose());
 
-/** The tests of the commands that apply to every object storage, S3 and Azure. */
+/** The tests of those commands that work on every object storage, S3 and Azure. */
 function toolsOn(open: () => Promise<{ bucket: Bucket; variables: Variables; elsewhere: Variables }>): void {
   let bucket: Bucket;
   let variables: Variables;
@@ -165,7 +165,8 @@ describe.runIf(isVersitygwAvailable())('on S3', () => {
     const uploads = [await putUpload(bucket), await putUpload(bucket), await putUpload(bucket)];
     const malformed = await putSegment(bucket, 'no JSON\n');
     const keys = [...uploads.map(({ segment }) => segment), await putSegment(bucket, ''), malformed];
-    // Makes the objects older by the clock of the store, which keeps them as files.
+    // Makes the segments older by the clock of the store: versitygw keeps objects as files, and their times are
+    // changed.
     for (const key of keys) await utimes(join(server.directory, name, PREFIX, key), DAY, DAY);
     const view = new BucketView(bucket);
     const text = async (segments: readonly string[]) =>

@@ -5,15 +5,15 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ready, type ServiceProcess, Workspace } from '../support/process.js';
 
 const UPLOAD = 'ingestHistoricalLoadData/upload_historical?customer_id=c&filename=load.csv&manufacturer=m';
-/** A body that is too large for a journal, so that the service writes it to a new file. */
+/** An upload's body that is too large for a journal, so that the service writes it to a new file. */
 const LARGE = 'x'.repeat(50_000);
 const VOLUME_SIZE = '64m';
 const STARTED_WITHIN_MS = 60_000;
 const PATIENCE = { timeout: 20_000, interval: 50 };
-/** The parameters of `unshare` for a separate mount namespace, whose mounts other processes don't see. */
+/** The parameters of `unshare` that give a process its own mount namespace, whose mounts other processes don't see. */
 const NAMESPACE = ['--mount', '--propagation', 'private', ...(process.getuid?.() === 0 ? [] : ['--map-root-user'])];
 
-/** The reason why no file system can be mounted here; undefined if one can. */
+/** The reason why no file system can be mounted on this machine; undefined if one can. */
 function missingMounts(): string | undefined {
   try {
     execFileSync('unshare', [...NAMESPACE, 'mount', '-t', 'tmpfs', 'tmpfs', '/mnt'], { stdio: 'pipe' });
@@ -31,7 +31,7 @@ describe.runIf(missing === undefined)('DATA_DIR on a volume that', { timeout: ST
   let service: ServiceProcess;
   let token: string;
 
-  /** Runs shell commands in the mount namespace of the service. `$D` is DATA_DIR. */
+  /** Runs shell commands in the service's mount namespace. `$D` is DATA_DIR. */
   const shell = (script: string) => {
     const enter = ['--mount', '--preserve-credentials', ...(process.getuid?.() === 0 ? [] : ['--user']), '--target', String(service.program.child.pid)];
     return promisify(execFile)('nsenter', [...enter, '--', 'sh', '-ec', script], { env: { ...process.env, D: workspace.data } });
@@ -62,7 +62,8 @@ describe.runIf(missing === undefined)('DATA_DIR on a volume that', { timeout: ST
   }, STARTED_WITHIN_MS);
   afterEach(() => workspace.dispose());
 
-  // Mounts the volume at a second path, which keeps it while it isn't mounted at DATA_DIR.
+  // Shell commands that mount the volume at a second path too. This keeps the volume while it isn't mounted at
+  // DATA_DIR.
   const KEPT = 'mkdir "$D-kept"; mount --bind "$D" "$D-kept"';
 
   it.each<[string, string, string]>([
@@ -126,14 +127,14 @@ describe.runIf(missing === undefined)('DATA_DIR on a volume that', { timeout: ST
     await shell('mkdir "$D/idempotency"; mount --bind "$D/idempotency" "$D/idempotency"; mount -o remount,bind,ro "$D/idempotency"');
     await expect.poll(readiness, PATIENCE).toEqual({ status: 503, down: ['file_storage'] });
     const reports = () => service.program.lines.filter((line) => line.includes(`${workspace.data}/idempotency can't be written`) && line.includes('mount it for writing'));
-    // The log line may arrive after the answer.
+    // The service may write the log line after it has answered the readiness check.
     await expect.poll(reports, PATIENCE).toHaveLength(1);
     await shell('umount "$D/idempotency"');
     await expect.poll(readiness, PATIENCE).toEqual({ status: 200, down: [] });
   });
 
-  // Only the path becomes read-only, by a second mount, because a volume can't be remounted read-only while files are
-  // open for writing. So files that are open already stay writable.
+  // Only the path becomes read-only, by a second mount over it: a volume can't be remounted read-only while files are
+  // open for writing. So the files that the service has already opened stay writable.
   it('is read-only at its path: requests that need a new file are refused until it is writable again', async () => {
     await shell('mount --bind "$D" "$D"; mount -o remount,bind,ro "$D"');
     expect(await upload(LARGE)).toBe(500);

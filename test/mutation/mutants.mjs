@@ -2,7 +2,7 @@ import ts from 'typescript';
 
 const { SyntaxKind } = ts;
 
-/** Operators, and the operators that replace them in mutants. */
+/** For each operator, the operator that replaces it in a mutant. */
 const OPERATORS = new Map([
   [SyntaxKind.LessThanToken, '<='],
   [SyntaxKind.LessThanEqualsToken, '<'],
@@ -18,17 +18,17 @@ const OPERATORS = new Map([
   [SyntaxKind.AsteriskToken, '/'],
 ]);
 const METHODS = new Map([['some', 'every'], ['every', 'some'], ['min', 'max'], ['max', 'min'], ['startsWith', 'endsWith'], ['endsWith', 'startsWith']]);
-/** Calls that only log or warn, so that leaving them out is no mutant. */
+/** Matches calls that only log or warn. Leaving such a call out is not used as a mutant. */
 const TELLING = /(^|\.)(logger|log|warn|debug|verbose|emitWarning)\b/;
 
 /**
- * Every single change of a source file that a test should notice: another operator, condition, literal or method, or a
- * statement left out.
+ * Lists every single change of a source file (a mutant) that a test should notice: another operator, condition, literal
+ * or method, or a statement left out.
  *
- * @param {string} path
+ * @param {string} path the path of the file.
  * @param {string} text the file's text.
  * @returns {{ path: string, line: number, from: number, to: number, original: string, replacement: string }[]} `from`
- *   and `to` are positions in the text.
+ *   and `to` are the positions in the text between which `replacement` takes the place of `original`.
  */
 export function mutantsOf(path, text) {
   const source = ts.createSourceFile(path, text, ts.ScriptTarget.Latest, true);
@@ -40,7 +40,7 @@ export function mutantsOf(path, text) {
     mutants.push({ path, line, from, to, original: text.slice(from, to), replacement });
   };
   const visit = (node) => {
-    // Leaves out types, decorators and imports, because they don't run, or run once at the start.
+    // Leaves out types, decorators and imports, because they either don't run, or run only once at the start.
     if (ts.isTypeNode(node) || ts.isImportDeclaration(node) || ts.isDecorator(node) || ts.isInterfaceDeclaration(node)) return;
     if (ts.isBinaryExpression(node)) changeOperator(node);
     if (ts.isIfStatement(node) || ts.isConditionalExpression(node)) {
@@ -71,8 +71,8 @@ export function mutantsOf(path, text) {
 }
 
 /**
- * Whether a text names something, or is shown to people. The program doesn't depend on such a text, so it isn't
- * changed.
+ * Whether a text literal names something, or is shown to people. What the program does doesn't depend on such a text,
+ * so there is no mutant of it.
  */
 function isName(node) {
   const { parent } = node;

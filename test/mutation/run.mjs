@@ -1,4 +1,5 @@
-// Changes the source in one place at a time, and runs the specs that should notice. Prints the mutants that survive.
+// Changes the source in one place at a time (a mutant), and runs the specs that should notice the change. Prints the
+// mutants that no test notices.
 import { execFileSync, spawn } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -10,10 +11,12 @@ import { mutantsOf } from './mutants.mjs';
 import { TARGETS } from './targets.mjs';
 
 const CONFIG = 'test/mutation/vitest.config.ts';
-/** A mutant that needs this many times the time of the unchanged source is taken to hang. */
+/**
+ * A mutant counts as hanging when its specs take this many times as long as with the unchanged source, and 10 s more.
+ */
 const PATIENCE = 3;
 const MOST_SHOWN_LENGTH = 100;
-/** Mutants with which the program does the same as without. Each has its reason. */
+/** Mutants that don't change what the program does, each with the reason. They aren't run. */
 const EQUIVALENT = JSON.parse(readFileSync(new URL('equivalent.json', import.meta.url), 'utf8'));
 
 const { values } = parseArgs({
@@ -35,20 +38,23 @@ Changes the source in one place at a time, and runs the specs that should notice
 
 Example: npm run test:mutation -- --mutants 40 --only src/ingestion/domain`;
 
-/** The files of the repository that match the patterns of git; all files without a pattern. */
+/** The repository's files that match patterns of `git ls-files`; all files if there are no patterns. */
 const tracked = (patterns) => execFileSync('git', ['ls-files', '-z', '--', ...patterns], { encoding: 'utf8' }).split('\0').filter(Boolean);
 
-/** A copy of the repository, so that the mutants are never in the sources that people edit. */
+/**
+ * Makes a copy of the repository for the mutants, so that they are never in the sources that people edit. Returns its
+ * path.
+ */
 function copyOfRepository() {
   const copy = mkdtempSync(join(tmpdir(), 'load-data-mutation-'));
   for (const name of tracked([])) cpSync(name, join(copy, name));
   symlinkSync(resolve('node_modules'), join(copy, 'node_modules'));
-  // Some specs start processes, which run the program without the mutant.
+  // Copies the build too: some specs start processes from it. These processes run the program without the mutant.
   cpSync('dist', join(copy, 'dist'), { recursive: true });
   return copy;
 }
 
-/** Runs specs in the copy. Resolves to the first failed test; undefined if all pass. */
+/** Runs specs in the copy of the repository. Resolves to the name of the first failed test; undefined if all pass. */
 async function firstFailure(copy, specs, patienceMs) {
   const report = join(copy, 'report.json');
   rmSync(report, { force: true });
@@ -86,7 +92,7 @@ function drawMutants(random, count) {
   });
 }
 
-/** How long the specs of each stage take with the unchanged source, in milliseconds. */
+/** Measures how long the specs of each stage take with the unchanged source, in milliseconds. */
 async function baselines(copy, mutants) {
   const known = new Map();
   for (const specs of new Set(mutants.flatMap(({ stages }) => stages))) {
@@ -104,9 +110,9 @@ const isEquivalent = ({ path, original, replacement }) =>
   EQUIVALENT.some((known) => known.path === path && known.original === original && known.replacement === replacement);
 
 /**
- * Applies a mutant to the copy, and runs its stages until a test fails.
+ * Applies a mutant to the copy of the repository, and runs the mutant's stages of specs until a test fails.
  *
- * @returns {Promise<{ killer?: string }>} the name of the test that failed. Without one, the mutant survives.
+ * @returns {Promise<{ killer?: string }>} the name of the test that failed. If there is none, the mutant survives.
  */
 async function judge(copy, mutant, times) {
   const file = join(copy, mutant.path);

@@ -1,6 +1,6 @@
 /**
- * The groups of sources that are mutated, the share of the mutants that each gets, and the specs that must notice the
- * mutants. The specs run stage by stage, so that most mutants meet only the quick ones.
+ * The groups of sources that are mutated. For each: its sources, its share of all mutants, and the specs that must
+ * notice its mutants. The specs run stage by stage, the quick ones first, so that most mutants need only these.
  *
  * @type {Record<string, { sources: string[], share: number, stages: string[][] }>}
  */

@@ -1,8 +1,8 @@
 import { configDefaults, defineConfig } from 'vitest/config';
 
 /**
- * Vitest's configuration for the specs of one mutant, which run in the process of Vitest. Slow specs run only if they
- * are named. The mutated sources are run as they are, so nothing is built.
+ * Vitest's configuration for running specs on a mutant. Slow specs run only if they are named on the command line. The
+ * specs import the mutated TypeScript sources, so nothing is built.
  */
 export default defineConfig({
   test: {

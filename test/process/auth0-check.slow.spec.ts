@@ -32,7 +32,9 @@ describe('npm run auth0:check', { timeout: 300_000 }, () => {
     expect(await contents()).toEqual(before);
   });
 
-  /** Runs `auth0:check` in the workspace, where it writes its report. */
+  /**
+   * Runs the check of a tenant (`auth0:check`) with the workspace as the working directory, where it writes its report.
+   */
   async function check(variables: Record<string, string>, ...parameters: string[]) {
     const command = [resolve('node_modules/vitest/vitest.mjs'), 'run', '--root', resolve('.'), '--config', resolve('vitest.tenant.config.ts')];
     const program = workspace.run(process.execPath, [...command, ...parameters], { ...auth0Variables(tenant), ...variables });
@@ -97,7 +99,7 @@ describe('npm run auth0:check', { timeout: 300_000 }, () => {
     const refused = { kind: 'answer', status: 409, body: { message: 'Not now' } } as const;
     tenant.fail(/^DELETE .*\/users\//, refused);
     tenant.fail(/^PATCH .*\/resource-servers\//, refused, { times: Infinity });
-    // Runs only this test of the check, which creates a user and writes no permissions.
+    // Runs only one test of the check. That test creates a user, and doesn't write the API's permissions.
     const { code, output } = await check({ AUTH0_CHECK_DOMAIN: tenant.domain }, '--testNamePattern', "a page of a user's roles holds");
     expect({ code, output }).toMatchObject({ code: 1, output: expect.stringMatching(/^- users auth0\|\w+: 409 Not now$/m) as string });
     expect(output).toContain("- the API's permissions are not what they were: 409 Not now\n");

@@ -16,7 +16,7 @@ const SWAGGER_UI = 'load-data-swagger-ui';
 const ROLE = 'load-data-administrator';
 const OTHER_SCOPES = ['do:other', 'do:more'];
 
-/** The scopes that the set-up needs, as in docs/auth0.md. */
+/** The scopes of the Management API that the set-up needs, as listed in docs/auth0.md. */
 const SETUP_SCOPES = [
   'read:resource_servers', 'create:resource_servers', 'update:resource_servers', 'read:client_keys', 'create:clients', 'update:clients',
   'read:client_grants', 'create:client_grants', 'update:client_grants', 'read:connections', 'update:connections', 'read:roles', 'create:roles', 'update:roles',
@@ -42,7 +42,7 @@ describe('npm run auth0:setup', { timeout: 60_000 }, () => {
     expect([200, 201, 204]).toContain(answer.status);
     return answer.body as Result;
   };
-  /** All items of a list of at most 150, from three pages. */
+  /** All items of one of the tenant's lists, read as three pages of 50. The list must not have more than 150 items. */
   async function list(path: string): Promise<Item[]> {
     const separator = path.includes('?') ? '&' : '?';
     const pages = [0, 1, 2].map((page) => administer<Item[]>(`GET ${path}${separator}per_page=50&page=${page}`));
@@ -74,7 +74,8 @@ describe('npm run auth0:setup', { timeout: 60_000 }, () => {
     checked = await startCheckedAuth0({ audience: null, connections: ['Username-Password-Authentication', CONNECTION], settings: { largestPage: 50 } });
     tenant = checked.standIn;
     workspace = await Workspace.create();
-    // Renames the stand-in's own application, so that it counts as that of another service.
+    // Renames the application that the stand-in has for the service, so that the set-up treats it as that of another
+    // service.
     const { clientId: other } = tenant.service;
     await administer(`PATCH /clients/${other}`, { name: 'another service' });
     for (let index = 0; index < 101; index++) await administer('POST /clients', { name: `application ${index}` });
@@ -95,14 +96,17 @@ describe('npm run auth0:setup', { timeout: 60_000 }, () => {
     expect(ownViolations(checked)).toEqual([]);
   });
 
-  /** Runs the set-up, which must succeed. */
+  /**
+   * Runs the set-up of the tenant, which must succeed. Resolves to its changes, its messages and the environment that
+   * it prints.
+   */
   async function setUp(...parameters: string[]): Promise<{ changes: string[]; notes: string; environment: Record<string, string> }> {
     const { code, stdout, stderr } = await workspace.auth0Setup(parameters, variables);
     expect({ code, stderr }).toMatchObject({ code: 0 });
     return { changes: stderr.split('\n').filter((line) => /^[+~] /.test(line)), notes: stderr, environment: parseEnv(stdout) as Record<string, string> };
   }
 
-  /** The complete contents of the tenant. */
+  /** The complete contents of the tenant, for comparisons. */
   const contents = async (): Promise<unknown> => ({
     apis: await list('/resource-servers'),
     clients: await list('/clients'),
@@ -254,7 +258,10 @@ describe('npm run auth0:setup', { timeout: 60_000 }, () => {
   const lacksScope = (scope: string) => `The application "ID" lacks the scope ${scope} of the Management API.`;
   const ofRole = (permission: string) => `+ permission ${permission} of role ${ROLE}`;
 
-  /** Each defect: its name, how to cause it, what the service then reports, and what the set-up changes to fix it. */
+  /**
+   * The possible defects of a tenant. For each: its name, how to cause it, what the service's readiness then reports,
+   * and the changes that the set-up prints when it fixes the defect.
+   */
   const DEFECTS: [string, () => Promise<unknown>, Findings, string[]][] = [
     ['the API is missing', () => administer(`DELETE ${apiPath}`), problem(`There is no API "${API}" (OIDC_AUDIENCE).`), [`+ API ${API}`, ...PERMISSIONS.map(ofRole)]],
     [
@@ -341,8 +348,8 @@ describe('npm run auth0:setup', { timeout: 60_000 }, () => {
           expect(service.log.entries.filter(({ text }) => text.includes(JSON.stringify(`identity_provider: ${line}`)))).toHaveLength(1);
         }
         expect((await setUp()).changes.sort()).toEqual([...changes].sort());
-        // If there were only warnings, the service caches its healthy result for longer than this test waits. So
-        // `expectHealthy` starts another service.
+        // If there were only warnings, the service was healthy, and caches this result for longer than this test waits.
+        // So `expectHealthy` starts another service in that case.
         if (problems.length > 0) await expect.poll(() => readiness(origin), { timeout: 10_000, interval: 250 }).toEqual({ status: 200 });
       } finally {
         await service.close();

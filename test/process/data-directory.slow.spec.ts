@@ -26,7 +26,7 @@ describe('DATA_DIR across restarts', () => {
     (await fetch(`${origin}/idpManagementBackend/users`, { headers: { Authorization: `Bearer ${token}` } })).status;
 
   it('is free immediately after a kill -9, and the secret, the keys and their tokens stay valid', async () => {
-    // A fixed public URL, because the issuer of the tokens would change with the port.
+    // A fixed PUBLIC_URL: without it, the issuer of the tokens would change with the port at each start.
     const variables = { PUBLIC_URL: 'http://grid.example' };
     const first = await workspace.start(variables);
     const secret = (await readFile(join(workspace.data, 'identity/admin-secret'), 'utf8')).trim();

@@ -13,7 +13,7 @@ describe('a command in a fresh clone', () => {
     const bin = join(workspace.directory, 'node_modules/.bin');
     await mkdir(bin, { recursive: true });
     await copyFile('package.json', join(workspace.directory, 'package.json'));
-    // A program `nest` that only prints its parameters, in place of the real build.
+    // A fake program `nest` that only prints its parameters, in place of the real build.
     await writeFile(join(bin, 'nest'), '#!/bin/sh\necho "nest $*"\n');
     await chmod(join(bin, 'nest'), 0o755);
   });
@@ -56,7 +56,7 @@ describe('the build of npm start and npm test', () => {
     await mkdir(at('node_modules/.bin'), { recursive: true });
     await mkdir(at('src/common'), { recursive: true });
     await mkdir(at('dist'));
-    // A program `nest` in place of the compiler. Fails if a source contains the word `error`.
+    // A fake program `nest` in place of the compiler. It fails if a source contains the word `error`.
     await writeFile(at('node_modules/.bin/nest'), '#!/bin/sh\necho "nest $*"\ncat src/*.ts src/*/*.ts > dist/.tsbuildinfo\n! grep -q error dist/.tsbuildinfo\n', { mode: 0o755 });
     await writeFile(at('src/main.ts'), '1');
     await writeFile(at('src/common/text.ts'), '2');

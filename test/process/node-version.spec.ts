@@ -11,7 +11,7 @@ describe('the version of Node', () => {
   afterAll(() => workspace.dispose());
 
   async function start(version: string): Promise<{ code: number | null; stdout: string; stderr: string }> {
-    // main.ts runs in a process that reports another version than its own.
+    // Runs main.ts in a process that reports `version` as its Node version in place of its own.
     const script = `Object.defineProperty(process.versions, 'node', { value: '${version}' }); await import('${pathToFileURL(resolve('dist/main.js')).href}');`;
     const program = workspace.run(process.execPath, ['--input-type=module', '--eval', script], { PORT: 'x' });
     const { code } = await program.exited;

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ready, Workspace } from '../support/process.js';
 
-// `npm start` builds first, which takes long on a busy machine.
+// The time limit is long, because `npm start` builds first, which takes long on a busy machine.
 describe('npm start', { timeout: 120_000 }, () => {
   let workspace: Workspace;
 

@@ -12,7 +12,10 @@ describe('the ready line', () => {
   });
   afterEach(() => workspace.dispose());
 
-  /** Runs a line as if it were pasted into a terminal in any directory. */
+  /**
+   * Runs a command line in a shell, as if it were pasted into a terminal, in a directory other than the service's.
+   * Resolves to its output.
+   */
   async function paste(command: string | undefined): Promise<string> {
     const shell = workspace.run('/bin/sh', ['-c', command ?? 'false'], {}, '/');
     expect(await shell.exited).toEqual({ code: 0, signal: null });
@@ -26,7 +29,7 @@ describe('the ready line', () => {
     }
   }
 
-  // A row combines several variables, because each row starts a service.
+  // Each row starts a service, so a row combines several variables to save time.
   it.each<[string, Record<string, string>, RegExp]>([
     ['LOG_LEVEL=trace, on every address', { LOG_LEVEL: 'trace', HOST: '0.0.0.0' }, UPLOADED],
     ['LOG_LEVEL=silent, with a base path', { LOG_LEVEL: 'silent', BASE_PATH: '/grid/v1' }, UPLOADED],

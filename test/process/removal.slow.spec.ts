@@ -21,7 +21,7 @@ async function expectSound(): Promise<void> {
   expect({ code, findings: stdout.split('\n').length - 2 }).toEqual({ code: 0, findings: 0 });
 }
 
-/** Fills the store with the uploads of customers c0 to c4, and stops the service. */
+/** Fills the store with uploads of several customers, c0 to c4, and stops the service. */
 async function fill(uploads = 100): Promise<void> {
   const { program, origin } = await workspace.start({ LOG_LEVEL: 'silent' });
   const load = new Load(origin);

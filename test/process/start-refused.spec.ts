@@ -15,16 +15,19 @@ describe('a refused start', () => {
   }, 60_000);
   afterAll(() => workspace.dispose());
 
-  /** Expects exit status 1, only these lines on standard error, and no ready line. */
+  /**
+   * Expects that the program exits with status 1, prints only these lines on standard error, and prints no ready line.
+   */
   async function expectRefused(program: Program, ...lines: RegExp[]): Promise<void> {
     expect(await program.exited).toEqual({ code: 1, signal: null });
     expect(program.stderr.split('\n')).toEqual([...lines.map((line) => expect.stringMatching(line) as string), '']);
-    // The cause is reported only there: the log has no error.
+    // The cause is reported only on standard error: the log has no error.
     expect(program.lines.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
     for (const line of program.lines) expect(() => JSON.parse(line) as unknown).not.toThrow();
   }
 
-  // The port is in use as well. If the service opened the port first, the message would be about the port.
+  // The port is in use as well. If the service opened the port before it locks DATA_DIR, the message would be about the
+  // port.
   it('names DATA_DIR if another process uses it, also through a link, before a port is opened', async () => {
     const link = join(workspace.directory, 'link');
     await symlink(workspace.data, link);

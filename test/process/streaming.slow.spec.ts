@@ -26,7 +26,7 @@ describe('a file that is much larger than its memory', () => {
   });
   afterAll(() => workspace.dispose());
 
-  /** The resident memory of the service's process in bytes, from its metrics. */
+  /** The resident memory of the service's process in bytes, read from the service's `/metrics`. */
   async function residentBytes(): Promise<number> {
     const metrics = await (await fetch(`${service.origin}/metrics`)).text();
     return Number(/^process_resident_memory_bytes (\S+)$/m.exec(metrics)?.[1]);

@@ -38,7 +38,7 @@ const PROVIDER = `
     },
   };`;
 
-/** For each variable that names a team's adapter, the other adapters of the app. */
+/** For each variable that names a team's adapter module, the adapters that the app uses for everything else. */
 const OTHERS = {
   FILE_STORAGE: {
     identityProvider: new InMemoryIdentityProvider(),
@@ -53,8 +53,8 @@ describe("a team's adapter, named by a variable", () => {
 
   beforeAll(async () => {
     workspace = await Workspace.create();
-    // A directory in the package, so that `load-data-service` resolves to the build. It isn't in dist, because another
-    // spec may pack dist meanwhile.
+    // A directory in the package, so that imports of `load-data-service` resolve to the build. It isn't in dist,
+    // because another spec may pack dist meanwhile.
     await mkdir('coverage', { recursive: true });
     directory = resolve(await mkdtemp('coverage/adapters-'));
     const pages = await readFile('docs/adapters.md', 'utf8');
@@ -84,7 +84,7 @@ describe("a team's adapter, named by a variable", () => {
     const service = await start({
       FILE_STORAGE: 'module:./team-store.js',
       TEAM_STORE_URL: 'https://store.example',
-      // A package that is installed for the working directory alone.
+      // A package that is installed only in the working directory's node_modules, and not in the service's.
       IDENTITY_PROVIDER: 'module:team-provider',
       TEAM_ISSUER: 'https://login.example',
     });

@@ -22,8 +22,8 @@ afterEach(async () => {
 const start = (): Promise<ServiceProcess> => workspace.start({ ...receiver.variables, LOG_LEVEL: 'warn' });
 
 /**
- * Starts the service, uploads until `count` uploads are acknowledged, and ends it with the signal. Returns the ids of
- * the acknowledged uploads.
+ * Starts the service, uploads until `count` uploads are acknowledged, and ends the service with the signal. Resolves to
+ * the ids of the acknowledged uploads.
  */
 async function uploadUntil(signal: 'SIGKILL' | 'SIGTERM', count: number): Promise<string[]> {
   const { program, origin } = await start();
@@ -35,7 +35,10 @@ async function uploadUntil(signal: 'SIGKILL' | 'SIGTERM', count: number): Promis
   return load.acknowledged.map(({ uploadId }) => uploadId);
 }
 
-/** Ids of the events that the webhook received, each once, in the order of their first arrival. They are upload ids. */
+/**
+ * The ids of the events that the webhook received, each once, in the order of their first arrival. An event's id is its
+ * upload's id.
+ */
 const toldIds = (): string[] => [...new Set(receiver.events().map(({ id }) => id))];
 
 async function expectOrderOfLines(): Promise<void> {
@@ -54,7 +57,8 @@ describe('telling a webhook', () => {
     const acknowledged: string[] = [];
     for (let kill = 1; kill <= kills; kill++) acknowledged.push(...(await uploadUntil('SIGKILL', 150)));
     await start();
-    // Uploads that were stored, but whose answer the kill prevented, must be told too.
+    // Events are also required for uploads that were stored but not acknowledged, because the kill came before the
+    // answer.
     const stored = (await new DataDirectoryView(workspace.data).lines()).map((line) => line.upload_id);
     expect(stored).toEqual(expect.arrayContaining(acknowledged));
     await receiver.eventsUntil((events) => {

@@ -2,7 +2,7 @@ import { mkdir } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type ServiceProcess, Workspace } from '../support/process.js';
 
-// A public URL, because the issuer would change with the port that PORT=0 takes.
+// PUBLIC_URL is set, because otherwise the tokens' issuer would contain the port, which PORT=0 makes random.
 const BEFORE = { PUBLIC_URL: 'http://grid.example', INGESTION_AUTH: 'required' };
 
 describe('the token command and the service', () => {
@@ -12,14 +12,17 @@ describe('the token command and the service', () => {
 
   beforeAll(async () => {
     workspace = await Workspace.create();
-    // DATA_DIR exists and is empty, as before the first start of a service.
+    // DATA_DIR exists and is empty, as before the first start of a service, when the token command runs for the first
+    // time.
     await mkdir(workspace.data);
     made = await token([], BEFORE);
     service = await workspace.start(BEFORE);
   });
   afterAll(() => workspace.dispose());
 
-  /** The token that the command prints. By default, the command has another environment than the service. */
+  /**
+   * The token that the token command prints. By default, the command's environment differs from that of the service.
+   */
   async function token(parameters: readonly string[] = [], variables: Record<string, string> = { PORT: '3999' }): Promise<string> {
     const { code, stdout, stderr } = await workspace.token(parameters, variables);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });

@@ -7,7 +7,10 @@ import { Workspace } from '../support/process.js';
 const MODULE = pathToFileURL(resolve('dist/operations/unused-memory.js')).href;
 const isGlibc = existsSync('/lib/ld-linux-x86-64.so.2') || existsSync('/lib64/ld-linux-x86-64.so.2') || existsSync('/lib/ld-linux-aarch64.so.1');
 
-/** Holds 20,000 pieces of 16 KiB, frees all but each twentieth, and prints its resident memory, in MiB, in a line each. */
+/**
+ * A program that holds 20,000 pieces of 16 KiB, and then frees all but each twentieth. It prints its resident memory in
+ * MiB before that, and then every second, one line each.
+ */
 const program = `
 import { setTimeout as delay } from 'node:timers/promises';
 import { returnUnusedMemory } from '${MODULE}';

@@ -22,7 +22,9 @@ describe('npm run verify:store', () => {
   });
   afterEach(() => workspace.dispose());
 
-  /** Fills the store and kills the service with `kill -9`. */
+  /**
+   * Fills the store with uploads, and kills the service with `kill -9`. Resolves to the number of acknowledged uploads.
+   */
   async function fill(uploads = 60): Promise<number> {
     const { program, origin } = await workspace.start({ LOG_LEVEL: 'silent' });
     const load = new Load(origin);
@@ -45,7 +47,8 @@ describe('npm run verify:store', () => {
     const query = 'customer_id=a&filename=zeros.bin&manufacturer=m';
     await fetch(`${url}/ingestHistoricalLoadData/upload_historical?${query}`, { method: 'POST', headers: { 'Content-Type': 'text/csv' }, body: 'x' });
     await program.end('SIGTERM');
-    // Replaces the upload's file by a gibibyte of zeros, which takes no space on the disk, but time to read.
+    // Replaces the upload's file by one of 1 GiB of zeros. This file is sparse, so it takes no space on the disk, but
+    // it takes time to read.
     const [segment = ''] = (await readdir(join(workspace.data, 'uploads'), { recursive: true })).filter((name) => name.endsWith('.ndjson'));
     const path = join(workspace.data, 'uploads', segment);
     const line = JSON.parse(await readFile(path, 'utf8')) as { content_path: string };

@@ -5,9 +5,9 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type ServiceProcess, Workspace } from '../support/process.js';
 
 const UPLOAD = 'ingestHistoricalLoadData/upload_historical?customer_id=c&filename=load.csv&manufacturer=m';
-/** Time for the service and a command, which start before each test. */
+/** Time limit for starting the service and running the token command, which happens before each test. */
 const STARTED_WITHIN_MS = 60_000;
-/** A body that is too large for a journal, so that the service writes it to a new file. */
+/** An upload's body that is too large for a journal, so that the service writes it to a new file. */
 const LARGE = 'x'.repeat(50_000);
 
 describe('DATA_DIR while the service runs', () => {
@@ -36,7 +36,9 @@ describe('DATA_DIR while the service runs', () => {
     const headers = { Authorization: `Basic ${Buffer.from(`admin:${secret}`).toString('base64')}` };
     return fetch(`${service.origin}/idp/token`, { method: 'POST', headers, body: new URLSearchParams({ grant_type: 'client_credentials' }) });
   };
-  /** Requests `/health/ready` until it answers with this status. Its result is cached for a second. */
+  /**
+   * Requests `/health/ready` repeatedly until it answers with this status. The service caches its result for a second.
+   */
   const untilReady = async (status: number) => {
     while ((await ready()) !== status);
   };
@@ -69,8 +71,8 @@ describe('DATA_DIR while the service runs', () => {
         cpSync(`${workspace.data}-away`, workspace.data, { recursive: true });
         rmSync(at('store-id'));
         rmSync(at('identity/identity.db'));
-        // Leaves out the copied index of keys. SQLite removes the write-ahead log at this path when it closes the
-        // database of the old store. The service can rebuild the index.
+        // Leaves out the copied database of idempotency keys: SQLite removes the write-ahead log at this path when it
+        // closes the database of the old store. The service can rebuild the keys from the index lines.
         rmSync(at('idempotency'), { recursive: true, force: true });
       },
       () => {

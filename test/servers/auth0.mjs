@@ -1,5 +1,6 @@
-// A stand-in for an Auth0 tenant, from the build. `node test/servers/auth0.mjs 1000` runs one with 1,000 users until it is
-// interrupted. It prints the variables to set for the service and its set-up, and a token for its callers.
+// Runs a stand-in for an Auth0 tenant, from the build. `node test/servers/auth0.mjs 1000` runs one with 1,000 users
+// until it is interrupted. It prints the variables to set for the service and its set-up, and an access token for
+// callers of the service.
 import { once } from 'node:events';
 import { PERMISSIONS } from '../../dist/authentication/permissions.js';
 import { startAuth0StandIn } from '../../dist/testing/index.js';

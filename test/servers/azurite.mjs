@@ -1,10 +1,10 @@
-// Azurite, an Azure Blob Storage server. `node test/servers/azurite.mjs` runs one until it is interrupted.
+// Starts Azurite, an Azure Blob Storage server. `node test/servers/azurite.mjs` runs one until it is interrupted.
 import { createRequire } from 'node:module';
 import { BlobServiceClient } from '@azure/storage-blob';
 import { freePort, serveShell, Server } from './server.mjs';
 
 const PROGRAM = createRequire(import.meta.url).resolve('azurite/dist/src/blob/main.js');
-/** The account of every Azurite. */
+/** The name of the storage account that every Azurite has. */
 const ACCOUNT = 'devstoreaccount1';
 const KEY = 'Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==';
 
@@ -28,7 +28,8 @@ export async function startAzurite({ log } = {}) {
   const port = await freePort();
   const server = new Azurite('Azurite', port, log);
   const options = ['--blobHost', '127.0.0.1', '--blobPort', `${port}`, '--location', server.directory];
-  // Azurite knows only older API versions than that of the SDK, and would refuse it without `--skipApiVersionCheck`.
+  // Azurite knows only older versions of the API than the one that the SDK requests. Without `--skipApiVersionCheck` it
+  // would refuse the SDK's requests.
   await server.start(process.execPath, [PROGRAM, ...options, '--skipApiVersionCheck', '--silent', '--disableTelemetry']);
   return server;
 }

@@ -1,4 +1,4 @@
-// DuckDB for Python, with its extensions for buckets. `node test/servers/duckdb.mjs` installs it.
+// Installs DuckDB for Python, with its extensions for buckets. `node test/servers/duckdb.mjs` does this.
 import { execFile, spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, readdir, rename, rm } from 'node:fs/promises';
@@ -11,15 +11,15 @@ const CACHE = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'loa
 const HOME = join(CACHE, `duckdb-${VERSION}`);
 const run = promisify(execFile);
 
-/** The variables with which Python finds DuckDB, and DuckDB its extensions. */
+/** The environment variables with which Python finds the installed DuckDB, and DuckDB its extensions. */
 export const DUCKDB_ENVIRONMENT = { HOME, PYTHONPATH: join(HOME, 'python') };
 
-/** Whether DuckDB is available here: it is installed, or Python has pip to install it. */
+/** Whether DuckDB is available on this machine: it is installed, or Python has pip to install it. */
 export const isDuckDbAvailable = () => existsSync(HOME) || spawnSync('python3', ['-m', 'pip', '--version']).status === 0;
 
 /**
- * Installs DuckDB outside the repository unless it is installed. DuckDB downloads extensions from its own server, which
- * isn't reachable from everywhere; packages of PyPI contain the same signed extensions.
+ * Installs DuckDB outside the repository unless it is installed. The extensions come from packages of PyPI, which
+ * contain the same signed files as DuckDB's own server. That server isn't reachable from everywhere.
  */
 export async function installDuckDb() {
   if (existsSync(HOME)) return;
@@ -36,7 +36,7 @@ export async function installDuckDb() {
   }
 }
 
-/** Moves the extensions from their packages to where DuckDB looks for them. */
+/** Moves the extensions from their Python packages to the folder where DuckDB looks for extensions. */
 async function moveExtensions(home) {
   const python = join(home, 'python');
   const ask = 'import duckdb; print(duckdb.sql("pragma platform").fetchone()[0])';

@@ -1,4 +1,4 @@
-// A proxy in front of an HTTP server that makes the network and the server fail on request.
+// A proxy in front of an HTTP server. On a test's request it imitates faults of the network and of the server.
 import { once } from 'node:events';
 import { Agent, createServer, request } from 'node:http';
 import { Readable } from 'node:stream';
@@ -12,7 +12,7 @@ class FaultProxy {
   requests = [];
   #agent = new Agent({ keepAlive: true });
   #server = createServer((incoming, outgoing) => {
-    // When the server or the client disconnects, the connection of the other one ends too.
+    // When the server or the client disconnects, the proxy closes the other one's connection too.
     this.#serve(incoming, outgoing).catch(() => incoming.socket.destroy());
   });
   #target;
@@ -21,7 +21,7 @@ class FaultProxy {
   #resets = false;
   #throttles = false;
   #response;
-  /** Resolves when the mode no longer holds answers or requests. */
+  /** Resolves when the current mode no longer holds answers or requests back. */
   #held = Promise.resolve();
   #release = () => undefined;
   #isHeld = () => true;
@@ -201,7 +201,7 @@ class FaultProxy {
       await pipeline(answer, outgoing);
       return;
     }
-    // Reads the whole answer first, so that the server has carried out the request.
+    // Reads the server's whole answer before cutting the connection, so that the server has carried out the request.
     const body = Buffer.concat(await answer.toArray());
     if (fault.afterBytes > 0) {
       outgoing.writeHead(answer.statusCode, answer.statusMessage, answer.rawHeaders);
@@ -212,7 +212,7 @@ class FaultProxy {
   }
 }
 
-/** Sends a request and discards the answer, whatever it is. */
+/** Sends a request and discards the answer, whatever its status is. */
 async function sendOnce(options, body) {
   const first = request(options).end(body);
   const [answer] = await once(first, 'response');
@@ -226,10 +226,10 @@ async function refuseWith(status, code, incoming, outgoing) {
 }
 
 /**
- * Starts a proxy on a free port of the loopback interface, in the mode `pass`.
+ * Starts a fault proxy on a free port of the loopback interface. At first it passes everything on (the mode `pass`).
  *
- * @param {string} target `http://host:port`
- * @param {{ keepAliveMs?: number }} [options]
+ * @param {string} target the URL of the server, `http://host:port`
+ * @param {{ keepAliveMs?: number }} [options] `keepAliveMs`: how long an idle connection from a client stays open.
  * @returns {Promise<import('./fault-proxy.mjs').FaultProxy>}
  */
 export async function startFaultProxy(target, { keepAliveMs = 60_000 } = {}) {

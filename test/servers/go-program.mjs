@@ -25,13 +25,13 @@ export class GoProgram {
     this.binary = join(this.#home, name);
   }
 
-  /** Whether the program is available here: it is installed, or Go exists to install it. */
+  /** Whether the program is available on this machine: it is installed, or Go exists to install it. */
   get isAvailable() {
     return existsSync(this.binary) || spawnSync('go', ['version']).status === 0;
   }
 
   /**
-   * Installs the program unless it is installed. Takes a minute or two, and needs the network. Rejects if Go is
+   * Installs the program with Go unless it is installed. Takes a minute or two, and needs the network. Rejects if Go is
    * missing, and with Go's output if the installation fails.
    */
   async install() {
@@ -45,7 +45,7 @@ export class GoProgram {
       await promisify(execFile)('go', ['install', this.#packagePath], { env });
       await rename(fresh, this.#home);
     } catch (error) {
-      // Another process may have installed the program first.
+      // Another process may have installed the program in the meantime.
       if (!existsSync(this.binary)) throw error;
     } finally {
       await rm(fresh, { recursive: true, force: true });

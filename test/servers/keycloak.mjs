@@ -1,5 +1,5 @@
-// Keycloak, an identity provider. `node test/servers/keycloak.mjs` runs one until it is interrupted. This needs
-// `npm run build` first.
+// Installs and starts Keycloak, an identity provider. `node test/servers/keycloak.mjs` runs one until it is
+// interrupted; `npm run build` must have run before.
 import { execFile, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { mkdir, mkdtemp, rename, rm } from 'node:fs/promises';
@@ -13,11 +13,11 @@ const CACHE = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'loa
 const HOME = join(CACHE, `keycloak-${VERSION}`);
 const ADMINISTRATOR = { KC_BOOTSTRAP_ADMIN_USERNAME: 'admin', KC_BOOTSTRAP_ADMIN_PASSWORD: 'admin-secret' };
 
-/** A heap, a compiler and a garbage collector that start fast. */
+/** Java's options for a fast start: a small heap, the fast-starting compiler and a simple garbage collector. */
 const FAST_START = ['-Xms64m', '-Xmx512m', '-XX:TieredStopAtLevel=1', '-XX:+UseSerialGC'];
 /**
- * The options that `bin/kc.sh` passes to Java. Java is started without that script, so that signals reach the server
- * itself.
+ * Java's options that Keycloak's own script `bin/kc.sh` sets. Java is started without this script, so that signals
+ * reach the server itself.
  */
 const JAVA_OPTIONS = [
   ...['-XX:MaxMetaspaceSize=256m', '-Dfile.encoding=UTF-8'],
@@ -62,12 +62,14 @@ class Keycloak extends Server {
   }
 }
 
-/** Whether Keycloak is available here: Java exists, and Keycloak is installed or Maven exists to install it. */
+/**
+ * Whether Keycloak is available on this machine: Java exists, and Keycloak is installed or Maven exists to install it.
+ */
 export const isKeycloakAvailable = () => runs('java', '-version') && (existsSync(HOME) || runs('mvn', '-version'));
 
 /**
  * Installs Keycloak outside the repository unless it is installed. Takes a minute or two, and needs the network.
- * Rejects if Java or Maven is missing. If the installation fails, rejects with the output of the failed program.
+ * Rejects if Java or Maven is missing. If the installation fails, rejects with the output of the program that failed.
  */
 export async function installKeycloak() {
   if (!isKeycloakAvailable()) throw new Error(`Keycloak ${VERSION} needs Java, and Maven to be installed with.`);
@@ -84,7 +86,7 @@ export async function installKeycloak() {
     await run(join(unpacked, 'bin/kc.sh'), ['build', '--db=dev-mem'], { cwd: fresh });
     await rename(unpacked, HOME);
   } catch (error) {
-    // Another process may have installed Keycloak first.
+    // Another process may have installed Keycloak in the meantime.
     if (!existsSync(HOME)) throw error;
   } finally {
     await rm(fresh, { recursive: true, force: true });
@@ -92,10 +94,11 @@ export async function installKeycloak() {
 }
 
 /**
- * Starts a Keycloak with a realm, and installs Keycloak first if needed. Rejects if it isn't available or doesn't
- * start.
+ * Starts a Keycloak that imports a realm, and installs Keycloak before if needed. Rejects if Keycloak isn't available
+ * or doesn't start.
  *
  * @param {{ realm: { realm: string }, virtualMachine?: string[], log?: (text: string) => void }} options
+ *   `virtualMachine`: options of Java. Default: those for a fast start.
  * @returns {Promise<import('./keycloak.mjs').Keycloak>}
  */
 export async function startKeycloak({ realm, virtualMachine = FAST_START, log }) {
@@ -103,7 +106,8 @@ export async function startKeycloak({ realm, virtualMachine = FAST_START, log })
   const port = await freePort();
   const server = new Keycloak(port, realm.realm, log);
   const { directory, endpoint } = server;
-  // Keycloak stores data in its home. This server has a home of its own, with links to the installed files.
+  // Keycloak stores its data in its home directory. So each server has a home of its own, with links to the installed
+  // files.
   for (const name of ['bin', 'conf', 'lib', 'providers', 'themes']) symlinkSync(join(HOME, name), join(directory, name));
   mkdirSync(join(directory, 'data/import'), { recursive: true });
   writeFileSync(join(directory, 'data/import/realm.json'), JSON.stringify(realm));

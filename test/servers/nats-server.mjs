@@ -1,4 +1,5 @@
-// nats-server, a message broker, with JetStream. `node test/servers/nats-server.mjs` runs one until it is interrupted.
+// Installs and starts nats-server, a message broker, with JetStream. `node test/servers/nats-server.mjs` runs one until
+// it is interrupted.
 import { setTimeout } from 'node:timers/promises';
 import { GoProgram } from './go-program.mjs';
 import { freePort, serveShell, Server } from './server.mjs';
@@ -14,7 +15,8 @@ class NatsServer extends Server {
 
   async restart() {
     await super.restart();
-    // The monitoring port answers before clients can connect.
+    // The monitoring port answers before the server accepts clients, so this waits until the server reports that it is
+    // healthy.
     for (let isHealthy = false; !isHealthy; ) {
       isHealthy = await fetch(`${this.endpoint}/healthz`).then(
         (response) => response.text().then(() => response.ok),
@@ -25,14 +27,15 @@ class NatsServer extends Server {
   }
 }
 
-/** Whether nats-server is available here: it is installed, or Go exists to install it. */
+/** Whether nats-server is available on this machine: it is installed, or Go exists to install it. */
 export const isNatsServerAvailable = () => PROGRAM.isAvailable;
 
 /** Installs nats-server outside the repository unless it is installed (`GoProgram`). */
 export const installNatsServer = () => PROGRAM.install();
 
 /**
- * Starts a nats-server with JetStream, and installs it first if needed. Rejects if it isn't available or doesn't start.
+ * Starts a nats-server with JetStream, and installs nats-server before if needed. Rejects if it isn't available or
+ * doesn't start.
  *
  * @param {{ log?: (text: string) => void }} [options]
  * @returns {Promise<import('./nats-server.mjs').NatsServer>}

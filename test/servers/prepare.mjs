@@ -4,7 +4,10 @@ import { installNatsServer, isNatsServerAvailable } from './nats-server.mjs';
 import { MISSING_RUNTIMES } from './runtimes.mjs';
 import { installVersitygw, isVersitygwAvailable } from './versitygw.mjs';
 
-/** Installs the servers that the integration tests use, or prints which tests are left out. */
+/**
+ * Installs the servers and tools that the integration tests use. For those that can't be installed, prints which tests
+ * are left out.
+ */
 export default async function prepare() {
   if (isDuckDbAvailable()) await installDuckDb();
   else console.log('Left out: the tests with DuckDB, for there is no Python with pip.');

@@ -1,4 +1,4 @@
-// Versions of Node and other runtimes, as npm's packages have them. They are installed outside the repository.
+// Installs versions of Node and other JavaScript runtimes from npm packages, outside the repository.
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
@@ -11,7 +11,7 @@ const CACHE = join(process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'loa
 
 const run = promisify(execFile);
 
-/** The packages of npm that contain the program for one platform each, of Deno and of Bun. */
+/** The npm packages of Deno, by platform. Each contains the program for its platform. `BUN`: the same for Bun. */
 const DENO = {
   'linux-x64': '@deno/linux-x64-glibc',
   'linux-arm64': '@deno/linux-arm64-glibc',
@@ -43,14 +43,16 @@ export const RUNTIMES = ALL_RUNTIMES.filter(({ isAvailable }) => isAvailable);
 export const MISSING_RUNTIMES = ALL_RUNTIMES.filter(({ isAvailable }) => !isAvailable).map(({ name }) => name);
 
 /**
- * Installs a version of Node unless it is installed.
+ * Installs a version of Node from npm unless it is installed.
  *
  * @param {string} version
- * @returns {Promise<string>} the path of the program
+ * @returns {Promise<string>} the path of the program `node`
  */
 export const installNode = (version) => install(`node-${version}`, `node-${PLATFORM}`, version, join('bin', 'node'));
 
-/** Installs a package unless it is installed, and returns the path of its program. */
+/**
+ * Installs an npm package into a folder of the cache unless it is installed. Returns the path of the package's program.
+ */
 async function install(folder, name, version, program) {
   const home = join(CACHE, folder);
   const path = join(home, 'node_modules', name, program);
@@ -62,7 +64,7 @@ async function install(folder, name, version, program) {
     await run('npm', ['install', '--ignore-scripts', '--no-audit', '--no-fund'], { cwd: fresh });
     await rename(fresh, home);
   } catch (error) {
-    // Another process may have installed the package first.
+    // Another process may have installed the package in the meantime.
     if (!existsSync(path)) throw error;
   } finally {
     await rm(fresh, { recursive: true, force: true });

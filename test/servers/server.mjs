@@ -8,18 +8,18 @@ import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 
 /**
- * The range of the servers' ports. It is below the ports of outgoing connections, so that no connection takes the port
- * between a kill and a restart.
+ * The range of the servers' ports. It is below the ports that the system uses for outgoing connections, so that no
+ * connection takes a server's port between its kill and its restart.
  */
 const PORTS = { first: 20_000, count: 10_000 };
-/** Interval between two checks of a condition. */
+/** The interval between two checks of a condition, such as whether the server answers, in milliseconds. */
 const RETRY_MS = 10;
 const MOST_READY_SECONDS = 180;
 const MOST_OUTPUT = 10_000;
 
 /**
- * A shell that guards a server: it reads the server's process id, and ends when its input ends, which happens however
- * its parent process ends. It then kills the server and removes the server's data.
+ * A shell script that guards a server: it reads the server's process id from its input, and waits until its input ends,
+ * which happens in whatever way the test process ends. It then kills the server and removes the server's data.
  */
 const GUARD = `
 while read -r pid; do running=$pid; done
@@ -28,8 +28,8 @@ rm -rf "$1"
 `;
 
 /**
- * A server in its own process, on a free port of the loopback interface, with its data in a new temporary directory.
- * Needs a POSIX shell.
+ * A server in its own process, on a port of the loopback interface, with its data in a new temporary directory. Needs a
+ * POSIX shell.
  */
 export class Server {
   /** The directory of the server's data. */
@@ -54,18 +54,18 @@ export class Server {
     this.endpoint = `http://127.0.0.1:${port}`;
   }
 
-  /** The id of the current or last process. */
+  /** The id of the server's current or last process. */
   get pid() {
     return this.#child.pid;
   }
 
-  /** Resolves when the current or last process has ended. */
+  /** Resolves when the server's current or last process has ended. */
   get exited() {
     return this.#exited;
   }
 
   /**
-   * Starts the server and waits until it answers. If it ends before, or doesn't answer in time, removes everything and
+   * Starts the server and waits until it answers. If it ends before, or doesn't answer in 180 s, removes its data and
    * rejects with its output.
    *
    * @param {string} command
@@ -85,7 +85,7 @@ export class Server {
 
   /**
    * Restarts the server after `kill()`, with the same port and data, and waits until it answers. Rejects with its
-   * output if it ends before, or doesn't answer in time.
+   * output if it ends before, or doesn't answer in 180 s.
    */
   async restart() {
     let output = '';
@@ -108,7 +108,8 @@ export class Server {
   }
 
   /**
-   * Pauses the server's process (SIGSTOP). Once this resolves, connections are still accepted but nothing is answered.
+   * Pauses the server's process (SIGSTOP). Once this has resolved, the system still accepts connections to the server,
+   * but nothing is answered.
    */
   async pause() {
     this.#child.kill('SIGSTOP');
@@ -120,14 +121,14 @@ export class Server {
     this.#child.kill('SIGCONT');
   }
 
-  /** Kills the server's process (SIGKILL), and keeps its data. */
+  /** Kills the server's process (SIGKILL), and keeps the server's data. */
   async kill() {
     this.#child.kill('SIGKILL');
     await this.#exited;
     this.#tellGuard('');
   }
 
-  /** Stops the server and removes its data. */
+  /** Kills the server and removes its data. */
   async stop() {
     await this.kill();
     this.#guard.stdin.end();
@@ -140,7 +141,8 @@ export class Server {
 
   async #answer(signal) {
     while (!signal.aborted) {
-      // Each request has a signal of its own, because there may be thousands of requests, and each adds a listener.
+      // Each request has an abort signal of its own, because there may be thousands of requests, and each adds a
+      // listener to its signal.
       const isThere = await fetch(this.endpoint, { signal: AbortSignal.any([signal]) }).then(
         (response) => response.text().then(() => true),
         () => false,
@@ -152,18 +154,19 @@ export class Server {
 }
 
 /**
- * Whether each thread of a process has stopped, which takes some milliseconds on a busy machine. Known only on Linux;
- * elsewhere true.
+ * Whether all threads of a process have stopped after SIGSTOP, which takes some milliseconds on a busy machine. Known
+ * only on Linux; elsewhere true.
  */
 async function isStopped(pid) {
   if (process.platform !== 'linux') return true;
   const threads = await readdir(`/proc/${pid}/task`);
   const states = await Promise.all(threads.map((thread) => readFile(`/proc/${pid}/task/${thread}/stat`, 'utf8')));
-  // In `stat`, the thread's state follows its name, which may contain parentheses itself.
+  // In Linux's `stat` file, the thread's state follows its name in parentheses. The name may contain parentheses
+  // itself.
   return states.every((state) => state.slice(state.lastIndexOf(')')).startsWith(') T'));
 }
 
-/** A free port of the loopback interface. */
+/** Finds a free port of the loopback interface in the range `PORTS`. */
 export async function freePort() {
   for (;;) {
     const port = PORTS.first + Math.floor(Math.random() * PORTS.count);
@@ -179,7 +182,8 @@ export async function freePort() {
 }
 
 /**
- * Runs a server for a shell until SIGINT or SIGTERM. Prints the variables to set, then `Ready`.
+ * Runs a server for a user of a shell until SIGINT or SIGTERM, and then removes it. Prints the variables to set, then
+ * `Ready`.
  *
  * @param {() => Promise<{ server: Server, variables: Record<string, string> }>} start
  */

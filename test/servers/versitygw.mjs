@@ -1,4 +1,5 @@
-// versitygw, an S3 server that keeps objects as files. `node test/servers/versitygw.mjs` runs one until it is interrupted.
+// Installs and starts versitygw, an S3 server that keeps objects as files. `node test/servers/versitygw.mjs` runs one
+// until it is interrupted.
 import { execFile } from 'node:child_process';
 import { mkdtemp } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -44,15 +45,15 @@ class Versitygw extends Server {
   }
 }
 
-/** Whether versitygw is available here: it is installed, or Go exists to install it. */
+/** Whether versitygw is available on this machine: it is installed, or Go exists to install it. */
 export const isVersitygwAvailable = () => PROGRAM.isAvailable;
 
 /** Installs versitygw outside the repository unless it is installed (`GoProgram`). */
 export const installVersitygw = () => PROGRAM.install();
 
 /**
- * Starts a versitygw, and installs it first if needed. Rejects if it isn't available or doesn't start. Its directory
- * must be on a file system with extended attributes.
+ * Starts a versitygw, and installs versitygw before if needed. Rejects if it isn't available or doesn't start. Its data
+ * directory must be on a file system with extended attributes.
  *
  * @param {{ iam?: boolean, log?: (text: string) => void }} [options]
  * @returns {Promise<import('./versitygw.mjs').Versitygw>}

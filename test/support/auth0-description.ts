@@ -3,7 +3,10 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import type { Auth0Exchange } from '../../src/testing/index.js';
 
-/** Auth0's OpenAPI description of its Management API, if it has been placed beside the project. */
+/**
+ * The file with Auth0's OpenAPI description of its Management API. It is absent unless it was placed beside the
+ * project.
+ */
 const FILE = new URL('../../../shared/auth0/management-api.openapi.json', import.meta.url);
 
 interface Parameter {
@@ -33,26 +36,32 @@ export interface Violation {
 }
 
 /**
- * Known deviations from the description, and their sources. The body of a successful answer with another status is
- * checked against the described status.
+ * Known deviations of Auth0's answers from the description, by operation and status, and their sources. The body of
+ * such an answer is checked against the description of the given other status.
  */
 const DEVIATIONS: Readonly<Record<string, number>> = {
-  // 200 in recorded traffic with a tenant; 201 in the description.
+  // The status is 200 in recorded traffic with a tenant, and 201 in the description.
   'patch /resource-servers/{id} 200': 201,
 };
-/** Members of answers from a tenant whose organizations have roles (early access). Source: recorded traffic. */
+/**
+ * Members of Auth0's answers that the description omits. Tenants whose organizations have roles (early access) send
+ * them. Source: recorded traffic.
+ */
 const UNDESCRIBED_MEMBERS = new Set(['type', 'owner_id']);
-/** Refusals that the description omits for some operations: it lists 404 only for some, and 5xx for almost none. */
+/**
+ * Statuses of refusals that the description omits for some operations: it lists 404 only for some, and 5xx for almost
+ * none.
+ */
 const UNLISTED_REFUSALS = new Set([404, 413, 414, 500, 502, 503, 504]);
 
-/** Checks requests to the Management API, and its answers, against Auth0's description. */
+/** Checks requests to Auth0's Management API, and the answers, against Auth0's description of this API. */
 export class Auth0Description {
   private readonly ajv = new Ajv2020({ strict: false, allErrors: true, unicodeRegExp: false });
   private readonly paths: readonly { readonly template: string; readonly pattern: RegExp }[];
 
   constructor(private readonly description: Description) {
     addFormats.default(this.ajv);
-    // It isn't documented whether Auth0 accepts letters beyond ASCII in an e-mail.
+    // Accepts e-mails with letters beyond ASCII, because it isn't documented whether Auth0 accepts them.
     this.ajv.addFormat('email', /^[^\s@]+@[^\s@]+$/u);
     this.ajv.addFormat('strict-uri', { type: 'string', validate: (value: string) => URL.canParse(value) });
     this.ajv.addFormat('client-id', true);
@@ -63,7 +72,7 @@ export class Auth0Description {
     }));
   }
 
-  /** The violations in an exchange with the stand-in. None if the operation isn't described. */
+  /** The violations of the description in one exchange with the stand-in. None if the operation isn't described. */
   violationsOf({ method, path, query, requestBody, answer }: Auth0Exchange): Violation[] {
     const found = this.paths.find(({ template, pattern }) => pattern.test(path) && method.toLowerCase() in (this.description.paths[template] ?? {}));
     if (!found) return [];
@@ -118,7 +127,7 @@ export class Auth0Description {
 
 let description: Auth0Description | undefined;
 
-/** The checks against Auth0's description, which is read and compiled once. Undefined if the description is absent. */
+/** Reads and compiles Auth0's description once, and returns its checks. Undefined if the description is absent. */
 export function readAuth0Description(): Auth0Description | undefined {
   if (!description && existsSync(FILE)) description = new Auth0Description(JSON.parse(readFileSync(FILE, 'utf8')) as Description);
   return description;
@@ -128,12 +137,15 @@ export default function prepare(): void {
   tellIfLeftOut(FILE);
 }
 
-/** Prints a line if the description is absent, so that the check is left out. */
+/** Prints a line if the description is absent, which says that the check against it is left out. */
 export function tellIfLeftOut(file: URL): void {
   if (!existsSync(file)) console.log("Left out: the check of requests and answers against Auth0's description, which isn't here.");
 }
 
-/** Whether each `%` begins an encoded byte. The bytes may be invalid UTF-8, which no test sends. */
+/**
+ * Whether each `%` in a path segment begins an encoded byte. The encoded bytes may be invalid UTF-8, which no test
+ * sends.
+ */
 const isEncoding = (segment: string): boolean => !/%(?![0-9A-Fa-f]{2})/.test(segment);
 
 const withoutUndescribed = (body: unknown): unknown =>

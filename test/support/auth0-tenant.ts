@@ -5,11 +5,11 @@ import { type CheckedAuth0, startCheckedAuth0 } from './checked-auth0.js';
 
 const AUDIENCE = 'load-data-api';
 
-/** Starts a stand-in for a tenant that has the API and its permissions, but no users and roles. */
+/** Starts a stand-in for an Auth0 tenant that has the service's API and its permissions, but no users and roles. */
 export const startTenant = (settings: Partial<Auth0Settings> = {}, onExchange?: Auth0StandInOptions['onExchange']): Promise<CheckedAuth0> =>
   startCheckedAuth0({ audience: AUDIENCE, apiScopes: PERMISSIONS, settings, ...(onExchange && { onExchange }) });
 
-/** The options of an Auth0 adapter that uses a tenant. */
+/** The options of an Auth0 adapter that uses the stand-in for a tenant. */
 export const auth0Options = ({ domain, service }: Auth0StandIn): Auth0Options => ({
   ...service,
   url: domain,
@@ -17,7 +17,7 @@ export const auth0Options = ({ domain, service }: Auth0StandIn): Auth0Options =>
   connection: 'Username-Password-Authentication',
 });
 
-/** The environment of a service that uses a tenant. */
+/** The environment of a service that uses the stand-in for a tenant. */
 export const auth0Variables = ({ domain, service }: Auth0StandIn): Record<string, string> => ({
   IDENTITY_PROVIDER: 'auth0',
   AUTH0_DOMAIN: domain,
@@ -26,6 +26,6 @@ export const auth0Variables = ({ domain, service }: Auth0StandIn): Record<string
   OIDC_AUDIENCE: AUDIENCE,
 });
 
-/** A token with all permissions for the customer `acme`. */
+/** An access token for the service, issued by the tenant, with all permissions for the customer `acme`. */
 export const operatorToken = (tenant: Auth0StandIn): Promise<string> =>
   tenant.issueToken({ permissions: PERMISSIONS, claims: { customer_id: 'acme' } });

@@ -1,7 +1,8 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 
 /**
- * Runs `work`, and resolves to the largest number of HTTP requests that it began in one iteration of the event loop.
+ * Runs `work`, and resolves to the largest number of HTTP requests that were begun in one iteration of the event loop
+ * meanwhile.
  */
 export async function mostBegunAtOnce(work: () => Promise<unknown>): Promise<number> {
   let [begun, most] = [0, 0];

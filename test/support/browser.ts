@@ -1,17 +1,22 @@
-/** A page with a form, or the target of a redirect away from Keycloak, whose `html` is empty. */
+/**
+ * A page with a form or links, or the target of a redirect to another origin. Such a target isn't requested, so its
+ * `html` is empty.
+ */
 export interface Page {
   readonly url: string;
   readonly html: string;
 }
 
-/** A minimal browser for login pages: cookies of one site, redirects and forms. */
+/** A minimal browser for login pages: it keeps the cookies of one site, follows redirects and sends forms. */
 export class Browser {
   private readonly cookies = new Map<string, string>();
 
-  /** @param site the origin of the pages. A redirect to any other origin isn't followed. */
+  /** @param site the origin of the pages that are requested. Redirects to other origins aren't followed. */
   constructor(private readonly site: string) {}
 
-  /** Opens a page and follows redirects. A page of another origin isn't requested. */
+  /**
+   * Opens a page and follows its redirects. A page of another origin isn't requested, and is returned without contents.
+   */
   async open(url: string, init: RequestInit = {}): Promise<Page> {
     if (!url.startsWith(`${this.site}/`)) return { url, html: '' };
     const cookie = [...this.cookies].map((pair) => pair.join('=')).join('; ');
@@ -26,14 +31,14 @@ export class Browser {
     return location === null ? { url, html } : this.open(new URL(location, url).href);
   }
 
-  /** Fills in the page's form and sends it. */
+  /** Sends the form of a page with these values of its fields. */
   submit(page: Page, fields: Readonly<Record<string, string>>): Promise<Page> {
     const [, action] = /<form[^>]+action="([^"]+)"/.exec(page.html) ?? [];
     if (action === undefined) throw new Error(`No form at ${page.url}: ${page.html}`);
     return this.open(unescaped(action), { method: 'POST', body: new URLSearchParams(fields) });
   }
 
-  /** Follows the page's link with this text. */
+  /** Follows the link in a page whose text matches. */
   follow(page: Page, link: RegExp): Promise<Page> {
     const links = [...page.html.matchAll(/<a[^>]+href="([^"]+)"[^>]*>([^]*?)<\/a>/g)];
     const [, href] = links.find(([, , text = '']) => link.test(text)) ?? [];

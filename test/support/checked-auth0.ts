@@ -1,10 +1,12 @@
 import { type Auth0Exchange, type Auth0StandIn, type Auth0StandInOptions, startAuth0StandIn } from '../../src/testing/index.js';
 import { readAuth0Description, type Violation } from './auth0-description.js';
 
-/** A stand-in, and how its exchanges violate Auth0's description. */
+/**
+ * A stand-in for an Auth0 tenant, and the violations of Auth0's description in the requests to it and in its answers.
+ */
 export interface CheckedAuth0 {
   readonly standIn: Auth0StandIn;
-  /** The violations in the exchanges so far. Empty if the description is absent. */
+  /** The violations in all exchanges so far. Empty if the description is absent. */
   readonly violations: readonly Violation[];
 }
 
@@ -13,8 +15,8 @@ export async function startCheckedAuth0(options: Auth0StandInOptions = {}): Prom
   const found: Violation[] = [];
   const unchecked: Auth0Exchange[] = [];
   const onExchange = (exchange: Auth0Exchange) => {
-    // The exchange is checked only when `violations` is read, because compiling a schema takes so long that a call
-    // could run out of time on a busy machine.
+    // Exchanges are checked only when `violations` is read, and not at once: compiling a schema takes so long that a
+    // call to the stand-in could run out of time on a busy machine.
     if (description) unchecked.push(exchange);
     return options.onExchange?.(exchange);
   };
@@ -28,8 +30,8 @@ export async function startCheckedAuth0(options: Auth0StandInOptions = {}): Prom
 }
 
 /**
- * The violations for which the stand-in is to blame: in requests that it accepted, and in its answers. Violations in
- * requests that it refused don't count.
+ * The violations for which the stand-in is to blame: those in its answers, and those in requests that it accepted.
+ * Violations in requests that it refused don't count.
  */
 export const ownViolations = ({ violations }: CheckedAuth0): Violation[] =>
   violations.filter(({ side, status = 0 }) => side === 'answer' || status < 400);
@@ -37,15 +39,15 @@ export const ownViolations = ({ violations }: CheckedAuth0): Violation[] =>
 export interface Called {
   readonly status: number;
   readonly headers: Headers;
-  /** The body of the answer, parsed if it is JSON, otherwise as text. */
+  /** The body of the answer: parsed if it is a JSON object or array, otherwise as text. */
   readonly body: unknown;
 }
 
 /**
- * Calls the Management API.
+ * Calls the stand-in's Management API.
  *
- * @param operation method and encoded path after `/api/v2`.
- * @param token the access token. Default: a new one with all scopes.
+ * @param operation the method, and the encoded path after `/api/v2`, separated by a blank.
+ * @param token the access token for the call. Default: a new one with all scopes.
  */
 export async function callManagementApi(standIn: Auth0StandIn, operation: string, body?: unknown, token?: string): Promise<Called> {
   const [method = '', path = ''] = operation.split(' ');

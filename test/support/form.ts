@@ -8,7 +8,7 @@ export interface FormPart {
 export const BOUNDARY = 'test-boundary';
 export const FORM_TYPE = `multipart/form-data; boundary=${BOUNDARY}`;
 
-/** An encoded form (RFC 7578). */
+/** Encodes a multipart form with these parts (RFC 7578). */
 export function form(...parts: FormPart[]): Buffer {
   const chunks = parts.flatMap(({ name, value, filename, contentType }) => [
     `--${BOUNDARY}\r\nContent-Disposition: form-data; name="${name}"`,

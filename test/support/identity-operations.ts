@@ -1,26 +1,32 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { BASE, expectAnswer, expectError, type Fields, fresh, freshEmail, identityRequests, type Operation, OPERATIONS, REFUSAL, type Target } from './identity-requests.js';
 
-/** An identity provider, and the properties on which the answers of the six operations depend. */
+/**
+ * An identity provider under test, and the properties on which the service's answers of the six identity operations
+ * depend.
+ */
 export interface ProviderUnderTest {
-  /** Regular expressions that the provider's user ids and role ids match. */
+  /** Regular expressions that the provider's user ids (`userId`) and role ids (`roleId`) match. */
   readonly userId: string;
   readonly roleId: string;
-  /** The prefixes of user ids and role ids, before the opaque part of an id. */
+  /**
+   * The prefixes of the provider's user ids (`userPrefix`) and role ids (`rolePrefix`), before the opaque part of an
+   * id.
+   */
   readonly userPrefix: string;
   readonly rolePrefix: string;
-  /** A well-formed id that no role has. */
+  /** A well-formed role id that no role has. */
   readonly unknownRoleId: string;
   /**
-   * The names of a role (128 characters) and of a user (255 characters) with the most UTF-16 units that the provider
-   * accepts. Default: two units for each character.
+   * The name of a role (128 characters) and the name of a user (255 characters) with the most UTF-16 units that the
+   * provider accepts. Default: names in which each character has two units.
    */
   readonly longestRoleName?: string;
   readonly longestUserName?: string;
-  /** Starts a service on an identity provider that has no users and roles of the tests yet. */
+  /** Starts a service that uses the provider, which has no users and roles of the tests yet. */
   start(): Promise<Target>;
   stop(): Promise<void>;
-  /** The permissions of the user's roles according to the provider itself, in any order. */
+  /** The permissions of the user's roles as the provider itself reports them, in any order. */
   permissionsOf(userId: string): Promise<readonly string[]>;
   /** A new access token of the user, issued by the provider. */
   tokenOf(userId: string, email: string): Promise<string>;
@@ -78,7 +84,7 @@ const goodNames = (most: number, longest = '😀'.repeat(most)): (readonly [stri
 
 const permissions = (length: number): string[] => Array.from({ length }, (_, index) => `read:${index}`);
 const LABEL = 'd'.repeat(63);
-/** An address of this length whose parts stay within their own limits. */
+/** An e-mail address of this length, whose parts don't exceed their own length limits. */
 const longEmail = (length: number): string => `${'l'.repeat(64)}@${LABEL}.${LABEL}.${'e'.repeat(length - 64 - 1 - 128 - 3)}.de`;
 
 const BAD_PERMISSIONS: Row[] = [
@@ -108,7 +114,10 @@ const GOOD_PERMISSIONS: (readonly [string, string[], string[]])[] = [
   ['two that differ in letter case', ['a:x', 'A:x'], ['A:x', 'a:x']],
 ];
 
-/** The tests of the six operations that involve an identity provider. Every provider must give the same answers. */
+/**
+ * Defines the tests of the six operations that involve an identity provider. The service must give the same answers
+ * with every provider.
+ */
 export function identityOperations(name: string, provider: ProviderUnderTest): void {
   describe(`the six operations on ${name}`, () => {
     const target: Target = { url: '', token: '' };
@@ -249,8 +258,8 @@ export function identityOperations(name: string, provider: ProviderUnderTest): v
     ];
 
     /**
-     * The roles and users of the service as sorted texts, because a search may change the order when it finds a new
-     * user.
+     * The roles and users that the service lists, as sorted texts: the order of its list may change when the provider's
+     * search finds a new user.
      */
     const contents = async () => [...(await list('roles')), ...(await list('users'))].map((item) => JSON.stringify(item)).sort();
     describe.each(MEMBERS)('POST /%s rejects %s', (operation, member, rows) => {

@@ -5,7 +5,7 @@ export const JSON_TYPE = { 'Content-Type': 'application/json' };
 
 export const OPERATIONS = ['assign-role', 'create-role', 'create-user', 'update-user'] as const;
 export type Operation = (typeof OPERATIONS)[number];
-/** All six operations: the four with a body and the two without. */
+/** All six identity operations: the four commands with a body, and the two lists without. */
 export const ALL_OPERATIONS = [...OPERATIONS, 'roles', 'users'] as const;
 
 export const REFUSAL: Record<Operation, string> = {
@@ -48,28 +48,31 @@ export const freshEmail = (): string => `${fresh()}@grid.example`;
 export interface Target {
   /** The service's `{base_url}`. */
   url: string;
-  /** A token with all permissions. */
+  /** An access token with all permissions. */
   token: string;
 }
 
 /**
- * How long a caller waits for a complete answer. The service promises it within ten seconds, and the transfer takes
- * some time.
+ * How long a caller waits for a complete answer, in milliseconds. The service promises the answer within ten seconds,
+ * and its transfer takes some time.
  */
 const CALLER_WAITS_MS = 11_000;
 
 export const bytes = (body: string | Buffer): Uint8Array<ArrayBuffer> => new Uint8Array(Buffer.from(body));
 
-/** Requests for the six operations. Each goes to the service that `target` names when it is sent. */
+/**
+ * Functions that send requests for the six identity operations. Each request goes to the service that `target` names at
+ * that moment.
+ */
 export function identityRequests(target: Target) {
-  /** A role and a user that exist once `makeKnown` was called. Their name and e-mail are in use. */
+  /** A role and a user that exist once `makeKnown` was called. So their name and e-mail are already in use. */
   const known = { roleId: '', userId: '', roleName: 'taken', email: 'taken@grid.example' };
   async function makeKnown(): Promise<void> {
     known.roleId = await created('create-role', { role_name: known.roleName, permissions: ['read:roles'] });
     known.userId = await created('create-user', { email: known.email, roles: [] });
   }
 
-  /** Sends a request with the token of `target`. Rejects when the answer takes longer than a caller waits. */
+  /** Sends a request with the access token of `target`. Rejects when the answer takes longer than a caller waits. */
   async function send(method: string, path: string, init: RequestInit = {}): Promise<Answer> {
     const headers = { Authorization: `Bearer ${target.token}`, ...(init.headers as Record<string, string> | undefined) };
     const answer = await fetch(target.url + path, { signal: AbortSignal.timeout(CALLER_WAITS_MS), ...init, method, headers });
@@ -80,7 +83,7 @@ export function identityRequests(target: Target) {
     send('POST', `${BASE}/${operation}`, { body: bytes(body), headers: { ...JSON_TYPE, ...headers } });
   const post = (operation: string, fields: unknown): Promise<Answer> => postRaw(operation, JSON.stringify(fields));
 
-  /** Sends a request that must succeed with 201, and returns the new id. */
+  /** Sends a create request that must succeed with 201, and returns the id of the new role or user. */
   async function created(operation: 'create-role' | 'create-user', fields: Fields): Promise<string> {
     const answer = await post(operation, fields);
     expect({ status: answer.status, body: answer.body }).toMatchObject({ status: 201 });
@@ -91,14 +94,14 @@ export function identityRequests(target: Target) {
     (JSON.parse((await send('GET', `${BASE}/${member}`)).body) as Record<string, Fields[]>)[member] ?? [];
   const userOf = async (id: string): Promise<Fields | undefined> => (await list('users')).find(({ user_id }) => user_id === id);
 
-  /** For each operation, a new request that succeeds. */
+  /** For each operation with a body, a function that returns the fields of a new request that succeeds. */
   const GOOD = {
     'assign-role': () => ({ user_id: known.userId, role_id: known.roleId }),
     'create-role': () => ({ role_name: fresh(), permissions: ['upload:historical'] }),
     'create-user': () => ({ email: freshEmail(), name: 'Operator', roles: [known.roleId] }),
     'update-user': () => ({ user_id: known.userId, new_name: 'Operator' }),
   } as const satisfies Record<Operation, () => Fields>;
-  /** Sends a request. Default: one that succeeds. */
+  /** Sends a request for an operation. Without `fields`, it is a request that succeeds. */
   const ask = (operation: (typeof ALL_OPERATIONS)[number], fields?: Fields): Promise<Answer> =>
     operation in GOOD ? post(operation, fields ?? GOOD[operation as Operation]()) : send('GET', `${BASE}/${operation}`);
 

@@ -5,12 +5,12 @@ import type { Keycloak } from '../servers/keycloak.mjs';
 
 const SERVICE = { realm: 'loads', audience: 'load-data-api', clientId: 'load-data-service', clientSecret: 'service-secret' };
 /**
- * A client with all permissions for the customers `acme` and `north`. It may also request users' tokens with their
- * passwords.
+ * A client of the realm that has all permissions for the customers `acme` and `north`. It may also request tokens of
+ * users with the users' passwords.
  */
 const OPERATOR = { clientId: 'operator', secret: 'operator-secret' };
 
-/** The realm of the tests, with everything that the service needs and a client for tokens. */
+/** The realm of the tests, with everything that the service needs, and a client that requests tokens for the tests. */
 export function testRealm() {
   const account = ({ clientId }: { clientId: string }) => ({ username: `service-account-${clientId}`, enabled: true, serviceAccountClientId: clientId });
   return {
@@ -28,10 +28,10 @@ export function testRealm() {
   };
 }
 
-/** The options of a Keycloak adapter that uses the realm of the tests at this URL. */
+/** The options of a Keycloak adapter that uses the realm of the tests in the Keycloak at this URL. */
 export const keycloakOptions = (url: string): KeycloakOptions => ({ ...SERVICE, url });
 
-/** The environment of a service that uses the realm of the tests at this URL. */
+/** The environment of a service that uses the realm of the tests in the Keycloak at this URL. */
 export const keycloakVariables = (url: string): Record<string, string> => ({
   IDENTITY_PROVIDER: 'keycloak',
   KEYCLOAK_URL: url,
@@ -40,7 +40,7 @@ export const keycloakVariables = (url: string): Record<string, string> => ({
   KEYCLOAK_CLIENT_SECRET: SERVICE.clientSecret,
 });
 
-/** An access token of the operator, or of a user with a password. */
+/** An access token of the operator client, or of a user if the user's name and password are given. */
 export async function keycloakToken({ endpoint }: Keycloak, user?: { username: string; password: string }): Promise<string> {
   const grant = user ? { grant_type: 'password', ...user } : { grant_type: 'client_credentials' };
   const body = new URLSearchParams({ ...grant, client_id: OPERATOR.clientId, client_secret: OPERATOR.secret });
@@ -50,7 +50,7 @@ export async function keycloakToken({ endpoint }: Keycloak, user?: { username: s
   return token;
 }
 
-/** The permissions of a user's roles according to Keycloak itself. */
+/** The permissions of a user's roles as Keycloak itself reports them. */
 export async function keycloakPermissionsOf(server: Keycloak, userId: string): Promise<string[]> {
   const [api] = (await server.administer('GET', `/clients?clientId=${SERVICE.audience}`)) as { id: string }[];
   const path = `/users/${userId.replace('keycloak|', '')}/role-mappings/clients/${api?.id ?? ''}/composite`;

@@ -6,11 +6,11 @@ const MAX_FILE_BYTES = 200_000;
 /** An acknowledged upload. */
 export interface Acknowledged {
   readonly uploadId: string;
-  /** The digest of the upload's file, in hex; null without a file. */
+  /** The digest of the upload's file, in hex; null if the upload has no file. */
   readonly sha256: string | null;
 }
 
-/** Concurrent clients that upload JSON, files and forms continuously until their service has ended. */
+/** Concurrent clients that upload JSON, files and forms to a service continuously until the service has ended. */
 export class Load {
   readonly acknowledged: Acknowledged[] = [];
   private readonly workers: Promise<void>[];
@@ -20,7 +20,7 @@ export class Load {
     this.workers = Array.from({ length: WORKERS }, (_, worker) => this.work(worker));
   }
 
-  /** Resolves when at least this many uploads are acknowledged. Rejects if the clients end before. */
+  /** Resolves when at least this many uploads have been acknowledged. Rejects if the clients stop before. */
   async reached(count: number): Promise<void> {
     const enough = new Promise<void>((resolve) => {
       this.onAcknowledged = () => {
@@ -34,7 +34,7 @@ export class Load {
     await Promise.race([enough, ended]);
   }
 
-  /** Resolves when all clients have stopped because the service has ended. */
+  /** Resolves when all clients have stopped, which they do when the service has ended. */
   async ended(): Promise<void> {
     await Promise.all(this.workers);
   }

@@ -8,10 +8,10 @@ export interface Mail {
   readonly source: string;
 }
 
-/** An SMTP server on the loopback interface that keeps the mails it receives. */
+/** An SMTP server on the loopback interface that keeps the mails it receives in `mails`. */
 export class MailServer {
   readonly mails: Mail[] = [];
-  /** If set, runs before each mail is kept. It can reject the mail or delay it. */
+  /** If set, runs before each received mail is kept. It can reject the mail (by rejecting) or delay it. */
   onMail: (() => Promise<void>) | undefined;
   readonly #server = new SMTPServer({
     authOptional: true,
@@ -27,7 +27,7 @@ export class MailServer {
     },
   });
 
-  /** The settings with which a realm in Keycloak sends its mails to this server. */
+  /** The settings of a Keycloak realm with which Keycloak sends the realm's mails to this server. */
   get smtpServer(): Record<string, string> {
     const { port } = this.#server.server.address() as AddressInfo;
     return { host: '127.0.0.1', port: String(port), from: 'load-data@grid.example' };

@@ -13,7 +13,7 @@ export interface Exit {
   readonly signal: NodeJS.Signals | null;
 }
 
-/** A started program, and its output so far. */
+/** A program that was started as a process, and its output so far. */
 export class Program {
   stdout = '';
   stderr = '';
@@ -30,12 +30,12 @@ export class Program {
     });
   }
 
-  /** The complete lines of standard output. */
+  /** The complete lines that the program has printed on standard output so far. */
   get lines(): string[] {
     return this.stdout.split('\n').slice(0, -1);
   }
 
-  /** Resolves to the first matching line of standard output. Rejects if the program ends before. */
+  /** Resolves to the first line of standard output that matches. Rejects if the program ends without such a line. */
   async line(pattern: RegExp): Promise<string> {
     for (;;) {
       const found = this.lines.find((line) => pattern.test(line));
@@ -50,7 +50,10 @@ export class Program {
     }
   }
 
-  /** Types an answer and Enter when the question appears. Rejects if the program ends before. */
+  /**
+   * Waits until the program prints the question, and types the answer and Enter. Rejects if the program ends before it
+   * asks.
+   */
   async answer(question: string, answer: string): Promise<void> {
     while (!this.stdout.includes(question)) {
       const isOver = await Promise.race([this.exited.then(() => true), once(this.child.stdout as NodeJS.EventEmitter, 'data').then(() => false)]);
@@ -66,23 +69,23 @@ export class Program {
   }
 }
 
-/** The service in its own process, with the contents of its ready line. */
+/** The service in a process of its own, with the parts of the ready line that it printed. */
 export interface ServiceProcess {
   readonly program: Program;
   readonly readyLine: string;
-  /** The service's `{base_url}`, as clients see it. */
+  /** The service's `{base_url}` in the ready line, which clients use. */
   readonly url: string;
   readonly swaggerUrl: string;
-  /** The curl command in the ready line; undefined if it has none. */
+  /** The curl command in the ready line; undefined if the line has none. */
   readonly curl: string | undefined;
-  /** The local address of the service, `http://host:port`. */
+  /** The address at which the service can be reached on this machine, `http://host:port`. */
   readonly origin: string;
   readonly port: number;
 }
 
 const READY_LINE = /^[^{].*\/docs/;
 
-/** Waits for the ready line and reads its contents. */
+/** Waits for the ready line of a started service and parses it. */
 export async function ready(program: Program): Promise<ServiceProcess> {
   const readyLine = await program.line(READY_LINE);
   const [url = '', swaggerUrl = ''] = readyLine.match(/https?:\/\/[^\s']+/g) ?? [];
@@ -91,7 +94,10 @@ export async function ready(program: Program): Promise<ServiceProcess> {
   return { program, readyLine, url, swaggerUrl, curl, origin, port: Number(port) };
 }
 
-/** A temporary directory in which the programs of a test run. Programs that still run at the end are killed. */
+/**
+ * A temporary directory in which the programs of a test run. `dispose` kills the programs that still run, and removes
+ * the directory.
+ */
 export class Workspace {
   private readonly programs: Program[] = [];
 
@@ -101,14 +107,15 @@ export class Workspace {
     return new Workspace(await mkdtemp(join(tmpdir(), 'load-data-')));
   }
 
-  /** The default DATA_DIR of programs. */
+  /** The DATA_DIR of programs that don't get another one. */
   get data(): string {
     return join(this.directory, 'data');
   }
 
   /**
-   * Starts the service with these variables and no others, and waits until it is ready. A new DATA_DIR gets signing
-   * keys first, because creating them takes the service some time.
+   * Starts the service with these variables, which it gets in addition to PATH, HOME, PORT=0 and DATA_DIR, and waits
+   * until it is ready. Writes signing keys into a new DATA_DIR before, because creating them would take the service
+   * some time.
    */
   async start(variables: Variables = {}): Promise<ServiceProcess> {
     const { DATA_DIR, IDENTITY_PROVIDER = 'embedded' } = variables;
@@ -116,56 +123,57 @@ export class Workspace {
     return ready(this.launch(variables));
   }
 
-  /** Starts the service without waiting until it is ready. */
+  /** Starts the service with these variables, without waiting until it is ready. */
   launch(variables: Variables = {}): Program {
     return this.run(process.execPath, ['--trace-warnings', resolve('dist/main.js')], variables);
   }
 
-  /** Runs the token command to its end. */
+  /** Runs the command that prints a token until it ends. */
   async token(parameters: readonly string[] = [], variables: Variables = {}): Promise<Program & Exit> {
     const program = this.run(process.execPath, [resolve('dist/commands/token.js'), ...parameters], variables);
     return Object.assign(program, await program.exited);
   }
 
-  /** Runs the verification of the store to its end. */
+  /** Runs the command that verifies a store until it ends. */
   async verifyStore(parameters: readonly string[] = [], variables: Variables = {}): Promise<Program & Exit> {
     const program = this.run(process.execPath, [resolve('dist/commands/verify-store.js'), ...parameters], variables);
     return Object.assign(program, await program.exited);
   }
 
-  /** Runs the compaction of a bucket to its end. */
+  /** Runs the command that compacts a bucket until it ends. */
   async compact(parameters: readonly string[] = [], variables: Variables = {}): Promise<Program & Exit> {
     const program = this.run(process.execPath, [resolve('dist/commands/compact.js'), ...parameters], variables);
     return Object.assign(program, await program.exited);
   }
 
-  /** Runs the removal of a customer's uploads to its end. */
+  /** Runs the command that removes a customer's uploads until it ends. */
   async erase(parameters: readonly string[] = [], variables: Variables = {}): Promise<Program & Exit> {
     const program = this.run(process.execPath, [resolve('dist/commands/erase.js'), ...parameters], variables);
     return Object.assign(program, await program.exited);
   }
 
-  /** Runs the setup of an Auth0 tenant to its end. */
+  /** Runs the command that sets up an Auth0 tenant until it ends. */
   async auth0Setup(parameters: readonly string[] = [], variables: Variables = {}): Promise<Program & Exit> {
     const program = this.run(process.execPath, [resolve('dist/commands/auth0-setup.js'), ...parameters], variables);
     return Object.assign(program, await program.exited);
   }
 
-  /** Runs the setup of a Keycloak realm to its end. */
+  /** Runs the command that sets up a Keycloak realm until it ends. */
   async keycloakSetup(parameters: readonly string[] = [], variables: Variables = {}): Promise<Program & Exit> {
     const program = this.run(process.execPath, [resolve('dist/commands/keycloak-setup.js'), ...parameters], variables);
     return Object.assign(program, await program.exited);
   }
 
   /**
-   * Starts a command on its own terminal, where standard output and error are one stream. Needs the program `script`.
+   * Starts a command of the service on a terminal of its own, where standard output and error are one stream. Needs the
+   * program `script`.
    */
   onTerminal(name: string, parameters: string, variables: Variables): Program {
     const command = `'${process.execPath}' '${resolve(`dist/commands/${name}.js`)}' ${parameters}`;
     return this.run('script', ['-qefc', command, '/dev/null'], variables);
   }
 
-  /** Starts any program. Default of `cwd`: the directory of the workspace. */
+  /** Starts any program. Default of `cwd`: the workspace's directory. */
   run(command: string, parameters: readonly string[], variables: Variables, cwd = this.directory): Program {
     const env = { PATH: process.env.PATH, HOME: this.directory, PORT: '0', DATA_DIR: this.data, ...variables };
     const program = new Program(spawn(command, parameters, { cwd, env, stdio: ['pipe', 'pipe', 'pipe'] }));

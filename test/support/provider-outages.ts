@@ -2,61 +2,67 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { ALL_OPERATIONS, type Answer, BASE, type Fields, identityRequests, type IdentityRequests } from './identity-requests.js';
 import type { RunningService } from './service.js';
 
-/** A temporary fault of a provider. */
+/** A temporary fault of an identity provider, which a test begins and ends. */
 export interface Fault {
   begin(): unknown;
   end(): unknown;
 }
 
-/** An outage of a provider: its name, the status that the service answers during it, and the fault that causes it. */
+/**
+ * An outage of an identity provider: its name, the status that the service answers during it, and the fault that causes
+ * it.
+ */
 export type Outage = readonly [what: string, status: 502 | 503, fault: Fault];
 
-/** The names in failed creations. Users and roles that these have left behind would have one of them. */
+/**
+ * The e-mails of users and names of roles whose creation failed. Users and roles that such a creation left behind would
+ * have one of them.
+ */
 export interface Names {
   readonly emails: readonly string[];
   readonly roleNames: readonly string[];
 }
 
 export interface ProviderWithOutages {
-  /** Requests to a service whose uploads require a token. */
+  /** Functions that send requests to a service whose uploads require a token. */
   readonly requests: IdentityRequests;
   readonly outages: readonly Outage[];
-  /** The users and roles with these names that the provider itself lists. */
+  /** The users and roles with these e-mails and names that the provider itself lists. */
   readonly find: (names: Names) => Promise<readonly unknown[]>;
 }
 
 const ERRORS = { 502: 'Identity provider error.', 503: 'Identity provider unavailable.' } as const;
 const WELL = { 'assign-role': 200, 'create-role': 201, 'create-user': 201, 'update-user': 200, roles: 200, users: 200 };
 const UPLOAD = '/ingestHistoricalLoadData/upload_historical?customer_id=acme&filename=load.csv&manufacturer=Acme';
-/** An error page of a gateway. */
+/** The HTML error page of a gateway in front of the provider. */
 export const PAGE = '<!DOCTYPE html><title>Down for maintenance</title>';
-/** Long enough to arrive in many pieces. */
+/** An error page that is so long that it arrives in many pieces. */
 export const LONG_PAGE = PAGE.padEnd(256 * 1024);
-/** How long a test waits for an event. */
+/** How long a test waits for an expected event, in milliseconds. */
 export const PATIENCE = { timeout: 20_000, interval: 50 };
-/** Outages in which a gateway in front of the provider's API answers in its place. */
+/** Outages in which a gateway in front of the provider's API answers in the API's place. */
 export const gatewayOutages = (respond: (status: number, body: string) => Fault): readonly Outage[] => [
   ...[502, 503, 504].map((status): Outage => [`is behind a gateway that answers ${status}`, 503, respond(status, PAGE)]),
   ['answers HTML with 404', 502, respond(404, PAGE)],
 ];
 const ROW_TIMEOUT_MS = 90_000;
-/** More than the maximum number of connections to a provider. */
+/** A number of simultaneous calls that exceeds the service's maximum number of connections to a provider. */
 const MANY = 200;
 
-/** The answer to a caller during an outage, for `expect.toEqual`. */
+/** The service's answer to an identity operation during an outage, in the form that `outcome` returns. */
 export const outageAnswer = (status: 502 | 503) => ({
   status,
   body: JSON.stringify({ error: ERRORS[status] }),
   retryAfter: status === 503 ? '10' : null,
 });
 
-/** The parts of an answer that `outageAnswer` contains. */
+/** The parts of an answer that `outageAnswer` contains, for comparison with it. */
 export async function outcome(answer: Promise<Answer>) {
   const { status, body, headers } = await answer;
   return { status, body, retryAfter: headers.get('retry-after') };
 }
 
-/** Resolves when all six operations succeed and the service reports that it is ready. */
+/** Resolves when all six identity operations succeed and the service reports that it is ready. */
 export async function untilWell({ ask, send }: IdentityRequests): Promise<void> {
   await vi.waitFor(async () => {
     expect((await send('GET', '/health/ready')).status).toBe(200);
@@ -66,8 +72,8 @@ export async function untilWell({ ask, send }: IdentityRequests): Promise<void> 
 }
 
 /**
- * Tests the answers of the six operations, of readiness, liveness and uploads during each outage, and that everything
- * works again after it.
+ * Defines tests of the service during each outage of its provider: the answers of the six identity operations, of
+ * readiness, liveness and uploads. Afterwards everything must work again.
  */
 export function outageMatrix({ requests, outages, find }: ProviderWithOutages): void {
   const { send, ask, GOOD } = requests;
@@ -84,7 +90,7 @@ export function outageMatrix({ requests, outages, find }: ProviderWithOutages): 
     beforeAll(async () => {
       await untilWell(requests);
       await fault.begin();
-      // The outage may affect the service only after some seconds, while its token for the provider stays valid.
+      // The outage may affect the service only after some seconds, when its token for the provider has expired.
       await vi.waitFor(async () => { expect((await ask('roles')).status).toBe(status); }, PATIENCE);
       await Promise.all(ALL_OPERATIONS.map(async (operation) => {
         const fields = operation in GOOD ? GOOD[operation as keyof typeof GOOD]() : {};
@@ -119,11 +125,11 @@ export function outageMatrix({ requests, outages, find }: ProviderWithOutages): 
 }
 
 /**
- * Tests that callers who occupy all connections to the provider get their answers during outages, and that all
- * connections work afterwards.
+ * Defines tests in which many callers occupy all connections to the provider during outages: each caller must get its
+ * answer, and all connections must work afterwards.
  */
 export function outagesWithManyCallers({ requests, outages }: Omit<ProviderWithOutages, 'find'>): void {
-  // These requests may take longer than others, because so many callers also wait for each other.
+  // These requests have a longer time limit than others, because so many callers also wait for each other.
   const one = () => requests.send('GET', `${BASE}/roles`, { signal: AbortSignal.timeout(PATIENCE.timeout) });
   const many = async () => new Set((await Promise.all(Array.from({ length: MANY }, one))).map(({ status }) => status));
 
@@ -140,7 +146,10 @@ export function outagesWithManyCallers({ requests, outages }: Omit<ProviderWithO
   });
 }
 
-/** Tests that a service starts without its provider, and needs no restart once the provider is available. */
+/**
+ * Defines a test that a service starts while its provider is unavailable, and needs no restart once the provider is
+ * available.
+ */
 export function startWithout(absence: Fault, { target, known }: IdentityRequests, start: () => Promise<RunningService>): void {
   it('is unavailable at boot: the service is live, and works once the tenant or realm is available', async () => {
     await absence.begin();
@@ -160,19 +169,22 @@ export function startWithout(absence: Fault, { target, known }: IdentityRequests
 }
 
 export interface RotatingProvider {
-  /** The status of `GET /roles` with a token, from a service that has just been started. */
+  /** The status of the answer to `GET /roles` with this token, from a service that was started for the test. */
   status(token: string): Promise<number>;
-  /** Whether a new key is in the key set before it is used to sign. */
+  /** Whether the provider adds a new key to its key set before it signs with this key. */
   readonly isPublishedEarly: boolean;
-  /** Signs with a new key from now on. Returns a token. */
+  /** Makes the provider sign with a new key from now on. Resolves to a token that is signed with it. */
   rotate(): Promise<string>;
-  /** Removes the old key from the key set. */
+  /** Removes the old key from the provider's key set. */
   revoke(): Promise<void>;
-  /** The number of fetches of the key set by this service. */
+  /** How often the service has fetched the key set so far. */
   fetches(): number;
 }
 
-/** Checks when tokens of the old and the new key are accepted. Advances the clock of the tests by ten minutes. */
+/**
+ * Checks until when a service accepts tokens that are signed with the provider's old key, and that it accepts those of
+ * the new key. Moves the clock of the test process ten minutes ahead.
+ */
 export async function expectKeysToRotate(provider: RotatingProvider, old: string): Promise<void> {
   const statuses = (...tokens: string[]) => Promise.all(tokens.map((token) => provider.status(token)));
   const later = (seconds: number) => vi.setSystemTime(Date.now() + seconds * 1000);
@@ -181,7 +193,7 @@ export async function expectKeysToRotate(provider: RotatingProvider, old: string
     expect(await statuses(old)).toEqual([200]);
     const before = provider.fetches();
     const next = await provider.rotate();
-    // A token of an unknown key makes the service fetch all keys, at most once in each cool-down of five seconds.
+    // A token with an unknown key makes the service fetch all keys, at most once in each cool-down of five seconds.
     later(5);
     const many = Array.from({ length: 20 }, (_, index) => (index % 2 === 0 ? old : next));
     expect(await statuses(...many)).toEqual(many.map(() => 200));
@@ -194,8 +206,8 @@ export async function expectKeysToRotate(provider: RotatingProvider, old: string
     later(1);
     await statuses(next);
     await expect.poll(() => provider.fetches() - before, PATIENCE).toBe(refetches + 1);
-    // A request with a token of a known key waits only briefly for this fetch. After the fetch the old key is unknown,
-    // and the service looks it up once more.
+    // A request whose token has a known key waits only briefly for this fetch. After the fetch the old key is unknown,
+    // and the service looks for it once more.
     await expect.poll(() => statuses(old, next), PATIENCE).toEqual([403, 200]);
     expect(provider.fetches() - before).toBeLessThanOrEqual(refetches + 2);
   } finally {

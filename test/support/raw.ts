@@ -6,7 +6,7 @@ export interface RawAnswer {
   readonly body: string;
 }
 
-/** Opens a connection to the service, for data that no HTTP client would send. */
+/** Opens a connection to the service, for data that an HTTP client library would not send. */
 export function open(port: number): Promise<Socket> {
   return new Promise((resolve, reject) => {
     const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true }, () => {
@@ -16,7 +16,10 @@ export function open(port: number): Promise<Socket> {
   });
 }
 
-/** Reads the connection to its end, or until an answer with a Content-Length is complete. */
+/**
+ * Reads from the connection until an answer is complete by its Content-Length. An answer without this header counts as
+ * complete with its head. Rejects if the connection ends before.
+ */
 export function readAnswer(socket: Socket): Promise<RawAnswer> {
   return new Promise((resolve, reject) => {
     let text = '';
@@ -48,7 +51,7 @@ function parse(text: string): RawAnswer | undefined {
   return body.length >= Number(headers['content-length'] ?? 0) ? { status, headers, body } : undefined;
 }
 
-/** Sends bytes unchanged and reads the answer. */
+/** Sends these bytes unchanged over a new connection, and reads the answer. */
 export async function exchange(port: number, ...parts: (string | Buffer)[]): Promise<RawAnswer> {
   const socket = await open(port);
   try {

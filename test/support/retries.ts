@@ -1,12 +1,13 @@
 import type { Reporter, TestModule } from 'vitest/node';
 
 /**
- * How often a failed test is repeated before it counts as failed: `TEST_RETRIES`, by default never. CI sets it, because
- * it shares its machine, and names what passed only when it was repeated.
+ * How often a failed test is repeated before it counts as failed: the variable `TEST_RETRIES`, by default 0. CI sets
+ * it, because CI's machine has other work to do at the same time. CI names the tests that passed only when they were
+ * repeated.
  */
 export const retry = Number(process.env.TEST_RETRIES ?? 0);
 
-/** Names, at the end of a run, the tests that passed only when they were repeated, each with its first failure. */
+/** At the end of a test run, prints the tests that passed only when they were repeated, each with its failures. */
 export class RetriedTests implements Reporter {
   onTestRunEnd(modules: readonly TestModule[]): void {
     for (const module of modules) {

@@ -22,16 +22,18 @@ export interface RunningService {
   readonly port: number;
   readonly dataDirectory: string;
   readonly log: CollectingLogger;
-  /** A token of the embedded provider's administrator. */
+  /** An access token of the embedded identity provider's administrator. */
   adminToken(customerIds?: string[]): Promise<string>;
   /** All index lines, parsed. */
   lines(): Promise<Record<string, unknown>[]>;
-  /** Paths of all files below a folder of the data directory. */
+  /** The paths of all files below a folder of the data directory. */
   files(folder: string): Promise<string[]>;
   close(): Promise<void>;
 }
 
-/** Starts the whole service in this process, with a free port and, by default, a new data directory. */
+/**
+ * Starts the whole service in this process, on a free port and, unless DATA_DIR is given, with a new data directory.
+ */
 export async function startService(
   variables: Record<string, string> = {},
   customize: (builder: TestingModuleBuilder) => TestingModuleBuilder = (builder) => builder,

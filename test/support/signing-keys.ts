@@ -7,8 +7,8 @@ const FILE = 'identity/signing-keys.json';
 let made: Promise<string> | undefined;
 
 /**
- * Writes signing keys into a new DATA_DIR, because it takes a service half a second of a core to create them. All
- * directories of a test process get the same keys.
+ * Writes signing keys into a new DATA_DIR, because creating them would take the service half a second of CPU time. All
+ * data directories of one test process get the same keys.
  */
 export async function writeSigningKeys(dataDirectory: string): Promise<void> {
   made ??= make();

@@ -4,7 +4,7 @@ import { open, type RawAnswer, readAnswer } from './raw.js';
 
 const BODY = 'first half, second half';
 
-/** An upload that the service has begun to read and whose end has not been sent. */
+/** An upload that the service has begun to read. The end of its body hasn't been sent. */
 export class SlowUpload {
   private constructor(private readonly socket: Socket) {}
 
@@ -15,20 +15,20 @@ export class SlowUpload {
       `POST ${target} HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/csv\r\nContent-Length: ${BODY.length}\r\n` +
         'Expect: 100-continue\r\n\r\n',
     );
-    // The service sends 100 Continue when it begins to read the body.
+    // The service sends 100 Continue when it begins to read the upload's body.
     await once(socket, 'data');
     socket.write(BODY.slice(0, 10));
     return new SlowUpload(socket);
   }
 
-  /** Sends the rest and reads the answer. */
+  /** Sends the rest of the upload's body and reads the answer. */
   finish(): Promise<RawAnswer> {
     const answer = readAnswer(this.socket);
     this.socket.write(BODY.slice(10));
     return answer;
   }
 
-  /** Resolves when the service has ended the connection in any way. */
+  /** Resolves when the service has closed or reset the upload's connection. */
   cutOff(): Promise<void> {
     return new Promise((resolve) => {
       const done = (): void => {

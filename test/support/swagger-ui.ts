@@ -11,7 +11,10 @@ interface InitOptions {
   };
 }
 
-/** The configuration of the service's Swagger UI: the flows that *Authorize* offers, and their options. */
+/**
+ * Reads the configuration of the service's Swagger UI: the login flows that its button *Authorize* offers, and their
+ * options.
+ */
 export async function swaggerUiOptions(baseUrl: string): Promise<InitOptions['customOptions'] & { readonly flows: Readonly<Record<string, OAuthFlow>> }> {
   const script = await (await fetch(`${baseUrl}/docs/swagger-ui-init.js`)).text();
   const [, json = ''] = /^ *let options = (\{[^]*?^\});$/m.exec(script) ?? [];

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 const MEMORY = '/dev/shm';
 const NEEDED_BYTES = 4 * 1024 ** 3;
 
-/** Whether there is a file system in memory with enough room. A flush to it costs nothing. */
+/** Whether there is a file system in memory with at least 4 GiB free. A flush to such a file system costs nothing. */
 function isMemoryLargeEnough(): boolean {
   try {
     const { bavail, bsize } = statfsSync(MEMORY);
@@ -15,10 +15,13 @@ function isMemoryLargeEnough(): boolean {
   }
 }
 
-/** Puts the temporary files of all specs, and of the processes that they start, into memory if possible. */
+/**
+ * Puts the temporary files of all specs, and of the processes that the specs start, into a file system in memory if
+ * possible.
+ */
 export default function useMemory(): () => void {
   const directory = mkdtempSync(join(isMemoryLargeEnough() ? MEMORY : tmpdir(), 'load-data-tests-'));
-  // A spec that runs as root drops its rights to read these files, and must still be able to enter the directory.
+  // A spec that runs as root gives up root's right to read any file, and must still be able to enter the directory.
   chmodSync(directory, 0o755);
   process.env.TMPDIR = directory;
   return () => {

@@ -3,14 +3,16 @@ import { expect } from 'vitest';
 import type { RunningService } from './service.js';
 
 const SMALL_FILE = '/ingestHistoricalLoadData/upload_historical?customer_id=acme&filename=small.csv&manufacturer=m';
-/** How long the small upload may take until the test fails and lets the waiting upload go on, in milliseconds. */
+/**
+ * How long the small upload may take, in milliseconds. After that the test fails and lets the waiting upload continue.
+ */
 const LONGEST_WAIT_MS = 30_000;
 
 /**
- * Expects that an upload has to wait until `letGo` is called, and that a small upload doesn't wait meanwhile.
+ * Expects that an upload has to wait until `letGo` is called, and that a small upload is answered meanwhile.
  *
- * @param hasAsked whether the upload has asked for what it waits for.
- * @returns the answer to the upload.
+ * @param hasAsked whether the waiting upload has asked for the resource that it must wait for.
+ * @returns the answer to the waiting upload.
  */
 export async function expectWait(
   { url }: RunningService,

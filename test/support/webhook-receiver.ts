@@ -10,9 +10,12 @@ export interface TakenRequest {
   readonly headers: IncomingMessage['headers'];
 }
 
-/** A webhook on loopback. Checks requests with the libraries of Standard Webhooks and CloudEvents. */
+/**
+ * A webhook on the loopback interface. Checks the service's requests with the libraries of Standard Webhooks and
+ * CloudEvents.
+ */
 export class WebhookReceiver {
-  /** The requests that were answered with 2xx. */
+  /** The service's requests that the webhook answered with 2xx. */
   readonly taken: TakenRequest[] = [];
   readonly sockets = new Set<Socket>();
   connections = 0;
@@ -20,7 +23,7 @@ export class WebhookReceiver {
   private readonly watchers = new Set<() => void>();
 
   private constructor(
-    /** Answers each request. The bytes of the request that it leaves unread stay unread. */
+    /** Answers each request. It need not read the request's body. */
     public listener: RequestListener,
     private readonly secret: Buffer,
   ) {
@@ -32,7 +35,7 @@ export class WebhookReceiver {
     });
   }
 
-  /** Starts a receiver that answers every request with a status. */
+  /** Starts a webhook that answers every request with the same status and body. */
   static async answering(status = 200, answer = '', secret = SECRET): Promise<WebhookReceiver> {
     const receiver = await WebhookReceiver.doing((request, response) => { receiver.take(request, response, status, answer); }, secret);
     return receiver;
@@ -52,12 +55,12 @@ export class WebhookReceiver {
     return `http://127.0.0.1:${this.port}/hook?key=secret`;
   }
 
-  /** The environment of a service that delivers its events to this receiver. */
+  /** The environment of a service that delivers its events to this webhook. */
   get variables(): Record<string, string> {
     return { EVENTS_WEBHOOK_URL: this.url, EVENTS_WEBHOOK_SECRET: secretText(this.secret) };
   }
 
-  /** Reads a request, and answers it with a status. Keeps the request if the status is 2xx. */
+  /** Reads a request, and answers it with this status. Keeps the request in `taken` if the status is 2xx. */
   take(request: IncomingMessage, response: ServerResponse, status: number, answer = ''): void {
     const chunks: Buffer[] = [];
     request.on('data', (chunk: Buffer) => chunks.push(chunk)).on('end', () => {
@@ -68,7 +71,7 @@ export class WebhookReceiver {
     });
   }
 
-  /** The events of all requests. Throws if a signature or an event isn't valid. */
+  /** The events in all kept requests. Throws if a request's signature or an event is invalid. */
   events(): UploadEvent[] {
     return this.taken.flatMap(({ body, headers }) => {
       new Webhook(secretText(this.secret)).verify(body, headers as Record<string, string>);
@@ -77,7 +80,7 @@ export class WebhookReceiver {
     });
   }
 
-  /** Resolves to the events as soon as `isEnough` accepts them. */
+  /** Waits until `isEnough` accepts the events that have arrived. Resolves to these events. */
   async eventsUntil(isEnough: (events: readonly UploadEvent[]) => boolean): Promise<UploadEvent[]> {
     for (;;) {
       const events = this.events();
@@ -86,7 +89,7 @@ export class WebhookReceiver {
     }
   }
 
-  /** Stops listening, and closes all connections. */
+  /** Stops listening, and closes all connections to the webhook. */
   async close(): Promise<void> {
     this.server.closeAllConnections();
     if (this.server.listening) await new Promise((resolve) => this.server.close(resolve));
@@ -100,5 +103,5 @@ export class WebhookReceiver {
 
 export const SECRET = Buffer.alloc(32, 1);
 
-/** A secret in the form of Standard Webhooks. */
+/** A webhook secret as text, in the form that Standard Webhooks prescribes. */
 export const secretText = (secret: Buffer): string => `whsec_${secret.toString('base64')}`;

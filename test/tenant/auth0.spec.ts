@@ -17,7 +17,7 @@ import { RecordedProvider } from './recorded-provider.js';
 import { REPORT } from './report-file.js';
 import { SavedScopes } from './saved-scopes.js';
 
-// All API clients of this spec share one `CallPace`, because the tenant has one rate limit for all of them.
+// All clients of Auth0's API in this spec share one `CallPace`, because the tenant has one rate limit for all of them.
 const tenant = { ...loadAuth0CheckEnvironment(), pace: new CallPace() };
 const SEARCH_LIMIT_MS = 120_000;
 const UNKNOWN_USER = 'auth0|0123456789abcdef01234567';
@@ -32,7 +32,7 @@ const outcomes = new Map<string, string[]>();
 const searchDelaysMs: number[] = [];
 const begin = performance.now();
 const savedScopes = new SavedScopes('data/auth0-check/scopes.json', `${tenant.url}/api/v2${apiPath}`);
-/** Everything that couldn't be removed or restored, with the reasons. */
+/** Every user, role and setting that couldn't be removed or restored, with the reasons. */
 const left: string[] = [];
 
 const call = (method: 'GET' | 'POST' | 'PATCH' | 'DELETE', path: string, body?: unknown): Promise<ApiAnswer> =>
@@ -54,7 +54,7 @@ async function search(query: string): Promise<{ user_id: string; updated_at: str
   return z.array(z.object({ user_id: z.string(), updated_at: z.string() })).parse(answer.body);
 }
 
-/** Waits until the search shows the latest new or changed user correctly. */
+/** Waits until Auth0's search shows the user that was created or changed last, in its current version. */
 async function searchIsUpToDate(): Promise<void> {
   const userId = made.latestUserId;
   made.latestUserId = undefined;
@@ -81,8 +81,8 @@ async function newRole(): Promise<string> {
 }
 
 /**
- * Removes or restores something. Resolves to the reason if that fails; undefined on success, or if what is to be
- * removed doesn't exist.
+ * Removes or restores something in the tenant. Resolves to the reason if that fails. Resolves to undefined on success,
+ * or if what is to be removed doesn't exist.
  */
 async function undone(method: 'DELETE' | 'PATCH', path: string, body?: unknown): Promise<string | undefined> {
   try {
@@ -94,8 +94,8 @@ async function undone(method: 'DELETE' | 'PATCH', path: string, body?: unknown):
 }
 
 /**
- * Removes all users and roles that this run or an earlier one created, and restores the scopes of the API. Failures are
- * noted in `left`, and the next run tries again.
+ * Removes all users and roles from the tenant that this run or an earlier one created, and restores the scopes of the
+ * API. Notes failures in `left`. The next run tries again.
  */
 async function cleanUp(): Promise<void> {
   left.length = 0;
@@ -161,7 +161,7 @@ identityProviderContract('A tenant of Auth0', async () => {
     unknownUserId: UNKNOWN_USER,
     unknownRoleId: UNKNOWN_ROLE,
     moreThanOnePage: 101,
-    // No more calls than a tenant with two calls a second can answer in time.
+    // No more simultaneous calls than a tenant that allows two calls a second can answer in time.
     simultaneousCalls: 4,
     reopen: async () => {
       await inner.onApplicationShutdown();
@@ -182,7 +182,7 @@ identityProviderContract('A tenant of Auth0', async () => {
 });
 
 describe('Undocumented behaviour of Auth0:', () => {
-  /** A test that finds out a fact about Auth0 for the report. */
+  /** Defines a test that finds out a fact about Auth0, which the report shows. */
   const find = (what: string, work: () => Promise<string>): void => {
     it(what, async () => {
       facts.set(what, await work());

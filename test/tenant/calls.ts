@@ -7,10 +7,12 @@ interface Exchange {
 
 const LIMITS = /^(x-ratelimit-|retry-after$)/;
 
-/** The calls to one origin, as reported by the HTTP client. */
+/** Counts the answers of one origin by status, as reported by the HTTP client. */
 export class Calls {
   readonly counts = new Map<string, number>();
-  /** The latest value of each header about rate limits, by the header's name and the status of its answer. */
+  /**
+   * The latest value of each answer header about rate limits, by the name of the header and the status of the answer.
+   */
   readonly limits = new Map<string, string>();
 
   constructor(origin: string) {

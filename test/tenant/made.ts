@@ -3,11 +3,14 @@ import { dirname } from 'node:path';
 
 export type Kind = 'users' | 'roles';
 
-/** The users and roles that the check created, also in a file, where the next run finds those of an interrupted one. */
+/**
+ * The users and roles that the check created in the tenant. They are also noted in a file, where the next run finds
+ * those that an interrupted run left.
+ */
 export class Made {
   readonly users = new Set<string>();
   readonly roles = new Set<string>();
-  /** The id of the latest new or changed user. */
+  /** The id of the user that was created or changed last. */
   latestUserId: string | undefined;
 
   constructor(private readonly file: string) {
@@ -25,7 +28,7 @@ export class Made {
     return id;
   }
 
-  /** Forgets all users and roles except these, which the next run is to remove. */
+  /** Forgets all users and roles except these, which couldn't be removed: the next run is to remove them. */
   keepOnly(left: readonly (readonly [Kind, string])[]): void {
     this.users.clear();
     this.roles.clear();

@@ -4,8 +4,8 @@ import { IdentityProvider, type ProviderCallOptions } from '../../src/identity-m
 import type { Made } from './made.js';
 
 /**
- * Records all users and roles that a provider creates, so that the check can remove them, and the latest user that it
- * changes.
+ * An identity provider that passes everything on to another one. Records all users and roles that it creates, so that
+ * the check can remove them, and the user that it changed last.
  */
 export class RecordedProvider extends IdentityProvider {
   constructor(

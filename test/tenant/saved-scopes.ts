@@ -1,14 +1,17 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 
 interface Saved {
-  /** The address of the API with these scopes. */
+  /** The address of the API that has these scopes. */
   readonly api: string;
   readonly scopes: unknown;
 }
 
-/** The scopes of an API before the check, in a file, from which the next run restores them after an interruption. */
+/**
+ * Keeps the scopes that an API had before the check in a file, from which the next run restores them if this run is
+ * interrupted.
+ */
 export class SavedScopes {
-  /** @param api the address of the API. */
+  /** @param api the address of the API whose scopes are kept. */
   constructor(
     private readonly file: string,
     private readonly api: string,
@@ -19,9 +22,9 @@ export class SavedScopes {
   }
 
   /**
-   * The saved scopes; undefined if there are none.
+   * The scopes in the file; undefined if there is no file.
    *
-   * @throws Error if they belong to another API.
+   * @throws Error if the scopes in the file belong to another API.
    */
   read(): unknown {
     const saved = this.parse();

@@ -1,4 +1,5 @@
-// Verifies one token repeatedly on one core, with the service's guard or only with jose, and prints the rate as JSON.
+// Verifies one access token repeatedly on one CPU core, with the service's guard or only with jose, and prints the rate
+// as JSON.
 import 'reflect-metadata';
 import { execFileSync } from 'node:child_process';
 import { NestFactory } from '@nestjs/core';

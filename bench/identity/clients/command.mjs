@@ -1,4 +1,5 @@
-// Repeats one command over several connections, directly or through the service, and prints the outcome as JSON.
+// Repeats one command, such as create-user, over several connections, directly at Keycloak or through the service.
+// Prints the outcome as JSON.
 import { randomUUID } from 'node:crypto';
 import { composedRole, UPDATE_PASSWORD } from '../../../dist/identity-management/adapters/out/keycloak/realm.js';
 import { figuresOf } from '../../support/latencies.mjs';
@@ -11,13 +12,13 @@ const AUDIENCE = 'load-data-api';
 const PERMISSIONS = ['upload:historical', 'read:users'];
 
 /**
- * For each command, the fewest calls to Keycloak that do the same work as the service. The client knows the names of
- * the roles.
+ * For each command, the fewest direct calls to Keycloak that do the same work as the service. The client already knows
+ * the names of the roles, so it need not read them.
  */
 const DIRECT = {
   'create-role': async ({ name }) => {
     await client.send('POST', '/roles', composedRole(name, AUDIENCE, PERMISSIONS), 201);
-    // Keycloak's answer to the creation has no id, so the role is read.
+    // Keycloak's answer to the creation of a role has no role id, so the role is read to get it.
     await client.get(`/roles/${encodeURIComponent(name)}`);
   },
   'assign-role': ({ user, role }) => giveRole(user, role),

@@ -3,13 +3,16 @@ import { Pool } from 'undici';
 /** Thrown for an answer with another status than the expected one. */
 export class OtherStatus extends Error {}
 
-/** Sends and receives JSON with one access token, over connections that are reused. */
+/** A client that sends and receives JSON with one access token, over connections that are reused. */
 export class HttpClient {
   #pool;
   #path;
   #headers;
 
-  /** @param {{ url: string, connections: number, token: string }} options `url` is the prefix of each path. */
+  /**
+   * @param {{ url: string, connections: number, token: string }} options `url` is the prefix of the path of each
+   *   request.
+   */
   constructor({ url, connections, token }) {
     const { origin, pathname } = new URL(url);
     this.#pool = new Pool(origin, { connections });
@@ -21,7 +24,7 @@ export class HttpClient {
     return this.#ask('GET', path, undefined, 200);
   }
 
-  /** @param {number} status the expected status */
+  /** @param {number} status the expected status of the answer */
   send(method, path, body, status) {
     return this.#ask(method, path, JSON.stringify(body), status);
   }

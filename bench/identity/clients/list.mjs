@@ -1,4 +1,4 @@
-// Lists all users or roles repeatedly, directly or through the service, and prints the outcome as JSON.
+// Lists all users or all roles repeatedly, directly from Keycloak or through the service. Prints the outcome as JSON.
 import { ROLE_ATTRIBUTE } from '../../../dist/identity-management/adapters/out/keycloak/realm.js';
 import { figuresOf } from '../../support/latencies.mjs';
 import { HttpClient } from './http-client.mjs';
@@ -6,7 +6,9 @@ import { HttpClient } from './http-client.mjs';
 const { url, member, way, seconds, expected } = JSON.parse(process.argv[2]);
 const client = new HttpClient({ url, connections: 1, token: process.env.ACCESS_TOKEN });
 
-/** The page size of direct calls: the same as the service uses for Keycloak's list of users. */
+/**
+ * The number of users on a page of a direct call: the same as the service requests from Keycloak for its list of users.
+ */
 const USERS_A_PAGE = 1_000;
 
 const DIRECT = {

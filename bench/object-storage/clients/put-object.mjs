@@ -1,4 +1,4 @@
-// PUTs index lines like the service, one after another, and prints the outcome as JSON.
+// PUTs objects with one index line each, like the service, one after another, and prints the outcome as JSON.
 import { randomUUID } from 'node:crypto';
 import { PutObjectCommand } from '@aws-sdk/client-s3';
 import { figuresOf } from '../../support/latencies.mjs';

@@ -1,4 +1,4 @@
-// The service with a store that PUTs the index line of each upload as a separate object.
+// The service with another store, which PUTs the index line of each upload as a separate object.
 import { PutObjectCommand } from '@aws-sdk/client-s3';
 import { indexLine, segmentDirectory } from '../../../dist/ingestion/domain/layout.js';
 import { serveWithStore } from '../../uploads/competitors/service-with-store.mjs';

@@ -1,4 +1,5 @@
-// Node's own HTTP server, which streams each body into the SDK's Upload with parts of 5 MiB. It computes no digest.
+// A program that receives uploads with Node's own HTTP server, and streams each body into the SDK's Upload with parts
+// of 5 MiB. It computes no digest.
 import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
 import { Upload } from '@aws-sdk/lib-storage';

@@ -1,4 +1,5 @@
-// Sends one large body with as little work as possible, and prints the outcome as JSON.
+// Sends one large upload with as little work as possible, so that the measured process has the CPU. Prints the outcome
+// as JSON.
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { connect } from 'node:net';

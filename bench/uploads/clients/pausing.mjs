@@ -1,5 +1,5 @@
-// Repeats one small request over several connections, each of which pauses after every answer, and prints the outcome
-// as JSON. It does as little work as possible, to leave the CPU to the measured process.
+// Repeats one small upload over several connections, each of which pauses after every answer, and prints the outcome as
+// JSON. This client does as little work as possible, to leave the CPU to the measured process.
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -11,7 +11,7 @@ const request =
   `POST ${pathname}${search} HTTP/1.1\r\nHost: ${hostname}:${port}\r\nContent-Type: ${type}\r\n` +
   `Content-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;
 
-/** Resolves to the status of one answer when it is complete. */
+/** Sends one upload over the connection. Resolves to the status of its answer when the answer is complete. */
 function exchange(socket) {
   return new Promise((resolve, reject) => {
     let received = '';
@@ -43,7 +43,7 @@ async function send(duration) {
     while (performance.now() - began < duration * 1000) {
       if (!socket || socket.destroyed) {
         socket = connect({ host: hostname, port: Number(port), noDelay: true }).setEncoding('latin1');
-        // `exchange` notices a broken connection by its `close` event.
+        // `exchange` notices a broken connection by its `close` event, so the `error` event is ignored.
         socket.on('error', () => undefined);
         await once(socket, 'connect');
       }

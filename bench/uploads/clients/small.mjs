@@ -1,4 +1,4 @@
-// Repeats one small request over several connections, and prints the outcome as JSON.
+// Repeats one small upload over several connections with autocannon, and prints the outcome as JSON.
 import autocannon from 'autocannon';
 import { figuresOf } from '../../support/latencies.mjs';
 
@@ -6,7 +6,7 @@ const { url, type, body, connections, warmUpSeconds, seconds } = JSON.parse(proc
 
 async function send(duration, onResponse) {
   const headers = { 'Content-Type': type };
-  // autocannon ends only at a sample, so it samples often.
+  // autocannon can end only when it takes a sample of its figures, so it takes samples often (every 100 ms).
   const instance = autocannon({ url, method: 'POST', headers, body, connections, duration, sampleInt: 100 });
   if (onResponse) instance.on('response', onResponse);
   return instance;
@@ -15,7 +15,7 @@ async function send(duration, onResponse) {
 const latencies = [];
 const others = {};
 await send(warmUpSeconds);
-// autocannon's own histogram has only whole milliseconds.
+// Collects the latency of each answer, because autocannon's own histogram has only whole milliseconds.
 const { duration, errors } = await send(seconds, (client, status, bytes, milliseconds) => {
   if (status === 200) latencies.push(milliseconds);
   else others[status] = (others[status] ?? 0) + 1;

@@ -1,4 +1,5 @@
-// The service with a store that appends each index line to one file and syncs the file, one upload after another.
+// The service with another store, which appends each index line to one file and syncs this file, one upload after
+// another.
 import { mkdir, open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { indexLine } from '../../../dist/ingestion/domain/layout.js';

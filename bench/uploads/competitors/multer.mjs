@@ -1,4 +1,5 @@
-// Express with multer, as in multer's manual. With FLUSH=true each file is flushed, but not its directory.
+// A program that receives uploads with Express and multer, as in multer's manual. With FLUSH=true each file is flushed
+// to disk, but its directory isn't.
 import { createServer } from 'node:http';
 import express from 'express';
 import multer from 'multer';

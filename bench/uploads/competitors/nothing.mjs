@@ -1,4 +1,5 @@
-// The service with a store that stores nothing: the upper limit set by the rest of the service.
+// The service with another store, which stores nothing. It shows the upper limit of the rate, which the rest of the
+// service sets.
 import { serveWithStore } from './service-with-store.mjs';
 
 const NO_DIGEST = '0'.repeat(64);

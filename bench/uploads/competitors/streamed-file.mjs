@@ -1,4 +1,5 @@
-// Node's own HTTP server, which streams each body into a file: the minimum that makes a file durable. It computes no hash.
+// A program that receives uploads with Node's own HTTP server, and streams each body into a file: the minimum that
+// makes a file durable. It computes no hash.
 import { randomUUID } from 'node:crypto';
 import { createWriteStream, mkdirSync } from 'node:fs';
 import { open, rename } from 'node:fs/promises';

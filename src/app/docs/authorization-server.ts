@@ -4,16 +4,19 @@ import { realmUrl } from '../../identity-management/adapters/out/keycloak/admin-
 
 /** The OAuth 2 server from which API users get tokens, as described by the OpenAPI document and used by Swagger UI. */
 export interface AuthorizationServer {
-  /** Describes who can get a token. */
+  /** Tells readers of the API's documentation who can get a token from this server. */
   readonly description: string;
   /** The URL of the token endpoint; a path without a host if the endpoint belongs to this service. */
   readonly tokenUrl: string;
-  /** Login by authorization code with PKCE; undefined if it isn't offered. */
+  /** How a person logs in with a browser (authorization code with PKCE); undefined if login isn't offered. */
   readonly login: Login | undefined;
 }
 
 export interface Login {
-  /** The id of a public client that may redirect to `{base_url}/docs/oauth2-redirect.html`. */
+  /**
+   * The id of the OAuth 2 client that Swagger UI uses. A public client that may redirect to
+   * `{base_url}/docs/oauth2-redirect.html`.
+   */
   readonly clientId: string;
   readonly authorizationUrl: string;
   /** Parameters that the provider requires in the authorization request in addition to those of OAuth 2. */
@@ -26,7 +29,7 @@ const AUTH0_DESCRIPTION = [
   'Otherwise request a token yourself, and give it under `token`.',
 ].join(' ');
 
-/** The authorization server of the selected identity provider, as seen by browsers. */
+/** The authorization server of the selected identity provider, with the URLs by which browsers reach it. */
 export function authorizationServerFor(environment: Environment): AuthorizationServer {
   const { identityProvider, oidc, swaggerUiClientId: clientId } = environment;
   switch (identityProvider.adapter) {
@@ -37,7 +40,8 @@ export function authorizationServerFor(environment: Environment): AuthorizationS
         login: undefined,
       };
     case 'keycloak': {
-      // Keycloak's issuer is the realm's public address. The service itself may use an internal one.
+      // The issuer of Keycloak's tokens (OIDC_ISSUER) is the realm's public URL. The service itself may reach the realm
+      // by an internal URL.
       const openIdConnect = `${oidc.issuer ?? realmUrl(identityProvider)}/protocol/openid-connect`;
       return {
         description: "A client of the realm's: its service account has the permissions, or the person who logs in through it.",
@@ -46,10 +50,10 @@ export function authorizationServerFor(environment: Environment): AuthorizationS
       };
     }
     case 'module':
-      // Only the module knows where its tokens come from.
+      // The service doesn't know the token endpoint of a team's identity provider, so it shows the issuer instead.
       return { description: "A client of the identity provider's.", tokenUrl: oidc.issuer ?? '/', login: undefined };
     case 'auth0': {
-      // A tenant can have a custom domain for its users, which is then the issuer.
+      // An Auth0 tenant can have a custom domain. Users then log in there, and that domain is the issuer (OIDC_ISSUER).
       const domain = (oidc.issuer ?? identityProvider.url).replace(/\/$/, '');
       const additionalQueryStringParams = { audience: oidc.audience };
       return {

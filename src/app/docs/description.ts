@@ -2,7 +2,7 @@ import { ownCommand } from '../../common/own-command.js';
 import { publicPath } from '../../configuration/served-address.js';
 import type { Environment } from '../../configuration/service.js';
 
-/** How to get an access token in Swagger UI, and for a program, by the kind of identity provider. */
+/** How to get an access token and use it in Swagger UI, by the kind of identity provider. In Markdown. */
 const TOKENS: Readonly<Record<Environment['identityProvider']['adapter'], string>> = {
   embedded:
     `Choose **Authorize** and enter the client id \`admin\` and its secret, from \`DATA_DIR/identity/admin-secret\` (or \`EMBEDDED_ADMIN_SECRET\`). At a terminal, \`${ownCommand('token')}\` prints a token.`,
@@ -11,7 +11,10 @@ const TOKENS: Readonly<Record<Environment['identityProvider']['adapter'], string
   module: 'Get one from your identity provider, choose **Authorize**, and enter it.',
 };
 
-/** The description of the API, in Markdown: the way through the operations, and where to read on. */
+/**
+ * The description of the API at the top of the OpenAPI document, in Markdown: which operations to call in which order,
+ * the limits of requests, and where to find more documentation.
+ */
 export function apiDescription(environment: Environment): string {
   const { identityProvider, ingestionAuthorization, maxUploadBytes, rateLimitPerMinute } = environment;
   const path = publicPath(environment);

@@ -1,6 +1,9 @@
 import type { OpenAPIObject } from '@nestjs/swagger';
 
-/** The media types in which an upload can be sent, by the value of `uploads` in the URL of the OpenAPI document. */
+/**
+ * The media types in which an upload can be sent, by the value of the query parameter `uploads` in the URL of the
+ * OpenAPI document.
+ */
 const CONTENT_TYPES: Readonly<Record<string, string>> = {
   form: 'multipart/form-data',
   json: 'application/json',
@@ -10,8 +13,9 @@ const CONTENT_TYPES: Readonly<Record<string, string>> = {
 type Operations = Record<string, { requestBody?: { content: Record<string, unknown> } }>;
 
 /**
- * The OpenAPI document with only one media type for uploads. Generators of clients that know one body per operation
- * would otherwise send a file as JSON. The unchanged document if `choice` names no media type.
+ * Returns the OpenAPI document with only one media type for the body of an upload: the one that `choice` (`form`,
+ * `json` or `bytes`) selects. A generator of clients that supports only one body per operation might otherwise choose
+ * JSON, and its clients would send files as JSON. Any other `choice` returns the document unchanged.
  */
 export function withOneUploadBody(document: OpenAPIObject, choice: unknown): OpenAPIObject {
   const chosen = typeof choice === 'string' && Object.hasOwn(CONTENT_TYPES, choice) ? CONTENT_TYPES[choice] : undefined;

@@ -7,7 +7,10 @@ import type { Environment } from '../../configuration/service.js';
 import type { AuthorizationServer } from './authorization-server.js';
 import { apiDescription } from './description.js';
 
-/** Describes where to get an access token, for clients that don't use the OAuth 2 scheme. */
+/**
+ * Descriptions of the bearer scheme, by the kind of identity provider. They tell a client that doesn't use the OAuth 2
+ * scheme where to get an access token.
+ */
 const TOKEN_DESCRIPTIONS: Readonly<Record<Environment['identityProvider']['adapter'], string>> = {
   embedded: `An access token, for example what \`${ownCommand('token', '--user', '<user_id>')}\` prints.`,
   keycloak: "An access token of the realm's.",
@@ -17,14 +20,20 @@ const TOKEN_DESCRIPTIONS: Readonly<Record<Environment['identityProvider']['adapt
 
 type Operations = Record<string, { responses: Record<string, unknown>; security?: unknown }>;
 
-/** The OAuth 2 flows: a program gets a token with a secret, and, if login is offered, a person with a browser. */
+/**
+ * The OAuth 2 scheme of the OpenAPI document. A program gets a token with its client secret (client credentials). If
+ * login is offered, a person gets a token with a browser (authorization code).
+ */
 function oauth2({ description, tokenUrl, login }: AuthorizationServer) {
   const clientCredentials = { tokenUrl, scopes: {} };
   const authorizationCode = login && { authorizationUrl: login.authorizationUrl, tokenUrl, scopes: {} };
   return { type: 'oauth2' as const, description, flows: { ...(authorizationCode && { authorizationCode }), clientCredentials } };
 }
 
-/** Generates the OpenAPI 3.1 document from the code, without answers that this configuration never gives. */
+/**
+ * Generates the OpenAPI 3.1 document from the decorators of the controllers. Leaves out error answers that the service
+ * never gives with this configuration, such as 429 without a rate limit.
+ */
 export function createOpenApiDocument(app: INestApplication, environment: Environment, server: AuthorizationServer): OpenAPIObject {
   const { identityProvider, rateLimitPerMinute, ingestionAuthorization, corsOrigins } = environment;
   const bearer = { type: 'http' as const, scheme: 'bearer', bearerFormat: 'JWT', description: TOKEN_DESCRIPTIONS[identityProvider.adapter] };

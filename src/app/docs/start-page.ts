@@ -6,7 +6,10 @@ import { markServiceRoute } from '../../http/route-table.js';
 
 const WANTS_HTML = /(?:^|,)\s*text\/html\s*(?:;|,|$)/i;
 
-/** Sends a browser that opens `{base_url}` to Swagger UI. Any other client gets 404 there, like at every unknown path. */
+/**
+ * Redirects a browser, which accepts HTML, from `{base_url}` to Swagger UI. Any other client gets 404 at `{base_url}`,
+ * as at every unknown path.
+ */
 export function setUpStartPage(app: NestExpressApplication, environment: Environment): void {
   const { basePath } = environment;
   const location = `${publicPath(environment)}/docs`;

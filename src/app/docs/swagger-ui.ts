@@ -10,7 +10,10 @@ import { createOpenApiDocument } from './openapi.js';
 import { withOneUploadBody } from './one-upload-body.js';
 import { ServiceAddress } from '../../operations/service-address.js';
 
-/** Reads a script or style that is added to Swagger UI's page. Nest copies these files to the build. */
+/**
+ * Reads a script or stylesheet of the folder `page`, which is added to Swagger UI's page. The Nest CLI copies that
+ * folder to the build.
+ */
 const pageFile = (name: string): string => readFileSync(new URL(`./page/${name}`, import.meta.url), 'utf8');
 
 const SCRIPT = 'docs/load-data.js';
@@ -39,7 +42,8 @@ const contentSecurityPolicy = ({ tokenUrl }: AuthorizationServer) => ({
 });
 
 /**
- * Serves Swagger UI at `docs` and the OpenAPI document at `docs-json`. Must be called after setting the global prefix.
+ * Serves Swagger UI at `docs` and the OpenAPI document at `docs-json`. Must be called after the app's global prefix was
+ * set, because both paths begin with the prefix.
  */
 export function setUpSwaggerUi(app: NestExpressApplication, environment: Environment): void {
   const { basePath } = environment;
@@ -53,7 +57,8 @@ export function setUpSwaggerUi(app: NestExpressApplication, environment: Environ
       crossOriginOpenerPolicy: { policy: login ? 'same-origin-allow-popups' : 'same-origin' },
     }),
   );
-  // The redirect page follows the provider's pages in the popup and must reach the window that opened the popup.
+  // A login opens the provider's pages in a popup, and then the redirect page in the same popup. The redirect page must
+  // still reach the window that opened the popup, which a stricter policy would prevent.
   if (login) app.use(`${basePath}/${REDIRECT_PAGE}`, helmet.crossOriginOpenerPolicy({ policy: 'unsafe-none' }));
 
   const script = pageFile('swagger-ui.js');
@@ -78,7 +83,8 @@ export function setUpSwaggerUi(app: NestExpressApplication, environment: Environ
         usePkceWithAuthorizationCodeGrant: login !== undefined,
         additionalQueryStringParams: login?.additionalQueryStringParams,
       },
-      // This getter is called when the page is first requested, and the port is known by then.
+      // The URL contains the port. Swagger UI's page calls this getter only when it is first requested, so the service
+      // already listens on its port.
       get oauth2RedirectUrl() {
         return login && `${app.get(ServiceAddress).baseUrl}/${REDIRECT_PAGE}`;
       },

@@ -1,6 +1,6 @@
 /**
- * A problem in DATA_DIR that prevents the service from starting. The message is one line: the path, the problem, the
- * remedy.
+ * A problem in DATA_DIR that prevents the service from starting. The message is one line with the path, the problem and
+ * the remedy.
  */
 export class DataDirectoryError extends Error {
   constructor(message: string, options?: ErrorOptions) {

@@ -11,7 +11,7 @@ import { makeDirectories } from './make-directories.js';
 const ATTEMPTS = 40;
 const PAUSE_MS = 25;
 
-/** The lock of a DATA_DIR is held by another process. The message names the process, if it can be found, and the remedy. */
+/** Another process holds the lock of a DATA_DIR. The message names the process, if it can be found, and the remedy. */
 export class DataDirectoryInUseError extends Error {
   constructor(
     readonly directory: string,
@@ -24,11 +24,12 @@ export class DataDirectoryInUseError extends Error {
   }
 }
 
-/** A lock that is held until it is released or its process ends, even by a crash. */
+/** An exclusive lock in DATA_DIR. It is held until it is released or its process ends, even by a crash. */
 export interface DataDirectoryLock {
   /**
-   * Whether the lock's path still names the locked file. False once that file, its directory or its volume has been
-   * removed, moved or covered by a mount, because another process could then take the lock. Synchronous: one stat.
+   * Whether the path of the lock file still names the file that is locked. False once that file, its directory or its
+   * volume has been removed, moved or covered by a mount, because another process could then take the lock.
+   * Synchronous: one stat.
    */
   isHeld(): boolean;
   /** Releases the lock. Idempotent. */
@@ -38,17 +39,19 @@ export interface DataDirectoryLock {
 /**
  * Takes the lock `<directory>/<name>.lock`. Creates a missing directory, unless `create` is false.
  *
- * The lock is an exclusive SQLite transaction, which is an operating-system lock on the file itself. The system
+ * The lock is an exclusive SQLite transaction, which is an operating-system lock on the lock file itself. The system
  * releases it when the process ends, and it is the same lock for every path that leads to the file. If this process
- * opened and closed the file by other means, the lock would be lost (POSIX).
+ * opened and closed the lock file other than by SQLite, POSIX would release the lock.
  *
  * @param directory the path as the user wrote it, because the error quotes it.
- * @throws DataDirectoryInUseError when the lock isn't free within a second; DataDirectoryError when the path of the
- * directory or of the lock file names something else, or when the lock file can't be locked; file system errors.
+ * @throws DataDirectoryInUseError when the lock isn't free within a second; DataDirectoryError when `directory` isn't a
+ * directory, when the path of the lock file isn't that of a regular file, or when the lock file can't be locked; file
+ * system errors.
  */
 export async function lockDataDirectory(directory: string, name: string, { create = true } = {}): Promise<DataDirectoryLock> {
   if (create) makeDirectories(resolve(directory));
-  // `isLocked` in another process holds the lock for microseconds, so a busy lock is tried again.
+  // `isLocked` in another process holds a shared lock for microseconds, which also makes the lock busy. So a busy lock
+  // is tried again.
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
     const lock = takeUnlessBusy(lockFile(directory, name));
     if (lock) return lock;
@@ -57,7 +60,10 @@ export async function lockDataDirectory(directory: string, name: string, { creat
   throw new DataDirectoryInUseError(directory, lockFile(directory, name));
 }
 
-/** Whether a process holds the lock `<directory>/<name>.lock`. Creates neither the directory nor the file. */
+/**
+ * Whether a process, this one included, holds the lock `<directory>/<name>.lock`. Creates neither the directory nor the
+ * lock file.
+ */
 export function isLocked(directory: string, name: string): boolean {
   const path = lockFile(directory, name);
   if (!existsSync(path)) return false;
@@ -71,19 +77,21 @@ const lockFile = (directory: string, name: string): string => join(directory, `$
 
 function takeUnlessBusy(path: string): DataDirectoryLock | undefined {
   createUnlessThere(path);
-  // SQLite also opens a read-only file, but BEGIN EXCLUSIVE then locks nothing.
+  // Throws if the lock file can't be read and written. SQLite would open a read-only file too, but BEGIN EXCLUSIVE
+  // would then lock nothing.
   accessSync(path, constants.R_OK | constants.W_OK);
   const before = fileIdentity(path);
   const database = openUnlessBusy(path, 'BEGIN EXCLUSIVE');
   if (!database) return undefined;
-  // If the file was replaced before SQLite opened it, the locked file isn't the one at the path.
+  // If the lock file was replaced before SQLite opened it, the locked file isn't the one at the path, so the lock is
+  // given up.
   const isHeld = placeCheck(path, before);
   if (before && isHeld()) return { isHeld, release: () => database.close() };
   database.close();
   return undefined;
 }
 
-/** Creates the lock file if it is missing. SQLite would do so too, but its errors say less about a failure. */
+/** Creates the lock file if it is missing. SQLite would create it too, but SQLite's errors say less about a failure. */
 function createUnlessThere(path: string): void {
   try {
     closeSync(openSync(path, 'wx', 0o644));
@@ -97,7 +105,7 @@ function openUnlessBusy(path: string, sql: string): Database.Database | undefine
   if (irregular !== undefined) throw new DataDirectoryError(`${irregular} is not a regular file: remove it and start again`);
   const database = new Database(path);
   try {
-    // The journal is kept in memory, so that no journal file appears beside the lock.
+    // SQLite's rollback journal is kept in memory, so that no journal file appears beside the lock file.
     database.exec(`PRAGMA journal_mode = MEMORY; ${sql}`);
     return database;
   } catch (error) {

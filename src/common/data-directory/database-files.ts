@@ -1,12 +1,15 @@
 import { statUnlessAbsent } from './file-identity.js';
 
-/** Suffixes of a SQLite database's files: the database, its write-ahead log, the log's index, the rollback journal. */
+/**
+ * Suffixes of the paths of a SQLite database's files: the database, its write-ahead log, that log's index, the rollback
+ * journal.
+ */
 export const DATABASE_SUFFIXES = ['', '-wal', '-shm', '-journal'];
 
 /**
- * The path of a database's file that exists and isn't a regular file; undefined if there is none. Must be checked
- * before SQLite opens the database, because opening a FIFO blocks the whole process. Synchronous: at most one stat per
- * file.
+ * The path of a file of the SQLite database at `path` that exists but isn't a regular file; undefined if there is none.
+ * Must be called before SQLite opens the database, because opening a FIFO blocks the whole process. Synchronous: at
+ * most one stat per file of the database.
  */
 export function irregularDatabaseFile(path: string): string | undefined {
   return DATABASE_SUFFIXES.map((suffix) => path + suffix).find((file) => statUnlessAbsent(file)?.isFile() === false);

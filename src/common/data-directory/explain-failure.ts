@@ -16,8 +16,8 @@ export function explainFailure(error: CodedError, dataDirectory: string): string
 }
 
 /**
- * Describes what blocks the way to a path below a directory: a dangling link, or a file in place of a directory.
- * Undefined if neither blocks the way.
+ * Describes what blocks the way from `directory` to a path below it: a dangling symbolic link, or a file in place of a
+ * directory. Undefined if neither blocks the way.
  */
 function obstacleOn(path: string, directory: string): string | undefined {
   let at = resolve(directory);

@@ -19,12 +19,16 @@ export function statUnlessAbsent(path: string): BigIntStats | undefined {
   }
 }
 
-/** The identity of the file at a path, after following links. Undefined and errors as for `statUnlessAbsent`. */
+/**
+ * The identity of the file at a path, after following links. Undefined if the file is missing (`ENOENT`, `ENOTDIR`).
+ * Throws other file system errors. Synchronous: one stat.
+ */
 export const fileIdentity: (path: string) => FileIdentity | undefined = statUnlessAbsent;
 
 /**
- * Like `fileIdentity`, but throws nothing. Undefined also if the path can't be read, because the volume fails or the
- * process is not allowed to search a directory.
+ * The identity of the file at a path, after following links. Never throws: undefined if the file is missing, and also
+ * if the path can't be read because the volume fails or the process is not allowed to search a directory. Synchronous:
+ * one stat.
  */
 export function identityUnlessUnreadable(path: string): FileIdentity | undefined {
   try {
@@ -35,8 +39,9 @@ export function identityUnlessUnreadable(path: string): FileIdentity | undefined
 }
 
 /**
- * Returns a check whether a path names the given file. If `file` is undefined, checks that the path names no file. The
- * check never throws. If the path can't be read, it counts as missing. Synchronous: one stat a check.
+ * Returns a function that checks whether a path still names `file`, after following links; or, if `file` is undefined,
+ * whether the path still names no file. The check never throws: a path that can't be read counts as naming no file.
+ * Synchronous: one stat per check.
  */
 export const placeCheck = (path: string, file: FileIdentity | undefined) => (): boolean => {
   try {

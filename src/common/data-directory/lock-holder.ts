@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { identityUnlessUnreadable } from './file-identity.js';
 
-/** The first byte that SQLite locks in any of its files (PENDING_BYTE in its source). */
+/** The lowest offset of a byte that SQLite locks in any of its files (PENDING_BYTE in SQLite's source). */
 const FIRST_LOCKED_BYTE = 0x4000_0000;
 
 /**
@@ -11,8 +11,9 @@ const FIRST_LOCKED_BYTE = 0x4000_0000;
 export function lockHolder(path: string): string | undefined {
   const file = identityUnlessUnreadable(path);
   const locks = textUnlessUnreadable('/proc/locks');
-  // A line of /proc/locks is `1: POSIX  ADVISORY  WRITE 4711 fd:01:267384 1073741824 1073742335`. The device number
-  // isn't compared, because /proc/locks has another one than `stat` for a file on an overlay or in a subvolume.
+  // A line of /proc/locks is `1: POSIX  ADVISORY  WRITE 4711 fd:01:267384 1073741824 1073742335`: number, kind, mode,
+  // access, process id, device and inode, first and last locked byte. The device isn't compared, because /proc/locks
+  // has another device number than `stat` for a file on an overlay or in a subvolume.
   const [, pid] = [...locks.matchAll(/^\d+: POSIX +ADVISORY +WRITE (\d+) [0-9a-f]+:[0-9a-f]+:(\d+) (\d+) /gm)].find(
     ([, , inode, first]) => inode === String(file?.ino) && Number(first) >= FIRST_LOCKED_BYTE,
   ) ?? [];

@@ -5,11 +5,12 @@ import { statUnlessAbsent } from './file-identity.js';
 
 /**
  * Creates a directory and its missing parents. Unlike Node's recursive `mkdir`, this function stops if an existing
- * parent doesn't accept a new directory (`/proc`), and reports that parent's error (`EROFS`, not `ENOENT`).
+ * parent doesn't accept a new directory, as `/proc` doesn't, and throws the error of that attempt: for example `EROFS`
+ * on a read-only volume, where Node throws `ENOENT`.
  *
  * @param mode the permissions of the directory itself. Created parents get the default permissions.
- * @throws DataDirectoryError when the path names something other than a directory, or a parent is a dangling link; file
- * system errors.
+ * @throws DataDirectoryError when the path names something other than a directory, or when the path or one of its
+ * parents is a dangling link; file system errors.
  */
 export function makeDirectories(path: string, mode?: number): void {
   try {
@@ -27,7 +28,7 @@ export function makeDirectories(path: string, mode?: number): void {
   }
 }
 
-/** @throws DataDirectoryError when the path doesn't name a directory. */
+/** @throws DataDirectoryError when the path names a file or a dangling symbolic link instead of a directory. */
 export function assertDirectory(path: string): void {
   const stats = statUnlessAbsent(path);
   if (!stats) throw new DataDirectoryError(`${path} is a symbolic link to nothing: make the directory that it names, or remove it`);

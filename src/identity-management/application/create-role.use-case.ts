@@ -4,7 +4,7 @@ import { ProviderDeadline } from './provider-deadline.js';
 
 export interface CreateRoleCommand {
   readonly name: string;
-  /** A repeated permission counts once. */
+  /** The role's permissions. A repeated permission counts once. */
   readonly permissions: readonly string[];
 }
 

@@ -5,9 +5,9 @@ import { ProviderDeadline } from './provider-deadline.js';
 export interface CreateUserCommand {
   /** An e-mail address in valid form, in any letter case. */
   readonly email: string;
-  /** The display name (default: the e-mail). */
+  /** The user's display name (default: the e-mail). */
   readonly name?: string | undefined;
-  /** A repeated role counts once. */
+  /** The ids of the user's roles. A repeated role counts once. */
   readonly roleIds: readonly string[];
 }
 

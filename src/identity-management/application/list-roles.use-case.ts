@@ -7,9 +7,9 @@ export class ListRoles {
   constructor(private readonly deadline: ProviderDeadline) {}
 
   /**
-   * Lists all roles page by page. Holds one page at a time.
+   * Lists all roles page by page. Holds one page at a time in memory.
    *
-   * @param toListed converts each role to what the caller lists.
+   * @param toListed converts each role to the item that the caller lists.
    * @throws ProviderUnavailable or ProviderError, at any page.
    */
   execute<Listed>(toListed: (role: Role) => Listed): AsyncGenerator<readonly Listed[], void, undefined> {

@@ -7,9 +7,9 @@ export class ListUsers {
   constructor(private readonly deadline: ProviderDeadline) {}
 
   /**
-   * Lists all users page by page. Holds one page at a time.
+   * Lists all users page by page. Holds one page at a time in memory.
    *
-   * @param toListed converts each user to what the caller lists.
+   * @param toListed converts each user to the item that the caller lists.
    * @throws ProviderUnavailable or ProviderError, at any page.
    */
   execute<Listed>(toListed: (user: User) => Listed): AsyncGenerator<readonly Listed[], void, undefined> {

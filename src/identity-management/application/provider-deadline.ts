@@ -2,11 +2,11 @@ import { ServiceError } from '../../common/service-error.js';
 import { ProviderError, ProviderUnavailable } from '../domain/errors.js';
 import type { IdentityProvider, ProviderCallOptions } from './ports/identity-provider.port.js';
 
-/** The time within which a client gets its answer, in milliseconds. */
+/** The time within which a client of the service gets its answer, in milliseconds. */
 export const ANSWER_WITHIN_MS = 10_000;
 /**
- * The part of `ANSWER_WITHIN_MS` that is left for checking the caller's token, which may wait half a second for newer
- * keys.
+ * The part of `ANSWER_WITHIN_MS` that is left for checking the caller's token, in milliseconds. That check may wait
+ * half a second for newer keys of the token's issuer.
  */
 const TOKEN_CHECK_MS = 600;
 
@@ -30,8 +30,8 @@ export class ProviderDeadline {
   }
 
   /**
-   * Reads a list, and converts each item. The time limit applies to each page separately. Calling the iterator's
-   * `return` calls that of the provider's iterator, and then aborts the signal.
+   * Reads a list from the identity provider, and converts each item. The time limit applies to each page separately.
+   * Calling the iterator's `return` calls `return` of the provider's iterator, and then aborts the signal.
    *
    * @throws as `call`.
    */
@@ -50,7 +50,7 @@ export class ProviderDeadline {
     } finally {
       if (!hasEnded) {
         const hangs = signal.aborted;
-        // Whether the provider's iterator ends well doesn't affect the answer.
+        // If the provider's iterator fails while it ends, that doesn't affect the answer to the client.
         const ended = this.inTime(controller, () => iterator?.return?.()).catch(() => undefined);
         if (!hangs) await ended;
       }

@@ -2,14 +2,14 @@ import { nameUpTo } from '../../common/text.js';
 import { InvalidIdentityValue } from './errors.js';
 
 export interface Role {
-  /** An opaque id, assigned by the provider. */
+  /** The role's opaque id, assigned by the identity provider. */
   readonly roleId: string;
   readonly name: string;
 }
 
 export interface NewRole {
   readonly name: string;
-  /** The permissions without duplicates, in the order in which they were given. */
+  /** The role's permissions without duplicates, in the order in which they were given. */
   readonly permissions: readonly string[];
 }
 

@@ -2,16 +2,16 @@ import { nameUpTo } from '../../common/text.js';
 import { InvalidIdentityValue } from './errors.js';
 
 export interface User {
-  /** The id `<provider_prefix>|<opaque_id>`, assigned by the provider. */
+  /** The user's id `<provider_prefix>|<opaque_id>`, assigned by the identity provider. */
   readonly userId: string;
-  /** The display name, or the e-mail if the provider has no name. */
+  /** The user's display name, or the e-mail if the provider has no name of the user. */
   readonly name: string;
-  /** The e-mail. Empty if the provider has none. */
+  /** The user's e-mail. Empty if the provider has none. */
   readonly email: string;
 }
 
 export interface NewUser {
-  /** The e-mail in lower case. */
+  /** The user's e-mail in lower case. */
   readonly email: string;
   readonly name: string;
   /** The ids of the user's roles without duplicates, in the order in which they were given. */
@@ -30,7 +30,7 @@ const EMAIL = nameUpTo(MAX_EMAIL_LENGTH);
  */
 export const isEmailText = (value: unknown): value is string => typeof value === 'string' && EMAIL.test(value);
 
-/** @throws InvalidIdentityValue when the name is invalid. */
+/** @throws InvalidIdentityValue when the user's display name is invalid. */
 export function assertUserName(name: string): void {
   if (!USER_NAME.test(name)) throw new InvalidIdentityValue('name');
 }
@@ -42,7 +42,7 @@ export function assertUserName(name: string): void {
  * @throws InvalidIdentityValue when a value is invalid.
  */
 export function newUser(email: string, name: string | undefined, roleIds: readonly string[]): NewUser {
-  // The lower case of a capital sigma depends on the letters around it, so both forms are unified.
+  // The lower case of a capital sigma depends on the letters around it (σ or ς), so every ς is replaced with σ.
   const lowerCase = email.toLowerCase().replaceAll('ς', 'σ');
   if (!isEmailText(lowerCase)) throw new InvalidIdentityValue('email');
   if (name !== undefined) assertUserName(name);

@@ -1,7 +1,10 @@
 import { createHash, hash } from 'node:crypto';
 import type { StoredContent } from './ports/file-storage.port.js';
 
-/** How many chunks may be held in memory. A tiny chunk takes far more memory than its length. */
+/**
+ * How many chunks of a file may be held in memory at once. They are limited because a tiny chunk takes far more memory
+ * than its length.
+ */
 export const MOST_CHUNKS = 1024;
 
 /** Computes the size and sha-256 of bytes that are added chunk by chunk. */
@@ -14,15 +17,15 @@ export class ContentDigest {
     this.size += chunk.length;
   }
 
-  /** The result for all chunks that were added. Call it only once. */
+  /** The size and sha-256 of all chunks that were added. Must be called only once. */
   end(): StoredContent {
     return { size: this.size, sha256: this.hash.digest('hex') };
   }
 }
 
 /**
- * Reads bytes and returns their size and sha-256. Passes each chunk to `consume`, and waits for it before the next
- * chunk is requested.
+ * Reads bytes and returns their size and sha-256. Passes each chunk to `consume`, and waits for `consume` before it
+ * requests the next chunk.
  */
 export async function readContent(
   bytes: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
@@ -30,7 +33,7 @@ export async function readContent(
 ): Promise<StoredContent> {
   const digest = new ContentDigest();
   for await (const chunk of bytes) {
-    // Hashes the chunk while it is being consumed.
+    // The chunk is hashed while `consume` works on it.
     const consumed = consume(chunk);
     digest.add(chunk);
     await consumed;
@@ -41,14 +44,17 @@ export async function readContent(
 /** Size and sha-256 of bytes that are all in memory. */
 export const digestOf = (bytes: Uint8Array): StoredContent => ({ size: bytes.length, sha256: hash('sha256', bytes) });
 
-/** The bytes of a file, of which the first chunks have been read into memory. */
+/** The bytes of a file, of which the first chunks (`chunks`) have been read into memory. */
 export interface Head {
   readonly chunks: readonly Uint8Array[];
-  /** The bytes after the chunks; undefined if there are none. */
+  /** Yields the bytes after `chunks`; undefined if there are none. */
   readonly rest: AsyncIterator<Uint8Array> | undefined;
 }
 
-/** Reads until it has all of the bytes, more than `most` bytes, or MOST_CHUNKS chunks. Throws the errors of `bytes`. */
+/**
+ * Reads the first chunks: until it has all of the bytes, more than `most` bytes, or MOST_CHUNKS chunks. Throws the
+ * errors of `bytes`.
+ */
 export async function readHead(bytes: AsyncIterable<Uint8Array>, most: number): Promise<Head> {
   const rest = bytes[Symbol.asyncIterator]();
   const chunks: Uint8Array[] = [];
@@ -62,7 +68,7 @@ export async function readHead(bytes: AsyncIterable<Uint8Array>, most: number): 
 }
 
 /**
- * Yields the chunks of a head, and then the rest of the bytes. Throws the errors of the rest. A caller that stops early
+ * Yields the chunks of a head, and then the bytes of its `rest`. Throws the errors of `rest`. A caller that stops early
  * must end `rest` itself.
  */
 export async function* behindHead({ chunks, rest }: Head): AsyncGenerator<Uint8Array> {

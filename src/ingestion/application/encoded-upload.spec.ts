@@ -71,7 +71,8 @@ describe('work on a long text', () => {
     ['requestDigest', () => requestDigest(long)],
     ['isUnicodeText', () => isUnicodeText(long.additionalData ?? '')],
   ])('yields to the event loop repeatedly: %s', async (_, work) => {
-    // Each reading of the clock advances it by a millisecond.
+    // Each call of `performance.now` advances the faked clock by a millisecond, so that the work has to take many
+    // turns.
     let now = 0;
     vi.spyOn(performance, 'now').mockImplementation(() => now++);
     let isDone = false;

@@ -7,8 +7,8 @@ import { indexLine, parseIndexLine, uploadDescription } from '../domain/layout.j
 import type { Upload } from '../domain/upload.js';
 
 /**
- * The member `additional_data` of an index line, with an empty text. No text in a line can contain this string, because
- * the quotes in it would be escaped there.
+ * The member `additional_data` of an index line, with an empty text. A long text is inserted between its quotes. No
+ * text in a line can contain this string, because JSON escapes the quotes in texts.
  */
 const EMPTY_TEXT = '"additional_data":""';
 const TEXT_BEGIN = '"additional_data":"';
@@ -19,14 +19,14 @@ const LONG_LINE_BYTES = 64 * 1024;
 const STEP_BYTES = 16 * 1024;
 
 /**
- * Takes the place of a long `additional_data` in a `requestIdentity`, which is split there. A control character,
- * because no other text of an upload may contain one.
+ * Takes the place of a long `additional_data` in a `requestIdentity`, which is then split at this character. A control
+ * character, because no other text of an upload may contain one.
  */
 const PLACEHOLDER = '\u0000';
 
 const hasLongText = ({ additionalData }: Upload): boolean => (additionalData?.length ?? 0) > LONG_TEXT;
 
-/** `text` as JSON, without its quotes. */
+/** The text as JSON, without the quotes around it. */
 const escaped = (text: string): string => JSON.stringify(text).slice(1, -1);
 
 /**
@@ -35,12 +35,17 @@ const escaped = (text: string): string => JSON.stringify(text).slice(1, -1);
  */
 export const encodeIndexLine = (upload: Upload): Buffer | Promise<Buffer> => encode(upload, lineWithNewline);
 
-/** The bytes of `uploadDescription`. Yields to other work if `additional_data` is long. */
+/**
+ * The bytes of an upload's JSON description for clients (`uploadDescription`). Yields to other work if
+ * `additional_data` is long.
+ */
 export const encodeDescription = (upload: Upload): Buffer | Promise<Buffer> => encode(upload, uploadDescription);
 
 const lineWithNewline = (upload: Upload): string => `${indexLine(upload)}\n`;
 
 /**
+ * Encodes an upload as JSON in UTF-8.
+ *
  * @param write returns the JSON of an upload, with the member `additional_data`. A long text isn't passed to `write`:
  *   it is encoded in pieces, and inserted into the JSON of the upload with an empty text.
  */
@@ -52,7 +57,8 @@ async function encodeLong(upload: Upload, write: (upload: Upload) => string): Pr
   const text = upload.additionalData ?? '';
   const line = write({ ...upload, additionalData: '' });
   const textAt = line.indexOf(EMPTY_TEXT) + TEXT_BEGIN.length;
-  // The buffer is probably longer than the line. Its pages that are never written take no memory.
+  // The buffer has room for the longest possible encoding of the text, so it is probably longer than the line. Its
+  // pages that are never written take no memory.
   const bytes = Buffer.allocUnsafeSlow(Buffer.byteLength(line) + text.length * MOST_BYTES_PER_UNIT);
   let length = bytes.write(line.slice(0, textAt));
   await forEachPiece(text, (piece) => {

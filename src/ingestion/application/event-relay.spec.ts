@@ -15,7 +15,7 @@ let events: InMemoryUploadEvents;
 let log: CollectingLogger;
 let pauses: number[];
 let relays: EventRelay[];
-/** Called at each pause of a relay. */
+/** Called whenever a relay pauses. A test can replace it. */
 let onPause: () => void;
 beforeEach(() => {
   storage = new InMemoryFileStorage();
@@ -31,7 +31,7 @@ afterEach(async () => {
   Logger.overrideLogger(false);
 });
 
-/** Starts a relay whose pauses are only recorded. */
+/** Starts a relay that doesn't really pause: the lengths of its pauses are only recorded in `pauses`. */
 async function start(receiver: UploadEvents = events, store: FileStorage = storage, source: string | Promise<string> = SOURCE): Promise<EventRelay> {
   const sleep = (milliseconds: number): Promise<void> => {
     pauses.push(milliseconds);
@@ -104,8 +104,8 @@ describe('EventRelay', () => {
     const failing = new (class extends InMemoryUploadEvents {
       override async deliver(told: readonly UploadEvent[], signal: AbortSignal): Promise<void> {
         attempts.push(idsOf(told));
-        // This upload is stored during the attempt, so its event must not be in the next attempt, which repeats the
-        // batch.
+        // This upload is stored during the failing delivery, so its event must not be in the next delivery, which
+        // repeats the same batch.
         if (attempts.length < 5) await upload();
         if (attempts.length < 4) throw new Error('secret-free reason');
         return super.deliver(told, signal);

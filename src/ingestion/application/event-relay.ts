@@ -6,33 +6,39 @@ import { FileStorage } from './ports/file-storage.port.js';
 import { DeliveryError, UploadEvents } from './ports/upload-events.port.js';
 import { uploadEventOf } from './upload-event.js';
 
-/** The most events in one delivery. */
+/** The most events in one delivery to the receiver. */
 const MOST_EVENTS = 500;
 const FIRST_PAUSE_MS = 1_000;
 const LONGEST_PAUSE_MS = 5 * 60 * 1000;
-/** How long to wait for further events after a small batch of recent events was delivered, in milliseconds. */
+/** How long to wait for further events after a delivery of fewer than MOST_EVENTS recent events, in milliseconds. */
 const GATHERING_MS = 200;
 /**
- * How long the boot waits for the outbox to open, in milliseconds. Opening takes longer while the store is unavailable.
+ * How long the boot of the service waits for the outbox to open, in milliseconds. Opening takes longer while the store
+ * is unavailable.
  */
 const OPENING_MS = 5_000;
-/** How long a delivery in progress may go on when the service stops, before it is aborted. In milliseconds. */
+/**
+ * How long a delivery in progress may continue after the service began to stop, in milliseconds. Then it is aborted.
+ */
 const ENDING_MS = 700;
 
 /** Settings of the relay, apart from its adapters. */
 export class EventRelayOptions {
   constructor(
-    /** The `source` of events. If it is a promise, no event is delivered before it resolves. */
+    /**
+     * The `source` of each event: the service's base URL. If it is a promise, no event is delivered before it resolves.
+     */
     readonly source: string | Promise<string>,
-    /** Resolves after the given number of milliseconds; rejects when the signal aborts. */
+    /** Waits for the given number of milliseconds; rejects when the signal aborts. Tests replace it. */
     readonly sleep: (milliseconds: number, signal: AbortSignal) => Promise<void> = (milliseconds, signal) => delay(milliseconds, undefined, { signal, ref: false }),
   ) {}
 }
 
 /**
  * Takes the events of the store's outbox and delivers them to a receiver, one batch at a time. A failed delivery is
- * repeated until it succeeds, with pauses of 1 s, 2 s, 4 s, and so on up to five minutes. A pause is longer if the
- * receiver asks for that, but never over five minutes. Uploads never wait for a delivery.
+ * repeated until it succeeds, with pauses of about 1 s, 2 s, 4 s, and so on up to five minutes, shortened at random by
+ * up to half. A pause is longer if the receiver asks for that, but never over five minutes. Uploads never wait for a
+ * delivery.
  */
 @Injectable()
 export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShutdown {
@@ -50,8 +56,8 @@ export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShut
   ) {}
 
   /**
-   * Resolves when the outbox is open, so that every upload from then on gets an event. After OPENING_MS it resolves
-   * anyway, and the outbox is opened later.
+   * Opens the outbox when the application starts. Resolves when it is open, so that every upload from then on gets an
+   * event. After OPENING_MS the promise resolves anyway, and the outbox is opened later.
    */
   async onApplicationBootstrap(): Promise<void> {
     const { eventOutbox: outbox } = this.fileStorage;
@@ -90,7 +96,10 @@ export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShut
     });
   }
 
-  /** Resolves to a batch that was delivered; undefined if there is none, or the service stops. */
+  /**
+   * Delivers the next batch, again and again until it succeeds. Resolves to the delivered batch; undefined if no event
+   * waits, or if the service stops before the delivery succeeds.
+   */
   private deliverNext(outbox: EventOutbox, source: string): Promise<OutboxBatch | undefined> {
     let limit = MOST_EVENTS;
     return this.untilSuccess(async () => {
@@ -103,12 +112,18 @@ export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShut
     });
   }
 
-  /** Pauses after a batch that isn't full and whose last event is recent, so that further events can gather. */
+  /**
+   * Pauses after a batch that isn't full and whose last event is younger than GATHERING_MS, so that further events can
+   * gather.
+   */
   private async gather({ events }: OutboxBatch): Promise<void> {
     if (events.length < MOST_EVENTS && Math.abs(Date.now() - timeOf(events.at(-1))) < GATHERING_MS) await this.pause(GATHERING_MS);
   }
 
-  /** Repeats a step until it succeeds, with pauses. Resolves to undefined if the service stops before that. */
+  /**
+   * Repeats a step until it succeeds, with a growing pause after each failure. Resolves to undefined if the service
+   * stops before that.
+   */
   private async untilSuccess<T>(step: () => Promise<T>): Promise<T | undefined> {
     for (let failures = 1; ; failures++) {
       try {
@@ -134,7 +149,10 @@ export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShut
   }
 }
 
-/** How long to wait after a number of failures in a row, in milliseconds. */
+/**
+ * How long to wait after `failures` failures in a row, in milliseconds. At least as long as the receiver asks for, but
+ * at most LONGEST_PAUSE_MS.
+ */
 function pauseAfter(failures: number, error: unknown): number {
   const growing = FIRST_PAUSE_MS * 2 ** Math.min(failures - 1, 20) * (0.5 + Math.random() / 2);
   const wanted = error instanceof DeliveryError ? (error.retryAfterSeconds ?? 0) * 1000 : 0;

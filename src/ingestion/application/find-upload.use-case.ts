@@ -8,12 +8,14 @@ import { storedUploadsOf } from './stored-uploads-of.js';
 /** Returns whether the caller may access the uploads of a customer. */
 export type CustomerAccess = (customerId: string) => boolean;
 
-/** Finds one upload, and opens its file. */
+/** Finds one upload that the caller may access, and opens its file. */
 @Injectable()
 export class FindUpload {
   constructor(private readonly fileStorage: FileStorage) {}
 
   /**
+   * Finds an upload by its id.
+   *
    * @throws ServiceError `not-found` if there is no such upload, the caller may not access it, or the store doesn't
    *   offer its uploads; `storage-failure`.
    */
@@ -25,9 +27,9 @@ export class FindUpload {
   }
 
   /**
-   * Opens the file of an upload that was found. A caller that stops early must end the iterator.
+   * Opens the file of an upload that `execute` has found. A caller that stops early must end the iterator.
    *
-   * @param range the part to read; the whole file without it.
+   * @param range the part of the file to read. Default: the whole file.
    * @throws ServiceError `not-found` if the upload has no file, or was removed in the meantime; `storage-failure`, also
    *   while reading.
    */

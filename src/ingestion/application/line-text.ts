@@ -20,17 +20,17 @@ export class LineText {
   private bytes = 0;
   private nul = false;
 
-  /** How many bytes were added so far. */
+  /** How many bytes of the line were added so far. */
   get length(): number {
     return this.bytes;
   }
 
-  /** Whether the line contains a zero byte. Blocks that never reached the disk read as zeros. */
+  /** Whether the line contains a zero byte. After a power cut, blocks that never reached the disk read as zeros. */
   get hasNul(): boolean {
     return this.nul;
   }
 
-  /** Adds a copy of the piece, so that the caller may reuse the piece's buffer. */
+  /** Adds the next piece of the line. Copies it, so that the caller may reuse the piece's buffer. */
   add(piece: Buffer): void {
     this.bytes += piece.length;
     this.nul ||= piece.includes(0);
@@ -44,8 +44,8 @@ export class LineText {
   }
 
   /**
-   * The line's JSON value, in which long texts of a long line are abridged. Undefined if the line isn't JSON in UTF-8,
-   * or is over 1 MiB even when abridged.
+   * The JSON value of the line. If the line is longer than 64 KiB, its long texts are abridged. Undefined if the line
+   * isn't JSON in UTF-8, or is over 1 MiB even when abridged.
    */
   parse(): unknown {
     return this.abridged ? this.abridged.parse() : parseJson(Buffer.concat(this.pieces));
@@ -70,8 +70,8 @@ class AbridgedLine {
   private inText = false;
   private textLength = 0;
   /**
-   * The rest of the escape sequence that is being read: the letter after the backslash, or this many of the four hex
-   * digits after `u`.
+   * What is expected next of an escape sequence: nothing (`none`), the character after the backslash (`letter`), or as
+   * many more hex digits of a `\u` escape as the number says.
    */
   private escape: 'none' | 'letter' | 1 | 2 | 3 | 4 = 'none';
   private keeping = true;
@@ -114,8 +114,8 @@ class AbridgedLine {
   }
 
   private takeInText(byte: number): void {
-    // Control characters are kept, so that JSON.parse refuses them. A character or an escape is either kept as a whole
-    // or dropped as a whole.
+    // Control characters are kept even where the text is abridged, so that JSON.parse refuses them. Any other
+    // character, or an escape, is either kept as a whole or dropped as a whole.
     const continues = (byte & 0xc0) === 0x80;
     if (!continues) this.keeping = this.textLength < LONGEST_TEXT || byte < 0x20;
     if (byte === BACKSLASH) this.escape = 'letter';
@@ -139,7 +139,7 @@ class AbridgedLine {
   }
 
   private keep(byte: number): void {
-    // No valid index line reaches this limit: its texts are abridged, and its other parts are never this long.
+    // No valid index line reaches LONGEST_ABRIDGED: its texts are abridged, and the rest of it is never this long.
     if (this.length === LONGEST_ABRIDGED) this.sound = false;
     else this.kept[this.length++] = byte;
   }

@@ -9,6 +9,8 @@ export class ListUploads {
   constructor(private readonly fileStorage: FileStorage) {}
 
   /**
+   * Lists one page of the uploads that a filter selects.
+   *
    * @param limit maximum number of uploads in the page.
    * @param after the `next` of the page before; undefined for the first page.
    * @throws ServiceError `not-found` if the store doesn't offer its uploads; `storage-failure`.

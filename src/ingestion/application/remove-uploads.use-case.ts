@@ -5,7 +5,7 @@ import { FileStorage } from './ports/file-storage.port.js';
 import type { RemovalOptions, UploadFilter } from './ports/stored-uploads.port.js';
 import { storedUploadsOf } from './stored-uploads-of.js';
 
-/** Removes uploads for good: their lines, their bytes and their idempotency keys. */
+/** Removes uploads for good: their index lines, the bytes of their files and their idempotency keys. */
 @Injectable()
 export class RemoveUploads {
   constructor(

@@ -21,7 +21,7 @@ describe('retention', () => {
     vi.useRealTimers();
   });
 
-  /** Stores an upload that was received on a day. */
+  /** Stores an upload that was received at noon (UTC) of a day. */
   const store = (day: string) => storage.store(anUploadDraft().with({ receivedAt: new Date(`${day}T12:00:00Z`) }).build());
   const keptDays = () => storage.uploads.map(({ receivedAt }) => receivedAt.toISOString().slice(0, 10));
 

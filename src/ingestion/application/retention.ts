@@ -6,17 +6,16 @@ import type { StoredUploads } from './ports/stored-uploads.port.js';
 const DAY_MS = 24 * 60 * 60 * 1000;
 const EVERY_MS = 60 * 60 * 1000;
 
-/** How long uploads are kept. */
+/** How many days uploads are kept. */
 export class RetentionPeriod {
   /**
-   * @param days uploads that were received on a UTC day more than this many days ago are removed; 0 keeps all uploads.
+   * @param days uploads that were received on a UTC day more than this many days before today are removed; 0 keeps all
+   *   uploads.
    */
   constructor(readonly days: number) {}
 }
 
-/**
- * Removes the uploads of days that are older than the retention period, when the service starts and then every hour.
- */
+/** Removes the uploads that are older than the retention period: when the service starts, and then every hour. */
 @Injectable()
 export class Retention implements OnApplicationBootstrap, OnApplicationShutdown {
   private readonly logger = new Logger(Retention.name);
@@ -49,7 +48,7 @@ export class Retention implements OnApplicationBootstrap, OnApplicationShutdown 
     });
   }
 
-  /** Removes the expired uploads once. A failure is logged, and the next hourly run tries again. */
+  /** Removes the expired uploads once. A failure is only logged, because the next run, an hour later, tries again. */
   private async removeExpired(storedUploads: StoredUploads): Promise<void> {
     const { days } = this.period;
     const first = utcDate(new Date(Date.now() - days * DAY_MS));

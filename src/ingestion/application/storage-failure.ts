@@ -1,6 +1,9 @@
 import { ServiceError } from '../../common/service-error.js';
 
-/** Returns a function for `.catch()`. It throws `ServiceError` `storage-failure`, whose cause is the caught error. */
+/**
+ * Returns a function for `.catch()`. The function throws `ServiceError` `storage-failure` with the caught error as its
+ * cause.
+ */
 export const storageFailure =
   (message: string) =>
   (cause: unknown): never => {

@@ -3,7 +3,7 @@ import type { FileStorage } from './ports/file-storage.port.js';
 import type { StoredUploads } from './ports/stored-uploads.port.js';
 
 /**
- * The port of a store that finds, lists and removes its uploads.
+ * Returns the port of a store by which its uploads are found, listed and removed (`FileStorage.storedUploads`).
  *
  * @throws ServiceError `not-found` if the store doesn't offer that port.
  */

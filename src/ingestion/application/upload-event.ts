@@ -3,7 +3,7 @@ import type { OutboxEvent } from './ports/event-outbox.port.js';
 import type { UploadEvent } from './ports/upload-events.port.js';
 
 /**
- * Converts an event of the outbox to the CloudEvent that receivers get.
+ * Converts an event of the outbox to the CloudEvent that is delivered to receivers.
  *
  * @param source the service's base URL.
  */

@@ -12,10 +12,10 @@ export interface UploadLoadDataCommand extends UploadParameters {
   readonly idempotencyKey: string | null;
   /** Null for an upload without a file. */
   readonly file: {
-    /** The media type as the client sent it. */
+    /** The media type of the file as the client sent it; `application/octet-stream` if the client sent none. */
     readonly contentType: string;
     readonly bytes: AsyncIterable<Uint8Array>;
-    /** Digests in lower-case hex. The file's sha-256 must equal each of them. */
+    /** Expected sha-256 digests in lower-case hex. The file's sha-256 must equal each of them. */
     readonly expectedSha256: readonly string[];
   } | null;
   /**
@@ -31,10 +31,10 @@ export class UploadLoadData {
   constructor(private readonly fileStorage: FileStorage) {}
 
   /**
-   * Resolves when the upload is durable, or when it is known to repeat a durable one.
+   * Stores an upload. Resolves when the upload is durable, or when it is known to repeat a durable one.
    *
-   * @throws ServiceError `digest-mismatch`; `request-in-progress`; `idempotency-key-reused`;
-   *   `storage-failure`; errors of reading the request.
+   * @throws ServiceError `digest-mismatch`; `request-in-progress`; `idempotency-key-reused`; `storage-failure`; errors
+   *   of reading the request.
    */
   async execute(command: UploadLoadDataCommand): Promise<UploadReceipt> {
     const { kind, customerId, filename, manufacturer, idempotencyKey, file } = command;

@@ -11,8 +11,8 @@ export const isDate = (text: string): boolean =>
 export type NameRule = (name: string) => boolean;
 
 /**
- * The names below a top-level directory of the store: rules for the directories, from the outermost to the innermost,
- * and for the files in the innermost.
+ * Which names are valid below a top-level directory (`top`) of the store: rules for the directories, from the outermost
+ * to the innermost, and a rule for the files in the innermost.
  */
 export interface LayoutRules {
   readonly top: string;
@@ -37,7 +37,7 @@ const isCustomer: NameRule = (name) => {
 /** The id of an upload, from the name of its file, which begins with the id. */
 export const uploadIdOfFile = (name: string): string => name.slice(0, 36);
 
-/** Whether a path, relative to the store's root, names a file that the given rules allow. */
+/** Whether a path, relative to the store's root, is that of a file which the given rules allow. */
 export function isLayoutPath(path: string, { top, directories, isFile }: LayoutRules): boolean {
   const [first, ...names] = path.split('/');
   const file = names.pop();

@@ -1,8 +1,8 @@
 import { encodePathSegment, type Upload, type UploadKind } from './upload.js';
 
 /**
- * The last extension of the client's file name, in lower case, if it is `.` and 1-8 ASCII letters or digits; otherwise
- * an empty text.
+ * The last extension of the client's file name, in lower case, with its dot. An empty text if the name doesn't end with
+ * a dot and 1-8 ASCII letters or digits.
  */
 export const extensionOf = (filename: string): string => /\.[A-Za-z0-9]{1,8}$/.exec(filename)?.[0].toLowerCase() ?? '';
 
@@ -36,9 +36,9 @@ export function contentPath(file: {
 export const segmentDirectory = (kind: UploadKind, receivedAt: Date): string =>
   `${linesDirectory(kind)}/date=${utcDate(receivedAt)}`;
 
-/** The index line of an upload: one JSON object, without the terminating newline. */
+/** The index line of an upload as JSON text, without a newline at its end. */
 export const indexLine = (upload: Upload): string =>
-  // The members are written out one by one, because spreading objects would take most of the function's time.
+  // The members are written out one by one, because spreading objects would take most of this function's time.
   JSON.stringify({
     upload_id: upload.uploadId,
     kind: upload.kind,
@@ -54,7 +54,9 @@ export const indexLine = (upload: Upload): string =>
     idempotency_key: upload.idempotencyKey ?? undefined,
   });
 
-/** An upload as clients see it: the members of its index line, except its file's path and its idempotency key. */
+/**
+ * An upload as clients see it: the members of its index line, except for the path of its file and its idempotency key.
+ */
 export const describedUpload = (upload: Upload) => ({
   upload_id: upload.uploadId,
   kind: upload.kind,
@@ -72,8 +74,8 @@ export const describedUpload = (upload: Upload) => ({
 export const uploadDescription = (upload: Upload): string => JSON.stringify(describedUpload(upload));
 
 /**
- * The upload that an index line describes. Undefined if the line isn't JSON, or has no text as its `upload_id` or
- * `received_at`. Checks nothing else.
+ * The upload that an index line describes. Undefined if the line isn't JSON, or its `upload_id` or `received_at` isn't
+ * a text. The other members, and the values of these two, aren't checked.
  */
 export function parseIndexLine(line: string): Upload | undefined {
   let parsed: Record<string, string | number | null | undefined> | null;

@@ -5,8 +5,8 @@ export const UPLOAD_KINDS = ['historical', 'nowcast'] as const;
 export type UploadKind = (typeof UPLOAD_KINDS)[number];
 
 /**
- * The three query parameters of an upload (service interface, part 2). Their values are valid by `isCustomerId`,
- * `isFilename` and `isManufacturer`, which are applied when a request is read.
+ * The three query parameters of an upload (service interface, part 2). Their values are valid: `isCustomerId`,
+ * `isFilename` and `isManufacturer` were applied when the request was read.
  */
 export interface UploadParameters {
   readonly customerId: string;
@@ -26,7 +26,7 @@ export interface UploadContent {
   readonly sha256: string;
 }
 
-/** A complete upload, as one line of the index describes it. */
+/** A complete upload, as its index line describes it. */
 export interface Upload extends UploadParameters {
   /** UUID version 7, so that ids sort by the time at which the upload began. */
   readonly uploadId: string;
@@ -55,8 +55,8 @@ export const isCustomerId = (value: unknown): value is string =>
   typeof value === 'string' && PARAMETER.test(value) && encodePathSegment(value).length <= MAX_ENCODED_CUSTOMER_ID_BYTES;
 
 /**
- * Whether a value is a valid file name: 1-255 code points, not blank, no control characters, no `/` or `\`, neither `.`
- * nor `..`.
+ * Whether a value is a valid file name of a client: 1-255 code points, not blank, no control characters, no `/` or `\`,
+ * neither `.` nor `..`.
  */
 export const isFilename = (value: unknown): value is string =>
   typeof value === 'string' && FILENAME.test(value) && !/[/\\]/.test(value) && value !== '.' && value !== '..';
@@ -65,8 +65,8 @@ export const isFilename = (value: unknown): value is string =>
 export const isManufacturer = (value: unknown): value is string => typeof value === 'string' && PARAMETER.test(value);
 
 /**
- * Percent-encodes the UTF-8 bytes of a text in upper-case hex, except for `A-Z a-z 0-9 - _ .`. Encodes the whole texts
- * `.` and `..` as `%2E` and `%2E%2E`. Throws a URIError for a lone surrogate.
+ * Encodes a text as a name in a path: percent-encodes its UTF-8 bytes in upper-case hex, except for `A-Z a-z 0-9 - _
+ * .`. Encodes the whole texts `.` and `..` as `%2E` and `%2E%2E`. Throws a URIError for a lone surrogate.
  */
 export function encodePathSegment(text: string): string {
   if (text === '.' || text === '..') return text.replaceAll('.', '%2E');
@@ -74,7 +74,8 @@ export function encodePathSegment(text: string): string {
 }
 
 /**
- * Maximum duration of an upload in milliseconds, from its beginning, which its id contains, to `receivedAt`: 24 hours.
- * Because of this limit, a search for an upload by its id needs to read the index lines of only 24 hours.
+ * The longest time that an upload may take, from its beginning (the time in its id) to `receivedAt`, in milliseconds:
+ * 24 hours. Because of this limit, a search for an upload by its id needs to read only the segments with index lines of
+ * these 24 hours.
  */
 export const MAX_UPLOAD_DURATION_MS = 24 * 60 * 60 * 1000;

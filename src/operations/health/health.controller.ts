@@ -24,7 +24,10 @@ export class HealthController {
     return this.health.check([]);
   }
 
-  /** Answers 200 when no dependency is unhealthy, so that every operation can be served; otherwise 503. */
+  /**
+   * Answers 200 when neither the file storage nor the identity provider is unhealthy, so that every operation can be
+   * served; otherwise 503.
+   */
   @Get('ready')
   async ready(@Res({ passthrough: true }) response: ServerResponse): Promise<object> {
     try {

@@ -8,7 +8,7 @@ import { FileStorage } from '../../ingestion/application/ports/file-storage.port
 const CHECK_TIMEOUT_MS = 5_000;
 
 type Terminus12Indicator = ReturnType<HealthIndicatorService['check']>;
-/** Terminus 11 doesn't know `degraded`. */
+/** Terminus 11 doesn't know `degraded`, so that method is optional. */
 type Indicator = Pick<Terminus12Indicator, 'up' | 'down'> & Partial<Pick<Terminus12Indicator, 'degraded'>>;
 
 /** Whether the service's dependencies are healthy: the file storage is writable, and the identity provider answers. */
@@ -16,7 +16,10 @@ type Indicator = Pick<Terminus12Indicator, 'up' | 'down'> & Partial<Pick<Terminu
 export class Readiness {
   private readonly logger = new Logger(Readiness.name);
   private readonly unhealthy = new Set<string>();
-  /** The problems or warnings of each check's latest result, by the check's name. They are already in the log. */
+  /**
+   * The problems or warnings of each check's latest result, by the check's name. They are in the log already, and
+   * aren't logged again while they stay the same.
+   */
   private readonly told = new Map<string, readonly string[]>();
 
   constructor(
@@ -26,9 +29,9 @@ export class Readiness {
   ) {}
 
   /**
-   * Each check answers within five seconds. The reason of a failure is only logged. Misconfigurations of the identity
-   * provider are logged and are also in the result: as `problems`, or as `warnings` if the operations still work
-   * (`degraded`, which counts as ready).
+   * The health checks of the file storage and the identity provider. Each answers within five seconds. The reason of a
+   * failure is logged, but isn't part of the result. Misconfigurations of the identity provider are logged and are part
+   * of the result: as `problems`, or as `warnings` if the operations still work (`degraded`, which counts as ready).
    */
   readonly checks = [
     (): Promise<HealthIndicatorResult> => this.check('file_storage', () => this.fileStorage.checkHealth()),

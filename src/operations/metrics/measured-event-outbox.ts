@@ -1,7 +1,7 @@
 import { EventOutbox, type OutboxBatch, type OutboxEvent } from '../../ingestion/application/ports/event-outbox.port.js';
 import type { Metrics } from './metrics.js';
 
-/** Measures how old the oldest event is that this process has not delivered yet. */
+/** Passes calls on to an outbox, and measures how old the oldest event is that this process has not delivered yet. */
 export class MeasuredEventOutbox extends EventOutbox {
   constructor(
     private readonly outbox: EventOutbox,
@@ -16,8 +16,8 @@ export class MeasuredEventOutbox extends EventOutbox {
 
   override async next(limit: number): Promise<OutboxBatch | undefined> {
     const batch = await this.outbox.next(limit);
-    // A batch's first event counts as the oldest until the next call, even after the batch was confirmed, because older
-    // events may follow.
+    // A batch's first event counts as the oldest until the next call of `next`, even after the batch was confirmed,
+    // because older events may follow.
     this.metrics.oldestEvent = batch?.events[0] && timeOf(batch.events[0]);
     return batch;
   }

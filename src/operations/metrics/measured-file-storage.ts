@@ -8,14 +8,20 @@ import { MeasuredEventOutbox } from './measured-event-outbox.js';
 import type { Metrics } from './metrics.js';
 import type { Ownership } from './ownership.js';
 
-/** Returns a function that counts flushes of the index and their lines, and measures their duration. */
+/**
+ * Returns the `onFlush` of a store. It counts the flushes of the index and the lines in them, and measures how long the
+ * flushes take.
+ */
 export const measuredFlush = (metrics: Metrics) => ({ lines, seconds, ok }: IndexFlush): void => {
   metrics.flushes.inc({ outcome: ok ? 'ok' : 'failed' });
   metrics.flushedLines.inc(lines);
   metrics.flushSeconds.observe(seconds);
 };
 
-/** Counts the uploads to a file storage, and forwards the application's shutdown to a storage that it owns. */
+/**
+ * Passes calls on to a file storage, and counts its uploads. Forwards the application's shutdown to the storage if
+ * `ownership` is `owned`.
+ */
 export class MeasuredFileStorage extends FileStorage implements OnApplicationShutdown {
   override readonly storedUploads: StoredUploads | undefined;
   override readonly eventOutbox: EventOutbox | undefined;

@@ -10,8 +10,8 @@ import type { Metrics } from './metrics.js';
 import type { Ownership } from './ownership.js';
 
 /**
- * Counts and times the calls to an identity provider. For a list, each request for a page counts as a call. Forwards
- * the application's shutdown to a provider that it owns.
+ * Passes calls on to an identity provider, counts them and measures how long they take. For a list, each request for a
+ * page counts as a call. Forwards the application's shutdown to the provider if `ownership` is `owned`.
  */
 export class MeasuredIdentityProvider extends IdentityProvider implements OnApplicationShutdown {
   constructor(

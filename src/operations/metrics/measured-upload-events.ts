@@ -3,7 +3,10 @@ import { type UploadEvent, UploadEvents } from '../../ingestion/application/port
 import type { Metrics } from './metrics.js';
 import type { Ownership } from './ownership.js';
 
-/** Counts deliveries and their events, and forwards the application's shutdown to a receiver that it owns. */
+/**
+ * Passes deliveries on to a receiver, and counts them and their events. Forwards the application's shutdown to the
+ * receiver if `ownership` is `owned`.
+ */
 export class MeasuredUploadEvents extends UploadEvents implements OnApplicationShutdown {
   constructor(
     private readonly events: UploadEvents & Partial<OnApplicationShutdown>,

@@ -5,7 +5,7 @@ import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60];
 
-/** The kinds of error with which storing an upload can fail. */
+/** The kinds of error with which storing an upload can fail, as values of the label `reason`. */
 const UPLOAD_FAILURES: readonly ErrorKind[] = [
   'storage-failure',
   'internal',
@@ -51,7 +51,8 @@ export class Metrics {
     for (const kind of UPLOAD_KINDS) {
       this.uploads.inc({ kind }, 0);
       this.uploadBytes.inc({ kind }, 0);
-      // A rate can't include the first failure if the metric's time series begins with that failure.
+      // Each time series begins at 0. If it began with the first failure, a rate in Prometheus couldn't include that
+      // failure.
       for (const reason of UPLOAD_FAILURES) this.uploadFailures.inc({ kind, reason }, 0);
     }
   }

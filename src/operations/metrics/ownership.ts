@@ -1,5 +1,5 @@
 /**
- * The caller of the lifecycle hooks of a measured adapter: its decorator (`owned`), or Nest, because the adapter is a
- * provider itself (`provider`).
+ * Says which code calls the lifecycle hooks of a measured adapter: the decorator that measures it (`owned`), or Nest,
+ * because the adapter itself is a provider of Nest (`provider`).
  */
 export type Ownership = 'owned' | 'provider';

@@ -6,7 +6,8 @@ import { type Exchange, EXCHANGE_END } from '../../http/exchange.js';
 import { Metrics } from './metrics.js';
 
 /**
- * Counts and times answered requests by method, route and status. The route of a request without one is `unmatched`.
+ * Counts answered requests by method, route and status, and measures how long they take by method and route. The route
+ * is `unmatched` for a request that matches none.
  */
 @Injectable()
 export class RequestMetrics implements OnApplicationBootstrap {

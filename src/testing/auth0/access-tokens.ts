@@ -4,28 +4,31 @@ import { ManagementError } from './management-error.js';
 import { SigningKeys } from './signing-keys.js';
 import type { Tenant } from './tenant.js';
 
-/** The subject of an API token, and its other contents. */
+/** A request for an access token of an API: whom the token is for, and what it contains. */
 export interface TokenRequest {
-  /** The id of a user, whose roles determine the permissions. */
+  /** The id of the user whom the token is for. The user's roles determine the token's permissions. */
   readonly userId?: string;
-  /** The id of an application, whose grant determines the permissions unless `userId` is given. Default: `caller`. */
+  /**
+   * The id of the application that uses the token. Without `userId`, its client grant determines the token's
+   * permissions. Default: `caller`.
+   */
   readonly clientId?: string;
-  /** Permissions that replace those from the roles or the grant. */
+  /** The token's permissions, in place of those from the user's roles or the application's grant. */
   readonly permissions?: readonly string[];
-  /** The identifier of the API. Default: the tenant's first own API. */
+  /** The identifier of the API that the token is for. Default: the tenant's first API except the Management API. */
   readonly audience?: string;
-  /** The requested scopes, separated by blanks. */
+  /** The scopes that the application requested for the token, separated by blanks. */
   readonly scope?: string;
   /**
-   * The lifetime of the token. A negative value makes an expired token. Default: the API's `token_lifetime`, or one
-   * day.
+   * The lifetime of the token, in seconds. A negative value makes an expired token. Default: the API's
+   * `token_lifetime`, or one day.
    */
   readonly lifetimeSeconds?: number;
-  /** Claims that override all others of the same name. */
+  /** Claims of the token that override all others of the same name. */
   readonly claims?: Readonly<Record<string, unknown>>;
 }
 
-/** A refusal by the token endpoint, in OAuth's form. */
+/** A refusal by the token endpoint, with the members of an OAuth error. */
 export class TokenError extends Error {
   override readonly name = 'TokenError';
 
@@ -40,7 +43,7 @@ export class TokenError extends Error {
 
 const DAY_S = 86_400;
 
-/** Issues the tenant's tokens, and recognizes the tokens of the Management API. */
+/** Issues the tenant's access tokens, and recognizes those of the Management API. */
 export class AccessTokens {
   private readonly keys = new SigningKeys();
   private readonly management = new Map<string, { scopes: ReadonlySet<string>; expiresAt: number }>();
@@ -63,7 +66,7 @@ export class AccessTokens {
     this.keys.revokePrevious();
   }
 
-  /** From now on, refuses all tokens of the Management API that were issued before. */
+  /** From now on, refuses all tokens of the Management API that were issued before this call. */
   expireManagementTokens(): void {
     for (const token of this.management.values()) token.expiresAt = 0;
   }
@@ -71,7 +74,8 @@ export class AccessTokens {
   /**
    * Answers a client-credentials grant as Auth0's token endpoint does.
    *
-   * @throws TokenError when that endpoint would refuse the grant.
+   * @param parameters the members of the request's body.
+   * @throws TokenError when Auth0's token endpoint would refuse the grant.
    */
   async grant(parameters: Readonly<Record<string, unknown>>): Promise<object> {
     const { grant_type: grantType, client_id: clientId, client_secret: secret, audience } = parameters;
@@ -102,7 +106,9 @@ export class AccessTokens {
     return { access_token: token, scope: scopes.join(' '), expires_in: lifetime, token_type: 'Bearer' };
   }
 
-  /** A token of the Management API with these scopes, regardless of grants. */
+  /**
+   * Issues a token of the Management API with the given scopes, whether or not the application has a grant for them.
+   */
   async issueForManagement(clientId: string, scopes: readonly string[]): Promise<string> {
     const { managementAudience: audience, settings, now } = this.tenant;
     const [scope, lifetimeSeconds] = [scopes.join(' '), settings.tokenLifetimeSeconds];
@@ -115,7 +121,9 @@ export class AccessTokens {
     return token;
   }
 
-  /** A token of an API, in the form that the API's settings define. */
+  /**
+   * Issues a token of an API, in the form that the settings of the API define (`token_dialect`, `enforce_policies`).
+   */
   async issue({ userId, clientId = 'caller', permissions, audience, scope, lifetimeSeconds, claims }: TokenRequest): Promise<string> {
     const { tenant } = this;
     const server = [...tenant.resourceServers.values()].find(({ identifier, isSystem }) =>
@@ -144,8 +152,9 @@ export class AccessTokens {
   }
 
   /**
-   * The scopes that the token of a request to the Management API has.
+   * The scopes of the access token in a request to the Management API.
    *
+   * @param authorization the request's `Authorization` header; undefined if it is missing.
    * @throws ManagementError 400 for a malformed header; 401 for a missing header, or an unknown or expired token.
    */
   scopesOf(authorization: string | undefined): ReadonlySet<string> {
@@ -168,7 +177,10 @@ export class AccessTokens {
     return typeof lifetime === 'number' ? lifetime : DAY_S;
   }
 
-  /** The claim `customer_id` that an Action would add, if the tenant has that Action. */
+  /**
+   * The claim `customer_id` of a user's token, as an Auth0 Action would add it. No claim if the tenant has no such
+   * Action.
+   */
   private customerIds(userId: string | undefined): object {
     const metadata = userId === undefined ? undefined : this.tenant.users.get(userId)?.others?.app_metadata;
     if (!this.tenant.settings.hasCustomerIdAction || typeof metadata !== 'object' || metadata === null) return {};

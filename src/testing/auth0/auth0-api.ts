@@ -15,11 +15,11 @@ import { usersRoutes } from './users.routes.js';
 
 export interface Auth0Request {
   readonly method: string;
-  /** The path without the query, still percent-encoded. */
+  /** The path of the request's URL without the query, still percent-encoded. */
   readonly path: string;
   readonly query: URLSearchParams;
   readonly headers: IncomingHttpHeaders;
-  /** The parsed JSON or form; undefined if the request has no body or the body can't be parsed. */
+  /** The parsed JSON or form in the request's body; undefined if there is no body or it can't be parsed. */
   readonly body: unknown;
   readonly isMalformed: boolean;
 }
@@ -27,14 +27,17 @@ export interface Auth0Request {
 export interface Auth0Answer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
-  /** The body. An object is sent as JSON, and a text or bytes unchanged. If the body is missing, none is sent. */
+  /**
+   * The body of the answer. An object is sent as JSON, and a text or bytes unchanged. If it is missing, no body is
+   * sent.
+   */
   readonly body?: unknown;
 }
 
 const PREFIX = '/api/v2';
 const PASSWORD_CHANGE = z.object({ client_id: z.string(), email: z.string(), connection: z.string() });
 
-/** The tenant's endpoints: the Management API, tokens and keys, password mails, and export files. */
+/** The HTTP endpoints of an Auth0 tenant: the Management API, tokens and keys, password mails, and export files. */
 export class Auth0Api {
   private readonly routes: { method: string; pattern: RegExp; route: Route }[];
   private readonly jobs: ExportJobs;
@@ -60,7 +63,7 @@ export class Auth0Api {
     });
   }
 
-  /** All scopes that any operation of the Management API requires. */
+  /** All scopes that operations of the Management API require, each once. */
   get managementScopes(): string[] {
     return [...new Set(this.routes.flatMap(({ route }) => route.scopes))].sort();
   }
@@ -137,8 +140,8 @@ export class Auth0Api {
   }
 
   /**
-   * Mails a link for changing the password. Responds the same whether or not the user exists. The API description
-   * requires a client, but older pages omit the client.
+   * Mails a link for changing the password. Responds the same whether or not the user exists. Requires a `client_id`,
+   * as Auth0's API description does; older pages of Auth0's documentation leave it out.
    */
   private mailPasswordChange({ body }: Auth0Request): Auth0Answer {
     const { success, data } = PASSWORD_CHANGE.safeParse(body);
@@ -150,8 +153,8 @@ export class Auth0Api {
   }
 
   /**
-   * Answers the download of an export file like the object store behind Auth0, which refuses a bearer token in addition
-   * to the signature in the URL.
+   * Answers the download of an export file like the object store behind Auth0. That store refuses a request that has a
+   * bearer token in addition to the signature in its URL.
    */
   private download({ path, query, headers }: Auth0Request): Auth0Answer {
     if (headers.authorization !== undefined) return { status: 400, headers: {}, body: '<Error><Code>InvalidArgument</Code></Error>' };

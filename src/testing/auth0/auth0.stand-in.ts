@@ -10,38 +10,47 @@ import { type Auth0Mail, type Auth0Settings, DEFAULT_SETTINGS, newId, Tenant } f
 import { cut, readRequest, reset, send } from './transport.js';
 
 export interface Auth0StandInOptions {
-  /** The settings that differ from the defaults. They can be changed later in the stand-in's `settings`. */
+  /**
+   * The settings of the tenant that differ from the defaults. A test can change them later in the stand-in's
+   * `settings`.
+   */
   readonly settings?: Partial<Auth0Settings>;
-  /** The identifier of the API that tokens are for; null for a tenant that isn't set up. Default: `load-data-api`. */
+  /**
+   * The identifier of the API for which the service accepts tokens; null for a tenant without such an API, before its
+   * set-up. Default: `load-data-api`.
+   */
   readonly audience?: string | null;
-  /** The API's scopes. Default: none. */
+  /** The scopes of the API that `audience` identifies. Default: none. */
   readonly apiScopes?: readonly string[];
-  /** Scopes of the application `service` in the Management API. Default: `SERVICE_SCOPES`. */
+  /** The scopes of the Management API that the service's application has. Default: `SERVICE_SCOPES`. */
   readonly serviceScopes?: readonly string[];
-  /** The names of the database connections. Default: `Username-Password-Authentication`. */
+  /** The names of the tenant's database connections. Default: only `Username-Password-Authentication`. */
   readonly connections?: readonly string[];
   /** Returns the current time, in milliseconds since 1970. Default: the system's clock. */
   readonly now?: () => number;
-  /** Called with each request and its answer. The answer is sent after the returned promise has resolved. */
+  /**
+   * Called with each request and its answer. The answer is sent after the returned promise has resolved. If a fault
+   * prevents a request from being processed, this is called without an answer.
+   */
   readonly onExchange?: (exchange: Auth0Exchange) => unknown;
 }
 
-/** A request and its answer. */
+/** A request to the stand-in, and the answer to it. */
 export interface Auth0Exchange {
   readonly method: string;
-  /** The path without the query, still percent-encoded. */
+  /** The path of the request's URL without the query, still percent-encoded. */
   readonly path: string;
   readonly query: URLSearchParams;
-  /** The parsed body; undefined if the request has no body or the body can't be parsed. */
+  /** The parsed body of the request; undefined if there is no body or it can't be parsed. */
   readonly requestBody: unknown;
-  /** The answer that the tenant gave. Missing if a fault prevented the request from being processed. */
+  /** The tenant's answer to the request. Missing if a fault prevented the request from being processed. */
   readonly answer?: { readonly status: number; readonly body?: unknown };
 }
 
-/** A request that arrived, even if a fault prevented its processing. */
+/** A request that arrived at the stand-in, even if a fault prevented it from being processed. */
 export interface SeenRequest {
   readonly method: string;
-  /** The path without the query, still percent-encoded. */
+  /** The path of the request's URL without the query, still percent-encoded. */
   readonly path: string;
   readonly query: string;
   /** When the request arrived, in milliseconds since 1970. */
@@ -55,22 +64,24 @@ export interface ClientCredentials {
 
 export interface LoadUsersOptions {
   /**
-   * Returns when a user was created, in milliseconds since 1970, by index from 0. Default: one per second from 2024 on.
+   * Returns the time at which a loaded user was created, in milliseconds since 1970. `index` counts the users of one
+   * `loadUsers` call from 0. Default: one user per second, from the beginning of 2024 on.
    */
   readonly createdAt?: (index: number) => number;
-  /** Prefix of the user ids, before the `|`. Default: `auth0`. */
+  /** The part of the user ids before the `|`. Default: `auth0`. */
   readonly provider?: string;
-  /** Prefix of the users' names, before a number. Default: `User `. */
+  /** The beginning of the users' names, which is followed by a number. Default: `User `. */
   readonly namePrefix?: string;
   /**
-   * The connection of the users. Default: the first database if `provider` is `auth0`, otherwise the provider's name.
+   * The name of the connection of the users. Default: the tenant's first database if `provider` is `auth0`, otherwise
+   * the value of `provider`.
    */
   readonly connection?: string;
-  /** How often each user has logged in. Default: never. */
+  /** How often each of the users has logged in. Default: never. */
   readonly logins?: number;
 }
 
-/** The scopes of the Management API that the service needs, and no others. */
+/** The scopes of the Management API that the service needs, and no others. Its set-up needs more. */
 export const SERVICE_SCOPES = [
   'create:role_members',
   'create:roles',
@@ -88,13 +99,13 @@ export const SERVICE_SCOPES = [
 
 const FIRST_CREATION = Date.UTC(2024, 0, 1);
 const KEEP_ALIVE_MS = 60_000;
-/** The kinds of faults that prevent the request from being processed. */
+/** The kinds of faults that prevent a request from being processed. */
 const PREVENTING: ReadonlySet<Auth0Fault['kind']> = new Set(['answer', 'reset', 'silence']);
 
 /**
- * Starts an Auth0 tenant for tests, on loopback and a free port. The tenant has those parts of the Authentication API
- * and the Management API v2 that the service and its set-up use, with the limits that Auth0 documents. Where the
- * behaviour of Auth0 isn't documented, the tenant behaves in the way that is hardest on its client.
+ * Starts a stand-in for an Auth0 tenant, on loopback and a free port. It has those parts of the Authentication API and
+ * the Management API v2 that the service and its set-up use, with the limits that Auth0 documents. Where the behaviour
+ * of Auth0 isn't documented, the stand-in behaves in the way that is hardest on its client.
  */
 export async function startAuth0StandIn(options: Auth0StandInOptions = {}): Promise<Auth0StandIn> {
   const server = createServer({ keepAliveTimeout: KEEP_ALIVE_MS });
@@ -103,15 +114,15 @@ export async function startAuth0StandIn(options: Auth0StandInOptions = {}): Prom
 }
 
 export class Auth0StandIn {
-  /** Base URL of the tenant, without a trailing slash. */
+  /** The base URL of the tenant, without a trailing slash. */
   readonly domain: string;
-  /** The behaviour of the tenant. A test can change it at any time. */
+  /** The settings of the tenant's behaviour. A test can change them at any time. */
   readonly settings: Auth0Settings;
-  /** The requests so far, oldest first. */
+  /** The requests that arrived so far, oldest first. */
   readonly requests: SeenRequest[] = [];
   /** The credentials of the application that the service uses for the Management API. */
   readonly service: ClientCredentials;
-  /** The credentials of an application with all scopes of the Management API, for setting up a tenant. */
+  /** The credentials of an application that has all scopes of the Management API, for the set-up of a tenant. */
   readonly administrator: ClientCredentials;
 
   private readonly port: number;
@@ -124,7 +135,7 @@ export class Auth0StandIn {
   private readonly onExchange: Auth0StandInOptions['onExchange'];
   private loaded = 0;
 
-  /** @param server a server that is listening already. */
+  /** @param server an HTTP server that is listening already. */
   constructor(
     private readonly server: ReturnType<typeof createServer>,
     options: Auth0StandInOptions,
@@ -149,22 +160,23 @@ export class Auth0StandIn {
     this.service = this.addClient('load-data-service', serviceScopes);
     this.administrator = this.addClient('administrator', this.api.managementScopes);
     server.on('request', (request, response) => {
-      // A rejection is a defect of the stand-in or of `onExchange`, and should end the test.
+      // `serve` rejects only because of a defect of the stand-in or of `onExchange`. The unhandled rejection should
+      // then end the test.
       void this.serve(request, response);
     });
   }
 
-  /** The `iss` claim of tokens. */
+  /** The issuer of the tenant's tokens: their `iss` claim. */
   get issuer(): string {
     return this.tokens.issuer;
   }
 
-  /** The mails so far, oldest first. */
+  /** The mails that the tenant has sent so far, oldest first. */
   get mails(): readonly Auth0Mail[] {
     return this.tenant.mails;
   }
 
-  /** Stops the server and closes all connections. The tenant keeps its state. Idempotent. */
+  /** Stops the server and closes all its connections. The tenant keeps its state. Idempotent. */
   async stop(): Promise<void> {
     if (!this.server.listening) return;
     this.server.close();
@@ -172,80 +184,95 @@ export class Auth0StandIn {
     await once(this.server, 'close');
   }
 
-  /** Listens on the same port again after `stop`. */
+  /** Listens again, on the same port as before `stop`. */
   async start(): Promise<void> {
     await once(this.server.listen(this.port, '127.0.0.1'), 'listening');
   }
 
   /**
-   * Plans a fault for matching requests: by default for the next one.
+   * Plans a fault for matching requests: by default, only for the next one.
    *
-   * @param request method and path, as in `POST /api/v2/users/{id}/roles`, where `{id}` stands for one segment; or a
-   *   pattern for that text.
+   * @param request the method and path of the requests, as in `POST /api/v2/users/{id}/roles`, where `{id}` stands for
+   * one segment; or a regular expression for such a text.
    */
   fail(request: string | RegExp, fault: Auth0Fault, options: FaultOptions = {}): void {
     this.faults.add(request, fault, options);
   }
 
-  /** Ends all faults. Resets the connections whose requests got no answer because of a fault. */
+  /**
+   * Ends all faults. Resets the connections of requests that are still waiting because a fault keeps their answer back.
+   */
   recover(): void {
     this.faults.clear();
     for (const response of this.silent) reset(response);
     this.silent.clear();
   }
 
-  /** The number of requests so far that match a text or pattern in the notation of `fail`. */
+  /**
+   * The number of requests so far that match.
+   *
+   * @param request the method and path of the requests, as in `POST /api/v2/users/{id}/roles`, where `{id}` stands for
+   * one segment; or a regular expression for such a text.
+   */
   count(request: string | RegExp): number {
     const pattern = requestPattern(request);
     return this.requests.filter(({ method, path }) => pattern.test(`${method} ${path}`)).length;
   }
 
-  /** Issues an access token of the API, such as callers of the service send. */
+  /**
+   * Issues an access token such as callers of the service send. By default, the token is for the tenant's first API
+   * except the Management API.
+   */
   issueToken(request: TokenRequest = {}): Promise<string> {
     return this.tokens.issue(request);
   }
 
-  /** Issues a token of the Management API with these scopes. Default: all scopes. */
+  /** Issues a token of the Management API with the given scopes. Default: all scopes. */
   issueManagementToken(scopes: readonly string[] = this.api.managementScopes): Promise<string> {
     return this.tokens.issueForManagement('test', scopes);
   }
 
-  /** From now on, refuses all tokens of the Management API that were issued before. */
+  /** From now on, refuses all tokens of the Management API that were issued before this call. */
   expireManagementTokens(): void {
     this.tokens.expireManagementTokens();
   }
 
-  /** Signs with the next key from now on. The previous key stays in the key set. */
+  /**
+   * From now on, signs tokens with the next key. The previous key stays in the published key set until
+   * `revokePreviousKeys`.
+   */
   rotateKeys(): void {
     this.tokens.rotateKeys();
   }
 
-  /** Removes all keys before the current one from the key set. */
+  /** Removes all keys before the current one from the published key set. */
   revokePreviousKeys(): void {
     this.tokens.revokePreviousKeys();
   }
 
-  /** Replaces the scopes of the application `service` in the Management API. Applies to tokens issued from now on. */
+  /**
+   * Replaces the scopes of the Management API that the service's application has. Applies to tokens issued from now on.
+   */
   grantService(scopes: readonly string[]): void {
     for (const grant of this.tenant.clientGrants.values()) {
       if (grant.clientId === this.service.clientId) grant.scope = scopes;
     }
   }
 
-  /** Applies all changes to the search index, regardless of `searchDelayMs`. */
+  /** Makes the search find all changes of users made so far, regardless of `searchDelayMs`. */
   indexUsers(): void {
     this.tenant.users.index.catchUp(Infinity);
   }
 
-  /** Adds a number of users, which the search finds at once. Returns the ids of these users. */
+  /** Adds `count` users, which the search finds at once. Returns their ids. */
   loadUsers(count: number, options: LoadUsersOptions = {}): string[] {
     const { createdAt = (index: number) => FIRST_CREATION + index * 1000, provider = 'auth0', namePrefix = 'User ', logins } = options;
     const connection = options.connection ?? (provider === 'auth0' ? (this.tenant.connections[0]?.name ?? '') : provider);
-    // A user who has never logged in has no member `logins_count`.
+    // In Auth0, a user who has never logged in has no member `logins_count`.
     const others = logins === undefined ? {} : { logins_count: logins };
     const ids = Array.from({ length: count }, (_, index) => {
       const number = this.loaded++;
-      // Scatters the ids, so that they aren't in the order of creation.
+      // Scatters the user ids, so that their order isn't that of creation.
       const userId = `${provider}|${(Math.imul(number, 2_654_435_761) >>> 0).toString(16).padStart(24, '0')}`;
       const [email, at] = [`user-${number}@example.com`, createdAt(index)];
       this.tenant.users.put({ userId, email, name: `${namePrefix}${number}`, connection, createdAt: at, updatedAt: at, emailVerified: true, others }, -Infinity);
@@ -255,7 +282,7 @@ export class Auth0StandIn {
     return ids;
   }
 
-  /** Adds an organization's role, which is listed among the tenant's roles. Returns the role's id. */
+  /** Adds a role of an organization, which Auth0 lists among the tenant's roles. Returns the id of the role. */
   addOrganizationRole(name: string): string {
     const role = { id: newId('rol_'), name, description: undefined, permissions: [], ownerId: newId('org_') };
     this.tenant.roles.set(role.id, role);
@@ -263,7 +290,10 @@ export class Auth0StandIn {
     return role.id;
   }
 
-  /** The permissions that a user's roles give at the API, in any order. Empty if the tenant isn't set up. */
+  /**
+   * The permissions that a user's roles give at the tenant's first API except the Management API, in any order. Empty
+   * if the tenant has no such API.
+   */
   permissionsOf(userId: string): string[] {
     const [, api] = this.tenant.resourceServers.values();
     return api ? this.tenant.permissionsOf(userId, api.identifier) : [];

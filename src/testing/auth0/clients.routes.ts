@@ -20,7 +20,10 @@ const NAME = z.string().min(1).regex(/^[^<>]+$/);
 const NEW_CLIENT = z.strictObject({ name: NAME, ...SETTINGS });
 const CLIENT_CHANGE = z.strictObject({ name: NAME.optional(), ...SETTINGS });
 
-/** Settings that a client gets if it was created without them, according to recorded traffic. */
+/**
+ * Settings that Auth0 gives to a client if the request that creates it has none of that name, according to recorded
+ * traffic.
+ */
 const UNSAID = { is_first_party: true, oidc_conformant: false };
 const GRANT_TYPES = ['authorization_code', 'implicit', 'refresh_token', 'client_credentials'];
 
@@ -29,10 +32,16 @@ const SUBJECT = z.enum(['client', 'user']).optional();
 const NEW_GRANT = z.strictObject({ client_id: text(1, 255), audience: text(1, 600), scope: SCOPES.optional(), subject_type: SUBJECT });
 const GRANT_CHANGE = z.strictObject({ scope: SCOPES.nullish(), allow_all_scopes: z.boolean().nullish() });
 
-/** Scopes that permit reading clients, each on its own. Answers contain secrets only with `read:client_keys`. */
+/**
+ * The scopes that permit reading clients. Either one suffices, but answers contain client secrets only with
+ * `read:client_keys`.
+ */
 const READ_CLIENTS = ['read:clients', 'read:client_keys'];
 
-/** The operations on applications, and on the scopes that they have themselves (client grants). */
+/**
+ * The operations of the Management API on applications (clients), and on the scopes that applications have themselves
+ * (client grants).
+ */
 export const clientsRoutes = (tenant: Tenant): Route[] => [
   {
     operation: 'GET /clients',
@@ -108,7 +117,8 @@ function createClient(tenant: Tenant, { body, scopes }: ApiCall): ApiAnswer {
   const grantTypes = sent.app_type === 'spa' ? GRANT_TYPES.slice(0, 3) : GRANT_TYPES;
   const client = { id: newId('', 32), secret: randomBytes(32).toString('hex'), settings: { ...UNSAID, grant_types: grantTypes, ...sent } };
   tenant.clients.set(client.id, client);
-  // The response to creating a client contains its secret.
+  // Auth0's response to the creation of a client contains the client's secret, even without the scope
+  // `read:client_keys`.
   return { status: 201, body: clientView(client, new Set([...scopes, 'read:client_keys'])) };
 }
 
@@ -150,7 +160,7 @@ const clientView = ({ id, secret, settings }: ClientRecord, scopes: ReadonlySet<
   ...(scopes.has('read:client_keys') && { client_secret: secret }),
 });
 
-/** A grant as the API returns it. If the grant allows all scopes, the list of scopes is left out. */
+/** A client grant as the Management API returns it. If the grant allows all scopes, the list of scopes is left out. */
 const grantView = ({ id, clientId, audience, subject, scope, allowsAll }: ClientGrantRecord) => ({
   id,
   client_id: clientId,

@@ -7,7 +7,10 @@ import type { ConnectionRecord, Tenant } from './tenant.js';
 
 const CLIENTS = z.array(z.strictObject({ client_id: z.string().min(1), status: z.boolean() })).min(1).max(50);
 
-/** The operations on connections, and on the applications that users can sign in to through a connection. */
+/**
+ * The operations of the Management API on connections, and on the applications in which users can sign in through a
+ * connection.
+ */
 export const connectionsRoutes = (tenant: Tenant): Route[] => [
   {
     operation: 'GET /connections',

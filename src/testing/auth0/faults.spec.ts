@@ -23,7 +23,10 @@ describe('The stand-in for Auth0: faults', () => {
   };
   const createRole = (): Promise<Response> => call('POST /roles', { name: 'Operator' });
   const roles = async (): Promise<unknown[]> => (await (await call('GET /roles')).json()) as unknown[];
-  /** The client's view of an answer: its status and whether its body is JSON, or that there was no answer. */
+  /**
+   * An answer as the client sees it: its status, and whether its body is JSON, no JSON or cut off; `no answer` if there
+   * is none.
+   */
   const outcome = async (asked: Promise<Response>): Promise<string> => {
     const response = await asked.catch(() => undefined);
     if (!response) return 'no answer';

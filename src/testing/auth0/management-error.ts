@@ -1,10 +1,10 @@
 import { STATUS_CODES } from 'node:http';
 
-/** A refusal by the Management API, in the form of that API. */
+/** A refusal by the Management API, with the members that the API's errors have. */
 export class ManagementError extends Error {
   override readonly name = 'ManagementError';
 
-  /** @param errorCode the error code; missing where Auth0 sends none. */
+  /** @param errorCode the member `errorCode` of the answer; missing where Auth0 sends none. */
   constructor(
     readonly status: number,
     message: string,

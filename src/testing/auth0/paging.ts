@@ -9,21 +9,28 @@ export interface Page {
 
 export interface PageRules {
   readonly defaultSize: number;
-  /** The largest page sent. Larger pages that the API's description allows are silently cut to this size. */
+  /**
+   * The most items on a page of an answer. A larger `per_page` that Auth0's API description allows is silently reduced
+   * to this number.
+   */
   readonly largestSize: number;
   readonly smallestSize: number;
-  /** How many items of a list can be reached by paging; missing if there is no such limit. */
+  /** How many items from the beginning of a list can be reached by paging; missing if all can be reached. */
   readonly cap?: number;
 }
 
-/** The largest `per_page` of every list, according to the API's description. */
+/** The largest `per_page` that Auth0's API description allows for a list. */
 const LARGEST_PER_PAGE = 100;
 
-/** @throws ManagementError 400 for an invalid query parameter, or a page that ends beyond the cap. */
+/**
+ * Reads the wanted page of a list from the query of a request.
+ *
+ * @throws ManagementError 400 for an invalid query parameter, or for a page that ends beyond `cap`.
+ */
 export function readPage(query: URLSearchParams, { defaultSize, largestSize, smallestSize, cap }: PageRules): Page {
   const page = number(query, 'page', 0, Number.MAX_SAFE_INTEGER) ?? 0;
   const asked = number(query, 'per_page', smallestSize, LARGEST_PER_PAGE) ?? defaultSize;
-  // The cap applies to the requested page, even if there are fewer items.
+  // `cap` applies to the requested page, even if the list ends before that page does.
   if (cap !== undefined && (page + 1) * asked > cap) {
     throw new ManagementError(
       400,
@@ -35,7 +42,9 @@ export function readPage(query: URLSearchParams, { defaultSize, largestSize, sma
   return { start: page * limit, limit, includeTotals: flag(query, 'include_totals') ?? false };
 }
 
-/** The answer with one page of a list that is in memory. */
+/**
+ * The answer with one page of a list. `items` is the whole list, and `name` the member that contains the page's items.
+ */
 export function listAnswer(name: string, items: readonly unknown[], page: Page): ApiAnswer {
   return pageAnswer(name, items.slice(page.start, page.start + page.limit), page, items.length);
 }
@@ -45,7 +54,7 @@ export function pageAnswer(name: string, items: readonly unknown[], { start, lim
 }
 
 /**
- * A boolean query parameter; undefined if it is missing.
+ * The value of a boolean query parameter; undefined if the parameter is missing.
  *
  * @throws ManagementError 400 for a value other than `true` and `false`.
  */

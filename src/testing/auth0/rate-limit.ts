@@ -1,11 +1,11 @@
 export interface RateLimit {
-  /** The number of calls that a full bucket allows. */
+  /** The number of calls that are allowed at once while the bucket is full. */
   readonly burst: number;
-  /** The number of calls by which the bucket is filled per second. */
+  /** The number of further calls per second that the bucket's filling allows. */
   readonly perSecond: number;
 }
 
-/** The token bucket of a tenant. */
+/** The token bucket that limits the calls of a tenant's Management API. */
 export class TokenBucket {
   private tokens: number;
   private filledAt: number;
@@ -19,7 +19,10 @@ export class TokenBucket {
     this.filledAt = now();
   }
 
-  /** Takes a token if one is available. As in Auth0's answers, the headers tell when the bucket will be full again. */
+  /**
+   * Takes a token for a call, if one is available. The returned headers are those of Auth0's answers. Among others,
+   * they tell when the bucket will be full again.
+   */
   take(): { isAllowed: boolean; headers: Record<string, string> } {
     const { burst, perSecond } = this.limit;
     const now = this.now();
@@ -31,7 +34,7 @@ export class TokenBucket {
     return {
       isAllowed,
       headers: {
-        // By the same clock as `x-ratelimit-reset` below, so that a client can compare both.
+        // `date` is by the same clock as `x-ratelimit-reset` below, so that a client can compare the two.
         date: new Date(now).toUTCString(),
         'x-ratelimit-limit': String(burst),
         'x-ratelimit-remaining': String(Math.floor(this.tokens)),

@@ -21,7 +21,7 @@ const NEW_SERVER = z.strictObject({ identifier: text(1, 600), ...SETTINGS });
 const SERVER_CHANGE = z.strictObject(SETTINGS);
 
 const MOST_SCOPES = 1000;
-/** Scopes reserved by Auth0. No API may define them. */
+/** Names that Auth0 reserves. No API may define a scope of such a name. */
 const RESERVED_SCOPES = new Set(
   'address created_at email email_verified family_name given_name identities name nickname offline_access openid phone picture profile'.split(' '),
 );
@@ -64,7 +64,7 @@ export const resourceServersRoutes = (tenant: Tenant): Route[] => [
   { operation: 'PATCH /resource-servers/{id}', scopes: ['update:resource_servers'], answer: (call) => updateServer(tenant, call) },
 ];
 
-/** An API with the default settings, except for those given. */
+/** Creates an API (a resource server) with the settings that Auth0 gives to a new one, except for those given here. */
 export function newResourceServer(
   server: Pick<ResourceServerRecord, 'identifier'> & Partial<Pick<ResourceServerRecord, 'isSystem' | 'scopes' | 'settings'>>,
 ): ResourceServerRecord {
@@ -72,7 +72,7 @@ export function newResourceServer(
   return { id: randomBytes(12).toString('hex'), identifier, isSystem, scopes, settings: { name: identifier, ...NEW_SETTINGS, ...settings } };
 }
 
-/** An API as the Management API returns it. Without scopes, there is no member `scopes`. */
+/** An API as the Management API returns it. The member `scopes` is missing if the API has no scopes. */
 const serverView = ({ id, identifier, isSystem, scopes, settings }: ResourceServerRecord) => ({
   id,
   identifier,
@@ -81,7 +81,7 @@ const serverView = ({ id, identifier, isSystem, scopes, settings }: ResourceServ
   ...(scopes.length > 0 && { scopes }),
 });
 
-/** Finds an API by its id or its identifier. Throws ManagementError 404 if there is none. */
+/** Finds an API of the tenant by its id or its identifier. Throws a ManagementError 404 if there is none. */
 function existingServer(tenant: Tenant, id: string): ResourceServerRecord {
   const server = tenant.resourceServers.get(id) ?? tenant.resourceServer(id);
   if (!server) throw new ManagementError(404, 'The resource server does not exist', 'inexistent_resource_server');
@@ -97,7 +97,10 @@ function createServer(tenant: Tenant, { body }: ApiCall): ApiAnswer {
   return { status: 201, body: serverView(server) };
 }
 
-/** Changes an API. `scopes` replaces all previous scopes, and roles lose the permissions for scopes that are gone. */
+/**
+ * Changes the settings and scopes of an API. New scopes replace all previous ones, and roles lose their permissions for
+ * scopes that the API no longer has.
+ */
 function updateServer(tenant: Tenant, { id, body }: ApiCall): ApiAnswer {
   const { scopes, ...settings } = readBody(SERVER_CHANGE, body);
   const server = existingServer(tenant, id);
@@ -111,7 +114,7 @@ function updateServer(tenant: Tenant, { id, body }: ApiCall): ApiAnswer {
     }
   }
   server.settings = { ...server.settings, ...settings };
-  // The API's description says 201, but recorded traffic has 200.
+  // Auth0's API description says that this operation responds with 201, but recorded traffic has 200.
   return { status: 200, body: serverView(server) };
 }
 

@@ -2,40 +2,44 @@ import { z } from 'zod';
 import { invalidBody } from './management-error.js';
 
 export interface ApiCall {
-  /** The `{id}` in the path, decoded once; empty if the path has none. */
+  /** The `{id}` in the request's path, percent-decoded once; empty if the operation's path has none. */
   readonly id: string;
   readonly query: URLSearchParams;
-  /** The parsed JSON; undefined if the request has no body. */
+  /** The parsed JSON in the request's body; undefined if the request has no body. */
   readonly body: unknown;
-  /** The scopes of the request's token. */
+  /** The scopes of the access token in the request. */
   readonly scopes: ReadonlySet<string>;
 }
 
 export interface ApiAnswer {
   readonly status: number;
-  /** The body, which is sent as JSON. If the body is missing, none is sent. */
+  /** The body of the answer, which is sent as JSON. If it is missing, no body is sent. */
   readonly body?: unknown;
 }
 
 /** One operation of the Management API. */
 export interface Route {
-  /** Method and path after `/api/v2`, as in `GET /users/{id}`. */
+  /** The operation's method, and its path after `/api/v2`, as in `GET /users/{id}`. */
   readonly operation: string;
-  /** Scopes that the token must have: all of them, or one of them with `anyScope`. */
+  /** The scopes that the access token must have: all of them, or only one of them if `anyScope` is true. */
   readonly scopes: readonly string[];
   readonly anyScope?: boolean;
-  /** Processes a call. Throws a ManagementError if the operation refuses the call. */
+  /** Processes a call of the operation. Throws a ManagementError if the operation refuses the call. */
   readonly answer: (call: ApiCall) => ApiAnswer;
 }
 
-/** A schema for texts of `least` to `most` code points. */
+/** A schema for texts with a length from `least` to `most`, in code points. */
 export const text = (least: number, most: number) =>
   z.string().refine((value) => {
     const length = Array.from(value).length;
     return length >= least && length <= most;
   }, `Must have ${least} to ${most} characters`);
 
-/** @throws ManagementError 400 `invalid_body` when the body doesn't match the schema. */
+/**
+ * Returns the body of a request after checking it.
+ *
+ * @throws ManagementError 400 `invalid_body` when the body doesn't match the schema.
+ */
 export function readBody<Schema extends z.ZodType>(schema: Schema, body: unknown): z.infer<Schema> {
   const { success, data, error } = schema.safeParse(body);
   if (success) return data;

@@ -1,6 +1,9 @@
 import { flag } from './paging.js';
 
-/** Reduces an answer to the members named in `fields`, or to all others with `include_fields=false`. */
+/**
+ * Reduces an object of an answer to the members that the query parameter `fields` names, or with `include_fields=false`
+ * to all members except those. Without `fields`, the object is returned unchanged.
+ */
 export function withFields(view: Record<string, unknown>, query: URLSearchParams): Record<string, unknown> {
   const fields = query.get('fields')?.split(',');
   if (!fields) return view;

@@ -7,24 +7,27 @@ interface SigningKey {
   readonly publicKey: KeyObject;
 }
 
-/** The keys, shared by all tenants of a process, because creating a key takes a while. */
+/** The key pairs, which all tenants of a process share, because creating a key pair takes a while. */
 const KEYS: SigningKey[] = [];
 
 function keyAt(index: number): SigningKey {
   return (KEYS[index] ??= { id: randomUUID(), ...generateKeyPairSync('rsa', { modulusLength: 2048 }) });
 }
 
-/** A tenant's signing keys: the current one, the next one, and earlier ones. */
+/** A tenant's keys for signing tokens: the current key, the next one, and earlier ones that aren't revoked. */
 export class SigningKeys {
   private current = 0;
   private oldest = 0;
 
-  /** Signs with the next key from now on. Tokens that were signed before stay valid until `revokePrevious`. */
+  /**
+   * From now on, signs tokens with the next key. The previous key stays in the published key set until
+   * `revokePrevious`.
+   */
   rotate(): void {
     this.current++;
   }
 
-  /** Removes the keys before the current one from the key set. */
+  /** Removes all keys before the current one from the published key set. */
   revokePrevious(): void {
     this.oldest = this.current;
   }

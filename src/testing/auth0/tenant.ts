@@ -4,34 +4,39 @@ import type { SearchGranularity } from './user-query.js';
 import type { UserRecord } from './user-record.js';
 import { UserStore } from './user-store.js';
 
-/** The behaviour of the tenant. Each setting may be changed at any time. */
+/** The settings of an Auth0 tenant's behaviour. Each may be changed at any time. */
 export interface Auth0Settings {
-  /** The delay in milliseconds until the search finds a change. `Infinity` means until `indexUsers`. Default: 0. */
+  /**
+   * The delay until the search finds a change of a user, in milliseconds. With `Infinity`, the search finds the change
+   * only after `indexUsers`. Default: 0.
+   */
   searchDelayMs: number;
-  /** The precision of `created_at` in the search, which Auth0 doesn't document. Default: milliseconds. */
+  /** The precision of `created_at` in the search for users. Auth0 doesn't document it. Default: milliseconds. */
   searchGranularity: SearchGranularity;
   /**
-   * The rate limit for calls of the Management API, which all share one bucket. Paid plans have separate buckets for
-   * some kinds of calls. Default: no limit.
+   * The rate limit for the calls of the Management API, which all share one bucket here. In Auth0, paid plans have
+   * separate buckets for some kinds of calls. Default: no limit.
    */
   rateLimit: RateLimit | undefined;
   /** The lifetime of tokens of the Management API, in seconds. Default: one day. */
   tokenLifetimeSeconds: number;
   /**
-   * The largest page of any list except users: 100, or 50 as in the public cloud. The default page is half as large.
+   * The most items on a page of the lists of roles, of role members, of permissions and of APIs: 100, or 50 as in
+   * Auth0's public cloud. The default page is half as large.
    */
   largestPage: 100 | 50;
   /**
-   * How an assignment with an unknown role ends: with 404 or 400 for all its roles, or only without the unknown role.
+   * How the assignment of several roles ends if one of them is unknown: `not-found` refuses all with 404, `bad-request`
+   * refuses all with 400, `ignored` assigns all except the unknown one.
    */
   unknownRole: 'not-found' | 'bad-request' | 'ignored';
-  /** Whether the tenant has several custom domains. If so, POST /users is refused with 409. */
+  /** Whether the tenant has several custom domains. If so, Auth0 refuses POST /users with 409. */
   hasSeveralCustomDomains: boolean;
-  /** How many reads of an export job report the job as not finished. */
+  /** How many reads of an export job report that it isn't finished yet. */
   exportReads: number;
-  /** The final state of export jobs. */
+  /** The state in which all export jobs end. */
   exportEnd: 'completed' | 'failed';
-  /** Whether tokens have the claim `customer_id` with `app_metadata.customer_id`, as an Action would add it. */
+  /** Whether an Action of the tenant adds the claim `customer_id` to users' tokens, from `app_metadata.customer_id`. */
   hasCustomerIdAction: boolean;
 }
 
@@ -58,7 +63,7 @@ export interface RoleRecord {
   name: string;
   description: string | undefined;
   permissions: RolePermission[];
-  /** The organization that owns the role; missing for a role of the tenant. */
+  /** The id of the organization that owns the role; missing for a role of the tenant. */
   readonly ownerId?: string;
 }
 
@@ -67,7 +72,10 @@ export interface ApiScope {
   readonly description?: string | undefined;
 }
 
-/** An API. `settings` has the members without a field of their own here, as they were sent. */
+/**
+ * An API of the tenant (a resource server). `settings` has those members of the API for which this interface has no
+ * field, as they were sent.
+ */
 export interface ResourceServerRecord {
   readonly id: string;
   readonly identifier: string;
@@ -86,19 +94,19 @@ export interface ClientGrantRecord {
   readonly id: string;
   readonly clientId: string;
   readonly audience: string;
-  /** Whether the grant applies to the application itself or to its users. */
+  /** Whether the grant's scopes are for the application itself (`client`) or for its users (`user`). */
   readonly subject: 'client' | 'user';
   scope: readonly string[];
-  /** Whether the grant allows all scopes of the API. Undefined if `allow_all_scopes` was never set. */
+  /** Whether the client grant allows all scopes of the API. Undefined if `allow_all_scopes` was never set. */
   allowsAll: boolean | undefined;
 }
 
-/** A source of users, such as a database, through which these users sign in. */
+/** A connection: a source of users, such as a database, through which these users sign in. */
 export interface ConnectionRecord {
   readonly id: string;
   readonly name: string;
   readonly strategy: string;
-  /** The ids of the applications that users can sign in to through this connection. */
+  /** The ids of the applications in which users can sign in through this connection. */
   readonly enabledClients: Set<string>;
 }
 
@@ -109,11 +117,11 @@ export interface Auth0Mail {
   readonly userId: string;
   /** When the mail was sent, in milliseconds since 1970. */
   readonly at: number;
-  /** The ids of the roles that the user had when the mail was sent. */
+  /** The ids of the roles that the recipient had when the mail was sent. */
   readonly roles: readonly string[];
 }
 
-/** The state of a tenant. */
+/** The state of an Auth0 tenant: its users, roles, APIs, applications, grants and sent mails. */
 export class Tenant {
   readonly users = new UserStore();
   readonly roles = new Map<string, RoleRecord>();
@@ -121,7 +129,7 @@ export class Tenant {
   readonly clients = new Map<string, ClientRecord>();
   readonly clientGrants = new Map<string, ClientGrantRecord>();
   readonly mails: Auth0Mail[] = [];
-  /** Whether organizations have roles of their own. If so, answers name the owner of each role. */
+  /** Whether organizations of the tenant have roles of their own. If so, answers name the owner of each role. */
   hasOrganizationRoles = false;
   private readonly roleIds = new Map<string, Set<string>>();
 
@@ -160,13 +168,13 @@ export class Tenant {
     for (const { enabledClients } of this.connections) enabledClients.delete(clientId);
   }
 
-  /** An application's own scopes at an API; undefined without a grant. */
+  /** The scopes that an application has itself at an API, by its client grant; undefined if it has no such grant. */
   grantOf(clientId: string, audience: string): readonly string[] | undefined {
     const grant = [...this.clientGrants.values()].find((each) => each.clientId === clientId && each.audience === audience && each.subject === 'client');
     return grant?.allowsAll === true ? this.resourceServer(audience)?.scopes.map(({ value }) => value) : grant?.scope;
   }
 
-  /** The mutable set of a user's role ids. Callers add and remove ids in this set. */
+  /** The ids of a user's roles, in a set that callers change to assign or remove roles. */
   roleIdsOf(userId: string): Set<string> {
     const ids = this.roleIds.get(userId) ?? new Set();
     this.roleIds.set(userId, ids);
@@ -182,7 +190,7 @@ export class Tenant {
     return ids.map((id) => this.users.get(id)).filter((user) => user !== undefined);
   }
 
-  /** The names of the permissions that a user's roles give at an API, each once. */
+  /** The names of the permissions that a user's roles give at one API, each once. */
   permissionsOf(userId: string, audience: string): string[] {
     const permissions = this.rolesOf(userId).flatMap((role) => role.permissions);
     return [...new Set(permissions.filter((each) => each.audience === audience).map(({ name }) => name))];
@@ -203,6 +211,6 @@ export class Tenant {
 
 const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789';
 
-/** An id in Auth0's form, as in `rol_` followed by 16 letters and digits. */
+/** A random id in Auth0's form: a prefix such as `rol_`, followed by `length` letters and digits. */
 export const newId = (prefix: string, length = 16): string =>
   prefix + Array.from(randomBytes(length), (byte) => ALPHABET[byte % ALPHABET.length]).join('');

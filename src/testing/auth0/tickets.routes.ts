@@ -13,7 +13,10 @@ const NEW_TICKET = z.strictObject({
   client_id: z.string().optional(),
 });
 
-/** The operation on tickets for setting a password. A ticket is returned to the caller only; no mail is sent. */
+/**
+ * The operation of the Management API that creates a ticket: a link for setting a user's password. The ticket is only
+ * returned to the caller; no mail is sent.
+ */
 export const ticketsRoutes = (tenant: Tenant): Route[] => [
   {
     operation: 'POST /tickets/password-change',

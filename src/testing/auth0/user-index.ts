@@ -12,7 +12,7 @@ export interface UserOrder {
   readonly isDescending: boolean;
 }
 
-/** The search index of the users. A change is applied to the index with a delay. */
+/** The search index of a tenant's users. A change of a user is applied to the index with a delay. */
 export class UserIndex {
   private readonly users = new Map<string, UserRecord>();
   private byCreation: UserRecord[] = [];
@@ -23,7 +23,10 @@ export class UserIndex {
     this.pending.push({ userId, user, at });
   }
 
-  /** Applies the changes that are due at `now`, in milliseconds since 1970. With `Infinity`, applies all changes. */
+  /**
+   * Applies the changes of users that are due at `now`, in milliseconds since 1970. With `Infinity`, applies all
+   * changes.
+   */
   catchUp(now: number): void {
     const due = this.pending.filter(({ at }) => at <= now);
     if (due.length === 0) return;
@@ -36,8 +39,10 @@ export class UserIndex {
   }
 
   /**
+   * Searches the index for users.
+   *
    * @param order the order of the users. Default: by `created_at`, then by id.
-   * @returns the users of the page, and the total number of matches.
+   * @returns the users of the page, and the number of users on all pages.
    */
   find(query: UserQuery, { start, limit }: { start: number; limit: number }, order?: UserOrder): { users: UserRecord[]; total: number } {
     const ordered = this.sorted();
@@ -85,7 +90,7 @@ function sort(users: UserRecord[], { field, isDescending }: UserOrder): void {
   });
 }
 
-/** The position of the first user, in the order of creation, who was created at `time` or later. */
+/** The position in `users`, which are in the order of creation, of the first user created at `time` or later. */
 function firstFrom(users: readonly UserRecord[], time: number): number {
   let low = 0;
   for (let high = users.length; low < high; ) {

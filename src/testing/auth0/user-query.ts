@@ -1,14 +1,17 @@
 import { invalidQuery } from './management-error.js';
 import type { UserRecord } from './user-record.js';
 
-/** The precision of times in the search index. */
+/** The precision of the times in the search index of users. */
 export type SearchGranularity = 'millisecond' | 'second' | 'day';
 
-/** A parsed query: matches users created in `[from, until)`, in milliseconds since 1970, for which `rest` holds. */
+/**
+ * A parsed query of the search for users. It matches the users who were created at `from` or later and before `until`,
+ * both in milliseconds since 1970, and for whom `rest` holds.
+ */
 export interface UserQuery {
   readonly from: number;
   readonly until: number;
-  /** The other conditions. Missing if the time is the only condition. */
+  /** The conditions of the query other than the time of creation. Missing if there are none. */
   readonly rest?: (user: UserRecord) => boolean;
 }
 
@@ -25,9 +28,9 @@ const FIELDS: Record<string, (user: UserRecord) => string> = {
 };
 
 /**
- * Parses the part of Auth0's query syntax that this stand-in supports: `field:value`, `field:"phrase"`, `field:start*`,
- * ranges with any brackets, `AND`, `OR`, `NOT` and parentheses. `created_at` accepts ranges and points in time,
- * including whole days.
+ * Parses the part of Auth0's query syntax that the stand-in supports: `field:value`, `field:"phrase"`, `field:start*`,
+ * ranges with any brackets, `AND`, `OR`, `NOT` and parentheses. The value of `created_at` is a range or a point in
+ * time, which may be a whole day.
  *
  * @throws ManagementError 400 `invalid_query_string` for anything else.
  */
@@ -96,8 +99,8 @@ class Parser {
 
   private range(field: string, { from, isFrom, to, isTo }: { from: string; isFrom: boolean; to: string; isTo: boolean }): UserQuery {
     if (field === 'created_at') {
-      // A bound covers its whole day or instant. `[` includes the lower bound and `{` excludes it, as `]` and `}` do
-      // with the upper one.
+      // A bound of `created_at` stands for a whole day, or for one unit of the index's precision. `[` and `]` include
+      // that span in the range, `{` and `}` exclude it.
       return {
         from: from === '*' ? -Infinity : this.time(from)[isFrom ? 0 : 1],
         until: to === '*' ? Infinity : this.time(to)[isTo ? 1 : 0],

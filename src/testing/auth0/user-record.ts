@@ -1,19 +1,22 @@
-/** The data of a user. A record is never changed in place, because the search may still have an older version. */
+/**
+ * The data of an Auth0 user. A record is never changed in place, because the search index may still have an older
+ * version.
+ */
 export interface UserRecord {
-  /** The id in the form `<provider>|<id>`. */
+  /** The id of the user, in the form `<provider>|<id>`. */
   readonly userId: string;
   readonly email: string;
   readonly name: string;
   readonly connection: string;
-  /** The time of creation, in milliseconds since 1970. */
+  /** The time at which the user was created, in milliseconds since 1970. */
   readonly createdAt: number;
   readonly updatedAt: number;
   readonly emailVerified: boolean;
-  /** Other members that were set: `given_name`, `app_metadata`, `blocked` and so on. */
+  /** Other members of the user that were set, such as `given_name`, `app_metadata` and `blocked`. */
   readonly others?: Readonly<Record<string, unknown>>;
 }
 
-/** A user as the API returns it. A new user has a nickname and a picture by default. */
+/** A user as the Management API returns it. A user for whom no nickname or picture was set has a default one. */
 export function userView(user: UserRecord): Record<string, unknown> {
   const [provider = '', ...id] = user.userId.split('|');
   return {

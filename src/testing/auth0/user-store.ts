@@ -1,7 +1,7 @@
 import type { UserRecord } from './user-record.js';
 import { UserIndex } from './user-index.js';
 
-/** A tenant's users. Changes are visible at once by id and e-mail, and later in the search. */
+/** A tenant's users. A change is visible at once to a look-up by id or e-mail, and later to the search. */
 export class UserStore {
   readonly index = new UserIndex();
   private readonly users = new Map<string, UserRecord>();
@@ -19,12 +19,16 @@ export class UserStore {
     return this.users.values();
   }
 
-  /** Users with exactly this e-mail, in the order in which they were added. */
+  /** The users with exactly this e-mail, in the order in which they were last stored. */
   withEmail(email: string): UserRecord[] {
     return Array.from(this.idsByEmail.get(email) ?? [], (id) => this.users.get(id)).filter((user) => user !== undefined);
   }
 
-  /** @param searchableAt when the search begins to find this version of the user, in milliseconds since 1970. */
+  /**
+   * Adds or replaces a user.
+   *
+   * @param searchableAt when the search begins to find this version of the user, in milliseconds since 1970.
+   */
   put(user: UserRecord, searchableAt: number): void {
     this.unlist(user.userId);
     this.users.set(user.userId, user);
@@ -33,7 +37,7 @@ export class UserStore {
     this.index.note(user.userId, user, searchableAt);
   }
 
-  /** Removes a user, which the search finds until `searchableAt`. Idempotent. */
+  /** Removes a user. The search finds the user until `searchableAt`, in milliseconds since 1970. Idempotent. */
   remove(userId: string, searchableAt: number): void {
     this.unlist(userId);
     if (this.users.delete(userId)) this.index.note(userId, undefined, searchableAt);

@@ -49,12 +49,16 @@ const USER_CHANGE = z.looseObject({
   user_metadata: METADATA,
 });
 
-/** Members that each login copies from the connection, unless the connection is the tenant's own database. */
+/**
+ * Members of a user that each login copies from the connection, so they can't be changed here. Users of the tenant's
+ * own database are an exception.
+ */
 const SYNCHRONISED = ['name', 'email', 'given_name', 'family_name', 'nickname', 'picture'];
 const NOT_AS_SENT = new Set(['name', 'email', 'email_verified', 'verify_email', 'password', 'connection', 'client_id', 'user_id']);
 
 /**
- * The default page size, and the most users in a response to a request without `page`, even if `per_page` is larger.
+ * The default page size of the list of users. Also the most users in a response to a request without the parameter
+ * `page`, even if `per_page` is larger.
  */
 const DEFAULT_USERS = 50;
 const SEARCH_CAP = 1000;
@@ -184,18 +188,24 @@ function updateUser(tenant: Tenant, { id, body }: ApiCall): ApiAnswer {
   return { status: 200, body: userView(changed) };
 }
 
-/** The changed metadata of a user. Metadata members that the change doesn't name are kept. */
+/**
+ * The metadata members (`app_metadata`, `user_metadata`) that a change of a user names, with their new values. Keys
+ * within them that the change doesn't name keep their values.
+ */
 function mergedMetadata({ others }: UserRecord, change: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const changed = ['app_metadata', 'user_metadata'].filter((name) => Object.hasOwn(change, name));
   return Object.fromEntries(changed.map((name) => [name, Object.assign({}, others?.[name], change[name])]));
 }
 
-/** The members of a user that are stored as sent. A member that is null is removed. */
+/** Those members of a user that are stored as they were sent. A member that is null is left out. */
 function othersOf(members: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(members).filter(([name, value]) => value !== null && !NOT_AS_SENT.has(name)));
 }
 
-/** @throws ManagementError 400 for a password that breaks Auth0's policy "good". The error doesn't name the rule. */
+/**
+ * @throws ManagementError 400 for a password that breaks Auth0's password policy "good", or is longer than 72 bytes.
+ * The error doesn't say which rule was broken.
+ */
 function checkPassword(password: string): void {
   const classes = [/[a-z]/, /[A-Z]/, /\d/, /[^a-zA-Z\d]/].filter((pattern) => pattern.test(password)).length;
   const isTooLong = Buffer.byteLength(password) > LONGEST_PASSWORD_BYTES;

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** The store is killed and restarted, or paused for a while. */
+/** The store of the bucket is killed and later restarted, or paused for a while. */
 export default {
   name: 'bucket-outage',
   isExclusive: true,

@@ -4,7 +4,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 const CONNECTIONS = 40;
 
-/** The service's process can open only a few more files (EMFILE), while clients hold connections open. */
+/**
+ * For some seconds the service's process can open only a few more files (otherwise EMFILE), while clients hold
+ * connections open.
+ */
 export default {
   name: 'few-descriptors',
   isExclusive: true,

@@ -10,12 +10,16 @@ const directory = async (path) => {
 const link = (path) => symlink('/nowhere/at/all', path);
 const fifo = (path) => execFileSync('mkfifo', [path]);
 const noise = (path) => writeFile(path, 'no marker, and no line');
-/** Creates a link like a marker of the service, whose target is JSON. Its path leads out of DATA_DIR. */
+/**
+ * Creates a symbolic link with the form of a marker of the service: its target is JSON. The path in this JSON leads out
+ * of DATA_DIR.
+ */
 const marker = (path) =>
   symlink(JSON.stringify({ content_path: '../outside/precious.csv', segment: 'uploads/kind=historical/date=2026-01-01/x.ndjson', offset: 0 }), path);
 
 /**
- * Foreign files, by name: the path of each, which may depend on the date of the service's clock, and how to create it.
+ * Foreign files by name: for each, its path in DATA_DIR, which may contain the date of the service's clock, and a
+ * function that creates it.
  */
 const THINGS = {
   'a directory in uploads/': (day) => ({ path: `uploads/kind=historical/date=${day}/_temporary`, make: directory }),
@@ -37,8 +41,8 @@ const THINGS = {
 };
 
 /**
- * Foreign files appear in DATA_DIR while the service is restarted, mostly after a crash. The service must ignore them,
- * or name them in one line that says what to do.
+ * Foreign files appear in DATA_DIR while the service is restarted, mostly after a SIGKILL. The service must ignore
+ * them, or refuse to start with one line that names one of them.
  */
 export default {
   name: 'foreign-files',

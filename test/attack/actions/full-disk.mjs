@@ -3,7 +3,7 @@ import { rm, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** The volume is full until the files that fill it are removed. */
+/** The volume with DATA_DIR is full until the files that fill it are removed. */
 export default {
   name: 'full-disk',
   isExclusive: true,
@@ -23,7 +23,8 @@ export default {
 };
 
 /**
- * Uses up all free space. Every second file takes the whole rest, the others take half of it.
+ * Fills the file system of a directory with files. The first, third and so on take all space that is free, the others
+ * half of it.
  *
  * @returns {Promise<string[]>} the paths of these files.
  */
@@ -39,7 +40,7 @@ async function fill(directory) {
       execFileSync('fallocate', ['--length', String(blocks * bsize), path], { stdio: 'pipe' });
     } catch {
       // The allocation may fail, because the file's metadata needs space too, or because another process has taken the
-      // space.
+      // space meanwhile.
     }
   }
   return paths;

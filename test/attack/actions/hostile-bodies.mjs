@@ -9,11 +9,12 @@ const json = { 'Content-Type': 'application/json' };
 const sha256 = (bytes) => createHash('sha256').update(bytes).digest('hex');
 
 /**
- * The expected result for a JSON object with other members than `additional_data`: its bytes are stored as the file.
+ * The expected result of uploading a JSON object that has members other than `additional_data`: its bytes are stored as
+ * the upload's file.
  */
 const asFile = (decoded) => ({ additionalData: null, size: decoded.length, sha256: sha256(decoded) });
 
-/** A body of 10 KB in gzip that expands to millions of JSON values. */
+/** A gzip body of 10 KB that expands to millions of JSON values. */
 function bomb() {
   const head = '{"x":[{}';
   const decoded = Buffer.from(`${head}${',{}'.repeat(Math.floor((MOST_JSON - head.length - 2) / 3))}]}`);
@@ -36,8 +37,8 @@ function emptyParts() {
 const BODIES = { 'gzip bomb': bomb, '900,000 keys': manyKeys, '20 MB of empty parts': emptyParts };
 
 /**
- * Bodies whose reading costs a careless service much more than their sending costs the client. Each must be stored
- * completely or rejected.
+ * Clients upload bodies that cost a careless service much more to read than they cost the client to send. Each must be
+ * stored completely or rejected.
  */
 export default {
   name: 'hostile-bodies',

@@ -1,7 +1,7 @@
 import { rename } from 'node:fs/promises';
 import { join } from 'node:path';
 
-/** The directory of the embedded identity provider is moved away and back. */
+/** The directory of the embedded identity provider is moved away, and later moved back. */
 export default {
   name: 'identity-away',
   isExclusive: true,
@@ -11,8 +11,8 @@ export default {
     const { replica, data, model, identity } = world;
     const path = join(data, 'identity');
     const aside = join(data, '.identity.aside');
-    // Gets a current access token first, because an earlier jump of the clock may have made the old one invalid, and
-    // the provider issues no token during the fault.
+    // Gets a current access token before the fault: an earlier jump of the clock may have made the old token invalid,
+    // and the provider issues no tokens during the fault.
     await identity.createUser();
     await world.trouble({ name: 'identity/ is moved away' }, [replica], async () => {
       await rename(path, aside);

@@ -25,21 +25,22 @@ import slowUploads from './slow-uploads.mjs';
 import volumeAway from './volume-away.mjs';
 
 /**
- * @typedef {object} Action one kind of fault of the service, or of behaviour of its clients
+ * @typedef {object} Action one kind of fault of the service (an exclusive action), or one kind of behaviour of its
+ *   clients
  * @property {string} name
- * @property {boolean} [isExclusive] does not run at the same time as another exclusive action
- * @property {string} [needs] a property that the world must have, such as `volume`
- * @property {(random: import('../../../dist/testing/random.js').Random) => object} plan makes all choices before
- *   anything runs
+ * @property {boolean} [isExclusive] whether the action never runs at the same time as another exclusive action
+ * @property {string} [needs] the name of a property that the world must have for this action, such as `volume`
+ * @property {(random: import('../../../dist/testing/random.js').Random) => object} plan makes all random choices before
+ *   any action of the history runs
  * @property {(plan: object, world: object) => string} title describes the plan
  * @property {(world: object, plan: object, tools: { random: object, replica: () => import('../world.mjs').Replica }) =>
- *   Promise<void> | void} run
+ *   Promise<void> | void} run carries out the plan
  */
 
 const CLIENTS = [keysAtOnce, keysAgain, slowUploads, hangUps, silentConnections];
 
 /**
- * The actions for each store.
+ * The actions that histories with each kind of store can have.
  *
  * @type {Record<string, Action[]>}
  */

@@ -1,6 +1,6 @@
 /**
- * Earlier keyed uploads are repeated. One of their keys is also sent with another upload, which must be refused with
- * 422.
+ * Earlier uploads with an idempotency key are repeated. One of their keys is also sent with a different upload, which
+ * must be refused with 422.
  */
 export default {
   name: 'keys-again',

@@ -1,6 +1,6 @@
 /**
- * Several clients send the same keyed upload at the same time. One upload is stored. The other clients get its receipt,
- * or the answer that it is in progress.
+ * Several clients send the same upload with the same idempotency key at the same time. One upload is stored. The other
+ * clients get its receipt, or the answer 409 that it is in progress.
  */
 export default {
   name: 'keys-at-once',

@@ -5,8 +5,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 const MOST_WAIT_MS = 60_000;
 
 /**
- * A second service process starts on the same DATA_DIR, sometimes after the lock files were removed. It must not start
- * serving.
+ * A second service process starts on the DATA_DIR of the first, sometimes after the lock files were removed. The second
+ * process must not become ready.
  */
 export default {
   name: 'lock-files',

@@ -2,13 +2,14 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 const BEFORE_MIDNIGHT_MS = 4_000;
 /**
- * The pace of an upload over midnight. Its pauses together are longer than `BEFORE_MIDNIGHT_MS`, the rest of the day.
+ * The pace of an upload over midnight. The pauses between its pieces add up to more than `BEFORE_MIDNIGHT_MS`, the rest
+ * of the day when it begins.
  */
 const OVER_MIDNIGHT = { pieces: 5, pauseMs: 1_500 };
 const LONGEST_PAUSE_MS = 1_000;
 const LEAST_BYTES = 2_000;
 
-/** A day (UTC) ends while keyed uploads arrive. Each is repeated on the new day. */
+/** The clock's day (UTC) ends while uploads with idempotency keys arrive. Each is repeated on the new day. */
 export default {
   name: 'midnight',
   isExclusive: true,
@@ -17,7 +18,8 @@ export default {
   async run(world, { uploads, isQuiet }, { random }) {
     const { clock } = world;
     await clock.jumpTo(clock.offset + clock.untilMidnight() - BEFORE_MIDNIGHT_MS);
-    // Other uploads would make the service open its files for the new day before these uploads do.
+    // If other uploads arrived too, the service would open its files for the new day for them, before the uploads over
+    // midnight need these files.
     world.isQuiet = isQuiet;
     await Promise.all(Array.from({ length: uploads }, () => overMidnight(world, random)));
     world.isQuiet = false;
@@ -25,7 +27,8 @@ export default {
 };
 
 async function overMidnight(world, random) {
-  // Picks an upload with a file of some length. Its start arrives on the old day, when its key is looked up.
+  // Picks an upload with a file that is long enough to be sent in pieces. The service looks its key up on the old day,
+  // when its first piece arrives.
   let some;
   do some = world.someUpload(random);
   while (!(some.sent.size > LEAST_BYTES));

@@ -1,5 +1,4 @@
-// The exports that adapters of other stores and providers need. This file compiles only if the package exports all of
-// them.
+// Imports what adapters of other stores and providers need. This file compiles only if the package exports all of it.
 import {
   EmbeddedIdentityProviderModule,
   HttpModule,

@@ -1,4 +1,5 @@
-// Uploads with the client of the package, in any runtime. Prints the receipts, the progress and the errors as JSON.
+// Uploads with the package's client, in any JavaScript runtime. Prints the receipts, the progress and the errors as
+// JSON.
 import { LoadDataClient } from 'load-data-service/client';
 
 const [baseUrl, breakingUrl, token] = globalThis.Deno?.args ?? process.argv.slice(2);
@@ -19,7 +20,7 @@ const receipts = {
 };
 const json = await upload('json', { additionalData: 'Süd' });
 
-// The first connection to `breakingUrl` breaks in the middle of the upload.
+// The first connection to `breakingUrl` breaks in the middle of an upload, so the client must repeat this upload.
 const broken = new LoadDataClient({ baseUrl: breakingUrl, token });
 receipts.broken = await broken.uploadNowcast({ ...parameters, filename: 'broken', file: stream });
 

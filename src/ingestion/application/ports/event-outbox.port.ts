@@ -17,15 +17,18 @@ export interface RemovedEvent {
 
 export type OutboxEvent = StoredEvent | RemovedEvent;
 
-/** Unconfirmed events, which are to be delivered. Those of one segment are in the order of its lines. */
+/**
+ * A batch of unconfirmed events, to be delivered to the receiver. Events of one segment are in the order of the
+ * segment's lines.
+ */
 export interface OutboxBatch {
   /** At least one. */
   readonly events: readonly OutboxEvent[];
   /**
-   * Records in the store that these events were told: the receiver has taken them, and `next` no longer returns them.
-   * If the process crashes before the promise resolves, they are delivered again. A power cut may undo a confirmation.
-   * Also resolves if another process has taken over the outbox, or the store was opened again since: the events are
-   * then delivered again.
+   * Records in the store that the events of this batch were told: the receiver has taken them, and `next` no longer
+   * returns them. If the process crashes before the promise resolves, they may be delivered again. A power cut may undo
+   * a confirmation. The promise also resolves if another process has taken over the outbox, or if the store was opened
+   * again since `next` returned the batch: the events are then delivered again.
    */
   confirm(): Promise<void>;
 }
@@ -47,8 +50,8 @@ export abstract class EventOutbox {
 
   /**
    * The next events, in the order of the index within a segment. Until a batch is confirmed, `next` begins with the
-   * same events, so a call with the length of that batch returns the same batch, except for uploads that were removed
-   * meanwhile. There is one call at a time.
+   * same events, so a call whose `limit` is the length of that batch returns the same batch, except for uploads that
+   * were removed meanwhile. There is one call at a time.
    *
    * Memory is bounded by `limit` and `MAX_EVENTS_BYTES`, however many events wait.
    *
@@ -64,7 +67,8 @@ export abstract class EventOutbox {
   abstract wait(signal: AbortSignal): Promise<void>;
 
   /**
-   * Lets another process deliver the events. Resolves when this process no longer keeps other processes from doing so.
+   * Lets another process deliver the events of the store. Resolves when this process no longer keeps other processes
+   * from doing so.
    */
   abstract close(): Promise<void>;
 }

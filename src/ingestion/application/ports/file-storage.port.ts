@@ -10,7 +10,7 @@ export interface StoredContent {
   readonly sha256: string;
 }
 
-/** The store's confirmation of an upload. */
+/** The store's confirmation that an upload is durable. */
 export interface UploadReceipt {
   readonly uploadId: string;
   /** Null for an upload without a file. */
@@ -19,7 +19,7 @@ export interface UploadReceipt {
   readonly replayed?: boolean;
 }
 
-/** The receipt of an upload that was stored now. */
+/** The receipt of an upload that was stored by this call, so it isn't replayed. */
 export const receiptOf = ({ uploadId, content }: Upload): UploadReceipt => ({
   uploadId,
   content: content && { size: content.size, sha256: content.sha256 },
@@ -32,8 +32,9 @@ export interface UploadDraft {
   readonly uploadId: string;
   readonly kind: UploadKind;
   /**
-   * The scope that the upload is kept under for 24 hours (see `idempotencyScope`). Null for an upload without an
-   * idempotency key, which is stored again whenever the client sends it again.
+   * The scope of the upload's idempotency key (see `idempotencyScope`). Within 24 hours, only one upload with the same
+   * scope is kept. Null for an upload without an idempotency key, which is stored again whenever the client sends it
+   * again.
    */
   readonly idempotencyScope: string | null;
   /** Null for an upload without a file. */

@@ -1,4 +1,6 @@
-/** The result of one group commit of index lines. An adapter passes it to the `onFlush` of its options. */
+/**
+ * The result of one group commit of index lines. A storage adapter passes it to the callback `onFlush` of its options.
+ */
 export interface IndexFlush {
   readonly lines: number;
   readonly seconds: number;

@@ -3,15 +3,18 @@ import type { Upload } from '../../domain/upload.js';
 
 export type { UploadFilter, UploadPosition };
 
-/** A part of a list of uploads. */
+/** A page of a list of uploads. */
 export interface UploadPage {
-  /** Newest first. May be shorter than the requested limit, and even empty, although uploads follow. */
+  /**
+   * The uploads of the page, newest first. May be fewer than the requested limit, and even none, although uploads
+   * follow.
+   */
   readonly uploads: readonly Upload[];
-  /** Where the next page begins; null if no uploads follow. */
+  /** The position where the next page begins; null if no uploads follow. */
   readonly next: UploadPosition | null;
 }
 
-/** A part of a file. */
+/** A part of a file, from the first to the last byte. */
 export interface ByteRange {
   /** Offset of the first byte. */
   readonly first: number;
@@ -29,8 +32,8 @@ export interface ByteRange {
 export abstract class StoredUploads {
   /**
    * Finds an upload by its id. The id is a version 7 UUID with the time at which the upload began, and an upload takes
-   * at most `MAX_UPLOAD_DURATION_MS`. So an adapter reads only the index lines of uploads that were received in that
-   * time.
+   * at most `MAX_UPLOAD_DURATION_MS`. So an adapter needs to read only the index lines of uploads that were received
+   * between the beginning of the upload and `MAX_UPLOAD_DURATION_MS` later.
    *
    * @returns undefined if there is no such upload.
    */
@@ -75,7 +78,8 @@ export abstract class StoredUploads {
 
   /**
    * Removes the uploads that were received before a time, as `removeAll` does. Called regularly by each process that
-   * uses the store. A store that several processes may use lets one of them do the work, and overrides this.
+   * uses the store. A store that several processes may use overrides this method, so that only one of them does the
+   * work.
    *
    * @returns the number of uploads that this call removed.
    */
@@ -87,17 +91,17 @@ export abstract class StoredUploads {
 export interface RemovalOptions {
   /** Whether to only count the uploads, and change nothing. */
   readonly dryRun?: boolean;
-  /** Called after each segment whose lines were read. */
+  /** Called after the lines of each segment were read. */
   readonly onProgress?: (progress: RemovalProgress) => void;
   /** Ends the call at its next step, which rejects with the signal's reason. */
   readonly signal?: AbortSignal;
 }
 
 export interface RemovalProgress {
-  /** The number of segments read so far, and of all that must be read. */
+  /** `segments`: the number of segments read so far. `allSegments`: the number of all segments that must be read. */
   readonly segments: number;
   readonly allSegments: number;
-  /** The number of uploads removed so far; with `dryRun`, counted. */
+  /** The number of uploads removed so far. With `dryRun`, the number of uploads that would have been removed. */
   readonly uploads: number;
 }
 

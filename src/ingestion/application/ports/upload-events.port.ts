@@ -1,10 +1,13 @@
 import type { UploadKind } from '../../domain/upload.js';
 
-/** An upload was acknowledged, or removed: a CloudEvent (CloudEvents 1.0) in its JSON form. */
+/** An event about an upload that was acknowledged or removed: a CloudEvent (CloudEvents 1.0) in its JSON form. */
 export interface UploadEvent {
   readonly specversion: '1.0';
   readonly type: 'load-data.upload.stored.v1' | 'load-data.upload.removed.v1';
-  /** The upload's id, with `-removed` behind it for a removal. The same whenever the event is delivered again. */
+  /**
+   * The id of the event: the upload's id, with `-removed` behind it for a removal. The same whenever the event is
+   * delivered again.
+   */
   readonly id: string;
   /** The service's base URL, as clients see it. */
   readonly source: string;
@@ -26,7 +29,7 @@ export interface ToldUpload {
   readonly additional_data: string | null;
   /** When the upload was complete (RFC 3339, UTC). */
   readonly received_at: string;
-  /** The members of the content are null for an upload without a file. */
+  /** The media type of the file. This member and the following ones are null for an upload without a file. */
   readonly content_type: string | null;
   /** Length of the file in bytes. */
   readonly content_size: number | null;
@@ -58,7 +61,7 @@ export abstract class UploadEvents {
 
 /** A delivery failed. */
 export class DeliveryError extends Error {
-  /** How long the receiver wants to be left alone, in seconds; undefined if it didn't say. */
+  /** How long the receiver wants no further delivery, in seconds; undefined if it didn't say. */
   readonly retryAfterSeconds: number | undefined;
 
   /** @param message the reason for the failure. It is logged, so it must contain no secret. */

@@ -11,7 +11,7 @@ export async function* concurrently<Item, Result>(
   for await (const item of items) {
     if (running.length === atOnce) yield (await running.shift()) as Result;
     const result = work(item);
-    // The result isn't awaited until it is due, and an earlier rejection would count as unhandled.
+    // The result is awaited only when it is due. Without this handler, an earlier rejection would count as unhandled.
     result.catch(() => undefined);
     running.push(result);
   }

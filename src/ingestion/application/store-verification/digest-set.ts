@@ -9,15 +9,18 @@ const REMOVED = 2;
 export const digestOf = (text: string): Buffer => hash('sha256', text, 'buffer');
 
 /**
- * The part, counted from 0, that a digest belongs to when all digests are divided into `parts` equal parts. Computed
- * from other bits of the digest than those that a `DigestSet` compares.
+ * The part, counted from 0, that a digest belongs to when all digests are divided into `parts` parts of about equal
+ * size. Computed from other bits of the digest than those that a `DigestSet` compares.
  */
 export const partOf = (digest: Buffer, parts: number): number => digest.readUInt32LE(WORDS * 4) % parts;
 
-/** A text that stands for a digest. It has as many bits of the digest as a `DigestSet` compares. */
+/**
+ * A text that stands for a digest, for example as the key of a Map. It has as many bits of the digest as a `DigestSet`
+ * compares.
+ */
 export const nameOf = (digest: Buffer): string => digest.toString('latin1', 0, WORDS * 4);
 
-/** The store grew so much during the check that its digests no longer fit into a set. */
+/** The store grew so much while it was verified that its digests no longer fit into a set. */
 export class DigestSetFullError extends Error {
   constructor() {
     super('The store grew too much during the check; run it again.');
@@ -79,7 +82,10 @@ export class DigestSet {
     this.present = 0;
   }
 
-  /** The place where the digest is or was, or the free place for it. */
+  /**
+   * The place in the set that the digest has, or had before it was deleted; otherwise the free place where it would be
+   * added.
+   */
   private find(digest: Buffer): number {
     for (let place = digest.readUInt32LE(0) & this.mask; ; place = (place + 1) & this.mask) {
       if (this.states[place] === EMPTY || this.holds(place, digest)) return place;

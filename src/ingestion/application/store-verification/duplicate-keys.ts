@@ -6,17 +6,22 @@ import { type KeyedLine, keyedLine } from './keyed-line.js';
 import { lineFinding } from './line-finding.js';
 import type { StoreView } from './store-view.js';
 
-/** Finds the idempotency keys under which two uploads were received less than 24 hours apart. */
+/**
+ * Finds the idempotency keys under which two uploads were received less than 24 hours apart. Keys of different kinds or
+ * customers are different.
+ */
 export class DuplicateKeys {
-  /** The keys that were added, each with the period of 24 hours in which the upload of its line was received. */
+  /**
+   * The idempotency keys that were added, each together with the period of 24 hours in which its upload was received.
+   */
   private readonly periods: DigestSet;
   /**
-   * The keys that were added more than once: for lines of several uploads, or for one line, read twice. During the
-   * search, also the lines of each key, one for each upload.
+   * The idempotency keys that were added more than once: for lines of several uploads, or for one line that was read
+   * twice. While `findings` reads the index again, the lines of each key are added, one for each upload.
    */
   private readonly suspects = new Map<string, KeyedLine[]>();
 
-  /** @param places the number of places in the set of keys: a power of two. */
+  /** @param places the number of places in the set of idempotency keys (see `DigestSet`): a power of two. */
   constructor(
     private readonly view: StoreView,
     private readonly index: IndexReader,
@@ -25,14 +30,14 @@ export class DuplicateKeys {
     this.periods = new DigestSet(places);
   }
 
-  /** Removes all keys, before those of another part of the index are added. */
+  /** Removes all keys. Called before the keys of another part of the index are added. */
   clear(): void {
     this.periods.clear();
     this.suspects.clear();
   }
 
   /**
-   * Adds the key of a line.
+   * Adds the idempotency key of a line.
    *
    * @throws DigestSetFullError if there is no place left for the key.
    */
@@ -41,8 +46,8 @@ export class DuplicateKeys {
   }
 
   /**
-   * Reads the index again if a key was added more than once. Yields a finding for each line whose key another upload
-   * has too.
+   * Reads the index again if a key was added more than once. Yields a finding for each line whose key an earlier line
+   * of another upload has too, if the two uploads were received less than 24 hours apart.
    */
   async *findings(): AsyncGenerator<Finding> {
     if (this.suspects.size === 0) return;
@@ -64,8 +69,8 @@ export class DuplicateKeys {
   }
 
   /**
-   * Returns false if the same key was added before for an upload that may have been received less than 24 hours earlier
-   * or later.
+   * Adds a key with the period of its upload. Returns false if the same key was added before for an upload that may
+   * have been received less than 24 hours earlier or later.
    */
   private addPeriod({ key, receivedAt }: KeyedLine): boolean {
     const period = Math.floor(receivedAt / IDEMPOTENCY_PERIOD_MS);

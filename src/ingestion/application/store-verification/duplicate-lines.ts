@@ -9,10 +9,10 @@ import type { StoreView } from './store-view.js';
 export class DuplicateLines {
   private readonly uploads: DigestSet;
   private suspects = new Suspects();
-  /** The segments that were reported as part of a compaction in progress. Each is reported only once. */
+  /** The segments that were reported as part of a compaction in progress, so that each is reported only once. */
   private readonly replacing = new Set<string>();
 
-  /** @param places the number of places in the set of uploads: a power of two. */
+  /** @param places the number of places in the set of uploads (see `DigestSet`): a power of two. */
   constructor(
     private readonly view: StoreView,
     private readonly index: IndexReader,
@@ -21,7 +21,7 @@ export class DuplicateLines {
     this.uploads = new DigestSet(places);
   }
 
-  /** Removes all uploads, before those of another part of the index are added. */
+  /** Removes all uploads. Called before the uploads of another part of the index are added. */
   clear(): void {
     this.uploads.clear();
     this.suspects = new Suspects();
@@ -38,8 +38,9 @@ export class DuplicateLines {
   }
 
   /**
-   * Judges a line whose upload was added before. Resolves to a finding if the upload is certain to have two lines. If
-   * the line may have been moved between the two reads, `findings` decides later.
+   * Judges a line whose upload was added before, so that the upload may have two lines. Resolves to a finding if it
+   * certainly has two. If the line may have been moved to another segment between the two reads, `findings` decides
+   * later.
    */
   async suspect(key: Buffer, line: SegmentLine): Promise<Finding | undefined> {
     if (!(await this.view.stays(line.segment, line.end))) return undefined;
@@ -49,8 +50,8 @@ export class DuplicateLines {
   }
 
   /**
-   * Of the uploads that were read twice, finds those that really have two lines. The others have one line, which is
-   * being moved or was moved to another segment. Reads the index again if there is such an upload.
+   * Finds, among the suspects, the uploads that really have two lines. Any other suspect has one line, which was read
+   * twice because it is being moved or was moved to another segment. Reads the index again if there is a suspect.
    */
   async *findings(): AsyncGenerator<Finding> {
     const { suspects } = this;
@@ -81,7 +82,10 @@ export class DuplicateLines {
 const duplicate = (line: SegmentLine): Finding =>
   lineFinding(line, { state: 'defect', kind: 'line-duplicate', detail: 'another line has the same upload_id' });
 
-/** Uploads that were read twice. During the second search, also the place where the line of each was read first. */
+/**
+ * The uploads of which a line was read twice, so that they may have two lines. When `findings` reads the index again,
+ * it notes here the place where it first read a line of each.
+ */
 class Suspects {
   private readonly places = new Map<string, LinePlace | undefined>();
 
@@ -94,8 +98,8 @@ class Suspects {
   }
 
   /**
-   * The place of a suspect's line that was read before the given one. Undefined if the given line is the suspect's
-   * first, whose place is then remembered, or if the upload isn't a suspect.
+   * For an upload among the suspects: the place of its line that was read before `line`. Undefined if `line` is the
+   * first one of the upload, whose place is then noted, or if the upload isn't a suspect.
    */
   firstOf(key: Buffer, line: SegmentLine): LinePlace | undefined {
     const name = nameOf(key);

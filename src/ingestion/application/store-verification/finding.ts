@@ -38,11 +38,11 @@ export interface Finding {
   readonly state: 'defect' | 'under-way' | 'unknown';
   readonly kind: FindingKind;
   /**
-   * A path relative to the store's root: of the uploaded file, of the segment if only a line is wrong, or of an
-   * unreadable directory.
+   * A path relative to the store's root: of the file or other name that the finding is about, of the segment if only a
+   * line is wrong, or of a directory that can't be read.
    */
   readonly path: string;
-  /** The upload that the finding is about; null if there is none, or if it is unknown. */
+  /** The id of the upload that the finding is about; null if there is none, or if it is unknown. */
   readonly uploadId: string | null;
   /** The place where the line begins; null if the finding isn't about a line. */
   readonly line: { readonly segment: string; /** Bytes from the segment's beginning. */ readonly offset: number } | null;
@@ -50,7 +50,7 @@ export interface Finding {
   readonly detail: string;
 }
 
-/** The detail of a finding about something that couldn't be read. */
+/** The `detail` of a finding about something that couldn't be read: the message of the error. */
 export const messageOf = (error: unknown): string => (error as Error).message;
 
 /** The finding about a directory or segment that can't be read. */

@@ -3,11 +3,16 @@ import type { SegmentLine } from './segment-lines.js';
 import type { SegmentEntry, StoreView } from './store-view.js';
 import type { VerificationProgress } from './verification-progress.js';
 
-/** Reads the index of a store, as many times as a verification needs it, and updates the progress. */
+/**
+ * Reads the index of a store, as many times as a verification needs it, and updates the progress of the verification.
+ */
 export class IndexReader {
   private bytes = 0;
   private hasGaps = false;
-  /** The unreadable segments that were reported. Each is reported only once, although every pass reads it. */
+  /**
+   * The unreadable segments that were reported. Each is reported only once, although every pass over the index tries to
+   * read it.
+   */
   private readonly reported = new Set<string>();
 
   constructor(
@@ -20,13 +25,16 @@ export class IndexReader {
     return !this.hasGaps;
   }
 
-  /** Takes note of a segment, or of anything else that was listed below uploads/. */
+  /** Takes note of a name that was listed below uploads/: of the size of a segment, or of something unreadable. */
   add(entry: SegmentEntry): void {
     if (entry.type === 'unreadable') this.hasGaps = true;
     if (entry.type === 'file') this.bytes += entry.size;
   }
 
-  /** Begins a phase of the verification, in which `passes` passes over the index count as progress. */
+  /**
+   * Begins a phase of the verification, and its progress at 0. In this phase, `passes` passes over the index count as
+   * progress.
+   */
   begin(phase: VerificationProgress['phase'], passes: number): void {
     Object.assign(this.progress, { phase, done: 0, total: this.bytes * passes });
   }

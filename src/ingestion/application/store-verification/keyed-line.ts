@@ -3,17 +3,20 @@ import type { UploadKind } from '../../domain/upload.js';
 import { digestOf } from './digest-set.js';
 import { members, type SegmentLine } from './segment-lines.js';
 
-/** A line with an idempotency key. */
+/** The members of an index line with an idempotency key, as far as finding duplicate keys needs them. */
 export interface KeyedLine {
   readonly scope: string;
-  /** The digest of `scope`, for the sets. */
+  /** The sha-256 of `scope`, which stands for it in a `DigestSet`. */
   readonly key: Buffer;
   readonly uploadId: string;
   /** Milliseconds since 1970. */
   readonly receivedAt: number;
 }
 
-/** The idempotency key of a line; undefined if the line has none, or if a member that the check needs is malformed. */
+/**
+ * Reads the idempotency key of a line; undefined if the line has none, or if a member that the check needs is
+ * malformed.
+ */
 export function keyedLine(line: SegmentLine): KeyedLine | undefined {
   const { upload_id: uploadId, kind, customer_id: customerId, idempotency_key: idempotencyKey, received_at: received } = members(line);
   if (typeof uploadId !== 'string' || typeof customerId !== 'string' || typeof idempotencyKey !== 'string') return undefined;

@@ -22,7 +22,7 @@ export class LineCheck {
     private readonly totals: VerificationTotals,
   ) {}
 
-  /** Yields the findings about all lines, and counts the lines and the bytes of their files. */
+  /** Yields the findings about all lines of the index. Counts the lines, and the bytes of the files that were read. */
   async *findings(): AsyncGenerator<Finding> {
     this.index.begin('lines', 1);
     for await (const finding of concurrently(this.index.lines(), FILES_AT_ONCE, (line) => this.check(line))) {
@@ -62,7 +62,8 @@ export class LineCheck {
     if (path === null || size === null || sha256 === null) return undefined;
     try {
       const problem = await this.view.check({ path, size, sha256 }, (bytes) => (this.totals.bytes += bytes));
-      // The line of a failed upload is removed before its file. So if the line is gone by now, nothing is wrong.
+      // A problem of the file counts only if its line is still in the index: the line of a failed upload is removed
+      // before its file.
       if (!problem || !(await this.view.stays(segment, end))) return undefined;
       if (await this.view.isRestorable(uploadId, path)) {
         return { state: 'under-way', path, uploadId, line: placeOf(line), ...problem, detail: `${problem.detail}; a journal has it, and a boot after a loss of the process restores it` };

@@ -1,13 +1,13 @@
 import type { Finding, FindingKind } from './finding.js';
 import { members, type SegmentLine } from './segment-lines.js';
 
-/** The place where a line begins. */
+/** The place where a line begins: its segment, and its offset in the segment. */
 export type LinePlace = NonNullable<Finding['line']>;
 
-/** The place where a line that was read begins. */
+/** The place where the given line begins. */
 export const placeOf = ({ segment, offset }: SegmentLine): LinePlace => ({ segment, offset });
 
-/** A finding about a line itself, so with the path of its segment. */
+/** A finding about an index line itself, not about its file. So the finding has the path of the line's segment. */
 export function lineFinding(line: SegmentLine, what: { state: Finding['state']; kind: FindingKind; detail: string }): Finding {
   const { upload_id: uploadId } = members(line);
   return { ...what, path: line.segment, uploadId: typeof uploadId === 'string' ? uploadId : null, line: placeOf(line) };

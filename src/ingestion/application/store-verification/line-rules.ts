@@ -36,7 +36,7 @@ const INDEX_LINE = z
     }
   });
 
-/** The members of an index line that a check needs. */
+/** The members of an index line that a verification needs. */
 export type CheckedLine = z.infer<typeof INDEX_LINE>;
 
 const isOwnPath = (path: string, line: Pick<CheckedLine, 'kind' | 'customer_id' | 'filename' | 'upload_id'>): boolean => {
@@ -47,7 +47,7 @@ const isOwnPath = (path: string, line: Pick<CheckedLine, 'kind' | 'customer_id' 
 };
 
 /**
- * Checks the contents of a line, also against the directory of its segment.
+ * Checks the contents of a line, and whether the line belongs in the directory of its segment.
  *
  * @param directory the segment's directory, relative to the store's root.
  * @returns the line, or a description of what is wrong with it.

@@ -15,17 +15,17 @@ const MOST_PLACES = 2 ** 19;
 /** The smallest number of places in a set. It has room for uploads that arrive while a small store is matched. */
 const LEAST_PLACES = 2 ** 16;
 
-/** What is collected of one part of the store. */
+/** The sets in which the files, uploads and idempotency keys of one part of the store are collected. */
 interface MatchingSets {
-  /** The files for which no line has been found yet. */
+  /** The files of the part for which no line has been found yet. */
   readonly files: DigestSet;
   readonly lines: DuplicateLines;
   readonly keys: DuplicateKeys;
 }
 
 /**
- * The phase of a verification that compares lines and files with each other: checks that every file has a line, that no
- * upload has two lines, and that no idempotency key has two uploads.
+ * The phase of a verification that compares all lines and files with each other: checks that every file has a line,
+ * that no upload has two lines, and that no two uploads have the same idempotency key within 24 hours.
  */
 export class Matching {
   /** @param uploadsPerPass about how many uploads are matched with their files in one pass over the index. */
@@ -36,7 +36,7 @@ export class Matching {
   ) {}
 
   /**
-   * Yields the findings about the whole store.
+   * Yields the findings of this phase about the whole store.
    *
    * @param count about how many uploads or files the store has, whichever is more.
    * @throws DigestSetFullError if the store grows too much meanwhile.
@@ -58,8 +58,8 @@ export class Matching {
   }
 
   /**
-   * Matches one part of the files, uploads and idempotency keys (see `partOf`). Lists the files before it reads the
-   * index, because the line of a file is written after the file.
+   * Matches one part of the files, uploads and idempotency keys (see `partOf`) with the whole index. Lists the files
+   * before it reads the index, because the line of a file is written after the file.
    */
   private async *matchPart(isOfPart: (key: Buffer) => boolean, { files, lines, keys }: MatchingSets): AsyncGenerator<Finding> {
     for await (const { key } of this.files(isOfPart)) files.add(key);
@@ -82,12 +82,13 @@ export class Matching {
   }
 
   /**
-   * Of the files that no line named, finds those that really have no line. The line of another was written or moved
-   * after its place in the index had been read, or isn't written yet.
+   * Finds the files that really have no line, among those whose line wasn't found when the index was read. The line of
+   * any other file was written or moved after that place of the index had been read, or isn't written yet.
    */
   private async *filesWithoutLine(files: DigestSet): AsyncGenerator<Finding> {
     if (files.size === 0) return;
-    // If the marker of a file is gone after the file was listed, the file has its line by now, or no longer exists.
+    // The markers are read after the files were listed. A listed file without a marker has its line by now, or no
+    // longer exists.
     const isPublished = await this.view.publications();
     for await (const { key, path, uploadId } of this.files((key) => files.has(key))) {
       if (!(await isPublished(uploadId, path))) continue;
@@ -116,15 +117,15 @@ export class Matching {
   }
 }
 
-/** Deletes the file of a line from a set of files, if the line has a file. */
+/** Deletes the file that a line names from a set of files, if the line names one. */
 function deleteFileOf(line: SegmentLine, files: DigestSet): void {
   const { content_path: path } = members(line);
   if (typeof path === 'string') files.delete(digestOf(path));
 }
 
 /**
- * The number of places in a set for about this many digests: a power of two, of which at least half stay free unless
- * that would be more than MOST_PLACES.
+ * The number of places that a `DigestSet` gets for about `digests` digests: a power of two, at most MOST_PLACES. At
+ * least half of the places stay free unless that would take more.
  */
 function placesFor(digests: number): number {
   let places = LEAST_PLACES;

@@ -1,10 +1,12 @@
 import type { Finding } from './finding.js';
 import type { StoreVerification } from './store-verification.js';
 
-/** Formats a verification as lines of text, each with its newline. The last line is the summary. */
+/** Formats the findings of a verification as lines of text, each with its newline. The last line is the summary. */
 export type Report = (verification: StoreVerification) => AsyncGenerator<string>;
 
-/** A report for a person. A line for a finding reads `<path>: <what is wrong>`. */
+/**
+ * A report for a person. The line of a finding reads `<path>: <what is wrong>`, with a prefix unless it is a defect.
+ */
 export async function* textReport(verification: StoreVerification): AsyncGenerator<string> {
   for await (const finding of verification) yield `${textOf(finding)}\n`;
   const { uploads, files, bytes, defects, underWay, unknown } = verification.totals;
@@ -19,7 +21,7 @@ export async function* textReport(verification: StoreVerification): AsyncGenerat
   yield `${counts.join(', ')}\n`;
 }
 
-/** A report for a script: one JSON object for each finding, and then one with the summary. Each object is one line. */
+/** A report for a script, in lines of JSON: one object for each finding, and then one with the summary. */
 export async function* jsonReport(verification: StoreVerification): AsyncGenerator<string> {
   for await (const { state, kind, path, uploadId, line, detail } of verification) {
     const { segment = null, offset = null } = line ?? {};

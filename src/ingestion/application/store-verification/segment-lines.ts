@@ -3,32 +3,40 @@ import { LineText, parseJson } from '../line-text.js';
 
 const NEWLINE = 0x0a;
 
-/** A line of a segment, or the segment's unterminated end. */
+/** A line of a segment, or the segment's unterminated end (`isTorn`). */
 export interface SegmentLine {
   readonly segment: string;
-  /** The position of the line in the segment, in bytes. */
+  /** The position in the segment at which the line begins, in bytes. */
   readonly offset: number;
   /** The position in the segment after the line and its newline, in bytes. */
   readonly end: number;
-  /** The line's JSON value; undefined if the line isn't JSON in UTF-8. Long texts of a long line are abridged. */
+  /**
+   * The line's JSON value; undefined if the line isn't JSON in UTF-8. If the line is long, its long texts are abridged.
+   */
   readonly value: unknown;
   readonly isTorn: boolean;
-  /** Whether the next boot cuts the line off, provided that the line's segment is still open (`StoreView.isOpen`). */
+  /**
+   * Whether the next boot cuts the line off, provided that the line's segment is still open then (`StoreView.isOpen`).
+   * Such a line was left by a crash or power cut, or is still being written.
+   */
   readonly isMendable: boolean;
 }
 
-/** The members of a line's JSON object; empty if the line is none. */
+/** The members of the JSON object that a line contains; empty if the line contains none. */
 export const members = ({ value }: SegmentLine): Record<string, unknown> => (value ?? {}) as Record<string, unknown>;
 
-/** The digest of the id of a line's upload, for a `DigestSet`; undefined if the line has none. */
+/** The digest of the upload's id in a line, for a `DigestSet`; undefined if the line has no id. */
 export function uploadKey(line: SegmentLine): Buffer | undefined {
   const { upload_id: uploadId } = members(line);
   return typeof uploadId === 'string' ? digestOf(uploadId) : undefined;
 }
 
-/** A line as `LineSplitter` yields it. */
+/** A line as `LineSplitter` yields it. The segment isn't named. */
 export interface SplitLine extends Pick<SegmentLine, 'offset' | 'end' | 'value'> {
-  /** Whether the line has a zero byte, and so no value. Blocks that never reached the disk read as zeros. */
+  /**
+   * Whether the line has a zero byte, and so isn't JSON. After a power cut, blocks that never reached the disk read as
+   * zeros.
+   */
   readonly hasNul: boolean;
 }
 
@@ -37,17 +45,20 @@ export class LineSplitter {
   private position = 0;
   private rest = new LineText();
 
-  /** How many bytes were added so far. */
+  /** How many bytes of the segment were added so far. */
   get length(): number {
     return this.position;
   }
 
-  /** How many bytes were added after the last newline. */
+  /** How many bytes of the segment were added after its last newline. */
   get restLength(): number {
     return this.rest.length;
   }
 
-  /** Adds bytes and yields the lines that end in them. The caller may reuse the buffer when the iteration has ended. */
+  /**
+   * Adds the segment's next bytes and yields the lines that end in them. The caller may reuse the buffer when the
+   * iteration has ended.
+   */
   *add(bytes: Buffer): Generator<SplitLine> {
     const from = this.position;
     let begin = 0;

@@ -44,7 +44,9 @@ export class StoreVerification implements AsyncIterable<Finding> {
     yield* new Matching(view, index, this.options.uploadsPerPass).findings(Math.max(this.totals.uploads, this.totals.files));
   }
 
-  /** Checks that every name belongs to the layout. Also reports each staged file. */
+  /**
+   * Checks that every name in files/ and uploads/ belongs to the layout. Also reports everything that is in staging/.
+   */
   private async *names(view: StoreView, index: IndexReader): AsyncGenerator<Finding> {
     for await (const entry of view.content()) {
       if (entry.type === 'file') this.totals.files += 1;

@@ -1,7 +1,7 @@
 import type { FindingKind } from './finding.js';
 import type { SegmentLine } from './segment-lines.js';
 
-/** A name below a directory of the store, such as uploads/. */
+/** A file, or any other name, that was found below a directory of the store, such as uploads/. */
 export interface Entry {
   /** `unknown`: the layout has no such name, or the name is of another type, for example a directory for a file. */
   readonly type: 'file' | 'unknown' | 'unreadable';
@@ -12,12 +12,12 @@ export interface Entry {
   readonly error?: unknown;
 }
 
-/** A segment, or anything else below uploads/. Its size in bytes is used only to show progress. */
+/** A segment, or anything else below uploads/. `size` is in bytes, and is used only to show progress. */
 export interface SegmentEntry extends Entry {
   readonly size: number;
 }
 
-/** Lines that couldn't be read. */
+/** Lines of the index that couldn't be read. */
 export interface UnreadableLines {
   /** The path of the segment, or of its directory if the problem isn't limited to one segment. */
   readonly path: string;
@@ -45,7 +45,7 @@ export const otherSize = (size: number, expected: ExpectedContent): ContentProbl
   detail: `the file has ${size} bytes, its line says ${expected.size}`,
 });
 
-/** The problem of a file with this sha-256; undefined if it is the expected sha-256. */
+/** The problem of a file that has this sha-256; undefined if its index line says the same sha-256. */
 export const digestProblem = (sha256: string, expected: ExpectedContent): ContentProblem | undefined =>
   sha256 === expected.sha256
     ? undefined
@@ -60,51 +60,59 @@ export type OnBytes = (count: number) => void;
  * with its path. Every other error rejects.
  */
 export interface StoreView {
-  /** A name, for messages, of what cleans up after a crashed process: for example, the next boot. */
+  /** The name, for messages, of what cleans up after a crashed process: for example "the next boot". */
   readonly mender: string;
-  /** Whether a running service may copy lines to another segment and then remove the segment they were in. */
+  /**
+   * Whether a running service may move lines: copy them to another segment and then remove the segment they were in.
+   */
   readonly movesLines: boolean;
 
   /** Yields the segments, and anything else that is below uploads/. */
   segments(): AsyncIterable<SegmentEntry>;
   /** Yields the files, and anything else that is below files/. */
   content(): AsyncIterable<Entry>;
-  /** Yields the uploads that are arriving, and those that a crashed process left. */
+  /** Yields the names in staging/: uploads that are arriving, and what a crashed process left there. */
   staging(): AsyncIterable<Entry>;
 
   /**
-   * Yields the lines of all segments that existed at the call, and of those that have since replaced one of them. An
-   * unterminated end of a segment is yielded after the segment's lines, with `isTorn`. If it is also `isMendable`, a
-   * service may still be writing that end. A line may be yielded twice.
+   * Yields the lines of all segments that existed at the call, and of those that have since replaced one of them. If a
+   * segment doesn't end with a newline, its unterminated end is yielded after its lines, with `isTorn`. If that end is
+   * also `isMendable`, a service may still be writing it. A line may be yielded twice.
    */
   lines(onBytes: OnBytes): AsyncIterable<SegmentLine | UnreadableLines>;
 
   /**
-   * Compares a file with its line. Resolves to undefined if they match. Several calls may be in progress at once.
+   * Compares a file with what its index line says. Resolves to undefined if they match. Several calls may be in
+   * progress at once.
    *
+   * @param onBytes called after each read of the file with the number of bytes that were read.
    * @throws an error of the store if the file exists but can't be read.
    */
   check(expected: ExpectedContent, onBytes: OnBytes): Promise<ContentProblem | undefined>;
 
-  /** Whether recovery restores a file that doesn't match its line. */
+  /** Whether the next boot after a crash restores the file of an upload, if it doesn't match its index line. */
   isRestorable(uploadId: string, contentPath: string): Promise<boolean>;
   /**
-   * Resolves to a function that reports whether a file without a line is being published, or is left for recovery. Call
-   * `publications` after the files were listed.
+   * Resolves to a function that reports whether the upload of a file without an index line is still in progress or
+   * being removed, or was left for recovery by a crashed process. Call `publications` after the files were listed.
    */
   publications(): Promise<(uploadId: string, contentPath: string) => Promise<boolean>>;
-  /** Whether a segment is open, or the next boot will check its end. */
+  /** Whether a segment is open for further lines, or the next boot will check its end. */
   isOpen(segment: string): Promise<boolean>;
-  /** Whether a line that was read is permanent. A line of a failed write isn't, because it is cut off again. */
+  /**
+   * Whether a line that was read is still in the index, even if in another segment. The line of a failed write is cut
+   * off again, and the line of a removed upload is removed.
+   */
   stays(segment: string, lineEnd: number): Promise<boolean>;
   /**
-   * Whether the claim of an idempotency scope is missing, although a repeated request would need it to find the upload
-   * of a line that was read. Only a store that keeps claims has this method.
+   * Whether the claim of an idempotency scope is missing, although a repeated request would need the claim to find the
+   * upload. The upload's line was read, with this scope and this time. Only a store that keeps claims has this method.
    */
   isClaimAbsent?(scope: string, receivedAt: Date): Promise<boolean>;
   /**
-   * Why two segments, of which the first was read before the second, contain the same line. They `both` contain it, one
-   * `replaces` the other now, or one has replaced the other and is the only one left.
+   * Why two segments, of which the first was read before the second, contain the same line. `both` exist and contain
+   * it; one of them `replaces` the other right now; or one has replaced the other, and only that one still exists
+   * (`first-only`, `second-only`).
    */
   relation(first: string, second: string): Promise<'both' | 'replaces' | 'first-only' | 'second-only'>;
 }

@@ -1,8 +1,8 @@
 import { progressBar } from '../../../common/progress-bar.js';
 
-/** Counts of what has been checked so far. */
+/** Counts of what the verification has checked so far. */
 export interface VerificationTotals {
-  /** Number of whole lines in the index, even malformed ones. */
+  /** Number of whole lines in the index, even malformed ones. Each stands for an upload. */
   uploads: number;
   /** Number of uploaded files whose names belong to the layout. */
   files: number;
@@ -14,10 +14,10 @@ export interface VerificationTotals {
   unknown: number;
 }
 
-/** How far the verification has come. */
+/** How far the verification has come in its current phase. */
 export interface VerificationProgress {
   phase: 'listing' | 'lines' | 'matching';
-  /** Bytes of the index that this phase has read. `total` is about how many bytes the phase has to read. */
+  /** `done`: how many bytes of the index this phase has read. `total`: about how many bytes the phase has to read. */
   done: number;
   total: number;
 }
@@ -30,7 +30,7 @@ interface Verification {
 
 const PHASES = { listing: 'listing files', lines: 'checking uploads', matching: 'matching files' } as const;
 
-/** The progress of a verification as one line of text. */
+/** Formats the progress of a verification as one line of text. */
 export function verificationProgress({ progress, totals }: Verification): string {
   const share = progress.total === 0 ? 0 : Math.min(1, progress.done / progress.total);
   const mebibytes = Math.floor(totals.bytes / 2 ** 20);

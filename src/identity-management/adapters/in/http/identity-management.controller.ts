@@ -95,8 +95,8 @@ export class IdentityManagementController {
 }
 
 /**
- * Whether a body may give the new user roles, which requires the permission to assign roles. True also for a member
- * `roles` that is neither an array nor null.
+ * Whether a request body may give the new user roles, which requires the permission to assign roles. True also if the
+ * member `roles` is neither an array nor null.
  */
 const mayHaveRoles = ({ roles }: Readonly<Record<string, unknown>>): boolean =>
   roles !== undefined && roles !== null && !(Array.isArray(roles) && roles.length === 0);

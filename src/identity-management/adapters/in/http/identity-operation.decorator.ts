@@ -21,7 +21,7 @@ const operation = (permission: ServicePermission, { operationId, summary, note }
     ApiToken(),
   );
 
-/** Declares an operation without a request body. */
+/** Declares an operation on roles or users without a request body. */
 export const IdentityQuery = (permission: ServicePermission, documented: Documented): MethodDecorator =>
   applyDecorators(
     operation(permission, documented),
@@ -30,8 +30,8 @@ export const IdentityQuery = (permission: ServicePermission, documented: Documen
   );
 
 /**
- * Declares an operation with a JSON request body. An invalid body, and a value that identity management refuses, is
- * answered with the error `refusal`.
+ * Declares an operation on roles or users with a JSON request body. A request with an invalid body, or with a value
+ * that identity management refuses, is answered with the error kind `refusal`.
  */
 export const IdentityCommand = (permission: ServicePermission, refusal: ErrorKind, documented: Documented): MethodDecorator =>
   applyDecorators(

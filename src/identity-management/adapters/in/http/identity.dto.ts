@@ -14,14 +14,17 @@ const IsEmailAddress = (): PropertyDecorator =>
     validator: { validate: (value) => isEmailText(value) && isEmail(value) },
   });
 
-/** A list of texts, checked in one pass. `@IsString({ each: true })` takes seconds for a million items. */
+/**
+ * Requires a list of texts, and checks the list in one pass. `@IsString({ each: true })` takes seconds for a million
+ * items.
+ */
 const IsTextList = (): PropertyDecorator =>
   ValidateBy({
     name: 'isTextList',
     validator: { validate: (value) => Array.isArray(value) && value.every((item) => typeof item === 'string') },
   });
 
-// These classes declare the shape of each request body. The rules for the values are in the domain.
+// The classes in this file declare the shape of each request body. The rules for the values are in the domain.
 
 /** The body of `POST /assign-role`. */
 @ApiSchema({ name: 'RoleAssignment' })

@@ -12,16 +12,19 @@ type DtoType<Dto extends object> = new () => Dto;
 type Members = Readonly<Record<string, JsonMember>>;
 
 /**
- * Reads JSON request bodies into DTOs. The handlers call it, because a body must not be read before the guards have
- * run. A DTO that is a parameter of a handler would also pass through the application's global pipes.
+ * Reads JSON request bodies into DTOs. The handlers call this reader themselves, because a body must not be read before
+ * the guards have run. If a handler had the DTO as a parameter, the DTO would also pass through the application's
+ * global pipes.
  */
 @Injectable()
 export class JsonBodyReader {
   constructor(private readonly limits: JsonBodyLimits) {}
 
   /**
-   * @param assertPermitted checks a permission that depends on the body. Called before the members are validated,
-   * because 403 takes precedence over 400.
+   * Reads the request's body into a DTO of the given type.
+   *
+   * @param assertPermitted checks a permission that depends on the body. Called before the body's members are
+   * validated, because 403 takes precedence over 400.
    * @throws ServiceError `payload-too-large` or `unsupported-media-type` when the headers show that the body is too
    * large or not JSON, before the body is read; `invalid-request-body` when the body isn't a valid object of the DTO's
    * type; errors of `readJson` and `assertPermitted`.
@@ -41,8 +44,8 @@ export class JsonBodyReader {
 const namesByType = new WeakMap<DtoType<object>, ReadonlySet<string>>();
 
 /**
- * The names of the members that the DTO has rules for. Other members of a body are ignored, and no values are built for
- * them.
+ * The names of the members that the DTO has rules for. Other members of a request body are ignored, and no values are
+ * built for them.
  */
 function memberNames(type: DtoType<object>): ReadonlySet<string> {
   const known = namesByType.get(type);
@@ -54,8 +57,9 @@ function memberNames(type: DtoType<object>): ReadonlySet<string> {
 }
 
 function validated<Dto extends object>(type: DtoType<Dto>, values: Members): Dto {
-  // A value that is neither a text, nor null, nor a list of texts is a symbol here (`OTHER_VALUE`). Such a value always
-  // fails validation, because every member must be a text or a list of texts.
+  // In `values`, the symbol `OTHER_VALUE` stands for every member that is neither a text, nor null, nor a list of at
+  // most 10,000 distinct texts. Such a member always fails validation, because every member of a DTO must be a text or
+  // a list of texts.
   const dto = plainToInstance(type, values);
   const defects = validateSync(dto);
   if (defects.length > 0) {

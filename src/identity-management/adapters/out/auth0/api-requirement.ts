@@ -6,7 +6,7 @@ import type { ApiScopes } from './api-scopes.js';
 import { API_SETTINGS, DIALECTS, newApi } from './tenant.js';
 import type { TenantAdmin } from './tenant-admin.js';
 
-/** An API's settings in Auth0's answer. Each may be absent, because Auth0 omits settings that are off. */
+/** The settings of an API in Auth0's answer. Each setting may be absent, because Auth0 omits settings that are off. */
 const API = z.object({
   signing_alg: z.string().nullish(),
   enforce_policies: z.boolean().nullish(),
@@ -42,7 +42,7 @@ const SETTINGS: readonly Setting[] = [
 
 /**
  * The requirement that the tenant has the API, with the right settings, and with the permissions of the service's
- * operations as its scopes.
+ * operations as the API's scopes.
  */
 export function apiPart(admin: TenantAdmin, scopes: ApiScopes, audience: string): Requirement<Repair> {
   const name = `API ${audience}`;
@@ -63,8 +63,8 @@ export function apiPart(admin: TenantAdmin, scopes: ApiScopes, audience: string)
     line: `+ permission ${value}`,
     problem: `The API "${audience}" has no permission "${value}".`,
     isFatal: false,
-    // Adds all missing scopes at once, because the list can only be replaced as a whole. The other changes then find
-    // their scopes present.
+    // Each of these changes adds all missing scopes at once, because the API's list of scopes can only be replaced as a
+    // whole. After the first of these changes, the others find that their scopes are present.
     make: () => scopes.ensure(missing, new Operation()),
   });
   return {
@@ -79,7 +79,10 @@ export function apiPart(admin: TenantAdmin, scopes: ApiScopes, audience: string)
   };
 }
 
-/** The value that repairs a setting of the API. An API with RFC 9068 tokens keeps that profile. */
+/**
+ * The value to which a wrong setting of the API is changed. An API whose tokens have the RFC 9068 profile keeps that
+ * profile.
+ */
 function alike({ token_dialect: dialect }: Api, member: Setting['name']): unknown {
   return member === 'token_dialect' && dialect === 'rfc9068_profile' ? 'rfc9068_profile_authz' : API_SETTINGS[member];
 }

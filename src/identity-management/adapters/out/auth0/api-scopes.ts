@@ -5,30 +5,34 @@ import { mayBeDone } from '../provider-api/api-failure.js';
 import type { Operation } from '../provider-api/operation.js';
 
 const SCOPE = z.object({ value: z.string(), description: z.string().nullish() });
-/** The member `scopes` is missing if the API has no scopes. */
+/** An API in Auth0's answer. The member `scopes` is missing if the API has no scopes. */
 const RESOURCE_SERVER = z.object({ identifier: z.string(), scopes: z.array(SCOPE).nullish() });
 
 type Scope = z.infer<typeof SCOPE>;
 
 const ATTEMPTS = 5;
 /**
- * How old a list of scopes may be when it is written back with additions, in milliseconds. Others may have changed the
- * list since it was read.
+ * How long after it was read an API's list of scopes may be written back with additions, in milliseconds. After that,
+ * the list is read again first, because others may have changed it.
  */
 const FRESH_MS = 200;
 
 /**
  * The scopes of an API of the tenant, which are the permissions that the tenant's roles may have. Auth0 replaces the
- * whole list at once and has no conditional update. A change made by others between our read and our write is lost.
- * Within this process, writes run one at a time. Each write is read back, and repeated if others have overwritten it.
+ * whole list of scopes at once and has no conditional update. A change that others make between our read and our write
+ * of the list is lost. Within this process, writes run one at a time. After each write, the list is read back, and
+ * written again if others have overwritten it.
  */
 export class ApiScopes {
   private readonly path: string;
   private turn: Promise<unknown> = Promise.resolve();
-  /** The number of writes that have ended. A list of scopes read before the latest write may be outdated. */
+  /**
+   * The number of writes of the scopes that this process has ended. A list of scopes read before the latest write may
+   * be outdated.
+   */
   private writes = 0;
 
-  /** @param audience the API's identifier. */
+  /** @param audience the API's identifier at Auth0. */
   constructor(
     private readonly api: ApiClient,
     audience: string,
@@ -37,11 +41,11 @@ export class ApiScopes {
   }
 
   /**
-   * Resolves when the API has all of these scopes. Takes one call if the API has them already; otherwise at least
-   * three.
+   * Resolves when the API has all of these permissions as scopes. Takes one call to Auth0 if the API has them already;
+   * otherwise at least three.
    *
-   * @throws InvalidIdentityValue when the API has no room for them. ProviderUnavailable when others overwrite them five
-   * times.
+   * @throws InvalidIdentityValue when Auth0 refuses the scopes, for example because the API has no room for more.
+   * ProviderUnavailable when others overwrite the scopes five times.
    */
   async ensure(permissions: readonly string[], operation: Operation): Promise<void> {
     const { writes } = this;
@@ -49,13 +53,18 @@ export class ApiScopes {
     const freshUntil = performance.now() + FRESH_MS;
     if (lacking(scopes, permissions).length === 0) return;
     await this.inTurn(async () => {
-      // Don't write back a list of scopes that was read before another write.
+      // The list of scopes read before this turn is written back only if it is recent, and no other write of this
+      // process has ended since. Otherwise the list is read again.
       const isFresh = writes === this.writes && performance.now() < freshUntil;
       await this.add(permissions, isFresh ? scopes : await this.read(operation), operation);
     });
   }
 
-  /** @throws ProviderError when the API doesn't exist. */
+  /**
+   * Reads the API's scopes.
+   *
+   * @throws ProviderError when the API doesn't exist.
+   */
   async read(operation: Operation): Promise<readonly Scope[]> {
     const { scopes } = await this.api.get(this.path, RESOURCE_SERVER, operation);
     return scopes ?? [];
@@ -74,10 +83,10 @@ export class ApiScopes {
     try {
       const answer = await this.api.call({ method: 'PATCH', path: this.path, body: { scopes }, operation });
       if (answer.status === 400) throw new InvalidIdentityValue('permissions');
-      // Auth0's documentation says 201, the tenant answers 200.
+      // Auth0's documentation says that the status is 201, but a tenant answers 200.
       if (answer.status !== 200 && answer.status !== 201) throw unexpected(answer);
     } catch (error) {
-      // The following read shows whether the list was written.
+      // If it is uncertain whether the list of scopes was written, the read that follows each write shows it.
       if (!mayBeDone(error)) throw error;
     } finally {
       this.writes++;

@@ -24,7 +24,7 @@ import { exportedUsers } from './user-export.js';
 import { usersByCreation } from './users-by-creation.js';
 
 export interface Auth0Options extends Auth0Connection {
-  /** The identifier of the API whose scopes are the permissions. */
+  /** The identifier of the API whose scopes are the permissions of roles. */
   readonly audience: string;
   /** The name of the database connection in which new users are created. */
   readonly connection: string;
@@ -47,7 +47,9 @@ export interface Auth0Options extends Auth0Connection {
 const USER_ID = /^(?=.{1,300}$)[a-z0-9_-]+\|[^\s\p{Cc}\p{Cs}]+$/u;
 const MOST_ROLES_OF_A_USER = 50;
 const SEARCH_PAGES = 10;
-/** How many users are read by id at once. Few, because these reads share the time limit of one page. */
+/**
+ * How many users are read by id at once. Few, because these reads share the time limit of one page of the user list.
+ */
 const READ_AT_ONCE = 2;
 
 const USERS = z.object({ start: z.number(), total: z.number(), users: z.array(FOUND_USER) });
@@ -57,17 +59,18 @@ const REFUSAL = z.object({ message: z.string().default(''), errorCode: z.string(
 /**
  * A tenant of Auth0, accessed through its Management API v2. A permission is a scope of the API; a role is a role of
  * the tenant. All roles of the tenant are listed and assignable, except those of organizations. New users are created
- * in one database connection with a password that nobody knows. They get no mail, except the one on behalf of
- * `invitationClientId`.
+ * in one database connection with a password that nobody knows. They get no mail, except the mail to set a password if
+ * `invitationClientId` is set.
  *
- * A role or user whose creation fails is removed again, after the answer if necessary. Scopes added for that role stay.
- * Limits beyond which requests are refused: 50 roles per user, 1,000 scopes of the API, and 1,000 roles of the tenant.
+ * A role or user whose creation fails is removed again, after the answer if necessary. Scopes that were added to the
+ * API for such a role stay. Requests beyond these limits are refused: 50 roles per user, 1,000 scopes of the API, and
+ * 1,000 roles of the tenant.
  *
- * Auth0's search reflects a change only after some time. Users that this process created or changed in the last ten
- * minutes are listed with their current data. Changes by others may be missing or outdated until the search reflects
- * them.
+ * Auth0's search for users reflects a change only after some time. Users that this process created or changed in the
+ * last ten minutes are listed with their current data. Changes by others may be missing or outdated until the search
+ * reflects them.
  *
- * All calls share one pace (`CallPace`).
+ * All calls to the Management API share one pace (`CallPace`).
  */
 export class Auth0IdentityProvider extends IdentityProvider implements OnApplicationShutdown {
   private readonly api: ApiClient;
@@ -85,8 +88,8 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     this.roles = new TenantRoles(this.api, this.leftBehind, scopes, audience);
     this.invitations = invitationClientId === undefined ? undefined : new TenantInvitations({ url, connection, clientId: invitationClientId });
     const look: Look = (previous, operation) => {
-      // The last check may have found that a scope is missing. It may have been granted since, and only a new token
-      // would show that.
+      // The previous check may have found that the service's token lacks a scope. The scope may have been granted
+      // since, and only a new token would have it.
       const mayRenewToken = (previous?.problems.length ?? 0) > 0;
       return checkTenant(this.api, scopes, { clientId, audience, mayRenewToken }, operation);
     };
@@ -102,7 +105,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     if (roleIds.length > MOST_ROLES_OF_A_USER) throw new InvalidIdentityValue('roles');
     await this.roles.assertAssignable(roleIds, operation);
     await this.leftBehind.free('user', email, operation);
-    // We choose the id, so that a user whose creation got no answer can be identified.
+    // We choose the opaque part of the user's id, so that a user whose creation got no answer can be identified.
     const ownId = randomBytes(12).toString('hex');
     const { user_id: userId, updated_at: updatedAt } = await this.leftBehind.allOrNothing({
       operation,
@@ -130,8 +133,8 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     try {
       const answer = await this.api.call({ method: 'PATCH', path, body: { name }, repeatable: true, operation });
       if (answer.status === 404) throw new UserNotFound('user_id');
-      // Auth0 also answers 400 for a user whose name comes from another source, such as Google, and must be changed
-      // there.
+      // Auth0 answers 400 not only for an invalid name, but also for a user whose name comes from another source, such
+      // as Google, and must be changed there.
       if (answer.status === 400) throw new InvalidIdentityValue('new_name');
       this.recentUsers.add(userId, read(answer, FOUND_USER).updated_at);
     } catch (error) {
@@ -153,8 +156,9 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
 
   /**
    * Lists each user once, oldest first. Users that this process created or changed recently, and whose current state
-   * the search doesn't have yet, come last. If more than 1,000 users were created in the same millisecond, the rest
-   * comes from an export job, which takes Auth0 some time.
+   * the search doesn't have yet, come last. If more users than a search shows (1,000 with full pages) were created in
+   * the same millisecond, or users are deleted again and again during the listing, the rest comes from an export job,
+   * in any order. The export job takes Auth0 some time.
    */
   override async *listUsers({ signal }: ProviderCallOptions): AsyncGenerator<readonly User[], void, undefined> {
     const turns = new ListTurns(signal);
@@ -180,9 +184,10 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
   }
 
   /**
-   * Checks everything that the service needs in the tenant and can see (listed at `checkTenant`). Takes one call, at
-   * most every ten seconds while there are no problems. While a scope is missing, a new token is requested once a
-   * minute to see whether the scope is still missing.
+   * Checks everything that the service needs in the tenant and can see (listed at `checkTenant`). Takes one call to
+   * Auth0. While there are no problems, that call is made at most every ten seconds (`wellForMs`). While the service's
+   * token lacks a scope, a new token is requested at most once a minute, because the scope may have been granted since
+   * the token was issued.
    */
   override async checkHealth({ signal }: ProviderCallOptions): Promise<void> {
     await this.health.check(signal);
@@ -209,7 +214,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
   }
 
   private async makeUser(user: { email: string; name: string; user_id: string }, operation: Operation): Promise<FoundUser> {
-    // Without these flags, Auth0 sends a mail at once, before the roles are assigned.
+    // Without these flags, Auth0 would send the new user a verification mail at once, before the roles are assigned.
     const flags = { email_verified: false, verify_email: false };
     const body = { ...user, ...flags, connection: this.options.connection, password: randomPassword() };
     const answer = await this.api.call({ method: 'POST', path: '/users', body, operation });
@@ -217,7 +222,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     if (answer.status === 409 && errorCode !== 'custom_domain_conflict') throw new UserAlreadyExists('email');
     if (answer.status === 400 && errorCode === 'invalid_body') throw new InvalidIdentityValue('email');
     if (answer.status >= 400) {
-      // Include only the error's name, because the message may quote the client's input.
+      // From Auth0's message, only the error's name is included, because the message may quote the client's input.
       const reason = errorCode || (/^\w+Error\b/.exec(message)?.[0] ?? 'no code');
       throw new ProviderError(`${answer.label} with ${answer.status} (${reason}).`);
     }
@@ -238,7 +243,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     return this.api.find(`${userPath(userId)}?fields=${USER_FIELDS.join(',')}&include_fields=true`, FOUND_USER, operation);
   }
 
-  /** @returns whether there was a user to remove. */
+  /** @returns whether there was a user to remove with this id. */
   private async remove(userId: string, operation: Operation): Promise<boolean> {
     if (!(await this.find(userId, operation))) return false;
     await this.api.remove(userPath(userId), operation);
@@ -248,14 +253,14 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
 
 const refusalOf = ({ body }: ApiAnswer): z.infer<typeof REFUSAL> => REFUSAL.safeParse(body).data ?? { message: '', errorCode: '' };
 
-/** The error for a refused assignment of roles. */
+/** The error to throw when Auth0 refuses to assign roles to a user. */
 function missing(answer: ApiAnswer): ServiceError {
   const { errorCode, message } = refusalOf(answer);
   if (errorCode === 'inexistent_user' || /\buser does not exist/i.test(message)) return new UserNotFound('user_id');
   return /\brole does not exist/i.test(message) ? new RoleNotFound('role_id') : new InvalidIdentityValue('roles');
 }
 
-/** @throws UserNotFound when the id doesn't have Auth0's form. */
+/** @throws UserNotFound when the id doesn't have the form of Auth0's user ids. */
 function assertUserId(userId: string): void {
   if (!USER_ID.test(userId)) throw new UserNotFound('user_id');
 }

@@ -9,7 +9,7 @@ export interface Auth0Connection {
   /** The machine-to-machine application that may use the Management API. */
   readonly clientId: string;
   readonly clientSecret: string;
-  /** The pace that all clients of the same tenant in this process should share. Default: a new pace. */
+  /** The pace (rate limiter) that all clients of the same tenant in this process should share. Default: a new pace. */
   readonly pace?: CallPace;
 }
 
@@ -27,16 +27,16 @@ export function managementApi({ url, clientId, clientSecret, pace = new CallPace
   });
 }
 
-/** The items per page. Auth0 allows at most 100. The public cloud may return only 50. */
+/** The items per page that are requested from a list. Auth0 allows at most 100. The public cloud may return only 50. */
 const PER_PAGE = 100;
 
-/** The query parameters that request a page of a list. The first page is 0. */
+/** The query parameters that request a page of a list. Pages are counted from 0. */
 export const pageOf = (page: number): string => `page=${page}&per_page=${PER_PAGE}&include_totals=true`;
 
 /**
- * Yields the pages of a list. A page may have any length.
+ * Yields the pages of a list of the Management API. A page may have any length.
  *
- * @param member the member of an answer that contains the items.
+ * @param member the name of the member of each answer that contains the page's items.
  * @param turn returns the `Operation` for the call that reads the next page.
  * @throws as `ApiClient.get`.
  */

@@ -2,20 +2,23 @@ const KEPT_MS = 600_000;
 const MOST = 10_000;
 
 /**
- * The users that this process created or changed in the last ten minutes, at most 10,000. A search may not know them
- * yet, or may return them outdated.
+ * The users that this process created or changed in the last ten minutes, at most 10,000. Auth0's search may not find
+ * these users yet, or may return outdated data of them.
  */
 export class RecentUsers {
   private readonly users = new Map<string, { readonly at: number; readonly updatedAt: number }>();
 
-  /** @param updatedAt as reported by Auth0, in milliseconds since 1970; `Infinity` if unknown. */
+  /**
+   * @param updatedAt the time of the user's last update as reported by Auth0, in milliseconds since 1970; `Infinity` if
+   * unknown.
+   */
   add(userId: string, updatedAt: number): void {
     this.users.delete(userId);
     this.users.set(userId, { at: performance.now(), updatedAt });
     this.forget();
   }
 
-  /** A copy of the last update times, by user id. A search result with an earlier update time is outdated. */
+  /** A copy of the users' last update times, by user id. A search result with an earlier update time is outdated. */
   updateTimes(): Map<string, number> {
     this.forget();
     return new Map(Array.from(this.users, ([userId, { updatedAt }]) => [userId, updatedAt]));

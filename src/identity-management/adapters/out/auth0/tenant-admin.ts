@@ -4,12 +4,12 @@ import { listPages } from './management-api.js';
 
 const REFUSAL = z.object({ message: z.string() });
 
-/** Reads and changes a tenant through the Management API, for the health check and the set-up. */
+/** Reads and changes an Auth0 tenant through the Management API, for the health check and the set-up. */
 export class TenantAdmin extends ProviderAdmin {
   /**
-   * All items of a list with pages.
+   * Reads all items of a list, from all of its pages.
    *
-   * @param member the member of an answer that contains the items.
+   * @param member the name of the member of each answer that contains the page's items.
    * @throws as `get`.
    */
   async all<Schema extends z.ZodType>(path: string, member: string, schema: Schema): Promise<z.infer<Schema>[]> {

@@ -6,13 +6,13 @@ import { MAIL_TIMEOUT_MS } from '../provider-api/time-budget.js';
 export interface TenantInvitationsOptions {
   /** The tenant's URL, without a trailing slash. */
   readonly url: string;
-  /** The application on whose behalf Auth0 sends the mail. */
+  /** The client id of the application on whose behalf Auth0 sends the mail to a new user. */
   readonly clientId: string;
-  /** The Auth0 connection (a database of users) that the user belongs to. */
+  /** The name of the Auth0 connection (a database of users) that the new users belong to. */
   readonly connection: string;
 }
 
-/** Invitations through Auth0, which sends a new user the mail for forgotten passwords. */
+/** Invitations through Auth0, which sends a new user the mail that it sends for forgotten passwords. */
 export class TenantInvitations extends Invitations {
   private readonly connections = new ApiConnections('Auth0');
 

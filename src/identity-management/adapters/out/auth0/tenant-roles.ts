@@ -10,8 +10,8 @@ import { listPages, pageOf } from './management-api.js';
 
 const ROLE_ID = /^rol_[A-Za-z0-9]{16}$/;
 /**
- * If more roles than this are needed, they are looked up in the list of all roles. One call per role would take too
- * long on a small plan.
+ * The most roles that are looked up by id, with one call each. More roles are looked up in the list of all roles,
+ * because one call per role would take too long with the rate limit of a small Auth0 plan.
  */
 const MAX_LOOK_UPS = 5;
 
@@ -21,9 +21,9 @@ const ROLES = z.object({ start: z.number(), total: z.number(), roles: z.array(RO
 /** Whether a role belongs to the tenant itself, and not to one of its organizations. */
 const isTenantRole = ({ type }: z.infer<typeof ROLE>): boolean => type == null || type === 'tenant';
 
-/** The roles of a tenant, except those of organizations. */
+/** The roles of an Auth0 tenant, except those of its organizations. */
 export class TenantRoles {
-  /** @param audience the identifier of the API whose scopes are the permissions. */
+  /** @param audience the identifier of the API whose scopes are the permissions of roles. */
   constructor(
     private readonly api: ApiClient,
     private readonly leftBehind: LeftBehind,
@@ -35,7 +35,7 @@ export class TenantRoles {
   async create({ name, permissions }: NewRole, operation: Operation): Promise<string> {
     await this.leftBehind.free('role', name, operation);
     await this.scopes.ensure(permissions, operation);
-    // Identifies a role whose creation got no answer.
+    // The description, which has a random part, identifies a role whose creation got no answer.
     const description = `Created by the load-data service, ${randomUUID()}`;
     return await this.leftBehind.allOrNothing({
       operation,
@@ -71,7 +71,8 @@ export class TenantRoles {
       const fresh = roles.filter((role) => isTenantRole(role) && !listed.has(role.id));
       for (const { id } of fresh) listed.add(id);
       yield fresh.map(({ id, name }) => ({ roleId: id, name }));
-      // A role was deleted, so the roles after it have moved up.
+      // A smaller total means that a role was deleted. The roles after it have moved up, perhaps to a page that was
+      // read already, so the list is read again from its first page.
       const isShorter = total < known;
       known = total;
       page = isShorter ? 0 : page + 1;
@@ -80,10 +81,10 @@ export class TenantRoles {
   }
 
   /**
-   * Reads roles before they are assigned, because Auth0's documentation doesn't say how it answers the assignment of a
-   * deleted role.
+   * Checks that roles exist before they are assigned, because Auth0's documentation doesn't say how Auth0 answers the
+   * assignment of a deleted role.
    *
-   * @throws RoleNotFound also for a role of an organization.
+   * @throws RoleNotFound when a role doesn't exist, or belongs to an organization.
    */
   async assertAssignable(roleIds: readonly string[], operation: Operation): Promise<void> {
     if (!roleIds.every((roleId) => ROLE_ID.test(roleId))) throw new RoleNotFound('role_id');
@@ -93,15 +94,16 @@ export class TenantRoles {
         for (const { id } of roles.filter(isTenantRole)) unseen.delete(id);
         if (unseen.size === 0) return;
       }
-      // A few roles may have moved up in the list while it was read, so the few that were not found are read by id.
+      // While the list of all roles was read, a few roles may have moved up to a page that was read already. So if only
+      // a few of the wanted roles were not found, they are read by id.
       if (unseen.size > MAX_LOOK_UPS) throw new RoleNotFound('role_id');
     }
     await Promise.all([...unseen].map((roleId) => this.assertTenantRole(roleId, operation)));
   }
 
   /**
-   * Operations that wait for their turn to read the same role share one call, because a tenant accepts few calls per
-   * second.
+   * Checks that a role exists and belongs to the tenant itself. Operations that wait for their turn to read the same
+   * role share one call, because a tenant accepts few calls per second.
    */
   private async assertTenantRole(roleId: string, operation: Operation): Promise<void> {
     const answer = await this.api.readShared(`/roles/${roleId}`, operation);
@@ -113,7 +115,7 @@ export class TenantRoles {
     const give = () => this.api.call({ method: 'POST', path: `/roles/${roleId}/permissions`, body: { permissions }, operation });
     let answer = await give();
     if (answer.status === 400 || answer.status === 404) {
-      // Others may have overwritten the API's scopes in the meantime.
+      // Since the permissions were added to the API's scopes, others may have overwritten the scopes.
       await this.scopes.ensure(names, operation);
       answer = await give();
     }

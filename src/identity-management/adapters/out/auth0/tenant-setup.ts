@@ -20,7 +20,7 @@ import {
 import { TenantAdmin } from './tenant-admin.js';
 
 export interface TenantSetupOptions {
-  /** The tenant's URL, without a trailing slash. */
+  /** The Auth0 tenant's URL, without a trailing slash. */
   readonly url: string;
   /** The API's identifier. */
   readonly audience: string;
@@ -28,15 +28,18 @@ export interface TenantSetupOptions {
   readonly connection: string;
   /** `{base_url}` of the service, without a trailing slash. */
   readonly baseUrl: string;
-  /** PUBLIC_URL, if set. Otherwise an existing Swagger UI application keeps its addresses. */
+  /**
+   * PUBLIC_URL, if set. If undefined, an existing Swagger UI application keeps its addresses (callback URLs and
+   * origins).
+   */
   readonly publicUrl: string | undefined;
   /**
-   * The client ids of the service's application and of Swagger UI's. Undefined for an application that is to be found
-   * by its name, which the set-up chooses.
+   * The client ids of the service's application (`clientId`) and of Swagger UI's (`swaggerUiClientId`). An application
+   * whose id is undefined is found, or created, by a name that the set-up chooses.
    */
   readonly clientId: string | undefined;
   readonly swaggerUiClientId: string | undefined;
-  /** The credentials of an application that may make the set-up's changes through the Management API. */
+  /** The credentials of an application in the tenant that may make the set-up's changes through the Management API. */
   readonly credentials: { readonly clientId: string; readonly clientSecret: string };
 }
 
@@ -69,8 +72,8 @@ type Grant = z.infer<typeof GRANT>;
 const TICKET_SECONDS = 432_000;
 
 /**
- * Finds and makes the changes that a tenant needs for the service, and useful extras: an application for Swagger UI, a
- * role with all permissions, and a user with that role. Nothing that already exists is removed.
+ * Finds and makes the changes that an Auth0 tenant needs for the service, and useful extras: an application for Swagger
+ * UI, a role with all permissions, and a user with that role. Nothing that already exists is removed.
  */
 export class TenantSetup {
   private readonly api: ApiClient;
@@ -79,15 +82,17 @@ export class TenantSetup {
 
   constructor(private readonly options: TenantSetupOptions) {
     this.api = managementApi({ url: options.url, ...options.credentials });
-    // Each call is a separate operation for the tenant's rate limit.
+    // Each call of the set-up is a separate operation in the queue for the tenant's rate limit.
     this.admin = new TenantAdmin(this.api, () => new Operation());
     this.scopes = new ApiScopes(this.api, options.audience);
   }
 
   /**
-   * The requirements, in the order in which they can be fulfilled, because a change may depend on earlier requirements.
+   * The requirements that the set-up fulfils, in the order in which they can be fulfilled, because a change may depend
+   * on earlier requirements.
    *
-   * @param administrator the e-mail of the user who gets the role with all permissions.
+   * @param administrator the e-mail of the user who gets the role with all permissions. Undefined if there should be no
+   * such user.
    * @throws ProviderError when an application whose client id is in the options doesn't exist; otherwise as
    * `ApiClient.get`.
    */
@@ -107,7 +112,7 @@ export class TenantSetup {
     ];
   }
 
-  /** Scopes of the Management API that the service was granted but doesn't need. */
+  /** Scopes of the Management API that the service's application was granted but doesn't need. */
   async needlessScopes(): Promise<readonly string[]> {
     const application = await this.find(this.service);
     const grant = application && (await this.grantOf(application));
@@ -115,7 +120,9 @@ export class TenantSetup {
     return grant?.scope?.filter((scope) => !(SERVICE_SCOPES as readonly string[]).includes(scope)) ?? [];
   }
 
-  /** @throws ProviderError when the service's application is missing, or Auth0 doesn't show its secret. */
+  /**
+   * @throws ProviderError when the service's application is missing, or Auth0 doesn't show the application's secret.
+   */
   async serviceCredentials(): Promise<{ clientId: string; clientSecret: string }> {
     const { client_id: clientId } = await this.existing(this.service);
     const { client_secret: clientSecret } = await this.admin.get(`/clients/${encodeURIComponent(clientId)}`, SECRET);
@@ -142,8 +149,9 @@ export class TenantSetup {
 
   /**
    * Finds an application by its client id if one is given, otherwise by its name, which other applications may share.
+   * Without a client id, returns undefined if no application has the name.
    *
-   * @throws ProviderError when no application has that id, or more than one has that name.
+   * @throws ProviderError when no application has the given client id, or more than one has the name.
    */
   private async find({ name, clientId, variable }: NamedApplication): Promise<Application | undefined> {
     const fields = ['client_id', 'name', ...Object.keys({ ...SERVICE_APPLICATION, ...SWAGGER_UI_APPLICATION, ...swaggerUiAddresses(this.options.baseUrl) })];
@@ -178,8 +186,8 @@ export class TenantSetup {
   }
 
   /**
-   * The application's grant for calling the Management API on its own behalf. A grant for calls on behalf of its users
-   * is separate.
+   * The grant that lets an application call the Management API on its own behalf. A grant for calls on behalf of its
+   * users is separate, and isn't returned.
    */
   private async grantOf({ client_id: clientId }: Application): Promise<Grant | undefined> {
     const query = new URLSearchParams({ client_id: clientId, audience: `${this.options.url}/api/v2/` });
@@ -189,8 +197,8 @@ export class TenantSetup {
 
   private serviceScopes(): Requirement {
     const missingOf = (grant: Grant | undefined) => SERVICE_SCOPES.filter((scope) => grant?.allow_all_scopes !== true && !grant?.scope?.includes(scope));
-    // Adds all missing scopes at once, because the list can only be replaced as a whole. The other changes then find
-    // their scopes present.
+    // Each of these changes adds all missing scopes at once, because a grant's list of scopes can only be replaced as a
+    // whole. After the first of these changes, the others find that their scopes are present.
     const make = async (): Promise<void> => {
       const application = await this.existing(this.service);
       const grant = await this.grantOf(application);
@@ -302,8 +310,8 @@ export class TenantSetup {
       make: makeTicket,
       note: () => Promise.resolve(`With this link ${email} sets a password, within five days; whoever has it can: ${ticket}`),
     };
-    // The role is assigned last. If an earlier change fails, the user still lacks the role, so the next run makes up
-    // for that change.
+    // The role is assigned last. If an earlier change for the user fails, the user still lacks the role, and so the
+    // next run of the set-up makes that change again.
     const role: Change = { line: `+ role ${ADMINISTRATOR_ROLE} of user ${email}`, make: giveRole };
     return {
       name: `user ${email}`,

@@ -22,13 +22,13 @@ export const SERVICE_NAME = 'load-data-service';
 /** The name of Swagger UI's single-page application, unless SWAGGER_UI_CLIENT_ID names another one. */
 export const SWAGGER_UI_NAME = 'load-data-swagger-ui';
 
-/** The name of the role that has all permissions of the service. */
+/** The name of the tenant's role that has all permissions of the service. */
 export const ADMINISTRATOR_ROLE = 'load-data-administrator';
 
-/** Settings of the API with which Auth0 issues tokens that the service accepts, and that carry permissions. */
+/** The settings of the API with which Auth0 issues tokens that the service accepts, and that carry permissions. */
 export const API_SETTINGS = { signing_alg: 'RS256', enforce_policies: true, token_dialect: 'access_token_authz' };
 
-/** The values of `token_dialect` with which tokens have a `permissions` claim. */
+/** The values of the API's setting `token_dialect` with which tokens have a `permissions` claim. */
 export const DIALECTS = ['access_token_authz', 'rfc9068_profile_authz'];
 
 /** The body of the request with which the set-up creates the API. */
@@ -58,7 +58,7 @@ export const SWAGGER_UI_APPLICATION = {
   grant_types: ['authorization_code'],
 };
 
-/** Swagger UI's addresses as its application must know them, so that people can log in there. */
+/** Swagger UI's addresses as its application at Auth0 must have them, so that people can log in to Swagger UI. */
 export const swaggerUiAddresses = (baseUrl: string) => ({
   callbacks: [`${baseUrl}/docs/oauth2-redirect.html`],
   web_origins: [new URL(baseUrl).origin],

@@ -18,9 +18,12 @@ interface Reading {
 }
 
 interface Search {
-  /** The search rounds times down to a unit of this many milliseconds. */
+  /** The unit, in milliseconds, down to which the search rounds the time from which it searches (default: 1). */
   readonly granularity?: number;
-  /** The key by which the search sorts users, before their ids. Default: the time of their creation. */
+  /**
+   * The key by which the search sorts users; users with the same key are sorted by id. Default: the time of their
+   * creation.
+   */
   readonly order?: (user: FoundUser) => number;
   /** Runs before each search. Returns whether the search fails. */
   readonly before?: () => boolean;
@@ -94,7 +97,8 @@ describe('users by the time of their creation', () => {
           const [out = [], isCreation = false, isFailure = false] = ahead.shift() ?? [];
           if (isFailure && hasBegun) return true;
           hasBegun = true;
-          // Never adds and removes users in one step, because the total would then stay the same.
+          // A step either adds a user or removes users. If it did both, the total could stay the same, and the change
+          // couldn't be noticed.
           if (isCreation) users.push(aUser(1_000 + ahead.length, 10_000 - ahead.length));
           else for (const place of out) if (users.length > 0) left.add(users[place % users.length]?.user_id ?? '');
           users = users.filter(({ user_id }) => !left.has(user_id));
@@ -135,7 +139,7 @@ describe('users by the time of their creation', () => {
     const users = Array.from({ length: 9 }, (_, id) => aUser(id, 1_001 + id));
     let searches = 0;
     const before = (): boolean => {
-      // The third call reads the second page of the second search.
+      // The third search call reads the second page of the second search.
       if (++searches === 3) users.push(aUser(100, 1_000), aUser(101, 1_000));
       return false;
     };

@@ -2,7 +2,7 @@ import { ProviderError } from '../../../domain/errors.js';
 import type { FoundUser } from './found-user.js';
 
 export interface FoundPage {
-  /** The position of the page's first user among all matches. */
+  /** The position of the page's first user among all users that match the search. */
   readonly start: number;
   /** The number of matches. */
   readonly total: number;
@@ -12,30 +12,34 @@ export interface FoundPage {
 export interface UserSource {
   /**
    * Returns a page of the users created at `from` (milliseconds since 1970) or later, oldest first; of all users if
-   * `from` is undefined. The first page is 0. Undefined when the call failed and must be made again.
+   * `from` is undefined. Pages are counted from 0. Returns undefined when the call failed and must be made again.
    */
   readonly search: (from: number | undefined, page: number) => Promise<FoundPage | undefined>;
-  /** How many pages a search has at most. */
+  /** How many pages of its results a search shows at most. */
   readonly searchPages: number;
   /** Reads all users from an export, in any order. */
   readonly exported: () => AsyncIterable<readonly FoundUser[]>;
 }
 
-/** How often a search is restarted because users were deleted, before an export replaces it. */
+/** How often one search is restarted because users were deleted, before an export replaces the search. */
 const MOST_RETURNS = 20;
 
 /**
- * Reads all users, each once and oldest first. Each search begins at the last user of the previous one. So no search
- * reaches its limit, and a deletion doesn't move users past the reader. The rest comes from an export, in any order, in
- * two cases: more users share a creation time than a search shows, or users are deleted again and again during the
- * search. Yields a page after each search call, possibly an empty one, except for calls that fail before the first
- * page. Keeps the ids of one search's users in memory.
+ * Reads all users, each once and oldest first, with many searches. Each search begins at the creation time of the last
+ * user read from the previous search. So no search reaches the limit of its results, and the deletion of a user doesn't
+ * move other users past the reader. The rest of the users comes from an export, in any order, in two cases: more users
+ * share a creation time than a search shows, or users are deleted again and again during one search. Yields a page
+ * after each search call, possibly an empty one, except for calls that fail before the first page. Keeps the ids of one
+ * search's users in memory.
  *
- * @throws ProviderError when a search returns users in another order, because users might be missed.
+ * @throws ProviderError when a search returns users in another order than oldest first, because users might be missed.
  */
 export async function* usersByCreation({ search, searchPages, exported }: UserSource): AsyncGenerator<readonly FoundUser[], void, undefined> {
   let from: number | undefined;
-  /** The yielded users created at `from` or later. All users created earlier have been yielded. */
+  /**
+   * The creation times of the yielded users created at `from` or later, by user id. All users created before `from`
+   * have been yielded.
+   */
   const given = new Map<string, number>();
   const isFresh = ({ user_id, created_at }: FoundUser): boolean => created_at >= (from ?? -Infinity) && !given.has(user_id);
   /**
@@ -50,7 +54,7 @@ export async function* usersByCreation({ search, searchPages, exported }: UserSo
   for (let page = 0; page < searchPages && returns < MOST_RETURNS; ) {
     const found = await search(from, page);
     if (!found) {
-      // If the very first calls fail, the list hasn't begun, so nothing is yielded.
+      // If the very first calls fail, the list of users hasn't begun, so nothing is yielded.
       if (latest > -Infinity) yield [];
       continue;
     }
@@ -58,13 +62,15 @@ export async function* usersByCreation({ search, searchPages, exported }: UserSo
     const [hasGrown, hasShrunk] = [page > 0 && total > known, page > 0 && total < known];
     known = total;
     if (hasShrunk) {
-      // A user was deleted, so the users after it have moved up.
+      // A smaller total means that a user was deleted. The users after it have moved up, perhaps to a page that was
+      // read already, so the search begins again at its first page.
       page = 0;
       returns++;
       yield [];
       continue;
     }
-    // If a user was added, users of the previous page may have moved down to this one.
+    // A page must not begin earlier than the previous page ended. This isn't checked after a user was added, because
+    // users of the previous page may then have moved down to the next one.
     assertOldestFirst(users, page === 0 || hasGrown ? -Infinity : latest);
     if (page === 0) isCoarse = (users[0]?.created_at ?? Infinity) < (from ?? -Infinity);
     const fresh = users.filter(isFresh);

@@ -12,7 +12,10 @@ import { EmbeddedIssuerController } from './http/embedded-issuer.controller.js';
 import { loadSigningKeys } from './signing-keys.js';
 import { TokenIssuer } from './token-issuer.js';
 
-/** The embedded identity provider and its token issuer at `/idp`. Opens DATA_DIR and locks it until shutdown. */
+/**
+ * The embedded identity provider and its token issuer at `/idp`. Opens the data directory (DATA_DIR) and locks it until
+ * shutdown.
+ */
 @Module({
   imports: [HttpModule],
   controllers: [EmbeddedIssuerController],

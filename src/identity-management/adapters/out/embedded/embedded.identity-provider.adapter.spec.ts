@@ -49,7 +49,10 @@ describe('EmbeddedIdentityProvider', () => {
   const databasePath = (): string => join(directory.path, 'identity', 'identity.db');
   const beside = (): Promise<IdentityDatabase> => openIdentityDatabase(databasePath());
 
-  /** Makes the next health check probe the database again, because the result of a probe is cached for a second. */
+  /**
+   * Advances the time by a second. The result of a health check's probe is cached for a second, so the next health
+   * check probes the database again.
+   */
   const letProbeBeAskedAgain = (): void => {
     vi.advanceTimersByTime(1_000);
   };
@@ -282,7 +285,8 @@ describe('EmbeddedIdentityProvider', () => {
 
   it.each([
     ['BEGIN IMMEDIATE', []],
-    // At COMMIT, the user is stored nevertheless, but was never acknowledged.
+    // If the directory is moved away at COMMIT, the user is stored in the moved database nevertheless, but the caller
+    // got no acknowledgement of it.
     ['COMMIT', ['ada@example.com']],
   ])('acknowledges no user when its directory is moved away at %s', async (moment, left) => {
     const { exec } = Database.prototype; // eslint-disable-line @typescript-eslint/unbound-method

@@ -23,10 +23,10 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
   }
 
   /**
-   * @param shared whether to open the database without the lock of the data directory, beside the service that holds
-   * it.
-   * @throws DataDirectoryInUseError when another process holds that lock and `shared` is false; DataDirectoryError;
-   * file system errors.
+   * @param shared whether to open the database without taking the lock of the data directory, so that it can be opened
+   * beside the service that holds the lock.
+   * @throws DataDirectoryInUseError when another process holds the lock and `shared` is false; DataDirectoryError; file
+   * system errors.
    */
   static async open(dataDirectory: string, { shared = false } = {}): Promise<EmbeddedIdentityProvider> {
     return new EmbeddedIdentityProvider(await IdentityStore.open(dataDirectory, shared));
@@ -78,8 +78,8 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
   }
 
   /**
-   * Checks the database by committing a small write. Simultaneous callers share one attempt, and its result is cached
-   * for one second.
+   * Checks the database by committing a small write. Simultaneous callers share one attempt, and the attempt's result
+   * is cached for one second.
    */
   override async checkHealth({ signal }: ProviderCallOptions): Promise<void> {
     if (signal.aborted) throw noLongerAwaited(signal);
@@ -89,8 +89,10 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
   }
 
   /**
-   * @throws ProviderUnavailable while the open database isn't the one at its path, because its content can't be trusted
-   * then.
+   * Resolves if the open database is the one at its path.
+   *
+   * @throws ProviderUnavailable while the open database isn't the one at its path, because the open database's content
+   * can't be trusted then.
    */
   assertAvailable(): Promise<void> {
     return this.store.available();
@@ -113,14 +115,17 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
     });
   }
 
-  /** Records the issuer that the running service puts into its tokens, for processes that issue tokens beside it. */
+  /**
+   * Records in the database the issuer (`iss`) that the running service puts into its tokens, for processes that issue
+   * tokens beside the service.
+   */
   recordIssuer(issuer: string): Promise<void> {
     return this.store.write((database) => {
       setting(database, 'issuer', issuer);
     });
   }
 
-  /** The issuer recorded last; undefined if none was recorded. */
+  /** The issuer that was recorded last with `recordIssuer`; undefined if none was recorded. */
   recordedIssuer(): Promise<string | undefined> {
     return this.store.read((database) => {
       const row = database.prepare("SELECT value FROM settings WHERE name = 'issuer'").get();
@@ -128,7 +133,7 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
     });
   }
 
-  /** Closes the database and releases the lock. Idempotent. */
+  /** Closes the database and releases the lock of the data directory. Idempotent. */
   close(): void {
     this.store.close();
   }
@@ -137,7 +142,7 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
     this.close();
   }
 
-  /** Reads and writes, because a full or read-only disk fails only on a write. */
+  /** Reads from the database and writes to it, because a full or read-only disk fails only on a write. */
   private probe(): Promise<void> {
     return this.store.write((database) => {
       database.prepare('SELECT seq FROM users LIMIT 1').get();
@@ -146,10 +151,10 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
   }
 
   /**
-   * Reads a table in pages, in the order of `seq`. Each page is read only on demand, after yielding to the event loop
-   * once.
+   * Reads a table of the database in pages, in the order of the column `seq`. Each page is read only on demand, after
+   * yielding to the event loop once.
    *
-   * @param select the selected columns and the table.
+   * @param select the selected columns and the table, as `<columns> FROM <table>`.
    */
   private async *pages<Item>(
     select: string,

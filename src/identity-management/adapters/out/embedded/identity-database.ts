@@ -39,18 +39,19 @@ const COLUMNS = {
 };
 
 /**
- * The pause between two attempts while another process writes, in milliseconds. We wait here and not inside SQLite,
- * because a wait inside SQLite would block the whole process.
+ * The pause between two attempts to get a lock of the database that another connection holds, in milliseconds. We wait
+ * here and not inside SQLite, because a wait inside SQLite would block the whole process.
  */
 const BUSY_PAUSE_MS = 10;
 const BUSY_ATTEMPTS = 200;
 
 /**
- * Opens the embedded provider's database. Creates it if it is missing, unless `create` is false. Any number of
- * processes may open it at once. Committed data survives a power failure.
+ * Opens the embedded provider's database. Creates the database if it is missing, unless `create` is false. Any number
+ * of processes may open it at once. Committed data survives a power failure.
  *
- * @throws DataDirectoryError when the file isn't a database of this service, or belongs to another version; SqliteError
- * `SQLITE_BUSY` when another process keeps the file locked for about two seconds.
+ * @throws DataDirectoryError when the file isn't a database of this service, can't be written, or (unless `create` is
+ * false) belongs to another version of the service; SqliteError `SQLITE_BUSY` when another process keeps the file
+ * locked for about two seconds.
  */
 export async function openIdentityDatabase(path: string, { create = true } = {}): Promise<IdentityDatabase> {
   const irregular = irregularDatabaseFile(path);
@@ -81,7 +82,8 @@ async function prepare(database: IdentityDatabase, path: string, create: boolean
       if (schemaVersion(database) === 0) database.exec(SCHEMA);
       if (idOf(database) === 0) database.exec(`PRAGMA application_id = ${randomInt(1, 2 ** 31)}`);
     });
-    // Moves the new id from the write-ahead log into the database's file, because `idInFile` reads only that file.
+    // Moves the database's new id from the write-ahead log into the database's file, because `idInFile` reads only that
+    // file.
     await unlessBusy(() => { checkpoint(database); });
     syncDirectory(dirname(path));
   }
@@ -92,8 +94,8 @@ async function prepare(database: IdentityDatabase, path: string, create: boolean
 }
 
 /**
- * The random id of a database (SQLite's `application_id`). Copies of the database have the same id, so the id
- * recognizes it wherever its file is.
+ * The random id of a database (SQLite's `application_id`), by which the database is recognized wherever its file is.
+ * Copies of a database have the same id.
  */
 export function idOf(database: IdentityDatabase): number {
   const { application_id: id } = database.prepare('PRAGMA application_id').get() as { application_id: number };
@@ -101,9 +103,10 @@ export function idOf(database: IdentityDatabase): number {
 }
 
 /**
- * Reads a database's id (as `idOf`) from its file's header (SQLite's file format, section 1.3) without opening it with
- * SQLite, which would apply a log lying beside the file. The file must not be open in this process, because closing it
- * here would drop this process's locks on it (POSIX).
+ * Reads a database's id (as `idOf`) from the header of the database's file (SQLite's file format, section 1.3).
+ * Undefined if the file isn't a SQLite database. The file isn't opened with SQLite, because SQLite would apply a
+ * write-ahead log that lies beside the file. The file must not be open in this process, because closing it here would
+ * drop this process's locks on it (POSIX).
  */
 export function idInFile(path: string): number | undefined {
   const header = Buffer.alloc(HEADER_BYTES);
@@ -120,12 +123,18 @@ export function idInFile(path: string): number | undefined {
 export const isIntact = (database: IdentityDatabase): boolean =>
   (database.pragma('quick_check(1)') as [{ quick_check: string }])[0].quick_check === 'ok';
 
-/** Moves the write-ahead log's content into the database, as far as other processes permit it. */
+/**
+ * Moves the write-ahead log's content into the database's file, as far as other processes that use the database permit
+ * it.
+ */
 export function checkpoint(database: IdentityDatabase): void {
   database.pragma('wal_checkpoint(TRUNCATE)');
 }
 
-/** Whether a database isn't empty and lacks one of our tables or columns. */
+/**
+ * Whether a database isn't empty and lacks one of the service's tables or columns, so that it belongs to something
+ * else.
+ */
 function isForeign(database: IdentityDatabase): boolean {
   if (database.prepare('SELECT 1 FROM sqlite_master').get() === undefined) return false;
   const names = database.prepare("SELECT name FROM pragma_table_info(?) WHERE (SELECT type FROM sqlite_master WHERE name = ?) = 'table'");
@@ -136,16 +145,16 @@ function isForeign(database: IdentityDatabase): boolean {
 }
 
 /**
- * Runs synchronous work in one transaction that holds the write lock from the start. Waits for the lock for about two
- * seconds, or until the signal aborts.
+ * Runs synchronous work in one transaction that holds the database's write lock from the start. Waits for that lock for
+ * about two seconds, or until the signal aborts.
  */
 export function immediately<Result>(database: IdentityDatabase, work: () => Result, signal?: AbortSignal): Promise<Result> {
   return unlessBusy(() => transaction(database, work), signal);
 }
 
 /**
- * Replaces libsql's `transaction`, which hides the original error when SQLite has already rolled back, for example on a
- * full disk.
+ * Runs synchronous work in one transaction. Replaces libsql's `transaction`, which hides the original error when SQLite
+ * has already rolled back, for example on a full disk.
  */
 function transaction<Result>(database: IdentityDatabase, work: () => Result): Result {
   database.exec('BEGIN IMMEDIATE');
@@ -159,14 +168,14 @@ function transaction<Result>(database: IdentityDatabase, work: () => Result): Re
   }
 }
 
-/** Whether an operation failed because another connection holds a lock that it needs. */
+/** Whether an operation failed because another connection holds a lock of the database that the operation needs. */
 const isBusy = (error: unknown): boolean => error instanceof Database.SqliteError && error.code.startsWith('SQLITE_BUSY');
 
 /** Whether an operation failed because the disk is full, read-only or failing. A retry may help. */
 const isUnwritable = (error: unknown): boolean =>
   error instanceof Database.SqliteError && /^SQLITE_(FULL|READONLY|IOERR|CANTOPEN)/.test(error.code);
 
-/** The domain error for a failure of the database, or of work on it. */
+/** The domain error to throw for a failure of the database, or of work on the database. */
 export function toProviderFailure(error: unknown): ServiceError {
   if (error instanceof ServiceError) return error;
   if (isBusy(error)) return new ProviderUnavailable('The identity database is busy.', { cause: error });
@@ -175,8 +184,9 @@ export function toProviderFailure(error: unknown): ServiceError {
 }
 
 /**
- * SQLite creates its companion files (-wal, -shm) with the database's mode, so the mode is set before SQLite opens the
- * database. An existing file must not be opened here, because closing it would drop this process's locks on it (POSIX).
+ * Creates the database's file unless it exists, and lets only its owner access it. SQLite creates its companion files
+ * (-wal, -shm) with the mode of the database's file, so the mode is set before SQLite opens the file. An existing file
+ * must not be opened here, because closing it would drop this process's locks on it (POSIX).
  */
 function createPrivateFile(path: string): void {
   try {

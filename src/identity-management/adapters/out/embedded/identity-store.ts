@@ -11,25 +11,25 @@ import { privateDirectory } from './private-files.js';
 
 interface Opened {
   readonly database: IdentityDatabase;
-  /** Whether the open database file is still the one at its path. */
+  /** Whether the open database file is still the file at the database's path. */
   readonly isFileInPlace: () => boolean;
   /**
-   * Whether the open write-ahead log is still the one at its path. Commits are written to the log before they reach the
-   * database.
+   * Whether the open write-ahead log is still the file at the log's path. Commits are written to the log before they
+   * reach the database's file.
    */
   readonly isLogInPlace: () => boolean;
 }
 
 /**
- * The identity database at its path. SQLite keeps using files that were removed, moved or covered by another volume,
- * and commits to them would be lost. So the open files are compared with the path, by device and inode, before and
- * after each transaction. While they differ, every call rejects. When the same database is back at its path, it is
- * reopened automatically.
+ * The identity database at its path. SQLite keeps using files that were removed, moved or hidden by a volume mounted
+ * over them, and commits to such files would be lost. So the open files are compared with the files at the path, by
+ * device and inode, before and after each transaction. While they differ, every call rejects. When the same database is
+ * back at its path, it is reopened automatically.
  */
 export class IdentityStore {
   private readonly logger = new Logger('IdentityDatabase');
   private readonly id: number;
-  /** Tries to reopen the database. All callers share one attempt, and there is at most one per second. */
+  /** Tries to reopen the database. All callers share one attempt, and there is at most one attempt per second. */
   private readonly returning = new SharedProbe(() => this.comeBack());
   private isClosed = false;
   private lastWarning = '';
@@ -45,10 +45,10 @@ export class IdentityStore {
   }
 
   /**
-   * @param shared whether to open the database without the lock of the data directory, beside the service that holds
-   * it. While that service runs, nothing is created.
-   * @throws DataDirectoryInUseError; DataDirectoryError; ProviderUnavailable when the database is missing while the
-   * service runs; errors of the file system and SQLite.
+   * @param shared whether to open the database without taking the lock of the data directory, so that it can be opened
+   * beside the service that holds the lock. While that service runs, nothing is created.
+   * @throws DataDirectoryInUseError when another process holds the lock and `shared` is false; DataDirectoryError;
+   * ProviderUnavailable when the database is missing while the service runs; errors of the file system and SQLite.
    */
   static async open(dataDirectory: string, shared: boolean): Promise<IdentityStore> {
     const path = join(dataDirectory, 'identity', 'identity.db');
@@ -70,7 +70,12 @@ export class IdentityStore {
     return this.opened.database;
   }
 
-  /** @throws ProviderUnavailable while the open database isn't the one at its path; ProviderError when it is closed. */
+  /**
+   * Resolves when the open database is the one at its path. Otherwise tries to reopen the database first.
+   *
+   * @throws ProviderUnavailable while the open database isn't the one at its path; ProviderError when the store is
+   * closed.
+   */
   async available(): Promise<void> {
     if (this.isClosed) throw new ProviderError('The identity database is closed.');
     if (this.isHere()) return;
@@ -86,9 +91,9 @@ export class IdentityStore {
   }
 
   /**
-   * Runs synchronous work in one transaction.
+   * Runs synchronous work in one transaction of the database.
    *
-   * @param signal ends the wait for other processes when it aborts.
+   * @param signal ends the wait for the database's write lock when it aborts.
    * @throws ProviderUnavailable; ProviderError; domain errors of the work.
    */
   async write<Result>(work: (database: IdentityDatabase) => Result, signal?: AbortSignal): Promise<Result> {
@@ -108,7 +113,7 @@ export class IdentityStore {
   }
 
   /**
-   * Runs synchronous work that only reads.
+   * Runs synchronous work that only reads from the database.
    *
    * @throws as `write`.
    */
@@ -118,7 +123,7 @@ export class IdentityStore {
   }
 
   /**
-   * Like `read`, without trying to reopen the database.
+   * Runs synchronous work like `read`, without trying to reopen the database first.
    *
    * @throws as `write`.
    */
@@ -131,7 +136,7 @@ export class IdentityStore {
     }
   }
 
-  /** Closes the database and releases the lock. Idempotent. */
+  /** Closes the database and releases the lock of the data directory. Idempotent. */
   close(): void {
     this.isClosed = true;
     if (this.database.open) this.database.close();
@@ -158,8 +163,8 @@ export class IdentityStore {
 
   private async takeLock(): Promise<void> {
     if (!this.lock || this.lock.isHeld()) return;
-    // If the database is missing, the directory may not be ours: its volume may be unmounted. So nothing may be created
-    // in it.
+    // If the database is missing, the data directory may be the mount point of an unmounted volume. So nothing, not
+    // even a lock file, may be created in it.
     if (!identityUnlessUnreadable(this.path)) throw new Error(`${this.path} is gone: put it back or mount its volume; a restart before that begins with an empty one`);
     this.lock.release();
     this.lock = await lockDataDirectory(this.dataDirectory, 'identity', { create: false });
@@ -170,13 +175,13 @@ export class IdentityStore {
     if (!identityUnlessUnreadable(this.path)) throw new Error(`${this.path} is gone: put it back or mount its volume; a restart before that begins with an empty one`);
     if (isFileInPlace()) {
       if (this.database.open && isLogInPlace()) return;
-      // Only the log was removed. The log's content is still accessible through the open file, and is moved into the
-      // database.
+      // Only the write-ahead log was removed from its path. The log's content is still accessible through the open
+      // file, and is moved into the database's file.
       if (this.database.open) checkpoint(this.database);
     } else {
       if (idInFile(this.path) !== this.id) throw new Error(`${this.path} is another database: put the right one back, or restart the service to use this one`);
-      // The log's index (-shm) belongs to the old files, and two connections must not share that index unknowingly.
-      // SQLite creates a new one.
+      // The `-shm` file at the path is the index of a write-ahead log, perhaps of the one that is still open.
+      // Connections to different files must not share an index unknowingly, so it is removed. SQLite creates a new one.
       rmSync(`${this.path}-shm`, { force: true });
     }
     if (this.database.open) this.database.close();

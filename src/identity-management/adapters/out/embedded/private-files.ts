@@ -7,7 +7,10 @@ import { makeDirectories } from '../../../../common/data-directory/make-director
 
 const OWNER_ONLY = 0o600;
 
-/** The directory `DATA_DIR/identity`. Created if it is missing. Only its owner may access it, whatever the umask. */
+/**
+ * Returns the path of the directory `DATA_DIR/identity`, which is created if it is missing. Only its owner may access
+ * the directory, whatever the umask.
+ */
 export function privateDirectory(dataDirectory: string): string {
   const path = join(dataDirectory, 'identity');
   makeDirectories(resolve(dataDirectory));
@@ -18,8 +21,8 @@ export function privateDirectory(dataDirectory: string): string {
 }
 
 /**
- * Reads a file, and creates it from `make` if it is missing. If several callers or processes create it at once, all get
- * the text of the first.
+ * Reads a file. If it is missing, creates it with the text that `make` returns. If several callers or processes create
+ * the file at once, all get the text of the first.
  */
 export async function readOrCreate(path: string, make: () => string | Promise<string>): Promise<string> {
   const existing = readPrivate(path);
@@ -30,7 +33,7 @@ export async function readOrCreate(path: string, make: () => string | Promise<st
 
 function readPrivate(path: string): string | undefined {
   try {
-    // Reading a FIFO would block forever.
+    // Only a regular file is read, because reading a FIFO would block forever.
     if (statUnlessAbsent(path)?.isFile() === false) throw new DataDirectoryError(`${path} is not a regular file: remove it to get a new one, or put the right one back`);
     chmodSync(path, OWNER_ONLY);
     return readFileSync(path, 'utf8');
@@ -41,8 +44,8 @@ function readPrivate(path: string): string | undefined {
 }
 
 /**
- * Creates a file with all of its text: writes a temporary file and links it to `path`. The link is atomic and never
- * replaces an existing file.
+ * Creates a file that has all of its text from the beginning: writes a temporary file and links it to `path`. The link
+ * is atomic and never replaces an existing file.
  */
 function createOnce(path: string, text: string): void {
   const temporary = `${path}.${randomUUID()}.tmp`;
@@ -65,7 +68,7 @@ function createOnce(path: string, text: string): void {
 }
 
 /**
- * Makes the directory's entries survive a power failure. Does nothing on Windows, which can't open directories and
+ * Makes a directory's entries survive a power failure. Does nothing on Windows, which can't open directories and
  * doesn't need this.
  */
 export function syncDirectory(path: string): void {

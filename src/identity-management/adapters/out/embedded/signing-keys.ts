@@ -10,22 +10,22 @@ const LEAST_MODULUS_BITS = 2048;
 export interface SigningKey {
   readonly keyId: string;
   readonly privateKey: KeyObject;
-  /** The public key as published, without private members. */
+  /** The public key as the token issuer publishes it, without private members. */
   readonly publicJwk: JWK;
 }
 
 /**
- * The keys of the token issuer. The first key signs new tokens; all public keys are published. To rotate, add the new
- * key in front and keep the old one until its tokens have expired.
+ * The keys of the token issuer. The first key signs new tokens; the public keys of all are published. To rotate the
+ * keys, put the new key first and keep the old one until the tokens that it signed have expired.
  */
 export type SigningKeys = readonly [SigningKey, ...SigningKey[]];
 
 /**
- * Loads the keys in `DATA_DIR/identity/signing-keys.json` (an array of private JWKs, RFC 7517), which is created on
- * first boot.
+ * Loads the token issuer's keys from `DATA_DIR/identity/signing-keys.json` (an array of private JWKs, RFC 7517), which
+ * is created on first boot.
  *
- * @param create whether a missing file is created. Must be false beside a running service, because the service wouldn't
- * accept tokens signed with new keys.
+ * @param create whether a missing file is created. Must be false beside a running service, because that service
+ * wouldn't accept tokens signed with new keys.
  * @throws DataDirectoryError when the file is missing and `create` is false, or the file contains anything but one or
  * more private RSA keys of at least 2048 bits.
  */
@@ -40,7 +40,7 @@ export async function loadSigningKeys(dataDirectory: string, { create = true } =
     if (!first) throw new Error('no key');
     return [first, ...others];
   } catch {
-    // The parser's error isn't passed on, because its message might quote a private key.
+    // The original error isn't passed on, because its message might quote a private key.
     const message = `${path} must be a JSON array of private RSA keys (JWK) of ${LEAST_MODULUS_BITS} bits or more. Put the keys back, or remove the file to get a new one.`;
     throw new DataDirectoryError(message);
   }

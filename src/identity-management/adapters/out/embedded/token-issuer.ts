@@ -5,7 +5,7 @@ import type { SigningKeys } from './signing-keys.js';
 
 /** The lifetime of access tokens, in seconds. */
 export const ACCESS_TOKEN_LIFETIME = 3600;
-/** The id of the issuer's only OAuth 2 client. */
+/** The id of the token issuer's only OAuth 2 client. */
 export const ADMIN_CLIENT_ID = 'admin';
 
 export interface TokenIssuerOptions {
@@ -28,7 +28,10 @@ export class TokenIssuer {
     private readonly options: TokenIssuerOptions,
   ) {}
 
-  /** The administrator's token. It has every permission, and access to all customers unless some are named. */
+  /**
+   * Issues the administrator's token. The token has every permission of the service, and access to all customers unless
+   * `customerIds` names some.
+   */
   administratorToken(customerIds: readonly string[] = []): Promise<string> {
     return this.sign({
       subject: ADMIN_CLIENT_ID,
@@ -38,7 +41,8 @@ export class TokenIssuer {
   }
 
   /**
-   * A user's token. It has the permissions that the user's roles currently give, and access to the named customers.
+   * Issues a user's token. The token has the permissions that the user's roles currently give, and access to the
+   * customers in `customerIds`.
    *
    * @throws UserNotFound
    */

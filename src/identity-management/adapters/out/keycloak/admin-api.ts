@@ -15,7 +15,7 @@ export interface KeycloakConnection {
 /** The URL of a realm. It is also the realm's issuer, unless Keycloak is configured with another host name. */
 export const realmUrl = ({ url, realm }: Pick<KeycloakConnection, 'url' | 'realm'>): string => `${url}/realms/${encodeURIComponent(realm)}`;
 
-/** A client for a realm's Admin API, which authenticates as a service account. */
+/** A client for a realm's Admin API, which authenticates with the service account of the client `clientId`. */
 export function adminApi(connection: KeycloakConnection): ApiClient {
   const { url, realm, clientId, clientSecret } = connection;
   return new ApiClient({
@@ -28,12 +28,12 @@ export function adminApi(connection: KeycloakConnection): ApiClient {
   });
 }
 
-/** The form of Keycloak's ids. */
+/** The form of the ids that Keycloak gives to users, roles and clients. */
 export const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 const REFUSAL = z.object({ error: z.string().optional(), errorMessage: z.string().optional(), field: z.string().optional() });
 
-/** Why Keycloak refused a request, according to the answer's body. */
+/** Why Keycloak refused a request, according to the body of its answer; empty if the body doesn't say. */
 export const refusalOf = (body: unknown): z.infer<typeof REFUSAL> => REFUSAL.safeParse(body).data ?? {};
 
 const MISSING: readonly (readonly [RegExp, typeof RoleNotFound | typeof UserNotFound])[] = [
@@ -42,8 +42,8 @@ const MISSING: readonly (readonly [RegExp, typeof RoleNotFound | typeof UserNotF
 ];
 
 /**
- * The error for a 404, by the thing that Keycloak reports as missing. A missing realm or path is an unexpected answer,
- * as is any other status.
+ * The error for an answer with 404: `UserNotFound` or `RoleNotFound` if Keycloak reports a missing user or role. A
+ * missing realm or path is an unexpected answer, as is any other status.
  */
 export function notFound(answer: ApiAnswer): ServiceError {
   const { error = '' } = refusalOf(answer.body);

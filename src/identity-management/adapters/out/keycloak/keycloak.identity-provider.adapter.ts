@@ -19,9 +19,9 @@ import { type NamedRole, RealmRoles, type RealmRolesOptions } from './realm-role
 import { fromKeycloakNames, type KeycloakNames, toKeycloakNames } from './user-name.js';
 
 export interface KeycloakOptions extends RealmCheckOptions, RealmRolesOptions {
-  /** Settings for mails to new users. No mails are sent if undefined. */
+  /** Settings for mails to new users. If undefined, no mails are sent. */
   readonly invitationMail?: RealmInvitationsOptions | undefined;
-  /** How many users are read per page (default: 1,000). */
+  /** How many users are read per page of the user list (default: 1,000). */
   readonly usersPerPage?: number;
   /** How long a check of the whole realm that found nothing wrong stays valid, in milliseconds (default: 30,000). */
   readonly checkedForMs?: number;
@@ -50,8 +50,8 @@ const toUser = ({ id, email, firstName, lastName }: KeycloakUser): User => ({
 });
 
 /**
- * Whether Keycloak dropped a user's first name, or kept it and dropped the last name, which has the rest of a long
- * display name.
+ * Whether Keycloak dropped the user's first name, or kept the first name and dropped the last name, which has the rest
+ * of a long display name.
  */
 const lacksNames = (user: KeycloakUser, { firstName, lastName }: KeycloakNames): boolean =>
   !user.firstName || (user.firstName === firstName && lastName !== '' && !user.lastName);
@@ -61,9 +61,9 @@ const lacksNames = (user: KeycloakUser, { firstName, lastName }: KeycloakNames):
  * display name is the first name. A role name of more than 255 UTF-16 units is refused, because Keycloak has no room
  * for it.
  *
- * A new user has no password and must set one at the first login. `invitationMail` sends a link for that. A user or
- * role whose creation fails is removed again, after the answer if necessary. To be removed, a role is identified by its
- * description. A user whose id is unknown is identified by e-mail and time of creation.
+ * A new user has no password and must set one at the first login. If `invitationMail` is set, the user gets a mail with
+ * a link for that. A user or role whose creation fails is removed again, after the answer if necessary. For that
+ * removal, a role is identified by its description, and a user whose id is unknown by e-mail and time of creation.
  */
 export class KeycloakIdentityProvider extends IdentityProvider implements OnApplicationShutdown {
   private readonly api: ApiClient;
@@ -72,7 +72,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   private readonly invitations: RealmInvitations | undefined;
   private readonly health = new ProviderHealth('Keycloak', (previous, operation) => this.look(previous, operation));
   private latestCreation = 0;
-  /** When everything that the service needs in the realm was last checked, by `performance.now()`. */
+  /** When the latest check of everything that the service needs in the realm began, by `performance.now()`. */
   private checkedAt = -Infinity;
 
   constructor(private readonly options: KeycloakOptions) {
@@ -90,7 +90,8 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     const operation = new Operation(signal);
     const roles = await this.roles.assignable(roleIds, operation);
     await this.leftBehind.free('user', email, operation);
-    // Identifies a user whose creation got no answer.
+    // The time of creation, which no other user created by this process has, identifies a user whose creation got no
+    // answer.
     const createdTimestamp = (this.latestCreation = Math.max(Date.now(), this.latestCreation + 1));
     const body = { username: email, email, ...toKeycloakNames(name), enabled: true, requiredActions: [UPDATE_PASSWORD], createdTimestamp };
     const id = await this.leftBehind.allOrNothing({
@@ -131,7 +132,8 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     if (answer.status !== 204) throw notFound(answer);
     const user = await this.api.call({ method: 'GET', path, operation });
     if (user.status === 404) throw notFound(user);
-    // Only a dropped name is an error. Any other name was given to the user by a later update.
+    // If Keycloak dropped the name, that is an error. If the user has any other name than the wanted one, a later
+    // update has set it.
     if (lacksNames(read(user, USER), names) && toUser(read(user, USER)).name !== name) throw new ProviderError(NAME_DROPPED);
   }
 
@@ -146,7 +148,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   }
 
   /**
-   * Lists all users. A user who is created or deleted in the meantime may or may not be listed; every other user is
+   * Lists all users. A user who is created or deleted during the listing may or may not be listed; every other user is
    * listed once.
    */
   override listUsers({ signal }: ProviderCallOptions): AsyncGenerator<readonly User[], void, undefined> {
@@ -157,9 +159,9 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   }
 
   /**
-   * Checks everything that the service needs in the realm (listed at `checkRealm`) until nothing is wrong. After that,
-   * repeats the whole check every half minute. In between, checks only whether Keycloak answers and has the API's
-   * client.
+   * Checks everything that the service needs in the realm (listed at `checkRealm`) on each call until nothing is wrong.
+   * After that, repeats the whole check only every half minute (`checkedForMs`). In between, checks only whether
+   * Keycloak answers and has the API's client.
    */
   override async checkHealth({ signal }: ProviderCallOptions): Promise<void> {
     await this.health.check(signal);
@@ -178,15 +180,15 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   private async look(previous: Findings | undefined, operation: Operation): Promise<Findings> {
     const isRecent = performance.now() - this.checkedAt < (this.options.checkedForMs ?? 30_000);
     if (previous && isWell(previous) && isRecent && (await this.hasApi(operation))) return previous;
-    // The time is set before the check. If the whole check is too slow to end in time, the next checks make only one
-    // call, which may succeed.
+    // The time is set before the whole check. If nothing was wrong before, and the whole check is too slow to end in
+    // time, the next checks make only one call, which may succeed in time.
     this.checkedAt = performance.now();
     return await checkRealm(this.api, this.options, operation);
   }
 
   /**
-   * Whether the realm still has the API's client, judging by one call. False if the answer means a problem that someone
-   * must fix.
+   * Whether the realm still has the API's client, judging by one call. False also if Keycloak's answer shows another
+   * problem that someone must fix.
    */
   private async hasApi(operation: Operation): Promise<boolean> {
     try {
@@ -203,7 +205,8 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     for (let attempt = 0; attempt < ASSIGN_ATTEMPTS; attempt++) {
       const answer = await this.api.call({ method: 'POST', path, body: roles, repeatable: true, operation });
       if (answer.status === 204) return;
-      // Simultaneous calls for one user collide (keycloak/keycloak#45434).
+      // Keycloak may answer 400 or 409 when simultaneous calls assign roles to one user (keycloak/keycloak#45434), so
+      // the call is repeated.
       if (answer.status !== 400 && answer.status !== 409) throw notFound(answer);
     }
     const answer = await this.api.call({ method: 'GET', path, operation });
@@ -219,9 +222,9 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   }
 
   /**
-   * Reads a new user back. Keycloak drops attributes for which the realm's user profile has no room. It also accepts an
-   * e-mail that is in use if the realm allows duplicates. It can't be determined which of the two users came first
-   * then, so the user just created is removed.
+   * Reads a new user back, and checks the e-mail and the name. Keycloak drops attributes for which the realm's user
+   * profile has no room. It also accepts an e-mail that another user has, if the realm allows duplicates. In that case
+   * it can't be determined which of the two users came first, so the creation of the new user fails.
    *
    * @throws UserAlreadyExists, ProviderError
    */
@@ -234,7 +237,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   }
 }
 
-/** @throws UserNotFound when the id doesn't have Keycloak's form. */
+/** @throws UserNotFound when the id doesn't have the form of this adapter's user ids: `keycloak|` and a UUID. */
 function idOfUser(userId: string): string {
   const id = userId.startsWith(USER_PREFIX) ? userId.slice(USER_PREFIX.length) : '';
   if (!UUID.test(id)) throw new UserNotFound('id');

@@ -1,11 +1,11 @@
 /**
- * Reads all items of an offset-based list, each once, while others are added and deleted.
+ * Reads all items of an offset-based list, each once, while others add and delete items.
  *
- * Each page begins one item before the end of what was read. If the page's first item has been seen before, no unseen
- * item has moved up past the reader. Otherwise the reader goes back one page. Keeps the ids of all items in memory, and
- * one page.
+ * Each page begins with the last item that was read. If the page's first item has been seen before, no unseen item has
+ * moved up past the reader. Otherwise the reader goes back one page. Keeps the ids of all items and one page in memory.
  *
- * @param read returns `count` items from `first` on, in a stable order; fewer at the end of the list.
+ * @param read returns `count` items of the list from the position `first` on, in a stable order; fewer at the end of
+ * the list.
  */
 export async function* offsetPages<Item>(
   pageSize: number,

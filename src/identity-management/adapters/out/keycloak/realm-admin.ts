@@ -9,21 +9,24 @@ type Named = z.infer<typeof NAMED>;
 const CLIENT = z.looseObject({ id: z.string(), clientId: z.string() });
 type Client = z.infer<typeof CLIENT>;
 
-/** Reads and changes a realm through the Admin API. `find` returns undefined also if the whole realm doesn't exist. */
+/**
+ * Reads and changes a realm through Keycloak's Admin API. `find` returns undefined also if the whole realm doesn't
+ * exist.
+ */
 export class RealmAdmin extends ProviderAdmin {
-  /** The client with this `clientId`; undefined if there is none. */
+  /** The realm's client with this `clientId`; undefined if there is none. */
   async client(clientId: string): Promise<Client | undefined> {
     return (await this.find(`/clients?clientId=${encodeURIComponent(clientId)}`, z.array(CLIENT)))?.[0];
   }
 
-  /** @throws ProviderError when there is no such client. */
+  /** @throws ProviderError when the realm has no client with this `clientId`. */
   async pathOfClient(clientId: string): Promise<string> {
     const client = await this.client(clientId);
     if (!client) throw new ProviderError(`There is no client "${clientId}".`);
     return `/clients/${client.id}`;
   }
 
-  /** The client's roles; empty if there is no such client. */
+  /** The roles of the client with this `clientId`; empty if there is no such client. */
   async rolesOfClient(clientId: string): Promise<readonly Named[]> {
     const client = await this.client(clientId);
     return client ? await this.get(`/clients/${client.id}/roles`, NAMED_ONES) : [];

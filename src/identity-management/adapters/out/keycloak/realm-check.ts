@@ -14,9 +14,9 @@ export interface RealmCheckOptions extends KeycloakConnection {
   readonly audience: string;
   /** The expected `iss` of tokens. Default: the realm's URL. */
   readonly issuer?: string | undefined;
-  /** Defined if new users should get mails. */
+  /** Defined if new users should get mails, for which the realm needs a mail server. */
   readonly invitationMail?: object | undefined;
-  /** The public client of Swagger UI, if there should be one. */
+  /** The `clientId` of Swagger UI's public client, if there should be one. */
   readonly swaggerUiClientId?: string | undefined;
 }
 
@@ -26,16 +26,16 @@ const CLAIMS = z.object({
 });
 
 /**
- * Checks everything that the service needs in a realm, as the service itself and with a new token.
+ * Checks everything that the service needs in a realm, with the service's own account and a new token.
  *
  * Problems:
  * - the realm, the service's client, one of its rights or the API's client is missing;
  * - Keycloak issues tokens that the service doesn't accept;
- * - users can't be created.
+ * - the user profile prevents the creation of users.
  *
  * Warnings:
  * - a permission is missing, so nobody can have it;
- * - defects of the client scope, and other defects of the user profile;
+ * - the client scope has defects, or the user profile has other defects;
  * - the configured client of Swagger UI or the required mail server is missing;
  * - the issuer of the service's token differs from OIDC_ISSUER, because Keycloak may have one issuer per address.
  *   Without OIDC_ISSUER, another issuer than the realm's URL is a problem.
@@ -75,7 +75,7 @@ async function swaggerUiProblems(admin: RealmAdmin, { swaggerUiClientId: clientI
 
 type ServiceRight = (typeof SERVICE_RIGHTS)[number];
 
-/** The repairs that the realm needs, as far as they can be found with these rights. */
+/** The repairs that the realm needs, as far as they can be found with the rights that the service has (`may`). */
 async function necessaryRepairs(admin: RealmAdmin, audience: string, may: (right: ServiceRight) => boolean): Promise<readonly Repair[]> {
   const ofClients = async (): Promise<readonly Repair[]> => {
     const absence = await apiClient(admin, audience).changes();
@@ -92,7 +92,7 @@ async function necessaryRepairs(admin: RealmAdmin, audience: string, may: (right
 const repairsOf = async (parts: readonly Requirement<Repair>[]): Promise<readonly Repair[]> =>
   (await Promise.all(parts.map(({ changes }) => changes()))).flat();
 
-/** Why Keycloak issues no token; undefined if the reason is unclear. */
+/** Why Keycloak issues no token to the service; undefined if the reason is unclear. */
 function refusal({ error, description }: TokenRefused, { realm, clientId }: KeycloakConnection): string | undefined {
   if (error === 'Realm does not exist') return `There is no realm "${realm}" (KEYCLOAK_REALM).`;
   if (description === 'Realm not enabled') return `The realm "${realm}" is disabled.`;

@@ -8,7 +8,8 @@ import { UPDATE_PASSWORD } from './realm.js';
 
 export interface RealmInvitationsOptions {
   /**
-   * The client to whose `baseUrl` Keycloak links after the password is set. Without a client, there is no such link.
+   * The `clientId` of the client to whose `baseUrl` Keycloak shows a link after the user has set the password. Without
+   * a client, there is no such link.
    */
   readonly clientId?: string | undefined;
 }
@@ -25,7 +26,7 @@ export async function mailProblems(api: ApiClient, operation: Operation): Promis
   return smtpServer?.host ? [] : ['New users get no invitation (KEYCLOAK_INVITATION_MAIL): the realm has no mail server.'];
 }
 
-/** Invitations by mails that Keycloak sends. No mail is requested while the realm has no mail server. */
+/** Invitations by mails that Keycloak sends to new users. No mail is requested while the realm has no mail server. */
 export class RealmInvitations extends Invitations {
   private readonly logger = new Logger('InvitationMail');
   private told: string | undefined;

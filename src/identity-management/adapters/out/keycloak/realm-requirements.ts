@@ -16,7 +16,7 @@ export function apiClient(admin: RealmAdmin, audience: string): Requirement<Repa
   return { name, changes: async () => ((await admin.client(audience)) ? [] : [repair]) };
 }
 
-/** The permissions of the operations, as roles of the API's client. */
+/** The requirement that the API's client has the permissions of the service's operations as its roles. */
 export function permissions(admin: RealmAdmin, audience: string): Requirement<Repair> {
   const repair = (permission: string): Repair => ({
     line: `+ permission ${permission}`,
@@ -34,7 +34,8 @@ export function permissions(admin: RealmAdmin, audience: string): Requirement<Re
 }
 
 /**
- * A default client scope. It puts the API and a user's customers into the tokens of all clients that are created later.
+ * The requirement that the realm has a default client scope that puts the API and a user's customers into tokens.
+ * Clients that are created later get a default client scope by themselves.
  */
 export function defaultClientScope(admin: RealmAdmin, audience: string): Requirement<Repair> {
   const name = `client scope ${audience}`;

@@ -16,16 +16,18 @@ export interface RealmRolesOptions {
   /** The `clientId` of the API, whose client roles are the permissions. */
   readonly audience: string;
   /**
-   * How long a read of all roles at once may take before they are read page by page, in milliseconds (default: 2,000).
+   * How long a read of all of the realm's roles at once may take, in milliseconds (default: 2,000). After that, they
+   * are read page by page.
    */
   readonly allRolesTimeoutMs?: number;
 }
 
-/** The size of Keycloak's column for role names, in UTF-16 units. */
+/** The size of the column for role names in Keycloak's database, in UTF-16 units. */
 const MAX_ROLE_NAME_UNITS = 255;
 const CALLS_AT_ONCE = 8;
 /**
- * If more roles than this are needed, all roles of the realm are read at once. One call per role would take too long.
+ * The most roles that are looked up by id, with one call each. If more roles are needed, all roles of the realm are
+ * read, because one call per role would take too long.
  */
 const MAX_LOOK_UPS = 32;
 const ALL_ROLES_PATH = '/roles?briefRepresentation=false';
@@ -50,7 +52,7 @@ export type NamedRole = Pick<KeycloakRole, 'id' | 'name'>;
 const isOurs = ({ clientRole, attributes }: KeycloakRole): boolean =>
   clientRole !== true && attributes?.[ROLE_ATTRIBUTE]?.includes('true') === true;
 
-/** The roles of a realm that the service manages: composite realm roles with an attribute. */
+/** The roles of a realm that the service manages: composite realm roles with the attribute `load_data_role`. */
 export class RealmRoles {
   private rolesInPagesUntil = -Infinity;
 
@@ -60,7 +62,10 @@ export class RealmRoles {
     private readonly options: RealmRolesOptions,
   ) {}
 
-  /** Creates a role, whose description identifies it if it must be removed again. Returns its id. */
+  /**
+   * Creates a role. The role's description has a random part, which identifies the role if it must be removed again.
+   * Returns the role's id.
+   */
   async create({ name, permissions }: NewRole, operation: Operation): Promise<string> {
     if (name.length > MAX_ROLE_NAME_UNITS) throw new InvalidIdentityValue('role name');
     const description = `Created by the load-data service, ${randomUUID()}`;
@@ -84,7 +89,7 @@ export class RealmRoles {
       complete: async () => {
         const role = await this.created(name, description, operation);
         if (!role) throw new ProviderError('Keycloak does not have the role that it has created.');
-        // Keycloak ignores the permissions if the API's client is missing.
+        // If the API's client is missing, Keycloak ignores the permissions and creates the role without them.
         if (permissions.length > 0 && !role.composite) throw new ProviderError('Keycloak has created the role without its permissions.');
         return role.id;
       },
@@ -100,7 +105,7 @@ export class RealmRoles {
   }
 
   /**
-   * Lists all roles that the service manages. A role that is created or deleted in the meantime may or may not be
+   * Lists all roles that the service manages. A role that is created or deleted during the listing may or may not be
    * listed.
    */
   async *list(operation: Operation): AsyncGenerator<readonly Role[], void, undefined> {
@@ -108,9 +113,9 @@ export class RealmRoles {
   }
 
   /**
-   * Returns the roles with these ids. Reads their current state, because a role may no longer be assignable.
+   * Returns the roles with these ids. Reads the roles' current state, because a role may no longer be assignable.
    *
-   * @throws RoleNotFound also for a role that the service doesn't manage.
+   * @throws RoleNotFound when one of the roles doesn't exist, or isn't managed by the service.
    */
   async assignable(ids: readonly string[], operation: Operation): Promise<readonly NamedRole[]> {
     if (!ids.every((id) => UUID.test(id))) throw new RoleNotFound('id');
@@ -134,8 +139,8 @@ export class RealmRoles {
   }
 
   /**
-   * Reads all roles of the realm at once. That takes Keycloak milliseconds if the roles are cached. Otherwise the time
-   * grows with the square of their number. If that takes too long, the roles are read page by page.
+   * Reads all roles of the realm at once. That takes Keycloak milliseconds if it has the roles in its cache. Otherwise
+   * the time grows with the square of the number of roles. If that takes too long, the roles are read page by page.
    */
   private async *pages(operation: Operation): AsyncGenerator<readonly KeycloakRole[], void, undefined> {
     const all = await this.all(operation);
@@ -144,12 +149,13 @@ export class RealmRoles {
   }
 
   /**
-   * All roles of the realm. Undefined if reading them takes too long. Keycloak finishes a request even if nobody waits
-   * for it, so after a timeout the roles aren't read at once again for ten minutes.
+   * All roles of the realm, read at once. Undefined if reading them takes too long. Keycloak goes on with a request
+   * even if nobody waits for the answer, so after a timeout the roles aren't read at once again for ten minutes.
    */
   private async all({ signal }: Operation): Promise<KeycloakRole[] | undefined> {
     if (performance.now() < this.rolesInPagesUntil) return undefined;
-    // The token is fetched before the time limit begins, because a slow token mustn't count as slow roles.
+    // The token is fetched before the time limit of the read begins. Otherwise a slow token would be mistaken for a
+    // slow read of roles.
     await this.api.token.get(signal);
     const patience = AbortSignal.timeout(this.options.allRolesTimeoutMs ?? WHOLE_LIST_TIMEOUT_MS);
     try {
@@ -167,7 +173,7 @@ export class RealmRoles {
     const absent = permissions.filter((permission) => !present.has(permission));
     const make = async (name: string): Promise<void> => {
       const answer = await this.api.call({ method: 'POST', path, body: { name }, repeatable: true, operation });
-      // A concurrent call may just have created the permission.
+      // The status 409 isn't an error: a concurrent call may just have created the permission.
       if (answer.status !== 201 && answer.status !== 409) throw unexpected(answer);
     };
     for (let start = 0; start < absent.length; start += CALLS_AT_ONCE) {
@@ -176,18 +182,19 @@ export class RealmRoles {
   }
 
   /**
-   * The role with this name, if it also has this description, which only a role that we created has. Otherwise
+   * The role with this name, if it also has this description, which only the role of one creation has. Otherwise
    * undefined.
    */
   private async created(name: string, description: string, operation: Operation): Promise<KeycloakRole | undefined> {
-    // The names `.` and `..` have a different meaning in a URL's path, encoded or not.
+    // A role named `.` or `..` can't be read by its name, because these names have a special meaning in a URL's path,
+    // encoded or not.
     const isDots = name === '.' || name === '..';
     if (isDots) {
       const roles = await this.api.get('/roles?briefRepresentation=true', ROLES, operation);
       return roles.find((one) => one.name === name && one.description === description);
     }
     const answer = await this.api.call({ method: 'GET', path: `/roles/${encodeURIComponent(name)}`, operation });
-    // A 404 for something else, such as the realm, doesn't mean that the role is missing.
+    // A 404 because something else is missing, such as the realm, doesn't mean that the role is missing.
     if (answer.status === 404 && notFound(answer) instanceof RoleNotFound) return undefined;
     const role = read(answer, ROLE);
     return role.description === description ? role : undefined;

@@ -31,14 +31,17 @@ export interface RealmSetupOptions {
   readonly clientId: string;
   /**
    * The secret that the service's client gets if the set-up creates that client. If undefined, Keycloak generates the
-   * secret.
+   * client's secret.
    */
   readonly clientSecret: string | undefined;
   /** `{base_url}` of the service, without a trailing slash. */
   readonly baseUrl: string;
-  /** PUBLIC_URL, if set. Otherwise an existing Swagger UI client keeps its addresses. */
+  /**
+   * PUBLIC_URL, if set. If undefined, an existing Swagger UI client keeps its addresses (base URL, redirect URIs,
+   * origins).
+   */
   readonly publicUrl: string | undefined;
-  /** An administrator of Keycloak, in the realm `master`. */
+  /** The credentials of an administrator of Keycloak, in the realm `master`. */
   readonly credentials: { readonly username: string; readonly password: string };
 }
 
@@ -56,7 +59,7 @@ const DISCOVERY = z.object({ issuer: z.string() });
  * removed.
  */
 export class RealmSetup {
-  /** Keycloak's admin API, for the whole server rather than one realm. */
+  /** A client for Keycloak's whole server rather than for one realm. */
   private readonly serverApi: ApiClient;
   private readonly realmApi: ApiClient;
   private readonly server: RealmAdmin;
@@ -71,9 +74,11 @@ export class RealmSetup {
   }
 
   /**
-   * The requirements, in the order in which they can be fulfilled, because a change may depend on earlier requirements.
+   * The requirements that the set-up fulfils, in the order in which they can be fulfilled, because a change may depend
+   * on earlier requirements.
    *
-   * @param administrator the e-mail of the user who gets the role with all permissions.
+   * @param administrator the e-mail of the user who gets the role with all permissions. Undefined if there should be no
+   * such user.
    */
   parts(administrator?: string): Requirement[] {
     const { audience, clientSecret, baseUrl, publicUrl } = this.options;
@@ -93,7 +98,7 @@ export class RealmSetup {
     ];
   }
 
-  /** Rights over the realm that the service was given but doesn't need. */
+  /** Rights over the realm that the service's account was given but doesn't need. */
   async needlessRights(): Promise<readonly string[]> {
     const rights = (await this.rights('')).map(({ name }) => name);
     return rights.filter((right) => !(SERVICE_RIGHTS as readonly string[]).includes(right));
@@ -104,12 +109,12 @@ export class RealmSetup {
     const path = `${await this.admin.pathOfClient(this.options.clientId)}/client-secret`;
     const { value } = await this.admin.get(path, SECRET);
     if (value !== undefined) return value;
-    // A client that used to be public has no secret yet.
+    // A client that used to be public has no secret yet, so Keycloak is told to generate one.
     await this.admin.send('POST', path);
     return (await this.admin.get(path, SECRET)).value ?? '';
   }
 
-  /** The issuer in the realm's tokens, as Keycloak reports it at the URL in the options. */
+  /** The issuer in the realm's tokens, as Keycloak reports it at `url` (Keycloak may have one issuer per address). */
   async issuer(): Promise<string> {
     const path = `/realms/${encodeURIComponent(this.options.realm)}/.well-known/openid-configuration`;
     return (await this.server.get(path, DISCOVERY)).issuer;
@@ -173,13 +178,19 @@ export class RealmSetup {
     };
   }
 
-  /** The rights of the service's account. With `/composite`, rights implied by other rights are included. */
+  /**
+   * The rights over the realm that the service account of the service's client has. With `/composite`, rights implied
+   * by other rights are included.
+   */
   private async rights(kind: '' | '/composite'): Promise<readonly { name: string }[]> {
     const path = await this.rightsPath();
     return path === undefined ? [] : await this.admin.get(path + kind, NAMED_ONES);
   }
 
-  /** The path of the rights of the service's account. Undefined if there is no service account, or no realm. */
+  /**
+   * The API path of the rights that the service account of the service's client has. Undefined if there is no service
+   * account, or no realm.
+   */
   private async rightsPath(): Promise<string | undefined> {
     const service = await this.admin.client(this.options.clientId);
     const management = await this.admin.client(REALM_MANAGEMENT);
@@ -189,8 +200,8 @@ export class RealmSetup {
   }
 
   /**
-   * Gives Swagger UI's client the client scope, because a client created before the scope became a default lacks the
-   * scope.
+   * The requirement that Swagger UI's client has the API's client scope. A client that was created before the scope
+   * became a default of the realm lacks the scope.
    */
   private swaggerUiScope(): Requirement {
     const { audience } = this.options;
@@ -240,7 +251,8 @@ export class RealmSetup {
 
   private administrator(email: string): Requirement {
     const user = { username: email, email, firstName: email, enabled: true, requiredActions: [UPDATE_PASSWORD] };
-    // The password contains all kinds of characters that a password policy may require.
+    // The password contains all kinds of characters that a password policy may require: upper and lower case, digits,
+    // others.
     const password = `Aa1-${randomBytes(15).toString('base64url')}`;
     const present = async () => (await this.admin.find(`/users?exact=true&email=${encodeURIComponent(email)}`, USERS))?.[0];
     const path = async (): Promise<string> => `/users/${(await present())?.id ?? ''}`;
@@ -257,8 +269,8 @@ export class RealmSetup {
       make: setPassword,
       note: () => Promise.resolve(`The password of ${email} is ${password} until the first login.`),
     };
-    // The role is assigned last. If setting the password fails, the role is still missing, and the next run repeats
-    // both.
+    // The role is assigned last. If setting the password fails, the user still lacks the role, and so the next run of
+    // the set-up makes both changes.
     const given = { line: `+ role ${ADMINISTRATOR_ROLE} of user ${email}`, make: giveRole };
     return {
       name: `user ${email}`,

@@ -7,23 +7,23 @@ export const ROLE_ATTRIBUTE = 'load_data_role';
 export const REALM_MANAGEMENT = 'realm-management';
 
 /**
- * The minimum rights of the service: over users; over realm roles; over clients, because it creates permissions and
- * adds them to roles.
+ * The rights over the realm that the service needs: over users; over realm roles; over clients, because it creates
+ * permissions (client roles) and adds them to roles.
  */
 export const SERVICE_RIGHTS = ['manage-users', 'manage-realm', 'manage-clients'] as const;
 
 /** The `clientId` of Swagger UI's public client. */
 export const SWAGGER_UI_CLIENT_ID = 'load-data-swagger-ui';
 
-/** The name of the role that has all permissions of the service. */
+/** The name of the realm role that has all permissions of the service. */
 export const ADMINISTRATOR_ROLE = 'load-data-administrator';
 
-/** The required action that makes a user set a password before anything else. */
+/** Keycloak's required action that makes a user set a password before anything else. */
 export const UPDATE_PASSWORD = 'UPDATE_PASSWORD';
 
 /**
- * The body of the request that creates a realm, before the set-up adds clients, roles and scopes. A user's e-mail
- * serves as username.
+ * The body of the request that creates a realm, before the set-up adds clients, roles and scopes. In this realm, a
+ * user's e-mail serves as username.
  */
 export const newRealm = (realm: string) => ({
   realm,
@@ -37,22 +37,23 @@ export const newRealm = (realm: string) => ({
 });
 
 /**
- * The API's client. Nobody logs in with it. Its `clientId` is the `aud` of tokens, and its roles are the permissions.
+ * The settings of the client that represents the API. Nobody logs in with this client. Its `clientId` is the `aud` of
+ * tokens, and its roles are the permissions.
  */
 export const API_CLIENT = { bearerOnly: true };
 
-/** The service's client: a confidential client with a service account. */
+/** The settings of the service's own client: a confidential client with a service account. */
 export const SERVICE_CLIENT = {
   enabled: true,
   publicClient: false,
   bearerOnly: false,
   serviceAccountsEnabled: true,
-  // Otherwise the client's tokens would contain none of its rights.
+  // Without the full scope, tokens of this client would contain none of the rights that its service account has.
   fullScopeAllowed: true,
   clientAuthenticatorType: 'client-secret',
 };
 
-/** Swagger UI's client. The authorization code with PKCE is its only flow. */
+/** The settings of Swagger UI's client. The authorization code with PKCE is its only flow. */
 export const SWAGGER_UI_CLIENT = {
   enabled: true,
   publicClient: true,
@@ -65,14 +66,17 @@ export const SWAGGER_UI_CLIENT = {
   attributes: { 'pkce.code.challenge.method': 'S256' },
 };
 
-/** Swagger UI's addresses as its client must know them, so that people can log in there. */
+/** Swagger UI's addresses as its client at Keycloak must have them, so that people can log in to Swagger UI. */
 export const swaggerUiAddresses = (baseUrl: string) => ({
   baseUrl: `${baseUrl}/docs`,
   redirectUris: [`${baseUrl}/docs/oauth2-redirect.html`],
   webOrigins: [new URL(baseUrl).origin],
 });
 
-/** Mappers that add the API to the `aud` of a client's tokens, and a user's `customer_id` to their claims. */
+/**
+ * Mappers that put the API into the `aud` of a client's tokens, and a user's attribute `customer_id` into the claim of
+ * that name.
+ */
 export const protocolMappers = (audience: string) => [
   {
     name: 'audience',
@@ -88,7 +92,7 @@ export const protocolMappers = (audience: string) => [
   },
 ];
 
-/** The client scope through which clients of the realm get the protocol mappers. */
+/** The client scope through which the realm's clients get the protocol mappers. */
 export const clientScope = (audience: string) => ({
   name: audience,
   protocol: 'openid-connect',
@@ -96,7 +100,7 @@ export const clientScope = (audience: string) => ({
   protocolMappers: protocolMappers(audience),
 });
 
-/** A role that the service lists and assigns: a composite of client roles of the API. */
+/** The body of a realm role that the service lists and assigns: a composite of client roles of the API. */
 export const composedRole = (name: string, audience: string, permissions: readonly string[]) => ({
   name,
   composite: true,

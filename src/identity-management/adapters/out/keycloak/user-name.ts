@@ -1,6 +1,6 @@
 import { InvalidIdentityValue } from '../../../domain/errors.js';
 
-/** The maximum length of a user's first name, and of the last name, in Keycloak, in UTF-16 units. */
+/** The most UTF-16 units that Keycloak keeps of a user's first name, and also of the last name. */
 const MOST = 255;
 
 export interface KeycloakNames {
@@ -9,10 +9,12 @@ export interface KeycloakNames {
 }
 
 /**
- * Stores a display name in Keycloak's first and last name. Normally the whole display name is the first name, so that
- * Keycloak's own `name` is the same text. A part that doesn't fit continues in the last name.
+ * Splits a display name into Keycloak's first and last name. Normally the whole display name is the first name, so that
+ * Keycloak's own `name` is the same text. If the display name is too long for the first name, its rest is the last
+ * name.
  *
- * @throws InvalidIdentityValue when the display name doesn't fit in both, for example 255 characters of two units each.
+ * @throws InvalidIdentityValue when the display name doesn't fit in both, for example 255 characters of two UTF-16
+ * units each.
  */
 export function toKeycloakNames(name: string): KeycloakNames {
   if (name.length <= MOST) return { firstName: name, lastName: '' };
@@ -23,7 +25,10 @@ export function toKeycloakNames(name: string): KeycloakNames {
   return { firstName: name.slice(0, end), lastName };
 }
 
-/** The display name for a user's first and last name, also for users created by others; empty if both are empty. */
+/**
+ * The display name for a first and last name at Keycloak, also of users created by others; empty if both names are
+ * empty.
+ */
 export function fromKeycloakNames(firstName: string, lastName: string): string {
   if (lastName === '') return firstName;
   return firstName.length >= MOST - 1 ? firstName + lastName : `${firstName} ${lastName}`.trim();

@@ -8,19 +8,24 @@ const ATTRIBUTE = z.looseObject({
 });
 type Attribute = z.infer<typeof ATTRIBUTE>;
 
-/** A realm's user profile, in Keycloak's form. Unknown members are kept. */
+/**
+ * A realm's user profile (the attributes that users may have), in Keycloak's form. Members that the schema doesn't name
+ * are kept.
+ */
 export const USER_PROFILE = z.looseObject({ attributes: z.array(ATTRIBUTE) });
 export type UserProfile = z.infer<typeof USER_PROFILE>;
 
-/** A defect of a user profile that keeps the service from working, or is a risk. */
+/** A defect of a realm's user profile that keeps the service from working, or is a risk. */
 export interface ProfileDefect {
-  /** The change as the set-up prints it, for example `~ user profile: lastName not required`. */
+  /**
+   * The change that repairs the defect as the set-up prints it, for example `~ user profile: lastName not required`.
+   */
   readonly change: string;
   /** The defect, as a sentence. */
   readonly problem: string;
   /** Whether the defect prevents the creation of users. */
   readonly isFatal: boolean;
-  /** Returns the profile without the defect. */
+  /** Returns the given profile without the defect. */
   readonly repair: (profile: UserProfile) => UserProfile;
 }
 
@@ -42,16 +47,16 @@ export const NEW_USER_PROFILE: UserProfile = {
 };
 
 /**
- * Attributes that must accept any value that the service sends, each with the highest acceptable minimum length. The
- * username is the e-mail.
+ * User attributes that must accept any value that the service sends, each with the highest minimum length that the
+ * profile may require of it. The username is the e-mail.
  */
 const FREE: Readonly<Record<string, number>> = { username: 3, firstName: 1, lastName: 1 };
 
 const LENGTH_OPTIONS = z.looseObject({ min: z.coerce.number().default(0), max: z.coerce.number().default(MOST_UNITS) });
 
 /**
- * Finds the defects of a user profile. The service needs names that it may set and that accept any characters, no
- * required last name, and a `customer_id` that only administrators may edit.
+ * Finds the defects of a user profile. The service needs a first and last name that it may set and that accept any
+ * characters, no required last name, and a `customer_id` that only administrators may edit.
  */
 export function profileDefects({ attributes }: UserProfile): ProfileDefect[] {
   const absent = NEW_USER_PROFILE.attributes.filter(({ name }) => !attributes.some((attribute) => attribute.name === name));
@@ -61,12 +66,15 @@ export function profileDefects({ attributes }: UserProfile): ProfileDefect[] {
 const absence = (attribute: Attribute): ProfileDefect => ({
   change: `+ user profile: ${attribute.name}`,
   problem: `The user profile has no attribute ${attribute.name}.`,
-  // Without a first name in the profile, Keycloak drops every name.
+  // Without the attribute `firstName` in the profile, Keycloak drops the name of every user.
   isFatal: attribute.name === 'firstName',
   repair: (profile) => ({ ...profile, attributes: [...profile.attributes, attribute] }),
 });
 
-/** Keycloak drops attributes that the service, as an administrator, may not edit. */
+/**
+ * The defect that administrators may not edit an attribute. Keycloak then drops the attribute's value, because the
+ * service sets it as an administrator.
+ */
 function rejection({ name, permissions }: Attribute): ProfileDefect[] {
   if (![...GIVEN, 'lastName'].includes(name) || !permissions?.edit || permissions.edit.includes('admin')) return [];
   return [
@@ -113,9 +121,10 @@ function demand({ name, required }: Attribute): ProfileDefect[] {
   if (!required || GIVEN.includes(name)) return [];
   const { roles, scopes } = required;
   // If administrators must give the attribute, no user can be created, because the service creates users as an
-  // administrator.
+  // administrator and doesn't set this attribute.
   const isFatal = (!roles?.length && !scopes?.length) || roles?.includes('admin') === true;
-  // A requirement for users themselves doesn't matter, except for the last name, which they may not have.
+  // If only users themselves must give the attribute, that doesn't matter, except for the last name, which a user may
+  // not have.
   if (!isFatal && name !== 'lastName') return [];
   return [
     {

@@ -7,7 +7,7 @@ import { setMaxListeners } from 'node:events';
  * @returns a function that removes the listener.
  */
 export function onAbort(signal: AbortSignal, listener: () => void): () => void {
-  // Otherwise Node warns about many listeners as a leak.
+  // Without this, Node would warn that many listeners of one signal may be a leak.
   setMaxListeners(0, signal);
   signal.addEventListener('abort', listener);
   if (signal.aborted) listener();

@@ -74,7 +74,7 @@ describe('a client of an API', () => {
       await api.call({ method: 'DELETE', path: '/items', operation });
     }
     expect(used).toHaveLength(60);
-    // The first connection may not be free yet when the next call follows at once.
+    // A second connection may be opened, because the first may not be free yet when the next call follows at once.
     expect(connections).toBeLessThanOrEqual(2);
   });
 
@@ -92,7 +92,7 @@ describe('a client of an API', () => {
     await vi.waitFor(() => { expect(taken).toBe(128); }, PATIENCE);
     const leaving = new AbortController();
     const call = api.call({ method: 'GET', path: '/items', operation: new Operation(leaving.signal) });
-    // By then the call has its token and waits in the queue for a connection.
+    // After a turn of the event loop, the call has its token and waits in the queue for a connection.
     await turn();
     leaving.abort();
     const ended = (which: string) => (error: unknown) => [which, error];
@@ -274,7 +274,7 @@ async function startUnreachable() {
   child.kill('SIGSTOP');
   const port = Number(line);
   const waiting: Socket[] = [];
-  // The operating system accepts one more connection than the backlog.
+  // The operating system accepts one connection more than the backlog of 1 before it accepts no more.
   for (let count = 0; count < 2; count++) {
     const socket = connect(port, '127.0.0.1');
     waiting.push(socket);
@@ -308,7 +308,7 @@ describe.runIf(process.platform === 'linux')('a client of an API whose address d
   it('gives up before the time for the answer is over, and reports that the call had no effect', async () => {
     const error: unknown = await api.call({ method: 'POST', path: '/items', body: {}, operation }).catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(ProviderUnavailable);
-    // The error would be an `OutcomeUnknown` after the ten seconds that an answer may take.
+    // If the client waited for the ten seconds that an answer may take, the error would be an `OutcomeUnknown`.
     expect(error).not.toBeInstanceOf(OutcomeUnknown);
   });
 });

@@ -9,11 +9,13 @@ import { type SharedReader, SharedReads } from './shared-reads.js';
 import { REQUEST_TIMEOUT_MS, TOKEN_TIMEOUT_MS } from './time-budget.js';
 
 export interface ApiClientOptions {
-  /** The provider's name in messages: `Keycloak`. */
+  /** The identity provider's name in messages, for example `Keycloak`. */
   readonly provider: string;
-  /** The API's base URL. Prepended to each path. */
+  /** The API's base URL, which each request's path is appended to. */
   readonly url: string;
-  /** How to request an access token (RFC 6749): the grant's fields, sent as a form. */
+  /**
+   * How to request an access token (RFC 6749): the token endpoint, and the grant's fields, which are sent as a form.
+   */
   readonly token: { readonly url: string; readonly grant: Readonly<Record<string, string>> };
   /** Paces the calls to a provider with rate limits. Without a pace, calls are sent at once. */
   readonly pace?: CallPace;
@@ -21,7 +23,7 @@ export interface ApiClientOptions {
 
 export interface ApiRequest {
   readonly method: RawRequest['method'];
-  /** The path, appended to the API's base URL. The path must be percent-encoded already. */
+  /** The request's path, which is appended to the API's base URL. The path must be percent-encoded already. */
   readonly path: string;
   /** The body, sent as JSON. */
   readonly body?: unknown;
@@ -31,10 +33,10 @@ export interface ApiRequest {
   readonly operation: Operation;
 }
 
-/** An answer that the operation interprets: 2xx, 400, 404, 409 and similar. */
+/** An answer that the calling operation interprets: 2xx, 400, 404, 409 and similar. */
 export interface ApiAnswer {
   readonly status: number;
-  /** The parsed body. Undefined if the answer has none. */
+  /** The parsed JSON body. Undefined if the answer has no body. */
   readonly body: unknown;
   /** The `Location` header; empty if absent. */
   readonly location: string;
@@ -46,8 +48,8 @@ const TOKEN = z.object({ access_token: z.string().min(1), expires_in: z.number()
 const TOKEN_REFUSAL = z.object({ error: z.string(), error_description: z.string().default('') });
 const NO_REASON = { error: '', error_description: '' };
 /**
- * The statuses with which a token is refused: those of RFC 6749, and those for an issuer that doesn't exist or is
- * disabled.
+ * The statuses with which a token endpoint refuses a token: those of RFC 6749, and those for an issuer that doesn't
+ * exist or is disabled.
  */
 const TOKEN_REFUSED: readonly number[] = [400, 401, 403, 404];
 
@@ -64,13 +66,14 @@ export class ApiClient {
   }
 
   /**
-   * Sends the request once. Sends it again with a new token if the token is refused or lacks a scope, and a new one may
+   * Sends a request once. Sends it again with a new token if the token is refused or lacks a scope, and a new token may
    * help. Sends it again if the connection breaks and the request is repeatable. With a pace, sends it again after 429.
    *
    * @throws ProviderUnavailable when the pace gives the call no turn, or there is no connection, no answer within 10
    * seconds, or an answer with 408, 429 or 5xx, or when the signal aborts; as `OutcomeUnknown` if the request may have
    * been carried out. ProviderError for a redirect, when the provider refuses the service, or when the answer isn't
-   * JSON; as `AnswerUnreadable` if that answer reports success. An answer that reports success may be empty.
+   * JSON; as `AnswerUnreadable` if the answer that isn't JSON reports success. An answer that reports success may be
+   * empty.
    */
   async call(request: ApiRequest): Promise<ApiAnswer> {
     const label = labelOf(request);
@@ -93,7 +96,7 @@ export class ApiClient {
   }
 
   /**
-   * Removes the resource at the path. Resolves also when there is none.
+   * Removes the resource at the path. Resolves also when there is no such resource.
    *
    * @throws as `call`; ProviderError also for a status other than 200, 204 and 404.
    */
@@ -103,8 +106,8 @@ export class ApiClient {
   }
 
   /**
-   * Sends a GET. Callers that wait for their turn to read the same path share one call. The answer is never older than
-   * a caller's request.
+   * Sends a GET request. Callers that wait for their turn to read the same path share one call. The answer that a
+   * caller gets is never older than that caller's request.
    *
    * @throws as `call`.
    */
@@ -115,8 +118,8 @@ export class ApiClient {
   }
 
   /**
-   * Like `get`, for a long answer that seldom changes. If the answer's text equals the previous one of the same path,
-   * the text isn't parsed again, and the previous result is returned.
+   * Reads a resource like `get`, for a long answer that seldom changes. If the answer's text equals that of the
+   * previous answer for the same path, it isn't parsed again, and the previous result is returned.
    */
   async getAgain<Schema extends z.ZodType>(path: string, schema: Schema, operation: Operation): Promise<z.infer<Schema>> {
     const request: ApiRequest = { method: 'GET', path, operation };
@@ -129,7 +132,7 @@ export class ApiClient {
     return data;
   }
 
-  /** Reads the lines of a file whose URL came from the API. The file's server gets no token. */
+  /** Reads the lines of a file whose URL came from the API. The file's server gets no access token. */
   lines(url: string, signal: AbortSignal): AsyncGenerator<string, void, undefined> {
     return this.connections.lines(url, signal);
   }
@@ -201,10 +204,10 @@ export class ApiClient {
 }
 
 /**
- * Returns the body of an answer with the expected status.
+ * Returns the body of an answer that has the expected status.
  *
- * @throws ProviderError when the status is another one; as `AnswerUnreadable` if that status is below 300, or if the
- * body doesn't match the schema.
+ * @throws ProviderError when the answer has another status; as `AnswerUnreadable` if that status is below 300, or if
+ * the body doesn't match the schema.
  */
 export function read<Schema extends z.ZodType>(answer: ApiAnswer, schema: Schema, status = 200): z.infer<Schema> {
   if (answer.status !== status) throw unexpected(answer);
@@ -219,7 +222,7 @@ const labelOf = ({ method, path }: ApiRequest): string => {
   return `${method} ${segments.split('/').map((segment, index) => (index > 0 && index % 2 === 0 ? '…' : segment)).join('/')}`;
 };
 
-/** The error for a status that the operation doesn't expect. */
+/** The error for an answer with a status that the calling operation doesn't expect. */
 export function unexpected({ label, status }: ApiAnswer): ProviderError {
   const Failure = status < 300 ? AnswerUnreadable : ProviderError;
   return new Failure(`${label} with ${status}.`);
@@ -229,13 +232,14 @@ export function unexpected({ label, status }: ApiAnswer): ProviderError {
 const SCOPES = /expected[a-z ]*: ([a-z_:, ]+)/;
 
 /**
- * Whether the answer doesn't prove that the token was accepted. The token may not have been checked, or was refused.
+ * Whether an answer with this status doesn't prove that the provider accepted the token. The provider may not have
+ * checked the token, or may have refused it.
  */
 const saysNothingOfToken = (status: number): boolean => status >= 500 || [401, 403, 408, 429].includes(status);
 
 /**
  * Whether the answer refuses the token for lack of a scope, according to the error code of RFC 6750. Either the token
- * was issued before the scope was granted, or we still lack the scope.
+ * was issued before the service was granted the scope, or the service still lacks the scope.
  */
 const lacksScope = ({ status, text }: RawAnswer): boolean => status === 403 && text.includes('"insufficient_scope"');
 

@@ -10,7 +10,7 @@ import { textLines } from './text-lines.js';
 import { CONNECT_TIMEOUT_MS } from './time-budget.js';
 
 export interface RawRequest {
-  /** Describes the request without data from clients: `GET /users`. */
+  /** Describes the request in messages, without data from clients: `GET /users`. */
   readonly label: string;
   readonly url: string;
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
@@ -18,7 +18,7 @@ export interface RawRequest {
   readonly body?: string;
   /** Whether sending the request twice is harmless. */
   readonly repeatable: boolean;
-  /** How long the answer may take, to its last byte and including the connection, in milliseconds. */
+  /** How long the exchange may take, from opening the connection to the last byte of the answer, in milliseconds. */
   readonly timeoutMs: number;
   readonly signal: AbortSignal;
 }
@@ -29,7 +29,10 @@ export interface RawAnswer {
   readonly text: string;
 }
 
-/** The most simultaneous connections. Further requests wait for one of them, within their own time limit. */
+/**
+ * The most simultaneous connections to a provider. Further requests wait for one of these connections, within their own
+ * time limit.
+ */
 const MOST_CONNECTIONS = 128;
 const MOST_BYTES = 64 * 1024 * 1024;
 
@@ -40,29 +43,30 @@ export class ApiConnections {
     connections: MOST_CONNECTIONS,
     maxResponseSize: MOST_BYTES,
   });
-  /** An agent without a limit on the size of an answer, because a file is read line by line. */
+  /** An agent for files, without a limit on the size of an answer, because a file is read line by line. */
   private readonly fileAgent = new Agent({ connect: { timeout: CONNECT_TIMEOUT_MS } });
 
   /** @param provider the provider's name in messages. */
   constructor(private readonly provider: string) {}
 
   /**
-   * Sends the request once, and once more if the connection breaks and the request is repeatable.
+   * Sends a request once, and once more if the connection breaks and the request is repeatable.
    *
    * @throws ProviderUnavailable when there is no connection within 3 seconds, or no complete answer of at most 64 MiB
-   * within the request's time, or when the signal aborts; as `OutcomeUnknown` if the request may have been carried out.
+   * within the request's time limit, or when the signal aborts; as `OutcomeUnknown` if the request may have been
+   * carried out.
    */
   async send(raw: RawRequest): Promise<RawAnswer> {
     if (raw.signal.aborted) throw noLongerAwaited(raw.signal);
     const exchange = new Exchange(this.agent, raw);
-    // A plain timer and listener are used here, because `AbortSignal.any` and `AbortSignal.timeout` cost three times as
-    // much, plus garbage collection.
+    // The request's time limit and its signal are watched with a plain timer and listener, because `AbortSignal.any`
+    // and `AbortSignal.timeout` cost three times as much, plus garbage collection.
     const timer = setTimeout(() => { exchange.giveUp(); }, raw.timeoutMs);
     const stopListening = onAbort(raw.signal, () => { exchange.giveUp(); });
     try {
       return await exchange.once().catch((error: unknown) => {
         if (!raw.repeatable || exchange.isOver) throw error;
-        // The server may just have closed a kept-alive connection.
+        // The request is sent again, because the server may just have closed a kept-alive connection.
         return exchange.once().catch((repeated: unknown) => {
           throw isUnsent(repeated) ? error : repeated;
         });
@@ -76,7 +80,7 @@ export class ApiConnections {
   }
 
   /**
-   * Reads the lines of a file, gzipped or not, no faster than they are consumed.
+   * Reads the lines of a file, gzipped or not, no faster than the lines are consumed.
    *
    * @param url may be a secret and doesn't appear in any message.
    * @throws ProviderUnavailable when the file doesn't arrive completely, or has a line that is too long; ProviderError
@@ -103,8 +107,8 @@ export class ApiConnections {
 }
 
 /**
- * A request that can be given up at any time. `once` sends it, and may be called again after a failure. Uses
- * `dispatch`, because undici's `request` can't be given up while it waits for a connection.
+ * A request that can be ended at any time with `giveUp`. `once` sends the request, and may be called again after a
+ * failure. Uses undici's `dispatch`, because its `request` can't be ended while it waits for a connection.
  */
 class Exchange {
   isOver = false;
@@ -124,13 +128,14 @@ class Exchange {
     const { url, method, headers, body } = this.raw;
     const { origin, pathname, search } = new URL(url);
     return new Promise<RawAnswer>((resolve, reject) => {
-      // The request may still be waiting for a connection. If so, it is never sent.
+      // If the request is given up while it waits for a connection, it is never sent.
       this.abort = () => { reject(Object.assign(this.end(), { code: UNSENT })); };
       const decoder = new StringDecoder('utf8');
       const answer = { status: 0, headers: {} as IncomingHttpHeaders, text: '' };
       const handler: Dispatcher.DispatchHandler = {
         onRequestStart: (controller) => {
-          // Aborting through the controller would close the connection, which other requests wait for.
+          // A request that was given up earlier is ended by an exception when it gets a connection. Aborting it through
+          // the controller would close the connection, which other requests wait for.
           if (this.isOver) throw this.end();
           this.abort = () => { controller.abort(this.end()); };
         },

@@ -7,15 +7,15 @@ import { ProviderError, ProviderUnavailable } from '../../../domain/errors.js';
  */
 export class OutcomeUnknown extends ProviderUnavailable {}
 
-/** The provider reports success, but its answer can't be read. */
+/** The provider's status reports success, but its answer can't be read. */
 export class AnswerUnreadable extends ProviderError {}
 
 /** Whether a failed request may have been carried out anyway. */
 export const mayBeDone = (error: unknown): boolean => error instanceof OutcomeUnknown || error instanceof AnswerUnreadable;
 
 /**
- * Rethrows the failure of a preparatory request, such as that for a token. An uncertain outcome is converted to one
- * that says that the main request wasn't carried out.
+ * Rethrows the failure of a preparatory request, such as the request for a token. If the failure leaves open whether
+ * the preparatory request was carried out, it is converted: the main request certainly wasn't carried out.
  *
  * @throws the failure, converted if necessary.
  */
@@ -27,14 +27,17 @@ export function toNothingDone(error: unknown): never {
     : new ProviderError(message, { cause: error });
 }
 
-/** The provider has authenticated the service, but refuses it this request for lack of a right. */
+/** The provider has authenticated the service, but refuses the request because the service lacks a right. */
 export class PermissionDenied extends ProviderError {}
 
-/** The token endpoint refuses with an OAuth 2 error (RFC 6749, section 5.2) or with an error of its own. */
+/**
+ * The token endpoint refuses to issue a token, with an OAuth 2 error (RFC 6749, section 5.2) or with an error of its
+ * own.
+ */
 export class TokenRefused extends ProviderError {
   /**
-   * @param error the error code, for example `invalid_client`; empty if the answer has none.
-   * @param description the provider's explanation; empty if the answer has none.
+   * @param error the error code in the token endpoint's answer, for example `invalid_client`; empty if there is none.
+   * @param description the provider's explanation in that answer; empty if there is none.
    */
   constructor(
     message: string,
@@ -47,13 +50,16 @@ export class TokenRefused extends ProviderError {
 
 /** The error code of a request that was given up before it had a connection. */
 export const UNSENT = 'ERR_UNSENT';
-/** Error codes that mean that there was no connection. */
+/** Error codes of a failed request that mean that there was no connection to the provider. */
 const UNSENT_CODES: readonly unknown[] = [UNSENT, 'ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH', 'UND_ERR_CONNECT_TIMEOUT'];
 
 /** Whether an error means that the request was never sent, because there was no connection. */
 export const isUnsent = (error: unknown): boolean => UNSENT_CODES.includes((error as { code?: unknown }).code);
 
-/** The failure of a request without a complete answer, whatever the reason. */
+/**
+ * The domain error for a request that got no complete answer: `ProviderUnavailable` if the request was never sent,
+ * otherwise `OutcomeUnknown`.
+ */
 export function toConnectionFailure(message: string, error: unknown): ServiceError {
   const Failure = isUnsent(error) ? ProviderUnavailable : OutcomeUnknown;
   return new Failure(message, { cause: error });
@@ -62,8 +68,8 @@ export function toConnectionFailure(message: string, error: unknown): ServiceErr
 type Failure = new (message: string, options?: ServiceErrorOptions) => ServiceError;
 
 /**
- * The failure for each range of statuses, both bounds included. The topmost matching row applies. A status without a
- * row is for the operation to interpret.
+ * The error class for each range of an answer's statuses, both bounds included. The topmost matching row applies. A
+ * status without a row is for the calling operation to interpret.
  */
 const FAILURES: readonly (readonly [from: number, to: number, Failure])[] = [
   [408, 408, OutcomeUnknown],
@@ -75,7 +81,7 @@ const FAILURES: readonly (readonly [from: number, to: number, Failure])[] = [
 ];
 
 /**
- * The failure that a status means for any request; undefined if that depends on the operation.
+ * The failure that an answer's status means for any request; undefined if the meaning depends on the operation.
  *
  * @param message describes the answer, without data from clients.
  * @param retryAfter the value of the `Retry-After` header. Ignored unless it is a number of seconds.

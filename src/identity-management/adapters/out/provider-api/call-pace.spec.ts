@@ -11,7 +11,7 @@ const LATENCY_MS = 20;
  */
 const NOW = Date.UTC(2026, 0, 1) + 300;
 
-/** A provider that limits calls with a token bucket. */
+/** A simulated provider that limits calls with a token bucket. */
 class Bucket {
   served = 0;
   refused = 0;
@@ -19,8 +19,11 @@ class Bucket {
   private filledAt = Date.now();
 
   /**
-   * @param reset the meaning of the header x-ratelimit-reset.
-   * @param clockAheadMs how far the provider's clock is ahead of the service's.
+   * @param burst the size of the bucket, in calls.
+   * @param perSecond how many calls the bucket gains per second.
+   * @param reset the time in the header x-ratelimit-reset: when the bucket is full, or its next refill. `none`: no such
+   * headers.
+   * @param clockAheadMs how far the provider's clock is ahead of the service's, in milliseconds.
    */
   constructor(
     private readonly burst: number,
@@ -70,7 +73,10 @@ describe('the pace of calls', () => {
   beforeEach(() => vi.useFakeTimers({ now: NOW, toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval', 'Date', 'performance'] }));
   afterEach(() => vi.useRealTimers());
 
-  /** The outcomes of simultaneous operations, each of which makes `calls` calls. */
+  /**
+   * Runs simultaneous operations, each of which makes `calls` calls. Returns how many succeeded, and the errors of the
+   * others.
+   */
   async function outcomes(pace: CallPace, bucket: Bucket, operations: number, calls = 1): Promise<{ done: number; errors: ProviderUnavailable[] }> {
     const run = async () => {
       const operation = new Operation();
@@ -82,7 +88,7 @@ describe('the pace of calls', () => {
     return { done: operations - errors.length, errors };
   }
 
-  /** Starts `perSecond` operations a second, each of which makes `calls` calls, until it is stopped. */
+  /** Starts `perSecond` operations a second, each of which makes `calls` calls, until `stop` is called. */
   function storm(pace: CallPace, bucket: Bucket, perSecond: number, calls = 1): { ended: { done: number; failed: number }; stop: () => void } {
     const ended = { done: 0, failed: 0 };
     const run = async () => {
@@ -94,8 +100,9 @@ describe('the pace of calls', () => {
   }
 
   it.each<[number, number, number, number, number]>([
-    // The burst, calls a second, operations, calls of each operation, and the minimum of operations that succeed, which
-    // is somewhat less than the limit allows in six seconds.
+    // The bucket's size (the burst), the calls allowed per second, the number of operations, the calls of each
+    // operation, and the minimum number of operations that succeed. That minimum is somewhat less than the limit allows
+    // in six seconds.
     [2, 2, 50, 1, 11],
     [2, 2, 50, 2, 6],
     [10, 2, 50, 1, 20],
@@ -128,8 +135,8 @@ describe('the pace of calls', () => {
   });
 
   describe.each([
-    // `least` is the minimum of operations that succeed in 40 s besides the tested calls: about half of what the limit
-    // allows.
+    // `least` is the minimum number of arriving operations that succeed in 40 s, while the tested calls are made too.
+    // It is about half of what the limit allows.
     { limit: 2, arrivals: 8, calls: 1, least: 40 },
     { limit: 2, arrivals: 4, calls: 5, least: 7 },
     { limit: 15, arrivals: 30, calls: 1, least: 300 },
@@ -174,7 +181,10 @@ describe('the pace of calls', () => {
     }
   });
 
-  /** Of simultaneous lists, the numbers that complete, that are refused at their first page, and that break off. */
+  /**
+   * Reads `count` lists simultaneously. Returns how many were read completely, were refused at their first page, and
+   * broke off.
+   */
   async function listsOf(pages: number, count: number, pace: CallPace, bucket: Bucket): Promise<{ whole: number; refused: number; broken: number }> {
     const ended = { whole: 0, refused: 0, broken: 0 };
     const list = async () => {
@@ -223,7 +233,7 @@ describe('the pace of calls', () => {
     await vi.advanceTimersByTimeAsync(60_000);
     stop();
     list.abort();
-    // A call of the list may be in flight.
+    // A call of the aborted list may still be in flight.
     await vi.advanceTimersByTimeAsync(LATENCY_MS);
     await listing;
     expect(ended.failed).toBe(0);
@@ -288,7 +298,8 @@ describe('the pace of calls', () => {
     expect(await outcomes(pace, small, 5)).toMatchObject({ done: 5 });
     await vi.advanceTimersByTimeAsync(60_000);
     const calls = Array.from({ length: 20 }, () => pace.run(new Operation(), () => large.answer()));
-    // Two round trips: one of the first calls, which reveal the new limit, and one of all others.
+    // All calls take two round trips to the provider: one of the first calls, which reveal the new limit, and one of
+    // all others.
     await vi.advanceTimersByTimeAsync(2 * LATENCY_MS);
     expect(large.served).toBe(20);
     await Promise.all(calls);

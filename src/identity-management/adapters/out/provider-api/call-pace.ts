@@ -5,9 +5,9 @@ import type { RawAnswer } from './api-connections.js';
 import type { Operation, Place } from './operation.js';
 import { BEGUN_GOES_FIRST_AFTER_MS, FIRST_CALL_WITHIN_MS, LAST_CALL_WITHIN_MS } from './time-budget.js';
 
-/** The known state of one of the provider's rate limits, a token bucket. */
+/** The known state of one of the provider's rate limits. A limit is a token bucket: each call takes a token. */
 interface Limit {
-  /** How many calls were left at the time `readAt`. */
+  /** How many calls the bucket had left at the time `readAt`. */
   readonly remaining: number;
   readonly readAt: number;
   /** When the call was sent whose answer reported this state, by `performance.now()`. */
@@ -22,48 +22,53 @@ interface Waiter {
 }
 
 /**
- * The most simultaneous calls while the provider's rate limits are unknown. Auth0's smallest plan allows two calls per
- * second.
+ * The most simultaneous calls until the first answer, which may report the provider's rate limits. Auth0's smallest
+ * plan allows two calls per second.
  */
 const AT_FIRST = 2;
 const SHORTEST_REFILL_MS = 10;
 const REFILL_AFTER_REFUSAL_MS = 250;
 const MOST_CAUTION = 16;
 /**
- * The longest pause between two calls once a limit is reached. The bound applies even if other processes keep taking
- * the calls that become free, because with longer pauses those processes would take all of them.
+ * The longest pause between two calls once a rate limit is reached, in milliseconds. The bound applies even if other
+ * processes keep taking the calls that become free, because with longer pauses those processes would take all of them.
  */
 const LONGEST_PAUSE_MS = 750;
 const JITTER = 0.2;
-/** The longest pause after a 429, whatever the provider says. After that, the provider is called again. */
+/**
+ * The longest pause after a 429, whatever the provider says, in milliseconds. After that, the provider is called again.
+ */
 const LONGEST_ABSENCE_MS = 60_000;
 /**
- * How long a rate limit that no answer mentions is remembered. Such a limit may belong to a plan that no longer
- * applies. If it still applies, its bucket is full again by then.
+ * How long a rate limit is remembered that no answer has reported since, in milliseconds. Such a limit may belong to a
+ * plan that no longer applies. If it still applies, its bucket is full again by then.
  */
 const FORGOTTEN_AFTER_MS = 60_000;
-/** The `Date` header has whole seconds, so adding half a second makes the expected error smallest. */
+/**
+ * Added to the time in the provider's `Date` header. That header has whole seconds, so adding half a second makes the
+ * expected error smallest.
+ */
 const HALF_A_SECOND_MS = 500;
 
 /**
- * Keeps the calls of this process within a provider's rate limits (`x-ratelimit-*`, 429). All calls share one view of
- * the limits, and calls wait in one queue while a limit is reached.
+ * Keeps the calls of this process within a provider's rate limits (`x-ratelimit-*` headers, status 429). All calls
+ * share one view of the limits, and calls wait in one queue while a limit is reached.
  *
- * The operation that has waited longest goes first, so that started operations finish. A new operation gives up sooner
- * than a started one, so a started one reaches the head of the queue however many arrive. A turn of work already begun,
- * such as the next page of a list, goes before all calls except urgent ones once that turn has waited for four seconds.
- * A call answered with 429 wasn't carried out and is sent again.
+ * The operation that arrived first goes first, so that started operations finish. A new operation gives up waiting
+ * sooner than a started one, so a started operation reaches the head of the queue however many new ones arrive. A turn
+ * of work already begun (`begun`), such as the next page of a list, goes before all calls except urgent ones once that
+ * turn has waited for about four seconds. A call answered with 429 wasn't carried out and is sent again.
  */
 export class CallPace {
-  /** The known limits by bucket size, because nothing else tells the limits apart. */
+  /** The known rate limits by bucket size, because nothing else in an answer tells the provider's limits apart. */
   private readonly limits = new Map<number, Limit>();
   private readonly line: Waiter[] = [];
   private count = 0;
   private underWay = 0;
   private isKnown = false;
   /**
-   * Multiplies the assumed refill time. Grows with each 429 that comes although calls were paced, and shrinks with
-   * every other answer.
+   * The factor by which the assumed time to refill a bucket by one call is multiplied. Doubles with each 429, up to 16,
+   * and shrinks with every other answer, down to 1.
    */
   private caution = 1;
   private refusedAt = -Infinity;
@@ -72,10 +77,10 @@ export class CallPace {
   private timer: NodeJS.Timeout | undefined;
 
   /**
-   * Makes the call when its turn comes, and again after a 429.
+   * Makes a call when its turn comes, and again after a 429.
    *
-   * @param shared is called at each turn. Returns another caller's answer that makes the call unnecessary, if there is
-   * one by then. Such an answer takes a turn, but no call.
+   * @param shared is called at each turn. Returns the answer to another caller's call, if there is one by then that
+   * makes this call unnecessary. Such an answer takes a turn, but no call.
    * @throws ProviderUnavailable when the turn would come too late, or the signal aborts before the turn. The call
    * wasn't made, or was refused with 429. `retryAfterSeconds` is the time until the provider accepts calls again, if
    * known, and at most one minute. Also throws errors of `send`.
@@ -85,8 +90,8 @@ export class CallPace {
     for (;;) {
       await this.turn(place, operation.signal);
       try {
-        // Awaited only if there is a shared answer. Otherwise the first of several calls released together is sent at
-        // once, and the others share its answer.
+        // There is an await only if there is a shared answer. So if several calls for the same read are released
+        // together, the first is sent at once, and the others share its answer.
         const pending = shared?.();
         const sharedAnswer = pending && (await pending);
         if (sharedAnswer) return sharedAnswer;
@@ -135,13 +140,13 @@ export class CallPace {
     });
   }
 
-  /** Releases all calls whose turn it is. Sets a timer for the next one. */
+  /** Releases all waiting calls whose turn it is. Sets a timer for the next turn. */
   private moveOn(): void {
     clearTimeout(this.timer);
     while (this.line.length > 0) {
       const wait = this.waitMs();
       if (wait > 0) {
-        // If the wait is infinite, the queue moves on only when an answer arrives.
+        // If the wait is infinite, the next turn comes only when an answer arrives.
         if (wait < Infinity) this.timer = setTimeout(() => { this.moveOn(); }, wait);
         return;
       }
@@ -150,14 +155,14 @@ export class CallPace {
     }
   }
 
-  /** The index in the queue of the call to release next. Urgent calls are at its head. */
+  /** The index in the queue of the waiting call to release next. Urgent calls are at the head of the queue. */
   private nextIndex(): number {
     const longAgo = performance.now() - BEGUN_GOES_FIRST_AFTER_MS;
     const isFirst = ({ standing, since }: Place): boolean => standing === 'urgent' || (standing === 'begun' && since < longAgo);
     return Math.max(0, this.line.findIndex(({ place }) => isFirst(place)));
   }
 
-  /** How long until one more call may be made, as far as is known, in milliseconds. */
+  /** How long until one more call may be made, as far as the rate limits are known, in milliseconds. */
   private waitMs(): number {
     const now = performance.now();
     if (!this.isKnown) return this.underWay < AT_FIRST ? this.closedUntil - now : Infinity;
@@ -179,11 +184,13 @@ export class CallPace {
     const [size, remaining, reset] = ['limit', 'remaining', 'reset'].map((name) => headerNumber(headers[`x-ratelimit-${name}`]));
     this.isKnown = true;
     if (size !== undefined && size > 0 && remaining !== undefined && reset !== undefined) {
-      // According to Auth0's docs, `reset` is the time of the next refill; according to the authors of its client, the
-      // time of the last one. This code assumes the latter, and 429s correct the assumption.
+      // According to Auth0's docs, `x-ratelimit-reset` is the time of the bucket's next refill; according to the
+      // authors of Auth0's client library, the time when the bucket is full. This code assumes the latter, and 429s
+      // correct the assumption.
       const resetMs = Math.max(0, reset * 1000 - timeOf(headers));
       const refillMs = Math.max(SHORTEST_REFILL_MS, resetMs / Math.max(1, size - remaining));
-      // Answers may arrive out of order. Ignore the state reported to an earlier call.
+      // Answers may arrive out of order. A limit's state is ignored if a call that was sent later has already reported
+      // it.
       if (sentAt >= (this.limits.get(size)?.sentAt ?? -Infinity)) {
         this.limits.set(size, { remaining: status === 429 ? 0 : remaining, readAt: now, sentAt, refillMs });
       }
@@ -193,7 +200,7 @@ export class CallPace {
       this.caution = Math.max(1, this.caution * 0.9);
       return;
     }
-    // 429s for calls that were in flight together count as one refusal.
+    // Several 429s for calls that were in flight together count as one refusal.
     if (sentAt > this.refusedAt) {
       this.caution = Math.min(MOST_CAUTION, this.caution * 2);
       this.refusedAt = now;
@@ -215,8 +222,8 @@ function headerNumber(value: string | string[] | undefined): number | undefined 
 }
 
 /**
- * When the answer was sent, in milliseconds since 1970. The time is the provider's if the answer has a `Date` header,
- * because `x-ratelimit-reset` uses that clock.
+ * When the provider sent an answer, in milliseconds since 1970. By the provider's clock if the answer has a `Date`
+ * header, because `x-ratelimit-reset` uses that clock; otherwise by this machine's clock.
  */
 function timeOf({ date }: RawAnswer['headers']): number {
   const second = Date.parse(date ?? '');

@@ -1,15 +1,15 @@
 import { Logger } from '@nestjs/common';
 
 /**
- * Sends invitation mails to new users through the provider. Mails are sent one at a time in the background, so that no
- * answer waits for a mail server. The log shows the user's id for each accepted mail and each failure. A failed mail
- * isn't retried.
+ * Sends invitation mails to new users through the identity provider. Mails are sent one at a time in the background, so
+ * that no answer to a client waits for a mail server. The log shows the user's id for each accepted mail and each
+ * failure. A failed mail isn't retried.
  */
 export abstract class Invitations {
   private readonly log = new Logger('Invitations');
   private latest: Promise<void> = Promise.resolve();
 
-  /** Queues a mail with a link to set the password. */
+  /** Queues a mail to a new user with a link to set the password. */
   send(userId: string, email: string): void {
     this.latest = this.latest.then(() => this.mail(userId, email)).then(
       (isTaken) => {
@@ -30,6 +30,8 @@ export abstract class Invitations {
   }
 
   /**
+   * Requests one mail from the provider.
+   *
    * @returns whether the provider has accepted the mail. False means that no mail can be sent, which the implementation
    * logs.
    */

@@ -38,7 +38,10 @@ it.each([
       resolve(true);
     }));
   };
-  /** Resolves when the item is removed by an attempt after the first. */
+  /**
+   * Lets `LeftBehind` remove a remnant, with `first` as the first attempt and `further` as the second. Resolves when
+   * the second attempt is over.
+   */
   const removed = (isUncertain: boolean, first: () => Promise<boolean>, further: () => Promise<boolean>): Promise<void> =>
     new Promise((resolve) => {
       const attempts = [first, () => further().finally(resolve)];

@@ -13,16 +13,16 @@ export interface Creation<Created, Result> extends Pick<Remnant, 'what' | 'name'
   /** Completes the created user or role, for example by assigning the user's roles. */
   readonly complete: (created: Created) => Promise<Result>;
   /**
-   * Returns how to remove the user or role. Called when a step has failed or the signal has aborted. `created` is
-   * undefined if the answer to `create` was lost.
+   * Returns how to remove the user or role. Called when a step has failed or the operation's signal has aborted.
+   * `created` is undefined if the answer to `create` was lost.
    */
   readonly undo: (created: Created | undefined) => Pick<Remnant, 'trace' | 'remove'>;
 }
 
-/** A user or role that must be removed. */
+/** A user or role that must be removed, because its creation failed. */
 export interface Remnant {
   readonly what: 'user' | 'role';
-  /** A user's e-mail or a role's name. No other user or role can have it while the remnant exists. */
+  /** The user's e-mail or the role's name. No other user or role can have it while the remnant exists. */
   readonly name: string;
   /** Whether the answer to the creation was lost, so that it is unknown whether the remnant exists or will appear. */
   readonly isUncertain: boolean;
@@ -36,19 +36,19 @@ export interface Remnant {
 const PAUSES_MS = [500, 1_000, 2_000, 5_000];
 /**
  * Pauses between searches for a remnant that may still appear, in milliseconds. The provider may still be working on
- * the creation.
+ * the remnant's creation.
  */
 const LOOK_PAUSES_MS = [500, 1_000, 2_000, 5_000, 10_000, 20_000, 30_000, 60_000];
 const GIVE_UP_AFTER_MS = 600_000;
 
 /**
- * Creates users and roles, all or nothing. Removes those whose creation failed, retrying for up to ten minutes.
- * Remnants that are left after that, or at shutdown, are logged.
+ * Creates users and roles, all or nothing. Removes the remnants of failed creations, retrying for up to ten minutes.
+ * Remnants that may be left after that, or at shutdown, are logged.
  *
- * The first attempt to remove a remnant goes before all waiting calls. This is harmless, because there are never more
- * first attempts than creations that had their turn. Further attempts may be many and are mostly in vain. To keep
- * operations from waiting for them, only one removal and one search for an uncertain remnant are in progress at a time.
- * They wait in line like the pages of a list.
+ * The first attempt to remove a remnant goes before all calls that wait for a turn. This is harmless, because there are
+ * never more first attempts than creations that had their turn. Further attempts may be many and are mostly in vain. To
+ * keep operations from waiting for them, only one further removal and one further search for an uncertain remnant are
+ * in progress at a time. They wait for their turn like the pages of a list.
  */
 export class LeftBehind {
   private readonly logger = new Logger(LeftBehind.name);
@@ -62,7 +62,7 @@ export class LeftBehind {
 
   /**
    * Creates a user or role. If a step fails, or the operation's signal has aborted by the end, the user or role is
-   * removed again. If the first attempt to remove it fails, further ones follow in the background.
+   * removed again. If the first attempt to remove it fails, further attempts follow in the background.
    *
    * @throws errors of the steps; ProviderUnavailable when the signal has aborted.
    */
@@ -92,14 +92,15 @@ export class LeftBehind {
   }
 
   /**
-   * Removes remnants with a name that is to be used again. Otherwise the retry of a failed creation would be refused
-   * because of its own remnant. Makes no call if there is no remnant.
+   * Removes remnants with a name that a new user or role is to have. Otherwise the retry of a failed creation would be
+   * refused because of that creation's own remnant. Makes no call if there is no remnant with the name.
    *
    * @throws ProviderUnavailable, ProviderError when a remnant can't be removed now.
    */
   async free(what: Remnant['what'], name: string, operation: Operation): Promise<void> {
     for (const remnant of [...this.remnants].filter((one) => one.what === what && one.name === name)) {
-      // Waits for a running attempt, because two simultaneous removals of one remnant would interfere with each other.
+      // An attempt in progress is awaited first, because two simultaneous removals of one remnant would interfere with
+      // each other.
       const isRemoved = (await this.attempts.get(remnant)) !== undefined;
       if (!isRemoved && (await remnant.remove(operation))) this.remnants.delete(remnant);
     }
@@ -111,7 +112,7 @@ export class LeftBehind {
   }
 
   /**
-   * Makes further attempts to remove a remnant, until it is gone or is given up with a message in the log.
+   * Makes further attempts to remove a remnant, until the remnant is gone or is given up with a message in the log.
    *
    * @param first the result of the first attempt, as of `tryToRemove`.
    */
@@ -138,8 +139,8 @@ export class LeftBehind {
   }
 
   /**
-   * Makes a further attempt to remove a remnant, after the earlier attempts of its kind (searches or removals) are
-   * over.
+   * Makes a further attempt to remove a remnant, after the earlier attempts of the same kind (searches for uncertain
+   * remnants, or removals) are over.
    */
   private attemptInTurn(remnant: Remnant): Promise<boolean | undefined> {
     const line = remnant.isUncertain ? 'latestLook' : 'latestRemoval';
@@ -154,7 +155,10 @@ export class LeftBehind {
     return attempt;
   }
 
-  /** Resolves to the result of `remove`, or to undefined when the attempt fails. */
+  /**
+   * Attempts to remove a remnant. Resolves to the result of the remnant's `remove`, or to undefined when the attempt
+   * fails.
+   */
   private async tryToRemove({ what, remove }: Remnant, standing: Standing): Promise<boolean | undefined> {
     try {
       return await remove(new Operation(AbortSignal.timeout(REMOVAL_TIMEOUT_MS), standing));

@@ -2,8 +2,8 @@
  * How the calls of an operation wait for their turn (`CallPace`).
  *
  * - `new`: the calls wait like those of any new operation.
- * - `begun`: the calls wait as long as those of a started operation. At the beginning they wait behind all earlier
- *   operations, and later they go before these, so that their turn comes however many operations there are.
+ * - `begun`: the calls wait as long as those of a started operation. At the beginning they wait behind all operations
+ *   that arrived earlier, and later they go before these, so that their turn comes however many operations there are.
  * - `urgent`: the calls go before all waiting ones. For rare calls that must not fail because of a high load: a health
  *   check, and the first attempt to remove what a failed creation left.
  */
@@ -11,7 +11,7 @@ export type Standing = 'new' | 'begun' | 'urgent';
 
 /** An operation's place in the queue of a `CallPace`. */
 export interface Place {
-  /** The position in the order of arrival. Urgent operations come before all others. */
+  /** The operation's position in the order of arrival. Urgent operations come before all others. */
   readonly order: number;
   readonly since: number;
   hasBegun: boolean;
@@ -20,7 +20,7 @@ export interface Place {
 
 /** An operation at the provider, which may take several calls. */
 export class Operation {
-  /** The place in the queue of the `CallPace`, assigned with the first call. */
+  /** The operation's place in the queue of the `CallPace`, assigned with the operation's first call. */
   place: Place | undefined;
 
   /** @param signal aborts when nobody waits for the operation any more. Default: never. */
@@ -31,8 +31,9 @@ export class Operation {
 }
 
 /**
- * The operations of the calls that read a list. The first operation is `new`; each further one is `begun`. So a long
- * list doesn't block others for long, and isn't given up halfway when many operations arrive.
+ * The operations of the calls that read a list: a separate operation for each turn. The first operation is `new`; each
+ * further one is `begun`. So a long list doesn't block other operations for long, and isn't given up halfway when many
+ * operations arrive.
  */
 export class ListTurns {
   private isNew = true;
@@ -40,7 +41,7 @@ export class ListTurns {
   /** @param signal aborts when nobody waits for the list any more. */
   constructor(readonly signal: AbortSignal) {}
 
-  /** The operation of the next call, or of several simultaneous calls. */
+  /** Returns the operation of the list's next call, or of several simultaneous calls. */
   next(): Operation {
     const standing = this.isNew ? 'new' : 'begun';
     this.isNew = false;

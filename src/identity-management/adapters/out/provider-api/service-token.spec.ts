@@ -4,7 +4,7 @@ import { type IssuedToken, ServiceToken } from './service-token.js';
 
 const { signal } = new AbortController();
 
-/** Returns a function that issues the tokens `1`, `2`, … with this lifetime, in seconds. */
+/** Returns a function that issues the tokens `1`, `2`, … with the given lifetime, in seconds. */
 function issuer(expiresInSeconds = 300) {
   let count = 0;
   return (): Promise<IssuedToken> => Promise.resolve({ value: String(++count), expiresInSeconds });
@@ -53,7 +53,7 @@ describe('the token of a service', () => {
       token.accepted(current);
       expect(token.discard(current, 'refused')).toBe(true);
     }
-    // The acceptance of an earlier token says nothing about this one.
+    // The acceptance of the earlier token `3` says nothing about the current token.
     const current = await token.get(signal);
     token.accepted('3');
     expect(token.discard(current, 'refused')).toBe(false);

@@ -2,7 +2,7 @@ import type { RawAnswer } from './api-connections.js';
 
 /**
  * Lets callers that wait for their turn to read the same path share one call. A caller gets only answers to reads that
- * were sent after it joined, so a shared answer is never older than the caller's request.
+ * were sent after the caller joined, so a shared answer is never older than the caller's request.
  */
 export class SharedReads {
   private readonly readers = new Map<string, Set<SharedReader>>();
@@ -22,12 +22,12 @@ export class SharedReads {
   }
 }
 
-/** A caller that waits for its turn to read. */
+/** A caller that waits for its turn to read a path. */
 export class SharedReader {
-  /** The answer to the latest read by another reader since this one joined. */
+  /** The answer to the latest read of the path that another reader has sent since this one joined. */
   private answer: Promise<RawAnswer> | undefined;
 
-  /** @param readers all readers of the path that have joined. */
+  /** @param readers all readers of the same path that have joined. */
   constructor(private readonly readers: ReadonlySet<SharedReader>) {}
 
   /**

@@ -3,7 +3,7 @@ import { ProviderError } from '../../../domain/errors.js';
 import type { ApiClient } from '../provider-api/api-client.js';
 import type { Operation } from '../provider-api/operation.js';
 
-/** Reads and changes the settings of a provider, with the rights of the API's token. */
+/** Reads and changes the settings of an identity provider, with the rights of the API client's token. */
 export abstract class ProviderAdmin {
   /** @param operation returns the operation that the next call is a part of. */
   constructor(
@@ -20,13 +20,13 @@ export abstract class ProviderAdmin {
     return this.api.get(path, schema, this.operation());
   }
 
-  /** Reads a resource that may be missing. Undefined if it is. Otherwise like `get`. */
+  /** Reads a resource that may be missing. Undefined if the resource is missing. Otherwise like `get`. */
   find<Schema extends z.ZodType>(path: string, schema: Schema): Promise<z.infer<Schema> | undefined> {
     return this.api.find(path, schema, this.operation());
   }
 
   /**
-   * Sends a request that changes the settings.
+   * Sends a request that changes the provider's settings.
    *
    * @returns the answer's body.
    * @throws ProviderError with the provider's reason when the provider refuses the change; otherwise as

@@ -7,11 +7,13 @@ import type { Findings } from './requirement.js';
 
 /**
  * A function that finds the defects of a provider's configuration. `previous` has the findings of the previous check,
- * if any.
+ * if there was one with a result.
  */
 export type Look = (previous: Findings | undefined, operation: Operation) => Promise<Findings>;
 
-/** Checks whether an identity provider is configured as the service needs it. All callers share one check. */
+/**
+ * Checks whether an identity provider is configured as the service needs it. All simultaneous callers share one check.
+ */
 export class ProviderHealth {
   private readonly probe = new SharedProbe((signal) => this.lookAgain(signal));
   /** The findings of the latest check that had a result. */
@@ -19,9 +21,9 @@ export class ProviderHealth {
   private wellUntil = -Infinity;
 
   /**
-   * @param provider the provider's name in messages.
+   * @param provider the identity provider's name in messages.
    * @param wellForMs how long a result without problems is cached, in milliseconds. Every result is cached for at least
-   * one second, which is the default.
+   * one second, which is also the default.
    */
   constructor(
     private readonly provider: string,
@@ -30,6 +32,8 @@ export class ProviderHealth {
   ) {}
 
   /**
+   * Resolves if the latest check found no problems. Makes a new check if the cached result is too old.
+   *
    * @throws ProviderMisconfigured when the latest check found problems; ProviderUnavailable when there is no result
    * within four seconds, or the caller has given up; errors of `look`.
    */

@@ -1,4 +1,4 @@
-/** A change that brings the provider to the state that the service needs. */
+/** A change that brings the identity provider closer to the state that the service needs. */
 export interface Change {
   /**
    * The change as the set-up prints it, for example `+ client load-data-api`. A line with `+` creates something, a line
@@ -6,7 +6,7 @@ export interface Change {
    */
   readonly line: string;
   readonly make: () => Promise<unknown>;
-  /** A note to show once, after the change. It may contain a secret. */
+  /** A note that the set-up shows once, after the change. It may contain a secret. */
   readonly note?: () => Promise<string>;
 }
 
@@ -14,25 +14,25 @@ export interface Change {
 export interface Requirement<Needed extends Change = Change> {
   readonly name: string;
   /**
-   * The changes that fulfil the requirement. Empty if it is fulfilled already. If the object that the requirement is
-   * about is missing, all changes, including its creation.
+   * The changes that fulfil the requirement. Empty if the requirement is fulfilled already. If the object that the
+   * requirement is about is missing, these are all changes, including the object's creation.
    */
   readonly changes: () => Promise<readonly Needed[]>;
 }
 
-/** A change that repairs a defect. */
+/** A change that repairs a defect of the identity provider's configuration. */
 export interface Repair extends Change {
   /** Describes the defect in a sentence, without secrets. */
   readonly problem: string;
-  /** Whether operations fail because of the defect. */
+  /** Whether operations of the service fail because of the defect. */
   readonly isFatal: boolean;
 }
 
 /** The defects that a check of the provider found, one line each. */
 export interface Findings {
-  /** Defects that make operations fail. */
+  /** Defects that make operations of the service fail. */
   readonly problems: readonly string[];
-  /** Defects that don't make operations fail. */
+  /** Defects that don't make operations of the service fail. */
   readonly warnings: readonly string[];
 }
 
@@ -46,8 +46,8 @@ export const isWell = ({ problems, warnings }: Findings): boolean => problems.le
 export type Members = Readonly<Record<string, unknown>>;
 
 /**
- * The wanted members that `present` lacks or has with another value, each with the value it should have. A list or an
- * object is merged with the present one.
+ * The members of `wanted` that `present` lacks or has with another value, each with the value it should get. A wanted
+ * list or object is merged with the present one.
  */
 export function lacking(present: Members, wanted: Members): Record<string, unknown> {
   const entries = Object.entries(wanted).map(([name, value]) => [name, present[name], value] as const);

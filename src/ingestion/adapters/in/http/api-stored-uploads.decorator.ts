@@ -23,7 +23,10 @@ interface DocumentedOperation {
   readonly summary: string;
 }
 
-/** Declares an operation on stored uploads, which always needs a token. */
+/**
+ * Declares a handler as an operation on stored uploads. Such an operation always needs a token with the given
+ * permission. Also documents the operation.
+ */
 export const StoredUploadsOperation = (permission: ServicePermission, operation: DocumentedOperation): MethodDecorator =>
   applyDecorators(
     RequirePermission(permission),

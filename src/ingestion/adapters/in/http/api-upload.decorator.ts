@@ -53,12 +53,15 @@ const DESCRIPTION = [
   'The answer 200 means that the upload survives a power cut.',
 ].join('\n\n');
 
-/** Documents an upload operation (service interface, 4.1 and 4.2; `Sending the file itself`). */
+/**
+ * Documents an upload operation in the OpenAPI document (service interface, 4.1 and 4.2). It also accepts the bytes of
+ * the file itself as the request's body.
+ */
 export function ApiUpload(upload: DocumentedUpload): MethodDecorator {
   const { operationId, summary, filename } = upload;
   return applyDecorators(
     ApiExtraModels(UploadForm, UploadJson),
-    // `@ApiBody` isn't used, because it keeps only one content type.
+    // `@ApiBody` isn't used, because it keeps only one content type of the request's body.
     ApiOperation({ operationId, summary, description: DESCRIPTION, requestBody: { required: false, content: contentOf(upload) } }),
     parameter('customer_id', MAX_PARAMETER_LENGTH, 'Unique ID of the customer', 'acme-energy'),
     parameter('filename', MAX_FILENAME_LENGTH, 'Name of the file being uploaded', filename),

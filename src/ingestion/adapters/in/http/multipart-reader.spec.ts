@@ -38,7 +38,7 @@ async function read(bytes: Buffer, sizes: readonly number[]): Promise<Part[]> {
   return parts;
 }
 
-// Few different bytes, so that text that resembles a delimiter is frequent.
+// The content of a part of a form. It has few different bytes, so that text that resembles a delimiter is frequent.
 const nearlyDelimiter = fc
   .array(fc.constantFrom('\r', '\n', '-', 'a', 'b', '\r\n--a-', '\r\n--', 'x'), { maxLength: 40 })
   .map((pieces) => new Uint8Array(Buffer.from(pieces.join('').replaceAll(`\r\n--${BOUNDARY}`, ''))))

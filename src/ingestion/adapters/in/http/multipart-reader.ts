@@ -5,7 +5,7 @@ import { Turns } from '../../../../common/turns.js';
 
 const MAX_PARTS = 1_000;
 /**
- * After this many parts of a form, the reader lets other requests run in between, because a form can have a thousand
+ * After this many parts of a form, the reader lets other requests run between parts, because a form can have a thousand
  * empty parts.
  */
 const FEW_PARTS = 16;
@@ -17,11 +17,16 @@ const DASH = 0x2d;
 
 /** One part of a form (RFC 7578). */
 export interface MultipartPart {
-  /** The `name` in the part's Content-Disposition; undefined without one, or if the disposition isn't `form-data`. */
+  /**
+   * The `name` in the part's Content-Disposition; undefined without that header or parameter, or if the disposition
+   * isn't `form-data`.
+   */
   readonly name: string | undefined;
   /** The part's Content-Type as sent; undefined if it is missing or empty. */
   readonly contentType: string | undefined;
-  /** The part's content. It can be read once, and only until the next part is requested. Unread bytes are skipped. */
+  /**
+   * The part's content. It can be read once, and only until the next part is requested, which skips the unread bytes.
+   */
   readonly bytes: AsyncGenerator<Buffer, void, undefined>;
 }
 
@@ -29,8 +34,8 @@ const malformed = (message: string, cause?: unknown): ServiceError =>
   new ServiceError('invalid-request-body', message, { cause });
 
 /**
- * Reads a form part by part, in the order of arrival and only on request (RFC 2046, 5.1.1). Throws the errors of the
- * source unchanged.
+ * Reads a multipart form part by part, in the order of arrival (RFC 2046, 5.1.1). Reads no further than the caller asks
+ * for. Throws the errors of the source unchanged.
  */
 export class MultipartReader {
   private readonly delimiter: Buffer;
@@ -40,12 +45,12 @@ export class MultipartReader {
    */
   private unread: Buffer = CRLF;
   /**
-   * Whether the delimiter that ends the current part is still to come. At first, the text before the first delimiter
-   * counts as the current part.
+   * Whether the delimiter that ends the current part hasn't been read yet. At first, the text before the first
+   * delimiter counts as the current part.
    */
   private inside = true;
   private parts = 0;
-  /** Undefined until the form has many parts. */
+  /** The turns in which further parts are read; undefined until the form has had more than FEW_PARTS parts. */
   private turns: Turns | undefined;
 
   constructor(
@@ -77,7 +82,7 @@ export class MultipartReader {
     return { ...headers, bytes: this.upToDelimiter() };
   }
 
-  /** Yields the bytes before the next delimiter, then consumes the delimiter. */
+  /** Yields the bytes of the current part up to the next delimiter, then consumes the delimiter. */
   private async *upToDelimiter(): AsyncGenerator<Buffer, void, undefined> {
     for (let at; (at = this.unread.indexOf(this.delimiter)) !== 0; ) {
       // The last unread bytes may be the beginning of a delimiter.
@@ -151,9 +156,9 @@ function parseHeaders(text: string): Omit<MultipartPart, 'bytes'> {
 }
 
 /**
- * Whether a header's value has only visible octets, blanks, tabs and octets above 0x7f (RFC 9110, 5.5).
+ * Whether the value of a part's header has only visible octets, blanks, tabs and octets above 0x7f (RFC 9110, 5.5).
  *
- * @param value decoded as Latin-1, so that each character is one octet.
+ * @param value the value decoded as Latin-1, so that each character is one octet.
  */
 const isFieldValue = (value: string): boolean =>
   !hasControlCharacter(value.replace(/[\t\u0080-\u009f]/g, ' '));

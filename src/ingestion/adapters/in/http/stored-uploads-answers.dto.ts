@@ -1,7 +1,7 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { UPLOAD_KINDS, type UploadKind } from '../../../domain/upload.js';
 
-// The bodies of successful answers, as the OpenAPI document describes them.
+// The bodies of successful answers of the operations on stored uploads, as the OpenAPI document describes them.
 
 export const UPLOAD_ID = { type: String, format: 'uuid', example: '0198c5a0-5b1e-7c7e-8d55-0c1f5a3e7a10' } as const;
 

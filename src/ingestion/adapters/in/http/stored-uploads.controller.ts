@@ -19,7 +19,10 @@ import { UploadLimits } from '../../../ingestion.options.js';
 import { ApiContent, ApiUploadPage, ApiRemoval, ApiRemovalOfAll, ApiStoredUpload, StoredUploadsOperation } from './api-stored-uploads.decorator.js';
 import { encodePageToken, readUploadListQuery, readUploadRemovalQuery } from './upload-list-query.dto.js';
 
-/** Finds, fetches and removes uploads. Each operation needs a token that covers the customer of the upload. */
+/**
+ * The operations that list, find, fetch and remove uploads. Each needs an access token whose `customer_id` claim covers
+ * the customer of the upload.
+ */
 @ApiTags('Stored uploads')
 @ServiceController('uploads')
 export class StoredUploadsController {
@@ -53,8 +56,8 @@ export class StoredUploadsController {
   }
 
   /**
-   * Sends the bytes of an upload's file as received, with headers that let a browser only download them (RFC 6266, RFC
-   * 9110).
+   * Sends the bytes of an upload's file as received. The headers make a browser save the file instead of showing it
+   * (RFC 6266, RFC 9110).
    */
   @Get(':upload_id/content')
   @StoredUploadsOperation('read:uploads', { operationId: 'downloadUpload', summary: "Fetch an upload's file" })
@@ -111,14 +114,17 @@ export class StoredUploadsController {
 }
 
 /**
- * The Content-Disposition `attachment` with a filename, which is repeated in ASCII for old clients (RFC 6266, appendix
- * D).
+ * The value of Content-Disposition: `attachment` with the filename, and with the filename in ASCII for old clients (RFC
+ * 6266, appendix D).
  */
 const asAttachment = (filename: string): string => contentDisposition(filename, { fallback: filename.replace(/[^ -~]/g, '?') });
 
 const COMMA = Buffer.from(',');
 
-/** @throws ServiceError `unauthorized` unless the token covers the customer, or all customers if none is given. */
+/**
+ * @throws ServiceError `unauthorized` unless the request's token covers the customer. Without a `customerId`, the token
+ *   must cover all customers.
+ */
 function assertCovered(request: IncomingMessage, customerId: string | undefined): void {
   if (!coversCustomer(customersOf(request), customerId)) throw new ServiceError('unauthorized', "The token doesn't cover the customer.");
 }
@@ -128,7 +134,7 @@ function accessOf(request: IncomingMessage): (customerId: string) => boolean {
   return (customerId) => coversCustomer(customers, customerId);
 }
 
-/** A signal that aborts when the client disconnects. */
+/** Returns a signal that aborts when the client disconnects. */
 function whileConnected(response: ServerResponse): AbortSignal {
   const connection = new AbortController();
   response.once('close', () => {

@@ -9,7 +9,7 @@ export class UploadForm {
   @ApiProperty({ type: 'string', format: 'binary', description: 'The file. Its bytes are stored as they are.' })
   readonly file!: string;
 
-  // The example is empty, because Swagger UI would send any other text as the data of the upload.
+  // The example is empty, because Swagger UI would send any other text as the `additional_data` of an upload.
   @ApiProperty({ ...ADDITIONAL_DATA, type: String, example: '' })
   readonly additional_data?: string;
 }

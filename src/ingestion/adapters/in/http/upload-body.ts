@@ -14,22 +14,25 @@ import { type MultipartPart, MultipartReader } from './multipart-reader.js';
 import { DEFAULT_CONTENT_TYPE, type UploadForm, type UploadHead } from './upload-head.js';
 
 /**
- * The contents of an upload's body, read up to its file, or to its end if it has no file. The bytes of the file are
- * read later, while they are stored.
+ * The body of an upload request that has been read up to the upload's file, or to its end if there is no file. The
+ * bytes of the file are read later, while they are stored.
  */
 export interface UploadBody extends Pick<UploadLoadDataCommand, 'file' | 'additionalData'> {
-  /** Releases the memory of the body. Call it when the upload has ended, whether or not it succeeded. */
+  /**
+   * Releases the memory that the body has taken from the process's budget. Must be called when the upload has ended,
+   * whether or not it succeeded.
+   */
   close(): void;
 }
 
 /**
- * The members of a JSON body that have a meaning here. The member `file` is refused: a client that serializes a `Blob`
- * as JSON sends `file` without the bytes, and must send a form instead.
+ * The members of a JSON body that the service interprets. A body with a member `file` is refused: a client that
+ * serializes a `Blob` as JSON sends `file` without the bytes, and must send a form instead.
  */
 const JSON_MEMBERS: ReadonlySet<string> = new Set(['additional_data', 'file']);
 /** A text up to this length in bytes is decoded without yielding to other requests. */
 const SMALL_TEXT_BYTES = 16 * 1024;
-/** How much text is decoded in one step, in bytes. */
+/** How much of a longer text is decoded in one step, in bytes. After each step, other requests may run. */
 const STEP_BYTES = 64 * 1024;
 /** The longest boundary of a form, in characters (RFC 2046, section 5.1.1). */
 const MAX_BOUNDARY_LENGTH = 70;
@@ -37,8 +40,9 @@ const MAX_BOUNDARY_LENGTH = 70;
 const malformed = (message: string, cause?: unknown): ServiceError => new ServiceError('invalid-request-body', message, { cause });
 
 /**
- * Opens the body of an upload. JSON with only `additional_data` is read to its end, and a form up to its file. A file
- * is left to be streamed, and so is JSON with other members, which is stored as a file too.
+ * Opens the body of an upload request. JSON with only `additional_data` is read to its end, and a form up to its file.
+ * If the body is the file itself, nothing is read yet: the file is streamed while it is stored. JSON with other members
+ * is also stored as a file, so the rest of it is streamed too.
  *
  * @throws ServiceError `invalid-request-body`, `digest-mismatch`, `payload-too-large`, `request-timeout`,
  *   `client-aborted`; reading the file or calling `additionalData` may throw the same errors.
@@ -50,7 +54,10 @@ export function openUploadBody(request: IncomingMessage, head: UploadHead, limit
 type Opened = Pick<UploadBody, 'file' | 'additionalData'>;
 type Open = (request: IncomingMessage, head: UploadHead, limits: UploadLimits) => UploadBody | Promise<UploadBody>;
 
-/** Opens a JSON body or a form. The memory that the body takes is counted until `close`, or until opening fails. */
+/**
+ * Opens a JSON body or a form by `open`. The memory for the body and for the index line of its `additional_data` is
+ * held until `close` is called, or until opening fails.
+ */
 async function withMemory(request: IncomingMessage, open: (memory: BodyMemory) => Promise<Opened>): Promise<UploadBody> {
   const memory = new BodyMemory(request);
   const close = (): void => {
@@ -87,7 +94,8 @@ async function jsonUpload({ contentType, fileDigests }: UploadHead, object: Json
 
 const openBytes: Open = (request, { contentType, maxBodyBytes, fileDigests, contentDigests }, { idleTimeoutMs }) => {
   const bytes = requestBody(request, { idleTimeoutMs, maxBytes: maxBodyBytes });
-  // The content of the request is the file, so both kinds of digests apply.
+  // The body of the request is the file itself, so the expected digests of the file (X-Upload-Digest) and those of the
+  // request's content (Content-Digest, Repr-Digest) are all verified on the file.
   const file = fileOf(contentType, bytes, [...fileDigests, ...contentDigests]);
   return { file, additionalData: () => null, close: nothingToRelease };
 };
@@ -100,8 +108,8 @@ async function additionalDataOf(object: JsonObject | undefined): Promise<string 
 }
 
 /**
- * The file of an upload. The expected sha-256 digests are compared after the store has computed the file's sha-256.
- * All other digests are verified while the bytes are read.
+ * The file of an upload with its expected digests. Those with sha-256 are compared after the store has computed the
+ * file's sha-256. Those with other algorithms are verified while the bytes are read.
  */
 function fileOf(contentType: string, bytes: AsyncGenerator<Buffer, void, undefined>, digests: readonly ExpectedDigest[]): UploadBody['file'] {
   if (digests.length === 0) return { contentType, bytes, expectedSha256: [] };
@@ -133,7 +141,8 @@ async function openFormUpload(request: IncomingMessage, head: UploadHead, limits
 const OPEN: Readonly<Record<UploadForm, Open>> = { json: openJsonUpload, bytes: openBytes, multipart: openForm };
 
 /**
- * Reads a form with exactly one part `file`, and at most one `additional_data` before or after it. Skips other parts.
+ * Reads a form with exactly one part `file`, and at most one part `additional_data` before or after the file. Skips
+ * other parts.
  */
 class UploadFormReader {
   private additionalData: string | null = null;
@@ -144,7 +153,10 @@ class UploadFormReader {
     private readonly memory: BodyMemory,
   ) {}
 
-  /** The next part `file`; undefined at the end of the form. Keeps the text of a part `additional_data` before it. */
+  /**
+   * Reads on to the next part `file`; undefined at the end of the form. Keeps the text of a part `additional_data` on
+   * the way.
+   */
   async nextFile(): Promise<MultipartPart | undefined> {
     for (let part; (part = await this.parts.next()); ) {
       if (part.name === 'file') return part;
@@ -164,9 +176,10 @@ class UploadFormReader {
 }
 
 /**
- * The text of one part of a form.
+ * Reads the text of one part of a form.
  *
- * @throws ServiceError `payload-too-large`; `invalid-request-body` if the bytes aren't UTF-8; errors of the bytes.
+ * @throws ServiceError `payload-too-large`; `invalid-request-body` if the bytes aren't UTF-8; errors of reading the
+ *   bytes.
  */
 async function readText(bytes: AsyncIterable<Buffer>, maxBytes: number, memory: BodyMemory): Promise<string> {
   const turns = new Turns();

@@ -12,7 +12,7 @@ import type { UploadLimits } from '../../../ingestion.options.js';
  * room for delimiters, headers and parts that are skipped.
  */
 const FORM_OVERHEAD_BYTES = 1_048_576;
-/** The media type of bytes that were sent without a media type. */
+/** The media type of a file that was sent without a media type. */
 export const DEFAULT_CONTENT_TYPE = 'application/octet-stream';
 const NO_DIGESTS: readonly ExpectedDigest[] = [];
 
@@ -28,29 +28,36 @@ export class UploadQueryDto {
   readonly manufacturer!: string;
 }
 
-/** The form in which an upload is sent. */
+/**
+ * How an upload is sent: as JSON, as a form (multipart/form-data), or with the bytes of the file as the request's body.
+ */
 export type UploadForm = 'json' | 'multipart' | 'bytes';
 
-/** Everything that the head of a request says about its upload. */
+/** Everything that the head of a request says about its upload. `form` is how the upload is sent. */
 export interface UploadHead {
   readonly form: UploadForm;
-  /** The media type as sent; `application/octet-stream` if none was sent. */
+  /** The media type of the request's body as sent; `application/octet-stream` if none was sent. */
   readonly contentType: string;
-  /** Maximum length of the body in bytes. For JSON, after its content coding (gzip and the like) was undone. */
+  /**
+   * Maximum length of the request's body in bytes. For JSON, this is the length after decompression (Content-Encoding).
+   */
   readonly maxBodyBytes: number;
   readonly query: UploadQueryDto;
   /** The client's `Idempotency-Key`; null without one. */
   readonly idempotencyKey: string | null;
   /** Expected digests of the file (`X-Upload-Digest`). */
   readonly fileDigests: readonly ExpectedDigest[];
-  /** Expected digests of the content of the request (RFC 9530: `Content-Digest`; `Repr-Digest` means the same here). */
+  /**
+   * Expected digests of the request's content (RFC 9530: `Content-Digest`, or `Repr-Digest`, which means the same for
+   * an upload).
+   */
   readonly contentDigests: readonly ExpectedDigest[];
 }
 
 /**
- * Reads the head of an upload, before its body.
+ * Reads and validates the head of an upload request (URL and headers), before its body is read.
  *
- * @throws ServiceError, the first that applies of `payload-too-large`, `unsupported-media-type`,
+ * @throws ServiceError of the first kind that applies, in this order: `payload-too-large`, `unsupported-media-type`,
  *   `invalid-query-parameter`, `invalid-idempotency-key`, `invalid-digest`.
  */
 export function readUploadHead(request: IncomingMessage, limits: UploadLimits): UploadHead {
@@ -80,8 +87,8 @@ function assertUploadContent(request: IncomingMessage, limits: UploadLimits): Pi
 }
 
 /**
- * Reads the three parameters from the URL as it was sent. The framework's parsed query would hide defects that must be
- * refused, such as repeated parameters.
+ * Reads `customer_id`, `filename` and `manufacturer` from the URL as it was sent. The framework's parsed query would
+ * hide defects that must be refused, such as repeated parameters.
  *
  * @throws ServiceError `invalid-query-parameter` if a parameter is missing, repeated or invalid.
  */
@@ -97,7 +104,7 @@ function readUploadQuery(request: IncomingMessage): UploadQueryDto {
 }
 
 /**
- * The `Idempotency-Key`, unchanged; null if it is missing.
+ * The `Idempotency-Key` of a request, unchanged; null if it is missing.
  *
  * @throws ServiceError `invalid-idempotency-key` unless the key is 1-255 visible ASCII characters.
  */

@@ -40,7 +40,7 @@ class UploadListQueryDto {
   readonly page_token?: UploadPosition;
 }
 
-/** The query parameters of a removal of all uploads of a customer. */
+/** The query parameters of the removal of all uploads of a customer, or of those before a time (`DELETE /uploads`). */
 class UploadRemovalQueryDto {
   @Satisfies('isCustomerId', isCustomerId)
   readonly customer_id!: string;
@@ -85,7 +85,8 @@ export function readUploadListQuery(request: IncomingMessage): UploadListQuery {
  */
 export function readUploadRemovalQuery(request: IncomingMessage): UploadFilter {
   const raw = new RawQuery(request);
-  // Ignoring one of these would remove more than the client asked for.
+  // These parameters belong to the list of uploads. A removal that ignored one would remove more than the client asked
+  // for.
   for (const name of ['kind', 'from', 'to', 'limit']) if (raw.values(name)?.length !== 0) throw new ServiceError('invalid-query-parameter', name);
   const { customer_id: customerId, before: to } = validQuery(
     Object.assign(new UploadRemovalQueryDto(), {
@@ -96,7 +97,9 @@ export function readUploadRemovalQuery(request: IncomingMessage): UploadFilter {
   return { customerId, to };
 }
 
-/** An opaque text from which `decodePageToken` reads the position again. */
+/**
+ * Encodes a position in the list of uploads as an opaque text, from which `decodePageToken` reads the position again.
+ */
 export const encodePageToken = ({ receivedAt, uploadId }: UploadPosition): string =>
   Buffer.from(`${receivedAt.toISOString()}${uploadId}`).toString('base64url');
 
@@ -109,10 +112,13 @@ function decodePageToken(token: string): UploadPosition | undefined {
   return encodePageToken(position) === token ? position : undefined;
 }
 
-/** Stands for a parameter that is given but has no value of its type. No rule accepts it. */
+/** Stands for the value of a parameter that is repeated or can't be parsed. No validation rule accepts it. */
 const INVALID = Symbol('invalid');
 
-/** The value of a parameter; undefined if the parameter isn't given. */
+/**
+ * The parsed value of an optional parameter; undefined if the parameter isn't given, INVALID if it is repeated or
+ * malformed.
+ */
 function optional<Value>(raw: RawQuery, name: string, read: (text: string) => Value): Value | typeof INVALID | undefined {
   if (raw.values(name)?.length === 0) return undefined;
   const text = raw.single(name);

@@ -7,16 +7,27 @@ import { encodeRecord, Journal, type JournalRecord, type JournalSite } from './j
 
 /** Suffix of the names of journals in `pending/`. */
 export const JOURNAL_EXTENSION = '.journal';
-/** While the files of one journal are synced, the other accepts records. If both are being synced, new records wait. */
+/**
+ * The maximum number of journals in use. While the files recorded in one journal are synced, the other accepts records.
+ * While the files of both are synced, new records wait.
+ */
 const MOST_JOURNALS = 2;
-/** How long a journal accepts records at most before its files are synced, in milliseconds. */
+/**
+ * The longest time during which a journal accepts records, in milliseconds. Then the files of its records are synced.
+ */
 const LONGEST_USE_MS = 10_000;
-/** How long no journal is created after creating one failed, in milliseconds. The usual cause is a nearly full disk. */
+/**
+ * How long no other journal is created after creating one failed, in milliseconds. The usual cause is a nearly full
+ * disk.
+ */
 const UNAVAILABLE_MS = 10_000;
-/** How long a record waits for a free journal while the files of all journals are synced, in milliseconds. */
+/**
+ * How long a new record waits while the files of all journals are being synced, in milliseconds. Then `add` rejects,
+ * and the file is staged instead.
+ */
 const LONGEST_WAIT_MS = 1_000;
 
-/** No journal is available. The record was not stored. */
+/** No journal can take a record, so the record was not written. */
 export class JournalUnavailableError extends Error {
   constructor(cause: unknown) {
     super('There is no journal.', { cause });
@@ -25,15 +36,16 @@ export class JournalUnavailableError extends Error {
 }
 
 /**
- * A record that is durable in a journal. As long as the record isn't released, its journal is kept, so that after a
- * crash recovery restores the record's file, or removes the file if its index line is missing.
+ * A record (the bytes of one small file) that is durable in a journal. The journal is kept until each of its records is
+ * released, so that after a crash recovery restores the record's file, or removes the file if its index line is
+ * missing.
  */
 export interface HeldRecord {
-  /** Releases the record. Call `release` when the file and its index line are both in place, or neither is. */
+  /** Releases the record. Call `release` when the record's file and its index line are both in place, or neither is. */
   release(): void;
   /**
-   * Releases the record when it is unknown whether its file and its index line are in place. The journal is kept for
-   * recovery at the next boot.
+   * Releases the record when it is unknown whether its file and its index line are in place. The journal is then kept
+   * for recovery at the next boot.
    */
   leave(): void;
 }
@@ -45,17 +57,20 @@ interface WaitingRecord {
   readonly reject: (error: unknown) => void;
 }
 
-/** One use of a journal: from when it accepts records until the files of these records are synced. */
+/**
+ * One use of a journal: from when the journal accepts records until the files of these records are synced. A journal is
+ * used many times.
+ */
 interface Use {
   readonly journal: Journal;
-  /** Absolute paths of the files to sync before the journal is used again. */
+  /** Absolute paths of the files whose bytes are in the journal. They are synced before the journal is used again. */
   readonly paths: string[];
   readonly timer: NodeJS.Timeout;
 }
 
 /**
- * Makes small files durable with few flushes. Their bytes are written to a journal, and files that wait during a flush
- * share the next one. The files themselves are synced later, all files of a journal at once.
+ * Makes small files durable with few flushes. The bytes of a file are written to a journal, and files that wait while a
+ * journal is flushed share the next flush. The files themselves are synced later, all files of a journal at once.
  */
 export class ContentJournals {
   private readonly waiting: WaitingRecord[] = [];
@@ -64,25 +79,27 @@ export class ContentJournals {
   private readonly retiring = new Set<Promise<void>>();
   private readonly idle: Journal[] = [];
   /**
-   * Uses of journals that failed to end: the files could not be synced, or the journal could not be emptied or removed.
+   * Uses of journals that could not be ended: their files could not be synced, or the journal could not be emptied or
+   * removed.
    */
   private readonly unsettled: Use[] = [];
-  /** How many calls of `settleAll` in progress want journals to be removed instead of kept for their next use. */
+  /** How many running calls of `settleAll` want journals to be removed instead of kept for their next use. */
   private purges = 0;
-  /** Whether a journal was left for recovery at the next boot. */
+  /** Whether any journal was left in `pending/` for recovery at the next boot. */
   private hasLeft = false;
   private unavailable: { readonly error: JournalUnavailableError; readonly since: number } | undefined;
 
   constructor(
     private readonly site: JournalSite,
     private readonly logger: StorageLogger,
-    /** Absolute path of the directory for journals. */
+    /** Absolute path of the directory in which journals are created (`pending/`). */
     private readonly directory: string,
     private readonly journalBytes: number,
   ) {}
 
   /**
-   * Resolves when the bytes of a file are durable in a journal. If `add` rejects, recovery leaves nothing of the file.
+   * Resolves when the bytes of a file are durable in a journal. If `add` rejects, a journal may still contain the
+   * bytes, but recovery creates no file from them, because the file's index line is missing.
    *
    * @param path the final path of the file, as an absolute path.
    * @throws JournalUnavailableError; FileRemovedError; an error of the file system.
@@ -95,10 +112,11 @@ export class ContentJournals {
   }
 
   /**
-   * Resolves when the files of all records so far are synced, so that recovery needs no journal for them.
+   * Resolves when the files of all records that were added so far are synced, so that recovery needs no journal for
+   * them.
    *
-   * @param purge whether to also remove the journals, which otherwise keep the bytes of these records until they are
-   *   written over.
+   * @param purge whether to also remove the journals, which otherwise keep the bytes of these files until new records
+   *   overwrite them.
    * @throws Error if some of these files could not be synced, or a journal is left for the next boot.
    */
   async settleAll(purge: boolean): Promise<void> {
@@ -114,7 +132,7 @@ export class ContentJournals {
     if (this.unsettled.length > 0 || this.hasLeft) throw new Error('A journal could not be settled; the next boot will settle it.');
   }
 
-  /** Syncs the files and removes the journals. Call `close` only when no record is waiting or held. */
+  /** Syncs the files of all journals and removes the journals. Call `close` only when no record is waiting or held. */
   async close(): Promise<void> {
     await this.running;
     this.retire();
@@ -123,7 +141,7 @@ export class ContentJournals {
     const { presence } = this.site;
     for (const { journal } of this.unsettled) await journal.close().catch(() => undefined);
     for (const journal of this.idle.splice(0)) {
-      // While the store is away, the path may name a journal of another store.
+      // While the store is away (missing or replaced), the journal's path may name a journal of another store.
       if (presence.isAway) await journal.close().catch(() => undefined);
       else await journal.remove().catch((error: unknown) => {
         this.logger.warn(`Removing ${journal.path} failed; retrying at the next boot.`, error);
@@ -168,8 +186,8 @@ export class ContentJournals {
   }
 
   /**
-   * Resolves to the use of the journal in which the records are durable. This isn't the given use if the file of the
-   * given use's journal was removed.
+   * Appends records to the journal of a use. Resolves to the use of the journal in which the records are durable. This
+   * is another use than the given one if someone removed the file of the given use's journal.
    */
   private async append(use: Use, records: readonly Buffer[], removed = 0): Promise<Use> {
     try {
@@ -177,15 +195,15 @@ export class ContentJournals {
       return use;
     } catch (error) {
       this.retire();
-      // Someone probably removed the other journals too. Once all of them were tried, the next attempt creates a new
-      // one.
+      // Someone probably removed the files of the other journals too. If as many attempts fail as there can be
+      // journals, the next attempt creates a new journal.
       if (!(error instanceof FileRemovedError) || removed === MOST_JOURNALS) throw error;
     }
     return this.append(await this.takeUse(), records, removed + 1);
   }
 
   /**
-   * Returns a journal for the first waiting record. An empty journal accepts a record of any length.
+   * Returns a use whose journal has room for the first waiting record. An empty journal accepts a record of any length.
    *
    * @throws JournalUnavailableError
    */
@@ -231,7 +249,7 @@ export class ContentJournals {
     return this.waiting.splice(0, end < 0 ? this.waiting.length : end);
   }
 
-  /** Stops adding records to the current journal and begins to settle it. */
+  /** Adds no more records to the current journal, and begins to sync its files (see `settle`). */
   private retire(): void {
     if (!this.current) return;
     clearTimeout(this.current.timer);
@@ -241,8 +259,9 @@ export class ContentJournals {
   }
 
   /**
-   * Syncs the files of a journal. If that fails, the journal is left for recovery, which writes the files again.
-   * Another sync could succeed although the disk has lost what the failed one should have written.
+   * Syncs the files whose bytes are in a journal. If that fails, the journal is left for recovery, which writes the
+   * files again. Syncing again now could succeed although the disk has lost data that the failed sync should have
+   * written.
    */
   private async syncFiles({ journal, paths }: Use): Promise<void> {
     try {
@@ -253,13 +272,16 @@ export class ContentJournals {
     }
   }
 
-  /** Waits until no record of a journal is held, then syncs its files so that it can be reused or removed. */
+  /**
+   * Waits until no record of a journal is held, then syncs the files of its records, and empties or removes the
+   * journal. A journal that is left for recovery is only closed.
+   */
   private async settle(use: Use): Promise<void> {
     const { journal } = use;
     await journal.released();
     try {
       if (!journal.isLeft) await this.syncFiles(use);
-      // If the store went away, the journal is kept, and recovery restores the files from it.
+      // If the store went away, the journal is kept, and recovery restores the files from it when the store is back.
       this.site.presence.assertHere();
       if (journal.isLeft) {
         this.hasLeft = true;

@@ -2,7 +2,9 @@
 export const hasCode = (error: unknown, ...codes: string[]): boolean =>
   error instanceof Error && 'code' in error && codes.includes(String(error.code));
 
-/** The result of an action; undefined if the action fails because its target, or a directory above it, is missing. */
+/**
+ * The result of an action on a path; undefined if the action fails because the path or a directory above it is missing.
+ */
 export async function unlessAbsent<T>(action: Promise<T>): Promise<T | undefined> {
   try {
     return await action;
@@ -12,7 +14,7 @@ export async function unlessAbsent<T>(action: Promise<T>): Promise<T | undefined
   }
 }
 
-/** A file was moved or removed while it was written, so data flushed to it can't be found. */
+/** A file was moved or removed while the service wrote to it, so its path doesn't lead to the data that was flushed. */
 export class FileRemovedError extends Error {
   constructor(path: string) {
     super(`${path} was removed or replaced.`);
@@ -31,7 +33,7 @@ export class StoreAwayError extends Error {
   }
 }
 
-/** A volume is mounted below a directory whose files must all be on the directory's own volume. */
+/** Another volume is mounted below a directory whose files must all be on the directory's own volume. */
 export class OtherVolumeError extends Error {
   constructor(path: string, volume: string) {
     super(`${path} is on another volume than ${volume}: unmount what is mounted between them, or mount it at the latter`);
@@ -40,8 +42,8 @@ export class OtherVolumeError extends Error {
 }
 
 /**
- * A path that should name a file of the store names something that the store doesn't write: a directory, a FIFO, a
- * socket, a device, a link, or a file that is far too long.
+ * A path that should name a regular file of the store names something that the store doesn't create there: a directory,
+ * a FIFO, a socket, a device, a link, or a file that is far too long.
  */
 export class NotAFileError extends Error {
   constructor(path: string) {

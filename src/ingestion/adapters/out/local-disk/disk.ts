@@ -10,24 +10,24 @@ const SYNCS_AT_ONCE = 16;
 /** An open file. Positions and lengths are in bytes. */
 export interface DiskFile {
   /**
-   * Fills the buffer from a position. Resolves to the number of bytes read, which is less than the buffer's length only
-   * at the file's end.
+   * Fills the buffer with the file's bytes from a position on. Resolves to the number of bytes read, which is less than
+   * the buffer's length only at the file's end.
    */
   read(buffer: Uint8Array, position: number): Promise<number>;
-  /** Writes all chunks in order. If it rejects, any of their bytes may have been written. */
+  /** Writes all chunks in order from a position on. If `write` rejects, any of their bytes may have been written. */
   write(chunks: readonly Uint8Array[], position: number): Promise<void>;
   /** Makes the file's bytes and length durable (fdatasync). */
   sync(): Promise<void>;
   truncate(length: number): Promise<void>;
   size(): Promise<number>;
-  /** Whether a path still names this file. */
+  /** Whether a path still names this open file. False if the file was removed, moved or replaced. */
   standsAt(path: string): Promise<boolean>;
   close(): Promise<void>;
 }
 
 /**
- * Identifies a directory by inode and creation time. Both stay the same when its file system is mounted again under
- * another device number.
+ * Identifies a directory by inode and creation time, which stay the same when the directory's file system is mounted
+ * again under another device number.
  */
 export interface DirectoryOrigin {
   readonly device: bigint;
@@ -38,16 +38,20 @@ export interface DirectoryOrigin {
 
 /**
  * The operations that the local-disk adapter needs from a file system, and no others, so that a test can make any one
- * of them fail or hang. All paths are absolute. Operations reject with the errors of Node.js (`code`: `ENOENT`, ...). A
- * name that was created, renamed or removed is durable only after its directory is synced.
+ * of them fail or hang. All paths are absolute. Operations reject with the errors of Node.js (`code`: `ENOENT`, ...).
+ * If a name was created, renamed or removed, the change is durable only after the name's directory is synced.
  */
 export abstract class Disk {
-  /** Locks an existing directory. The lock ends with the process (see `lockDataDirectory`). */
+  /**
+   * Locks an existing directory with a lock file. The lock is released at the latest when the process ends (see
+   * `lockDataDirectory`).
+   */
   abstract lock(directory: string, name: string): Promise<DataDirectoryLock>;
-  /** Creates a file. Rejects with `EEXIST` if the name is taken. */
+  /** Creates a file and opens it. Rejects with `EEXIST` if the name is taken. */
   abstract create(path: string): Promise<DiskFile>;
   /**
-   * Creates a file whose writes are durable when they resolve (O_DSYNC). Rejects with `EEXIST` if the name is taken.
+   * Creates a file and opens it so that writes to it are durable when they resolve (O_DSYNC). Rejects with `EEXIST` if
+   * the name is taken.
    */
   abstract createSynchronized(path: string): Promise<DiskFile>;
   /**
@@ -61,7 +65,7 @@ export abstract class Disk {
    */
   abstract openWritable(path: string): Promise<DiskFile>;
   abstract rename(from: string, to: string): Promise<void>;
-  /** Removes anything but a directory. Also resolves if the name is missing. */
+  /** Removes a name that isn't a directory's. Also resolves if the name is missing. */
   abstract remove(path: string): Promise<void>;
   /** Removes a name and everything below it. Also resolves if the name is missing. */
   abstract removeTree(path: string): Promise<void>;
@@ -70,35 +74,41 @@ export abstract class Disk {
   /** Creates one directory. Rejects with `EEXIST` if the name is taken. */
   abstract makeDirectory(path: string): Promise<void>;
   abstract readDirectory(path: string): Promise<string[]>;
-  /** The names in a directory of any size, some at a time, in any order. Names may be removed meanwhile. */
+  /**
+   * Yields the names in a directory of any size, some at a time, in any order. Names may be removed while they are
+   * read.
+   */
   abstract readLargeDirectory(path: string): AsyncIterable<readonly string[]>;
-  /** Makes the names in a directory durable. */
+  /** Makes the names in a directory durable, and the absence of names that were removed from it. */
   abstract syncDirectory(path: string): Promise<void>;
   /** Creates a symbolic link. Rejects with `EEXIST` if the name is taken. */
   abstract link(target: string, path: string): Promise<void>;
   abstract readLink(path: string): Promise<string>;
   /**
-   * The device and inode that a path leads to, with links followed; undefined if nothing is there. Synchronous, because
-   * the call costs less than a turn of the event loop.
+   * The device and inode of the file or directory that a path leads to, with links followed; undefined if nothing is
+   * there. Synchronous, because the call costs less than a turn of the event loop.
    */
   abstract identityOf(path: string): FileIdentity | undefined;
   /**
-   * Returns a check whether a path leads to the given file. The check never throws. If the path can't be read, it counts
-   * as missing. Synchronous: one stat a check.
+   * Returns a function that reports whether a path leads to the given file or directory. The function never throws: it
+   * returns false if the path can't be read. Each call is synchronous and costs one stat.
    */
   abstract placeCheck(path: string, file: FileIdentity): () => boolean;
-  /** Identifies a directory even if its device number changes, with links followed; undefined if nothing is there. */
+  /**
+   * The origin of the directory that a path leads to, with links followed; undefined if nothing is there. It identifies
+   * the directory even if the device number changes.
+   */
   abstract originOf(path: string): DirectoryOrigin | undefined;
   /** @throws DataDirectoryError unless the path is a directory or a link to one. */
   abstract assertDirectory(path: string): Promise<void>;
   /** Whether a name exists. Links aren't followed. */
   abstract isNameTaken(path: string): Promise<boolean>;
   /**
-   * Whether a directory is an ancestor's descendant or the ancestor itself, with links followed. Also resolves to true
-   * if the directory is missing.
+   * Whether a directory is the ancestor itself or below it, with links followed. Also resolves to true if the directory
+   * is missing.
    */
   abstract isBelow(directory: string, ancestor: string): Promise<boolean>;
-  /** Rejects (`EROFS`, `EACCES`, ...) if names can't be created in a directory. */
+  /** Rejects (`EROFS`, `EACCES`, ...) if the process isn't permitted to create names in a directory. */
   abstract assertWritable(directory: string): Promise<void>;
   /**
    * Size of a regular file in bytes; undefined if the name is missing, or isn't a regular file but, for example, a
@@ -107,18 +117,19 @@ export abstract class Disk {
   abstract plainFileSize(path: string): Promise<number | undefined>;
 
   /**
-   * Opens a database, or creates it if it is missing. The database is closed when the process ends, if not before.
-   * Synchronous, as SQLite is.
+   * Opens the database of idempotency keys at a path, or creates the database if it is missing. The database is closed
+   * at the latest when the process ends. Synchronous, as SQLite is.
    */
   openDatabase(path: string): SelfCheckingDatabase {
     return SelfCheckingDatabase.open(path);
   }
 
   /**
-   * Creates a file with these bytes. Rejects with `EEXIST` if the name is taken. After any other error, part of the
+   * Creates a file with the given bytes. Rejects with `EEXIST` if the name is taken. After any other error, part of the
    * file may exist.
    *
-   * @param device the device the file must be on, if given; rejects with `EXDEV` if it is on another one.
+   * @param device the number of the device that the file must be on, if given; rejects with `EXDEV` if the file is on
+   *   another one.
    */
   async createWith(path: string, bytes: Uint8Array, device?: bigint): Promise<void> {
     const file = await this.create(path);
@@ -130,7 +141,7 @@ export abstract class Disk {
     }
   }
 
-  /** Makes files and their names durable. If a file is missing, makes its absence durable. */
+  /** Makes files and their names durable. If a file is missing, makes the file's absence durable. */
   async syncFiles(paths: readonly string[]): Promise<void> {
     for (let at = 0; at < paths.length; at += SYNCS_AT_ONCE) {
       await allDone(paths.slice(at, at + SYNCS_AT_ONCE).map((path) => unlessAbsent(this.syncFile(path))));

@@ -6,9 +6,9 @@ import type { StorePresence } from './store-presence.js';
 const MOST_KNOWN = 10_000;
 
 /**
- * Creates the root of a store and its missing parents, and syncs the entry of each in its parent. Also syncs the entry
- * of an existing root, if that is permitted. Call `makeRoot` only at boot: a root that is missing later went away with
- * its volume, and a directory created in its place would be another store.
+ * Creates the root directory of a store and its missing parents, and syncs the entry of each in its parent. Also syncs
+ * the entry of a root that exists already, if that is permitted. Call `makeRoot` only at boot: a root that is missing
+ * later went away with its volume, and a directory created in its place would be another store.
  */
 export async function makeRoot(disk: Disk, directory: string): Promise<void> {
   const made = await makeUnlessThere(disk, directory).catch(async (error: unknown) => {
@@ -22,8 +22,9 @@ export async function makeRoot(disk: Disk, directory: string): Promise<void> {
 }
 
 /**
- * Creates directories below a root and syncs the entry of each in its parent. Remembers those it created or found.
- * Also syncs directories. Callers that ask while a directory is being synced share its next sync.
+ * Creates directories below the root of a store and syncs the entry of each in its parent. Remembers the directories
+ * that it created or found. `sync` makes the names in a directory durable; callers that ask while a directory is being
+ * synced share the sync that follows.
  */
 export class DurableDirectories {
   private readonly known = new Set<string>();
@@ -33,16 +34,16 @@ export class DurableDirectories {
 
   constructor(
     private readonly disk: Disk,
-    /** Absolute path of an existing directory (see `makeRoot`). */
+    /** Absolute path of the store's root directory, which exists (see `makeRoot`). */
     private readonly root: string,
     private readonly presence: Pick<StorePresence, 'assertHere'>,
   ) {}
 
   /**
-   * Resolves when the directory and its ancestors up to the root are durable.
+   * Resolves when the directory exists and the entries of it and of its ancestors up to the root are durable.
    *
-   * @throws StoreAwayError, and creates nothing from then on; DataDirectoryError if something else has the name of a
-   *   directory; an error of the file system.
+   * @throws StoreAwayError if the store is away, and creates nothing then; DataDirectoryError if something else has the
+   *   name of one of the directories; an error of the file system.
    */
   async ensure(directory: string): Promise<void> {
     this.presence.assertHere();
@@ -50,9 +51,11 @@ export class DurableDirectories {
   }
 
   /**
-   * Makes a directory durable, then runs an action. If the directory was removed in the meantime, does both once more.
+   * Runs an action on a directory, which is first created and made durable, unless that was done before. If the action
+   * fails because the directory was removed in the meantime, creates the directory and runs the action once more.
    *
-   * @throws DataDirectoryError if something else has the name of a directory; StoreAwayError; an error of the action.
+   * @throws DataDirectoryError if something else has the name of one of the directories; StoreAwayError; an error of
+   *   the action.
    */
   within<T>(directory: string, action: () => Promise<T>): Promise<T> {
     const first = this.known.has(directory) ? action() : this.made(directory).then(action);
@@ -64,7 +67,7 @@ export class DurableDirectories {
     });
   }
 
-  /** Resolves when the names that a directory had at the call are durable (see `Disk.syncDirectory`). */
+  /** Resolves when the names that the directory had when `sync` was called are durable (see `Disk.syncDirectory`). */
   sync(directory: string): Promise<void> {
     const syncing = this.syncing.get(directory);
     if (!syncing) return this.beginSync(directory);

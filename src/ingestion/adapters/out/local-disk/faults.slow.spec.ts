@@ -11,8 +11,8 @@ import type { Upload } from '../../../domain/upload.js';
 import { LocalDiskFileStorage } from './local-disk.file-storage.adapter.js';
 
 /**
- * The fault at an operation: the operation fails without effect, fails after its effect, fails as do all later
- * operations, or never ends, as do all later ones.
+ * How a disk operation goes wrong. `fails`: it fails without effect. `fails though done`: it fails after its effect.
+ * `fails for good`: it and all later operations fail without effect. `dies`: it and all later operations never end.
  */
 const FAULTS = ['fails', 'fails though done', 'fails for good', 'dies'] as const;
 type Fault = (typeof FAULTS)[number];
@@ -25,9 +25,9 @@ interface Scenario {
 }
 
 const file = () => anUploadDraft().with({ customerId: 'file' }).file('some ', 'bytes');
-/** An upload whose file is too large for a journal. */
+/** An upload whose file is too large for a journal, so the file is staged. */
 const staged = () => anUploadDraft().with({ customerId: 'staged' }).file('x'.repeat(20_000));
-/** An upload whose file is written while it arrives. */
+/** An upload whose file is so large that it is written to the disk while it arrives. */
 const large = () => anUploadDraft().with({ customerId: 'large' }).file('x'.repeat(70_000), 'x');
 const json = () => anUploadDraft().with({ customerId: 'json', additionalData: 'text' });
 
@@ -78,7 +78,7 @@ describe('faults of the disk', () => {
     await rm(view.directory, { recursive: true });
   };
 
-  /** Injects the fault into the operations with these numbers, counted from now. */
+  /** Injects a fault into the disk operations with these numbers. The first operation from now on has number 1. */
   const arm = (fault: Fault, ...numbers: number[]) => {
     const armed = { reached: false, count: 0, stopped: Promise.resolve() };
     armed.stopped = new Promise((stop) => {
@@ -101,8 +101,8 @@ describe('faults of the disk', () => {
   };
 
   /**
-   * Expects an index line, and the file that it names, for each acknowledged upload, and no upload of which only the
-   * line or only the file exists.
+   * Expects an index line, and the file that it names, for each acknowledged upload. Expects no upload of which only
+   * the index line or only the file exists.
    */
   const expectWhole = async (others: 'no others' | 'others whole') => {
     const lines = await view.lines();
@@ -120,7 +120,10 @@ describe('faults of the disk', () => {
     for (const path of await view.files('files')) expect(path).toMatch(CONTENT);
   };
 
-  /** Stores a scenario's uploads. Resolves when all have settled or the disk has stopped. */
+  /**
+   * Stores the uploads of a scenario. Resolves to the number of failed uploads when all have settled or the disk has
+   * stopped.
+   */
   const store = async (scenario: Scenario, stopped: Promise<void>) => {
     const errors: unknown[] = [];
     const uploads = scenario.uploads().map((builder) => keep(builder).catch((error: unknown) => errors.push(error)));
@@ -133,8 +136,8 @@ describe('faults of the disk', () => {
   };
 
   /**
-   * Runs a test with the fault at the first operation, then at the second, and so on until there are no more
-   * operations. Resolves to the number of operations.
+   * Runs a test with the fault at the first disk operation, then at the second, and so on, until the test resolves to
+   * false because it performs fewer operations. Resolves to the number of operations.
    */
   const atEveryOperation = async (test: (nth: number) => Promise<boolean>) => {
     let nth = 1;

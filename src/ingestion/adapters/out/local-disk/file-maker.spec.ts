@@ -24,7 +24,7 @@ describe('FileMaker', () => {
   ])('rejects the waiting files when its thread %s, and creates the next file in a new thread', async (_, broken) => {
     await writeFile(at('worker.mjs'), broken);
     const maker = new FileMaker(new MakerThreads(pathToFileURL(at('worker.mjs'))));
-    // The second file waits while the thread creates the first.
+    // The second file waits while the worker thread creates the first.
     const outcomes = await Promise.allSettled(['one', 'two'].map((name) => maker.make(at(name), Buffer.from(name))));
     expect(outcomes.map(({ status }) => status)).toEqual(['rejected', 'rejected']);
 
@@ -43,10 +43,10 @@ describe('FileMaker', () => {
     );
     const maker = new FileMaker(new MakerThreads(pathToFileURL(at('worker.mjs'))));
     await maker.make(at('one'), Buffer.from('one'));
-    // Only now, because the news of an error may overtake the thread's answer.
+    // Lets the worker thread die only after it has answered, because the news of its error may overtake its answer.
     await writeFile(at('end'), '');
     await copyFile(WORKER, at('worker.mjs'));
-    // The dying thread may still take a file.
+    // The dying worker thread may still take the file without creating it, so this is tried again until it succeeds.
     const isMade = () => maker.make(at('two'), Buffer.from('two')).then(() => existsSync(at('two')), () => false);
     await expect.poll(isMade, { timeout: 10_000 }).toBe(true);
   });

@@ -8,10 +8,16 @@ interface WaitingFile {
   readonly reject: (error: Error) => void;
 }
 
-/** Errors of the file system, by the file's index in the batch. */
+/**
+ * The files of a batch that could not be created: the error of the file system for each, by the file's index in the
+ * batch.
+ */
 type Failures = ReadonlyMap<number, { readonly code: string; readonly message: string }>;
 
-/** Called once with the outcome of a batch: the files that failed, or why the thread was lost. */
+/**
+ * Called once with the outcome of a batch: the files that could not be created, or the error with which the thread
+ * died.
+ */
 type Ended = (outcome: Failures | Error) => void;
 
 const ignore: Ended = () => undefined;
@@ -21,7 +27,7 @@ class MakerThread {
   private readonly worker: Worker;
   private ended = ignore;
 
-  /** @param lost called if the thread fails, also while it is idle. */
+  /** @param lost called if the thread dies, even while it is idle. */
   constructor(script: URL, lost: (thread: MakerThread) => void) {
     this.worker = new Worker(script);
     this.worker.on('message', (failures: Failures) => {
@@ -33,7 +39,7 @@ class MakerThread {
     });
   }
 
-  /** Creates files. The thread keeps the process alive until `ended` is called. */
+  /** Creates the files of a batch. The thread keeps the process alive until `ended` is called with the outcome. */
   send(batch: readonly WaitingFile[], ended: Ended): void {
     let length = 0;
     for (const file of batch) length += file.bytes.length;
@@ -62,8 +68,9 @@ class MakerThread {
 }
 
 /**
- * The idle threads of a process. A store takes a thread for one batch. So the stores of a process share threads, and a
- * store whose disk hangs keeps only the thread that it has taken.
+ * The idle worker threads of a process. A store takes a thread when it has files to create, and gives the thread back
+ * when no file is waiting. So the stores of a process share threads, and a store whose disk hangs keeps only one
+ * thread.
  */
 export class MakerThreads {
   private readonly idle: MakerThread[] = [];
@@ -73,7 +80,7 @@ export class MakerThreads {
     private readonly script = new URL('./file-maker.worker.mjs', import.meta.url),
   ) {}
 
-  /** An idle thread, or a new one. */
+  /** Returns an idle thread; starts one if none is idle. */
   take(): MakerThread {
     const forget = (lost: MakerThread) => {
       this.forget(lost);
@@ -95,21 +102,22 @@ export class MakerThreads {
 const THREADS = new MakerThreads();
 
 /**
- * Creates small files in a worker thread, all waiting files in one batch. Three calls of Node's thread pool per file
- * (open, write, close) would cost more than the file itself, and the main thread must not wait for a disk.
+ * Creates small files in a worker thread, all waiting files in one batch. With Node's thread pool, three calls per file
+ * (open, write, close) would cost more than the file itself. The main thread must not wait for a disk.
  */
 export class FileMaker {
   private waiting: WaitingFile[] = [];
-  /** The thread that is creating files for this maker. */
+  /** The worker thread that is creating files for this `FileMaker`; undefined while it has no files to create. */
   private thread: MakerThread | undefined;
 
   constructor(private readonly threads = THREADS) {}
 
   /**
-   * Creates a file. Rejects with the error of the file system. After an error other than `EEXIST`, part of the file may
-   * exist.
+   * Creates a file with the given bytes. Rejects with the error of the file system. After an error other than `EEXIST`,
+   * part of the file may exist.
    *
-   * @param device the device the file must be on, if given; rejects with `EXDEV` if it is on another one.
+   * @param device the number of the device that the file must be on, if given; rejects with `EXDEV` if the file is on
+   *   another one.
    */
   make(path: string, bytes: Uint8Array, device?: bigint): Promise<void> {
     return new Promise((resolve, reject) => {

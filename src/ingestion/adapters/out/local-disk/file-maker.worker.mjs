@@ -16,8 +16,8 @@ function make(path, bytes, device) {
   }
 }
 
-// Each file's bytes begin where those of the previous file end. Errors are sent as code and message, because a sent
-// Error loses its code.
+// `bytes` contains the bytes of all files, one file after the other; `end` is where those of a file end. Errors are
+// sent back as code and message, because an Error that is sent to another thread loses its code.
 parentPort?.on('message', ({ files, bytes }) => {
   const failures = new Map();
   let begin = 0;

@@ -18,8 +18,8 @@ export class HealthProbe {
    * - The store's parts, the directories of today's index lines and the idempotency keys are writable.
    * - A small file was written, synced and removed.
    *
-   * Concurrent callers share one probe, and its result is cached for one second. If a part is missing or can't be
-   * written, the store is away from then on.
+   * Concurrent callers share one probe, and its result is cached for one second. After a probe that finds a part
+   * missing or the store not writable, the store counts as away until it is opened again.
    *
    * @throws ServiceError `storage-failure`, within five seconds.
    */
@@ -37,8 +37,8 @@ export class HealthProbe {
   }
 
   /**
-   * Resolves if a day's directory of index lines is writable and on the volume of the directory above it. Also resolves
-   * if the day has no directory yet.
+   * Resolves if the directory of one day's index lines is writable and on the same volume as the directory above it.
+   * Also resolves if the day has no such directory yet.
    *
    * @throws DataDirectoryError; OtherVolumeError; an error of the file system.
    */
@@ -59,7 +59,7 @@ export class HealthProbe {
     for (const kind of UPLOAD_KINDS) await this.assertDay(segmentDirectory(kind, new Date()));
     await idempotency.assertWritable();
     const path = this.store.at('.health');
-    // A crashed process may have left its probe file.
+    // The probe file may be there already, because a crash during an earlier probe left it.
     await disk.removeTree(path);
     const file = await disk.create(path);
     try {

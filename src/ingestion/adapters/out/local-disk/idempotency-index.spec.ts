@@ -11,7 +11,7 @@ import { DamagedDatabaseError, type SelfCheckingDatabase } from './self-checking
 
 const NOON = Date.parse('2025-06-10T12:00:00Z');
 const DATABASE = '2025-06-10.db';
-/** The bytes of a file that is too large for a journal, so its upload is staged and has a marker. */
+/** The bytes of a file that is too large for a journal, so its upload is staged and has a marker in `pending/`. */
 const LARGE = 'x'.repeat(2 * 1024 * 1024);
 
 describe('a segment is marked as read only in an index that has all of its keys', () => {
@@ -28,7 +28,10 @@ describe('a segment is marked as read only in an index that has all of its keys'
   const draft = (idempotencyKey: string, bytes = 'bytes') => anUploadDraft().with({ idempotencyKey, receivedAt: new Date() }).file(bytes).build();
   const store = (key: string, bytes?: string) => storage.store(draft(key, bytes));
 
-  /** The number of keys in the database, read from a copy because the process holds it exclusively. */
+  /**
+   * The number of idempotency keys in the database of the day, read from a copy, because the service has locked the
+   * database itself.
+   */
   const keysInIndex = async (): Promise<number> => {
     const copy = join(base, 'copy.db');
     for (const suffix of ['', '-wal']) await copyFile(view.at(`idempotency/${DATABASE}${suffix}`), copy + suffix);
@@ -56,7 +59,7 @@ describe('a segment is marked as read only in an index that has all of its keys'
   });
 
   it('not while it contains the line of an earlier upload whose key is not known yet', async () => {
-    // Gives each line its own segment.
+    // Limits segments to one byte, so that each index line gets its own segment.
     await open(1);
     const held = disk.holdNext('remove');
     const running = store('running', LARGE);
@@ -78,7 +81,7 @@ describe('a segment is marked as read only in an index that has all of its keys'
     const refused = new Promise<never>((_, failed) => {
       refuse = () => { failed(new Error('broken off')); };
     });
-    // Closed segments aren't added to the index while this upload is in progress.
+    // Until this upload settles, the index doesn't list the segments that are closed meanwhile.
     const running = Promise.allSettled([storage.store({ ...draft('running'), conclude: () => refused })]);
     await expect.poll(() => store('running').catch((error: unknown) => error)).toMatchObject({ kind: 'request-in-progress' });
     const late = Array.from({ length: 3 }, (_, number) => `late ${number}`);

@@ -28,9 +28,15 @@ import { KeyReadingProgress } from './key-reading-progress.js';
 import { DamagedDatabaseError } from './self-checking-database.js';
 import type { StorePresence } from './store-presence.js';
 
-/** Rows per transaction. A transaction takes a few milliseconds. */
+/**
+ * The maximum number of rows that are written in one transaction of a database. Such a transaction takes a few
+ * milliseconds.
+ */
 const ROWS_AT_ONCE = 25;
-/** How long segments are read before other work gets a turn, in milliseconds. A transaction is never interrupted. */
+/**
+ * How long lines of segments are read before other work of the process gets a turn, in milliseconds. A database
+ * transaction is never interrupted.
+ */
 const LONGEST_TURN_MS = 10;
 
 export interface IdempotencyIndexOptions {
@@ -40,9 +46,12 @@ export interface IdempotencyIndexOptions {
   readonly logger: StorageLogger;
   /** Absolute path of the store's root directory. */
   readonly root: string;
-  /** Parses an index line into its upload; undefined if the line has no key or isn't a valid index line. */
+  /**
+   * Parses an index line into its upload with the idempotency scope; undefined if the line has no idempotency key or
+   * isn't valid.
+   */
   readonly parse: (line: Buffer) => Promise<KeyedUpload | undefined> | undefined;
-  /** How many bytes are durable of a segment that this process writes to; undefined for other segments. */
+  /** The durable length in bytes of a segment that this process still writes to; undefined for any other segment. */
   readonly durableLength: (segment: string) => number | undefined;
 }
 
@@ -53,24 +62,27 @@ interface SegmentToRead extends ListedSegment {
 }
 
 /**
- * Finds an upload by its idempotency scope, in databases that are derived from the index lines, one for each UTC day.
- * Each database also lists the segments whose keys it contains, with their lengths, and has the number of these segments.
+ * Finds an upload by its idempotency scope, in databases that are derived from the index lines, one database for each
+ * UTC day. Each database also lists the segments whose keys it contains, with their lengths, and has the number of
+ * these segments.
  *
- * Before the first lookup, and again after damage, the segments of yesterday and later that no database lists are read.
- * A database that lists a segment which is missing or has another length is set aside, as a damaged one is. So a database
- * may be lost at any time, or restored from a backup of any age.
+ * The segments of yesterday and later that no database lists are read before the first lookup, and again after damage
+ * to a database. A database that lists a segment which is missing or has another length is set aside, as a damaged one
+ * is. So a database may be lost at any time, or restored from a backup of any age.
  */
 export class IdempotencyIndex {
   private readonly databases: KeyDatabases;
   /**
-   * The first UTC day from which on the index contains all keys in the index lines, apart from the keys of recent
-   * uploads that `add` is yet to be called with. Undefined if there may be no such day.
+   * The earliest UTC day such that the index contains all idempotency keys in the index lines of that day and later.
+   * Only keys of recent uploads that `add` is yet to be called with may be missing. Undefined if no such day is known.
    */
   private completeFrom: string | undefined;
   private completing: Promise<void> | undefined;
   private turn: Promise<unknown> = Promise.resolve();
   private isClosed = false;
-  /** The directories of the index lines from which the index is derived. Each may be a volume of its own. */
+  /**
+   * Absolute paths of the directories of index lines from which the index is derived. Each may be a volume of its own.
+   */
   private readonly source: readonly string[];
 
   constructor(private readonly options: IdempotencyIndexOptions) {
@@ -82,7 +94,8 @@ export class IdempotencyIndex {
   }
 
   /**
-   * Undefined if `find` knows all uploads of the last 24 hours. Otherwise await the result, then call `ready` again.
+   * Undefined if `find` knows all uploads of the last 24 hours with an idempotency key. Otherwise a promise: await it,
+   * then call `ready` again. The promise resolves when the index is complete.
    *
    * Rejects with StoreAwayError if the store goes away in the meantime, or the index is closed. Rejects with another
    * error if the index can't be completed.
@@ -95,8 +108,8 @@ export class IdempotencyIndex {
   }
 
   /**
-   * The upload that is now kept under a scope; undefined if there is none. If there are uploads of two days, the one of
-   * the earlier day.
+   * The upload that is now kept under an idempotency scope; undefined if there is none. If the databases of two days
+   * have one, the upload in that of the earlier day.
    *
    * @throws DamagedDatabaseError. After any error the index is no longer `ready`.
    */
@@ -109,9 +122,11 @@ export class IdempotencyIndex {
   }
 
   /**
-   * Adds uploads and segments, some of which may be known already. An upload's segment must be known or be added in the
-   * same call, so that the removal of the segment is noticed. All uploads of a closed segment must be known or be added
-   * in the same call.
+   * Adds uploads and segments to the databases of their days, some of which may be there already. The segment of each
+   * upload must be added in the same call or be listed already, so that a later removal of the segment is noticed. All
+   * uploads of a closed segment must be added in the same call or be there already.
+   *
+   * @param segments open and closed segments, each with its final length in bytes, or `OPEN`.
    */
   add(uploads: readonly KeyedUpload[], segments: readonly ListedSegment[]): Promise<void> {
     return this.inTurn(async () => {
@@ -124,9 +139,9 @@ export class IdempotencyIndex {
   }
 
   /**
-   * Removes uploads from the index, and the traces of their keys, after their lines were removed from a segment.
+   * Removes uploads from the index after their lines were removed from a segment, and overwrites their keys on disk.
    *
-   * @param segment the segment, with its new length; 0 if the segment was removed.
+   * @param segment the segment, with its new length in bytes; 0 if the segment was removed.
    */
   forget(segment: ListedSegment, uploads: readonly Pick<KeyedUpload, 'scope' | 'uploadId'>[]): Promise<void> {
     return this.inTurn(async () => {
@@ -144,7 +159,7 @@ export class IdempotencyIndex {
   }
 
   /**
-   * Resolves if the index can be written.
+   * Resolves if the databases of the index can be written.
    *
    * @throws DataDirectoryError as `KeyDatabases.assertWritable` does.
    */
@@ -153,8 +168,8 @@ export class IdempotencyIndex {
   }
 
   /**
-   * Closes the databases when additions in progress are done. Opens none afterwards, because the next store in this
-   * process needs the databases.
+   * Closes the databases when additions in progress are done. No database is opened afterwards, because the next
+   * instance of the store in this process must be able to lock them.
    */
   close(): Promise<void> {
     return this.inTurn(() => {
@@ -176,8 +191,8 @@ export class IdempotencyIndex {
   }
 
   /**
-   * Call `assertUsable` after each look at the disk too: while the store is away, its segments would look removed, and
-   * its databases would be created elsewhere.
+   * Call `assertUsable` also after each look at the disk. While the store is away, its segments would look removed, and
+   * its databases would be created in the wrong place.
    *
    * @throws StoreAwayError if the index is closed or the store is away.
    */
@@ -199,7 +214,7 @@ export class IdempotencyIndex {
   }
 
   /**
-   * Reads the segments of a day and later that the databases don't list, and adds the idempotency keys in their lines.
+   * Reads those segments of a day and later that no database lists, and adds the idempotency keys in their lines.
    * Starts again if a database is set aside meanwhile.
    */
   private async addMissingSegments(from: string): Promise<void> {
@@ -217,8 +232,8 @@ export class IdempotencyIndex {
   }
 
   /**
-   * The segments of a day whose keys must be read. Sets the database aside if it lists a segment that is missing or has
-   * changed.
+   * The segments of a day whose keys must be read, because the day's database doesn't list them with their final
+   * length. Sets the database aside, and returns all segments, if it lists a segment that is missing or has changed.
    */
   private async unlisted(day: string, segments: readonly SegmentToRead[]): Promise<SegmentToRead[]> {
     const { lengths, count } = await this.databases.use(day, (database) => ({
@@ -245,12 +260,12 @@ export class IdempotencyIndex {
     }
   }
 
-  /** Adds the keys in the lines of a segment. Resolves to the number of keys. */
+  /** Adds the idempotency keys in the lines of a segment to the database of the day. Resolves to the number of keys. */
   private async addSegment(segment: SegmentToRead, progress: KeyReadingProgress): Promise<number> {
     const { disk, root, parse } = this.options;
     const { day, path, length, isOpen } = segment;
     const { setAsides } = this.databases;
-    // The file is undefined if the segment was removed after its directory was read.
+    // Undefined if the segment was removed after its directory was listed.
     const file = await unlessAbsent(disk.open(join(root, path)));
     if (!file) {
       this.assertUsable();
@@ -274,8 +289,8 @@ export class IdempotencyIndex {
       }
       await this.put(day, rows);
       await this.databases.use(day, (database) => {
-        // If a database was set aside meanwhile, the new one lacks the keys added before, so it must not list the
-        // segment.
+        // If a database was set aside meanwhile, the new one lacks the keys that were added before, so it must not list
+        // the segment as read.
         if (setAsides === this.databases.setAsides) putEntries(database, [segmentEntry(isOpen ? { path, length: OPEN } : segment)]);
       });
       return count + rows.length;
@@ -284,7 +299,7 @@ export class IdempotencyIndex {
     }
   }
 
-  /** The segments from a given day on, sorted by day. Skips anything but regular files, with a warning. */
+  /** The segments of a given day and later, sorted by day. Skips anything but regular files, with a warning. */
   private async segmentsFrom(from: string): Promise<SegmentToRead[]> {
     const { disk, root, durableLength } = this.options;
     const segments: SegmentToRead[] = [];
@@ -315,7 +330,7 @@ export class IdempotencyIndex {
     for (let at = 0; at < entries.length; at += ROWS_AT_ONCE) {
       if (at > 0) await turnOfOthers();
       await this.databases.use(day, (database) => {
-        // An incomplete database must not list segments: it would claim keys that it lacks.
+        // A database that may lack keys must not list segments, because a listed segment isn't read again.
         const isComplete = this.isComplete(day);
         putEntries(database, entries.slice(at, at + ROWS_AT_ONCE).filter(({ value }) => isComplete || typeof value !== 'number'));
       });
@@ -324,5 +339,5 @@ export class IdempotencyIndex {
   }
 }
 
-/** The first UTC day whose lines may contain a key that is still kept. */
+/** The earliest UTC day whose index lines may contain a key that is still kept (for 24 hours). */
 const firstKeptDay = (): string => utcDate(new Date(Date.now() - IDEMPOTENCY_PERIOD_MS));

@@ -121,7 +121,8 @@ describe('idempotency keys on the local disk', () => {
       await reopen();
       await writeFile(view.at(`idempotency/${TODAY}.damaged-1`), '');
       await writeFile(view.at('idempotency/notes.txt'), '');
-      // A clock that jumps by a few days and back causes no rebuild.
+      // Eight days later, the databases must still be there, so that a clock that jumps ahead by a few days and back
+      // causes no rebuild.
       setClock(NOON + 8 * DAY);
       await store('during the week');
       expect(await databases()).toEqual(expect.arrayContaining([TODAY, `${TODAY}.damaged-1`]));
@@ -143,14 +144,16 @@ describe('idempotency keys on the local disk', () => {
       await rm(path());
       await make();
     };
-    /** Changes the contents of a record in a way that SQLite can't detect. */
+    /** Returns a function that flips a bit wherever a text occurs in the database file. SQLite can't detect that. */
     const change = (text: string) => async () => {
       const bytes = await readFile(path());
       for (let at = bytes.indexOf(text); at >= 0; at = bytes.indexOf(text, at + 1)) bytes.writeUInt8(bytes.readUInt8(at + text.length - 1) ^ 1, at + text.length - 1);
       await writeFile(path(), bytes);
     };
 
-    /** Changes rows, for which SQLite keeps no checksums. */
+    /**
+     * Returns a function that changes rows of the database by SQL. SQLite keeps no checksums that would detect that.
+     */
     const execute = (sql: string) => () => {
       const database = new Database(path());
       database.exec(sql);
@@ -225,7 +228,7 @@ describe('idempotency keys on the local disk', () => {
       await store('a');
       await reopen();
       const openDatabase = vi.spyOn(disk, 'openDatabase').mockImplementation((path) => {
-        // SQLite reports a lack of file descriptors no better than this.
+        // When file descriptors run out, SQLite reports the same error as for a damaged file.
         throw new DamagedDatabaseError(path, "it can't be opened");
       });
       disk.gate = (perform, operation) =>
@@ -265,7 +268,8 @@ describe('idempotency keys on the local disk', () => {
       const segment = (await view.files('uploads')).at(-1) ?? '';
       await rm(view.at(segment));
       await open();
-      // Storing an upload with another key opens the same database first.
+      // Stores an upload with another key first, so that the database of the day is open already when the removed key
+      // is looked up.
       await store('new');
       expect(await store('removed')).toMatchObject({ replayed: false });
       await expectKept(...others, 'new', 'removed');

@@ -17,7 +17,9 @@ const ADD_AFTER_MS = 50;
 const ADD_AT = 1_000;
 const MOST_WAITING = 10_000;
 const RETRY_AFTER_SECONDS = 1;
-/** The maximum number of times that the index is read for one request. */
+/**
+ * The maximum number of attempts to read the index for one request. Another attempt follows if a database was damaged.
+ */
 const MOST_ATTEMPTS = 3;
 const NO_PARTS: readonly string[] = [];
 const KEY_MEMBER = Buffer.from('"idempotency_key":');
@@ -31,18 +33,27 @@ export interface OpenSegment {
 }
 
 /**
- * For each idempotency scope, stores only the first upload of 24 hours, and answers repeated requests with its receipt.
+ * For each idempotency scope, stores only the first upload within 24 hours, and answers repeated requests with that
+ * upload's receipt.
  */
 export class IdempotencyKeys {
   private readonly index: IdempotencyIndex;
-  /** Uploads in progress by scope, oldest first. Each value is the number of uploads that began before that upload. */
+  /**
+   * Uploads with a key that are in progress, by their idempotency scopes, oldest first. Each value is the number of
+   * such uploads that began before that one.
+   */
   private readonly running = new Map<string, number>();
   private begun = 0;
-  /** Uploads whose index lines are durable but which aren't in the index of idempotency keys yet. */
+  /**
+   * Uploads by idempotency scope whose index lines are durable, but which aren't in the index of idempotency keys yet.
+   */
   private readonly waiting = new Map<string, KeyedUpload>();
-  /** Ids of uploads that were removed before they were added to `waiting`. */
+  /** Ids of uploads that were removed from the store before they could be added to `waiting`. */
   private readonly removed = new Set<string>();
-  /** Closed segments that the index doesn't list yet, each with the number of uploads that had begun at its closing. */
+  /**
+   * Closed segments that the index of idempotency keys doesn't list yet. `begun` is how many uploads had begun when the
+   * segment was closed.
+   */
   private closedSegments: { segment: ListedSegment; begun: number }[] = [];
   private timer: NodeJS.Timeout | undefined;
   private adding: Promise<void> | undefined;
@@ -54,7 +65,7 @@ export class IdempotencyKeys {
     private readonly logger: StorageLogger,
     /** Absolute path of the store's root directory. */
     root: string,
-    /** The segments that this process writes to, by path. A segment is added before it gets its first line. */
+    /** The segments that this process writes to, by path. A segment is put into the map before its file is created. */
     private readonly openSegments: ReadonlyMap<string, OpenSegment>,
   ) {
     const durableLength = (path: string) => this.openSegments.get(path)?.durableLength;
@@ -62,8 +73,8 @@ export class IdempotencyKeys {
   }
 
   /**
-   * Stores an upload by calling `keep`. If the scope already has an upload, returns the receipt of that upload instead,
-   * after `read` has read the request to its end.
+   * Stores an upload by calling `keep`. If the idempotency scope already has an upload, returns that upload's receipt
+   * instead, after `read` has read the whole request.
    *
    * @throws ServiceError `request-in-progress`, `idempotency-key-reused`, `storage-failure`; errors of `keep` and
    *   `read`.
@@ -83,15 +94,17 @@ export class IdempotencyKeys {
     }
   }
 
-  /** Call `segmentClosed` when the length of a segment is final. */
+  /** Call `segmentClosed` when a segment is closed, so that its length is final. */
   segmentClosed({ path, durableLength: length }: OpenSegment): void {
-    // If no upload has had a key, the index may not exist, and must not be created for this segment alone.
+    // If this process has stored no upload with a key, the index may not exist, and isn't created just to list this
+    // segment.
     if (this.begun > 0 && length > 0) this.closedSegments.push({ segment: { path, length }, begun: this.begun });
   }
 
   /**
-   * Forgets uploads whose lines were removed from a segment, so that their keys are free.
+   * Forgets uploads whose lines were removed from a segment, so that their idempotency keys can be used again.
    *
+   * @param segment path of the segment, relative to the store's root.
    * @param length the new length of the segment in bytes; 0 if the segment was removed.
    */
   async forget(segment: string, length: number, uploads: readonly { readonly uploadId: string; readonly scope: string }[]): Promise<void> {
@@ -107,7 +120,7 @@ export class IdempotencyKeys {
   }
 
   /**
-   * Resolves if keys can be written (see `IdempotencyIndex.assertWritable`).
+   * Resolves if idempotency keys can be written to disk (see `IdempotencyIndex.assertWritable`).
    *
    * @throws DataDirectoryError if keys can't be written.
    */
@@ -115,14 +128,20 @@ export class IdempotencyKeys {
     return this.index.assertWritable();
   }
 
-  /** Brings the index up to date for the next process, as far as possible. The index lines contain all keys anyway. */
+  /**
+   * Adds the waiting uploads to the index, if possible, and closes the index. If that fails, the next process reads
+   * their keys from the index lines.
+   */
   async close(): Promise<void> {
     await this.tryAdd();
     clearTimeout(this.timer);
     await this.index.close();
   }
 
-  /** Resolves to the upload that is kept under a scope. If there is none, the caller now holds the scope. */
+  /**
+   * Resolves to the upload that is kept under an idempotency scope. If there is none, resolves to undefined, and the
+   * caller now holds the scope: it must store an upload and then delete the scope from `running`.
+   */
   private async claim(scope: string): Promise<IndexedUpload | undefined> {
     for (let attempt = 1; ; attempt++) {
       for (let ready = this.index.ready(); ready; ready = this.index.ready()) {
@@ -132,7 +151,8 @@ export class IdempotencyKeys {
         throw new ServiceError('request-in-progress', 'A request with this Idempotency-Key is in progress.', { retryAfterSeconds: RETRY_AFTER_SECONDS });
       }
       try {
-        // An open database stays readable without its volume, but the upload it reports may be gone with that volume.
+        // Checks that the store is present: an open database can still be read when its volume is gone, but the upload
+        // that it reports may be gone too.
         this.presence.assertHere(NO_PARTS);
         const earlier = this.find(scope);
         if (!earlier && this.waiting.size >= MOST_WAITING) throw new Error('Too many keys are to be added.');
@@ -162,14 +182,17 @@ export class IdempotencyKeys {
     else this.timer ??= setTimeout(() => void this.tryAdd(), ADD_AFTER_MS).unref();
   }
 
-  /** Adds the waiting uploads to the index. Uploads that could not be added stay for the next attempt. */
+  /**
+   * Adds the waiting uploads and closed segments to the index. Those that could not be added wait for the next attempt.
+   */
   private async tryAdd(): Promise<void> {
     clearTimeout(this.timer);
     this.timer = undefined;
     while (this.adding) await this.adding;
     this.adding = this.add()
       .catch((error: unknown) => {
-        // The index lines contain the keys, and the store reads them when it comes back.
+        // Logs no warning, because nothing is lost: the index lines contain the keys, and are read when the store comes
+        // back.
         if (error instanceof StoreAwayError) return;
         this.logger.warn('Adding to the index of idempotency keys failed; retrying with the next upload.', error);
       })
@@ -179,7 +202,8 @@ export class IdempotencyKeys {
 
   private async add(): Promise<void> {
     const uploads = [...this.waiting.values()];
-    // An upload that began before a segment was closed may have a line in that segment without being in `waiting` yet.
+    // A closed segment is listed only when no upload that began before its closing is in progress: such an upload may
+    // have its line in the segment, but not be in `waiting` yet.
     const [oldest = Infinity] = this.running.values();
     const segments = this.closedSegments.filter(({ begun }) => begun <= oldest);
     if (uploads.length === 0 && segments.length === 0) return;
@@ -198,7 +222,10 @@ const keyed = (scope: string, upload: Upload, request: string): KeyedUpload => (
   ...receiptOf(upload),
 });
 
-/** The upload of a line and its scope; undefined if the line isn't a valid index line, or has no key. */
+/**
+ * The upload that an index line describes, with its idempotency scope. Undefined if the line isn't valid or has no
+ * idempotency key.
+ */
 function parseKeyed(line: Buffer): Promise<KeyedUpload | undefined> | undefined {
   return line.includes(KEY_MEMBER) ? decodeKeyed(line) : undefined;
 }

@@ -17,8 +17,8 @@ export function uploadIdOf(line: Buffer): string | undefined {
 }
 
 /**
- * Yields the terminated lines between two positions, without their newlines. Needs memory for the longest line, but at
- * least 1 MiB.
+ * Yields the lines of a file between two positions (in bytes), without their newlines. Omits an unterminated last line.
+ * Needs memory for the longest line, but at least 1 MiB.
  */
 export async function* readLines(file: DiskFile, from: number, to = Infinity): AsyncGenerator<Buffer> {
   let rest = Buffer.alloc(0);

@@ -6,18 +6,21 @@ import { MAX_DISORDER_MS, type ReceivedLine, Segment } from './segment.js';
 import type { StoreDirectory } from './store-directory.js';
 
 /**
- * Maximum size of a batch in bytes; only a batch of a single line may be longer. Recovery relies on this limit, because
- * only the last batch of a segment can be torn.
+ * Maximum length in bytes of the lines that are appended to a segment in one write. Only a single line may be longer.
+ * Recovery relies on this limit: only the last write to a segment can be torn, so a torn end is within the last batch.
  */
 export const MAX_BATCH_BYTES = 1024 * 1024;
 
 export interface IndexLogOptions {
-  /** A segment of at least this many bytes accepts no further batch. */
+  /** A segment of at least this many bytes gets no further lines. */
   readonly maxSegmentBytes: number;
   readonly onFlush: (flush: IndexFlush) => void;
 }
 
-/** A line could not be made durable, but the next boot may still find it. */
+/**
+ * An index line could not be made durable, but could not be removed for certain either. The next boot may still find
+ * it.
+ */
 export class LineMayRemainError extends Error {
   constructor(cause: unknown) {
     super('An index line was neither kept nor taken back.', { cause });
@@ -32,8 +35,8 @@ interface WaitingLine extends ReceivedLine {
 }
 
 /**
- * Appends the index lines of one kind in the order of their arrival. Lines of one directory that arrive during a flush
- * share the next one, up to 1 MiB.
+ * Appends the index lines of one kind of upload, in the order of their arrival. Lines for the same directory that
+ * arrive while others are flushed share the next flush, up to 1 MiB.
  */
 export class IndexLog {
   private readonly waiting: WaitingLine[] = [];
@@ -46,19 +49,19 @@ export class IndexLog {
     private readonly options: IndexLogOptions,
   ) {}
 
-  /** A lower bound for the position of any line that is appended to the directory from now on. */
+  /** A lower bound for the position of any index line that is appended to a directory of segments from now on. */
   position(directory: string): IndexPosition {
     const { segment } = this;
     if (segment?.directory === directory) return { segment: segment.path, offset: segment.durableLength };
-    // The line goes to a segment that is created later. Version 7 UUIDs never go backwards within a process, so the
-    // name of that segment sorts after this one.
+    // The next line for the directory goes to a segment that isn't created yet. Version 7 UUIDs never go backwards
+    // within a process, so the name of that segment sorts after the name made here.
     return { segment: `${directory}/${uuidV7()}.ndjson`, offset: 0 };
   }
 
   /**
-   * Resolves when the line is durable.
+   * Resolves when an index line is durable.
    *
-   * @param directory the directory of segments that the line belongs to, relative to the root.
+   * @param directory the directory of the segments to which the line belongs, relative to the store's root.
    * @param receivedAt when the upload was complete.
    * @param bytes the line, with its newline.
    * @throws LineMayRemainError; after any other error the line is gone, at the latest after the next boot.
@@ -71,7 +74,8 @@ export class IndexLog {
   }
 
   /**
-   * Resolves when the current segment is closed for good. Later lines go to a new segment. Rejects if closing fails.
+   * Resolves when the current segment is closed for good. Later lines go to a new segment. Rejects if the segment can't
+   * be closed.
    */
   rotate(): Promise<void> {
     return new Promise((resolve, reject) => {
@@ -80,7 +84,9 @@ export class IndexLog {
     });
   }
 
-  /** Closes the current segment for good. Call `close` only when no line is waiting. */
+  /**
+   * Closes the current segment for good, or leaves that to the next boot. Call `close` only when no line is waiting.
+   */
   async close(): Promise<void> {
     await this.segment?.closeOrMark();
   }
@@ -144,14 +150,14 @@ export class IndexLog {
     }
   }
 
-  /** The current segment if it accepts the batch; otherwise undefined. */
+  /** The current segment if it accepts these lines; otherwise undefined. */
   private currentFor(batch: readonly WaitingLine[]): Segment | undefined {
     const { segment } = this;
     const isFull = segment === undefined || segment.durableLength >= this.options.maxSegmentBytes;
     return !isFull && segment.directory === batch[0]?.directory && segment.accepts(batch) ? segment : undefined;
   }
 
-  /** Closes the current segment and begins one for the batch. */
+  /** Closes the current segment, and begins a new one for these lines. */
   private async nextFor(batch: readonly WaitingLine[]): Promise<Segment> {
     await this.segment?.close();
     return (this.segment = new Segment(this.store, batch[0]?.directory ?? ''));

@@ -8,7 +8,7 @@ import { asMarker, type PublicationMarker } from './pending-markers.js';
 import { closeQuietly } from './staged-file.js';
 import type { StorePresence } from './store-presence.js';
 
-/** A small file that is being published. */
+/** A small file that is being published, as a journal records it. */
 export interface JournalRecord {
   readonly uploadId: string;
   readonly marker: PublicationMarker;
@@ -16,7 +16,8 @@ export interface JournalRecord {
 }
 
 /**
- * Layout of a record: magic number, CRC-32 of all that follows, epoch, text length, byte length, text (JSON), bytes.
+ * The layout of a record in a journal, in this order: magic number, CRC-32 of all that follows it, epoch, length of the
+ * text, length of the file, text (the upload's id and its marker as JSON), bytes of the file.
  */
 const MAGIC = 0x4c444a31;
 const CHECKSUM_AT = 4;
@@ -38,9 +39,9 @@ export interface JournalSite {
  * change. After a failed append the journal must not be used again.
  */
 export class Journal {
-  /** Whether the journal accepts records: false after a failed append. */
+  /** Whether the journal accepts records. False after a failed append. */
   isSound = true;
-  /** Whether recovery at the next boot must read the journal. */
+  /** Whether the journal must stay for recovery at the next boot. */
   isLeft = false;
   private epoch = newEpoch();
   private length = 0;
@@ -50,13 +51,13 @@ export class Journal {
   private constructor(
     private readonly site: JournalSite,
     private readonly file: DiskFile,
-    /** Absolute path of the journal. */
+    /** Absolute path of the journal's file. */
     readonly path: string,
     private readonly bytes: number,
   ) {}
 
   /**
-   * Creates a journal. If that fails, removes what it created.
+   * Creates a journal and preallocates its file. If that fails, removes the file.
    *
    * @param bytes the preallocated length; a single record may be longer.
    */
@@ -70,13 +71,13 @@ export class Journal {
       return new Journal(site, file, path, bytes);
     } catch (error) {
       await closeQuietly(file);
-      // If this fails too, recovery finds a journal without records.
+      // If removing fails too, recovery finds a journal without records, and removes it.
       await disk.remove(path).catch(() => undefined);
       throw error;
     }
   }
 
-  /** Free space of the journal in bytes. */
+  /** How many bytes of records the journal can still take within its preallocated length. */
   get room(): number {
     return this.bytes - this.length;
   }
@@ -85,7 +86,9 @@ export class Journal {
     return this.length === 0;
   }
 
-  /** Resolves when the records are durable. Each of them is then held until `release` was called for it. */
+  /**
+   * Appends encoded records. Resolves when they are durable. Each record is then held until `release` is called for it.
+   */
   async append(records: readonly Buffer[]): Promise<void> {
     this.held += records.length;
     try {
@@ -105,12 +108,12 @@ export class Journal {
     if (this.held === 0) this.onReleased();
   }
 
-  /** Resolves when no record is held any more. */
+  /** Resolves when `release` was called for each record. */
   async released(): Promise<void> {
     if (this.held > 0) await new Promise<void>((resolve) => (this.onReleased = resolve));
   }
 
-  /** Empties the journal for its next use. Recovery no longer finds its records. */
+  /** Empties the journal for its next use, so that recovery no longer finds its records. */
   async clear(): Promise<void> {
     await this.file.write([Buffer.alloc(1)], 0);
     this.epoch = newEpoch();
@@ -127,10 +130,12 @@ export class Journal {
   }
 }
 
-/** Random bytes that distinguish the records of one use of a journal from leftovers of an earlier use. */
+/**
+ * Creates an epoch: random bytes that distinguish the records of one use of a journal from leftovers of an earlier use.
+ */
 export const newEpoch = (): Buffer => randomBytes(EPOCH_BYTES);
 
-/** Encodes a record without its epoch and checksum; `stampRecord` adds them. */
+/** Encodes a record without epoch and checksum, which `stampRecord` sets. */
 export function encodeRecord({ uploadId, marker, bytes }: JournalRecord): Buffer {
   const text = Buffer.from(JSON.stringify({ upload_id: uploadId, ...marker }));
   const record = Buffer.allocUnsafe(HEAD_BYTES + text.length + bytes.length);
@@ -148,10 +153,13 @@ export function stampRecord(record: Buffer, epoch: Buffer): void {
   record.writeUInt32BE(crc32(record.subarray(EPOCH_AT)), CHECKSUM_AT);
 }
 
-/** Whether bytes are a journal. A journal without records begins with a zero byte, or has fewer than four bytes. */
+/**
+ * Whether the bytes of a file are those of a journal. A journal without records begins with a zero byte, or has fewer
+ * than four bytes.
+ */
 export const isJournal = (bytes: Buffer): boolean => bytes.length < CHECKSUM_AT || bytes[0] === 0 || bytes.readUInt32BE() === MAGIC;
 
-/** Yields the records of a journal before the first that is incomplete, damaged or left over from an earlier use. */
+/** Yields the records of a journal up to the first one that is incomplete, damaged or left over from an earlier use. */
 export function* decodeRecords(journal: Buffer): Generator<JournalRecord> {
   const epoch = journal.subarray(EPOCH_AT, EPOCH_AT + EPOCH_BYTES);
   for (let at = 0, end; at + HEAD_BYTES <= journal.length && journal.readUInt32BE(at) === MAGIC; at = end) {
@@ -166,7 +174,7 @@ export function* decodeRecords(journal: Buffer): Generator<JournalRecord> {
   }
 }
 
-/** The upload's id and marker in the text of a record; undefined if the text isn't that of a record. */
+/** The upload's id and its marker, from the text in a record of a journal. Undefined if the text isn't valid. */
 function parseText(text: string): Omit<JournalRecord, 'bytes'> | undefined {
   try {
     const { upload_id: uploadId, ...data } = JSON.parse(text) as { upload_id: string };

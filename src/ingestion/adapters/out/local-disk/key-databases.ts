@@ -8,9 +8,12 @@ import type { Disk } from './disk.js';
 import type { DurableDirectories } from './durable-directories.js';
 import { DamagedDatabaseError, type SelfCheckingDatabase } from './self-checking-database.js';
 
-/** How many days a database is kept after its last key expired, so that a clock that jumps causes no rebuild. */
+/**
+ * How many days a database is kept after its last key expired. So if the machine's clock jumps ahead by a few days and
+ * back, the database needn't be rebuilt.
+ */
 const DAYS_KEPT = 7;
-/** How many damaged databases of one day are kept for inspection, at most. */
+/** The maximum number of databases of one day that were set aside and are kept for inspection. */
 const MOST_SET_ASIDE = 5;
 const DAY_MS = 24 * 60 * 60 * 1000;
 
@@ -21,30 +24,32 @@ export interface KeyDatabasesOptions {
   /** Absolute path of the store's root directory. */
   readonly root: string;
   /**
-   * Throws if the store is away or closed. Called after each look at the disk: while the store is away, its databases
-   * would be created elsewhere.
+   * Throws if the store is away or closed. Called after each look at the disk, because the databases of a store that is
+   * away would be created in the wrong place.
    */
   readonly assertUsable: () => void;
-  /** Called when the databases may have lost keys: one is damaged or was set aside. */
+  /** Called when the databases may have lost keys, because reading one failed or one was set aside. */
   readonly onLoss: () => void;
 }
 
 /**
- * The databases of idempotency keys in `idempotency/`, one for each UTC day. A database is created when its day is first
- * used. A damaged database is set aside: it is renamed and reported once, and an empty one takes its place. If five of
- * its day were renamed already, it is removed instead.
+ * The databases of idempotency keys in `idempotency/`, one for each UTC day. The database of a day is created when it
+ * is first used. A damaged database is set aside: it is renamed, a warning is logged, and an empty database takes its
+ * place. If five databases of the same day were renamed already, the damaged one is removed instead.
  */
 export class KeyDatabases {
   /** Absolute path of the directory of the databases. */
   readonly directory: string;
-  /** How many databases, or directories of databases, were set aside. */
+  /** How often this process has set aside a database, or the whole directory of the databases. */
   setAsides = 0;
   private readonly days = new Map<string, SelfCheckingDatabase>();
-  /** Days whose database was found damaged by `read`, and is still in its place. */
+  /** Days whose open database `read` found damaged, and which wasn't set aside yet. The values are the errors. */
   private readonly damaged = new Map<string, DamagedDatabaseError>();
-  /** Days whose database file was missing, so that a new one was created. */
+  /** Days whose database was missing when it was first used, so that a new one was created. */
   private readonly absent = new Set<string>();
-  /** Days whose database was set aside (renamed or removed) by this process, so that it isn't reported as missing. */
+  /**
+   * Days whose database this process set aside (renamed or removed), so that it isn't reported as missing afterwards.
+   */
   private readonly rebuilt = new Set<string>();
 
   constructor(private readonly options: KeyDatabasesOptions) {
@@ -57,9 +62,9 @@ export class KeyDatabases {
   }
 
   /**
-   * Reads from the open database of a day; undefined if that isn't open.
+   * Returns the result of reading from the database of a day; undefined if that database isn't open.
    *
-   * @throws DamagedDatabaseError; the database is then set aside by `setDamagedAside`.
+   * @throws DamagedDatabaseError; `setDamagedAside` then sets the database aside.
    */
   read<T>(day: string, work: (database: SelfCheckingDatabase) => T): T | undefined {
     const database = this.days.get(day);
@@ -73,44 +78,50 @@ export class KeyDatabases {
     }
   }
 
-  /** Sets aside the databases that `read` found damaged. */
+  /** Sets aside the databases that `read` found damaged (see `setAside`). */
   async setDamagedAside(): Promise<void> {
     for (const [day, error] of this.damaged) await this.setAside(day, error);
   }
 
-  /** Whether the database of a day exists. */
+  /** Whether a database of a day is on the disk. */
   async exists(day: string): Promise<boolean> {
     const names = await unlessAbsent(this.options.disk.readDirectory(this.directory));
     return names?.includes(basename(this.pathOf(day))) ?? false;
   }
 
-  /** The days from `from` on that have a database. */
+  /**
+   * The days from `from` (`YYYY-MM-DD`) on that have a database on the disk. Creates the directory of the databases if
+   * it is missing.
+   */
   async daysFrom(from: string): Promise<string[]> {
     const names = await this.makeDirectory();
     return names.flatMap((name) => /^(\d{4}-\d\d-\d\d)\.db$/.exec(name)?.[1] ?? []).filter((day) => day >= from);
   }
 
-  /** Absolute path of the database of a day. */
+  /** Absolute path of the database of a day, whether or not the database exists. */
   pathOf(day: string): string {
     return join(this.directory, `${day}.db`);
   }
 
-  /** Forgets which databases were missing so far (see `wasMissing`). */
+  /** Forgets which databases were found missing so far (see `wasMissing`). */
   forgetMissing(): void {
     this.absent.clear();
   }
 
-  /** Whether the database of a day was missing, and not set aside, when it was opened. True only once for each day. */
+  /**
+   * Whether the database of a day was missing when it was opened, without having been set aside. True only once for
+   * each day.
+   */
   wasMissing(day: string): boolean {
     return this.absent.delete(day);
   }
 
   /**
-   * Resolves if databases can be written. Also resolves if none exist yet, or if the next upload can set aside what is
-   * in their way.
+   * Resolves if the databases of idempotency keys can be written. Also resolves if none exist yet, or if the next
+   * upload with a key can set aside an unusable directory and create another.
    *
-   * @throws DataDirectoryError if the directory can't be written and can't be set aside, for example on a read-only
-   *   volume.
+   * @throws DataDirectoryError if the directory of the databases can't be written and can't be set aside, for example
+   *   on a read-only volume.
    */
   async assertWritable(): Promise<void> {
     const { disk } = this.options;
@@ -126,7 +137,10 @@ export class KeyDatabases {
     this.days.clear();
   }
 
-  /** Works on the database of a day. If the database is damaged, sets it aside and repeats the work on a new one. */
+  /**
+   * Runs work on the database of a day, and opens or creates the database first if necessary. If the database is
+   * damaged, sets it aside and repeats the work on a new one.
+   */
   async use<T>(day: string, work: (database: SelfCheckingDatabase) => T | Promise<T>): Promise<T> {
     const database = await this.open(day);
     try {
@@ -159,8 +173,8 @@ export class KeyDatabases {
   }
 
   /**
-   * Throws if the process lacks file descriptors or memory. SQLite reports this in the same way as a damaged file that
-   * can't be opened, but the file must not be set aside.
+   * Throws if the process lacks file descriptors or memory. SQLite reports such a lack in the same way as a damaged
+   * database that can't be opened, but the database must not be set aside then.
    */
   private async assertNotOverloaded(path: string): Promise<void> {
     const { disk } = this.options;
@@ -173,8 +187,8 @@ export class KeyDatabases {
   }
 
   /**
-   * Renames the database of a day, or removes it if five of the day were renamed already. The next use of the day creates
-   * an empty database.
+   * Renames the database of a day and logs a warning. Removes the database instead if five of the same day were renamed
+   * already. The next use of the day creates an empty database.
    */
   async setAside(day: string, reason: DamagedDatabaseError): Promise<void> {
     this.setAsides += 1;
@@ -187,7 +201,7 @@ export class KeyDatabases {
     const names = await this.makeDirectory();
     const aside = freeName(name, names);
     try {
-      // SQLite would apply a log that was left behind to the new database.
+      // Moves the database's log too, because SQLite would apply a log that was left behind to the new database.
       for (const suffix of DATABASE_SUFFIXES) {
         if (names.includes(name + suffix)) await unlessAbsent(this.moveAside(name + suffix, aside && aside + suffix));
       }
@@ -206,8 +220,8 @@ export class KeyDatabases {
   }
 
   /**
-   * The names in the directory of the databases. Creates the directory if it is missing, and sets aside anything
-   * unusable in its place.
+   * The names in the directory of the databases. Creates the directory if it is missing. If the directory can't be
+   * used, or something else has its name, first renames that.
    */
   private async makeDirectory(): Promise<string[]> {
     const { disk, directories } = this.options;
@@ -234,7 +248,10 @@ export class KeyDatabases {
     logger.warn(`${this.directory} can't be used (${(reason as Error).message}). It was renamed to ${aside}, which may be removed.`);
   }
 
-  /** Closes the databases of days before `from`, and removes those that expired a week before. */
+  /**
+   * Closes the databases of days before `from`, whose keys have all expired. Removes the databases of days more than
+   * seven days before `from`.
+   */
   async removeExpired(from: string): Promise<void> {
     for (const [day, database] of this.days) {
       if (day >= from) continue;
@@ -248,11 +265,16 @@ export class KeyDatabases {
   }
 }
 
-/** Whether an error means that the directory is unusable, but a new one in its place would not be. */
+/**
+ * Whether an error means that the directory of the databases can't be used, but a new one in its place probably can.
+ */
 const isObstacle = (error: unknown): boolean =>
   error instanceof DataDirectoryError || hasCode(error, 'ENOTDIR', 'ENOENT', 'ELOOP', 'EACCES', 'EPERM');
 
-/** A free name for something that is set aside; undefined if all five names are taken. */
+/**
+ * A free name (`<name>.damaged-<number>`) for a database or a directory that is set aside; undefined if all five are
+ * taken.
+ */
 function freeName(name: string, taken: readonly string[]): string | undefined {
   const names = Array.from({ length: MOST_SET_ASIDE }, (_, index) => `${name}.damaged-${index + 1}`);
   return names.find((candidate) => !taken.some((other) => other.startsWith(candidate)));

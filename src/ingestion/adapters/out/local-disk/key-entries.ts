@@ -2,7 +2,7 @@ import type { UploadReceipt } from '../../../application/ports/file-storage.port
 import { isKeptUnderKey } from '../../../domain/idempotency.js';
 import type { SelfCheckingDatabase } from './self-checking-database.js';
 
-/** An upload and its idempotency scope, under which repeated requests find the upload. */
+/** An upload and its idempotency scope, under which a repeated request finds it. */
 export interface KeyedUpload extends Omit<UploadReceipt, 'replayed'> {
   readonly scope: string;
   /** `requestDigest` of the upload. */
@@ -18,11 +18,12 @@ export interface IndexedUpload {
 }
 
 /**
- * Stands for the length of a segment that still accepts lines. The index may have the keys of only some of these lines.
+ * Takes the place of the length of a segment that still accepts lines. The index may contain the keys of only some of
+ * the segment's lines.
  */
 export const OPEN = -1;
 
-/** A segment, as a database records it: either still open, or with its final length. */
+/** A segment, as a database of idempotency keys lists it: still open, or with its final length. */
 export interface ListedSegment {
   /** Path of the segment, relative to the store's root. */
   readonly path: string;
@@ -30,7 +31,7 @@ export interface ListedSegment {
   readonly length: number;
 }
 
-/** What a database keeps of an upload. */
+/** The value that a database of idempotency keys has for an upload. */
 interface Row {
   readonly request: string;
   /** Milliseconds since 1970. */
@@ -40,28 +41,31 @@ interface Row {
   readonly sha256: string | null;
 }
 
-/** An entry of the database of a day. */
+/** A named value for the database of idempotency keys of one day. */
 export interface DayEntry {
   /** A UTC day, `YYYY-MM-DD`. */
   readonly day: string;
   readonly name: string;
-  /** The row of an upload, or the length of a segment. In the database, null stands for a removed upload or segment. */
+  /**
+   * The row of an upload, or the length of a segment in bytes. In the database, null stands for a removed upload or
+   * segment.
+   */
   readonly value: Row | number;
 }
 
 const uploadName = (scope: string): string => `upload\n${scope}`;
 const segmentName = (path: string): string => `segment\n${path}`;
-/** Name of the entry with the number of segments that a database lists. */
+/** Name of the entry whose value is the number of segments that a database of idempotency keys lists. */
 const SEGMENT_COUNT = 'segments';
 
-/** The entry of an upload in the database of a day. */
+/** The entry of an upload for the database of idempotency keys of a day. */
 export const uploadEntry = (day: string, { scope, request, receivedAt, uploadId, content }: KeyedUpload): DayEntry => ({
   day,
   name: uploadName(scope),
   value: { request, receivedAt: receivedAt.getTime(), uploadId, size: content?.size ?? null, sha256: content?.sha256 ?? null },
 });
 
-/** The entry of a segment in the database of its day. */
+/** The entry of a segment for the database of idempotency keys of the segment's day. */
 export const segmentEntry = ({ path, length }: ListedSegment): DayEntry => ({
   day: /\/date=([^/]*)\//.exec(path)?.[1] ?? '',
   name: segmentName(path),
@@ -72,7 +76,7 @@ const rowOf = (database: SelfCheckingDatabase, scope: string): Row | undefined =
   (database.get(uploadName(scope)) as Row | null | undefined) ?? undefined;
 
 /**
- * The upload that a database has under a scope, if the upload is still kept there.
+ * The upload that a database has under an idempotency scope; undefined if there is none, or its 24 hours are over.
  *
  * @throws DamagedDatabaseError
  */
@@ -82,7 +86,8 @@ export function keptUpload(database: SelfCheckingDatabase, scope: string): Index
 }
 
 /**
- * The length with which a database lists a segment; null if the segment was removed, undefined if it was never listed.
+ * The length in bytes, or `OPEN`, with which a database lists a segment. Null if the segment was removed, undefined if
+ * it was never listed.
  *
  * @throws DamagedDatabaseError
  */
@@ -97,8 +102,9 @@ export const listedLength = (database: SelfCheckingDatabase, path: string): numb
 export const segmentCount = (database: SelfCheckingDatabase): number => Number(database.get(SEGMENT_COUNT) ?? 0);
 
 /**
- * Puts entries into the database of their day. Another length of a segment replaces the present one. Of two uploads
- * under one key, the earlier one is kept, unless its key had expired when the later one was complete.
+ * Puts entries into the database of idempotency keys of their day. A new length of a segment replaces the present one.
+ * Of two uploads under one idempotency scope, the earlier one is kept, unless its 24 hours were over when the later one
+ * was complete.
  *
  * @throws DamagedDatabaseError
  */
@@ -110,7 +116,7 @@ export function putEntries(database: SelfCheckingDatabase, entries: readonly Day
   database.putAll(newSegments > 0 ? [...values, [SEGMENT_COUNT, count]] : values, replaces);
 }
 
-/** Whether a value replaces the present value with the same name in a database (see `putEntries`). */
+/** Whether a new value replaces the value that a database has under the same name (see `putEntries`). */
 function replaces(value: unknown, present: unknown): boolean {
   if (present === null) return true;
   if (typeof value === 'number') return value !== present;
@@ -120,7 +126,8 @@ function replaces(value: unknown, present: unknown): boolean {
 }
 
 /**
- * Removes uploads from a database, unless another upload has taken their scope.
+ * Removes uploads from a database of idempotency keys, except where another upload has taken the idempotency scope
+ * since.
  *
  * @throws DamagedDatabaseError
  */
@@ -130,15 +137,15 @@ export function eraseUploads(database: SelfCheckingDatabase, uploads: readonly P
 }
 
 /**
- * Records that lines were removed from a segment.
+ * Records in the database of a segment's day that lines were removed from the segment.
  *
- * @param segment the segment, with its new length; 0 if the segment was removed.
+ * @param segment the segment, with its new length in bytes; 0 if the segment was removed.
  * @throws DamagedDatabaseError
  */
 export function changeSegment(database: SelfCheckingDatabase, { path, length }: ListedSegment): void {
   const listed = listedLength(database, path);
-  // If a segment is listed as open, some of its keys may not be in the index yet. They are added later, together with
-  // its final length.
+  // A segment that is listed as open stays so, because some of its keys may not be in the database yet. They are added
+  // later, together with the segment's final length.
   if (typeof listed !== 'number' || (listed === OPEN && length > 0)) return;
   const count: (readonly [string, unknown])[] = length === 0 ? [[SEGMENT_COUNT, segmentCount(database) - 1]] : [];
   database.putAll([[segmentName(path), length || null], ...count], () => true);

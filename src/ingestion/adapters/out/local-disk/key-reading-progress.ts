@@ -18,7 +18,7 @@ export class KeyReadingProgress {
     this.total = segments.reduce((total, { length }) => total + length, 0);
   }
 
-  /** Call `add` with the number of bytes that were read since the last call. */
+  /** Call `add` with the number of bytes of segments that were read since the last call. */
   add(bytes: number): void {
     this.done += bytes;
     const now = performance.now();
@@ -27,7 +27,7 @@ export class KeyReadingProgress {
     this.logger.log?.(`Reading idempotency keys from the index lines: ${mib(this.done)} of ${mib(this.total)} MiB.`);
   }
 
-  /** Logs the end of the reading, unless it was so short that nothing was logged. */
+  /** Logs that all keys are read, unless reading took so little time that no progress was logged. */
   end(): void {
     if (this.logged === this.began) return;
     const seconds = Math.round((performance.now() - this.began) / 1000);

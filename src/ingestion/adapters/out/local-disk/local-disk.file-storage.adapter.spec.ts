@@ -22,7 +22,7 @@ const LARGE = 'bytes '.repeat(3_000);
 const KIB = 1024;
 const MIB = 1024 * KIB;
 
-/** Makes one directory appear to be the root of another volume. */
+/** A disk on which one directory, `covered`, appears to be the root of another volume, mounted over it. */
 class CoveredDisk extends NodeDisk {
   covered = '';
   device = 1n;
@@ -143,7 +143,10 @@ describe('LocalDiskFileStorage', () => {
     expect(await view.lines()).toHaveLength(6);
   });
 
-  /** The disk operations of storing the second of two files, with the paths of that upload. */
+  /**
+   * Stores two files with the given bytes. Returns the disk operations of the second upload, and the paths that it
+   * used.
+   */
   const operationsFor = async (bytes: string) => {
     const disk = new GatedDisk();
     await open({ disk });
@@ -454,7 +457,8 @@ describe('LocalDiskFileStorage', () => {
     await storeOne('two');
     await first.reached;
     await removeJournals();
-    // The second journal is found to be missing, and is being removed. Only now may the first journal be used again.
+    // The service finds the second journal missing and is about to remove it. Only now does the first journal become
+    // free for its next use.
     const removing = disk.holdNext('remove');
     const third = storeOne('three');
     await removing.reached;

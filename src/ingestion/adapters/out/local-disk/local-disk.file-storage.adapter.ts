@@ -23,17 +23,18 @@ import { LocalDiskStoredUploads } from './stored-uploads/local-disk.stored-uploa
 const MIB = 1024 * 1024;
 
 export interface LocalDiskOptions {
-  /** Root directory of the store. Created if it is missing. */
+  /** Path of the store's root directory, which is created if it is missing. */
   readonly directory: string;
   /** The file system. Default: `node:fs`. */
   readonly disk?: Disk;
-  /** An index segment of at least this many bytes accepts no further lines. Default: 64 MiB. */
+  /** A segment (a file of index lines) of at least this many bytes gets no further lines. Default: 64 MiB. */
   readonly maxSegmentBytes?: number;
   /**
-   * Size of a journal in bytes. Two journals keep a second copy of small files until these are synced. Default: 8 MiB.
+   * Size of a journal in bytes. Each of up to two journals keeps a second copy of small files until these files are
+   * synced. Default: 8 MiB.
    */
   readonly maxJournalBytes?: number;
-  /** Called after each group commit of index lines. */
+  /** Called after each flush of index lines, whether it succeeded or failed. */
   readonly onFlush?: (flush: IndexFlush) => void;
   readonly logger?: StorageLogger;
 }
@@ -46,11 +47,11 @@ export interface LocalDiskOptions {
 export class LocalDiskFileStorage extends FileStorage implements OnApplicationShutdown {
   override readonly storedUploads: StoredUploads = new LocalDiskStoredUploads((work) => this.withStore(work));
   override readonly eventOutbox: EventOutbox;
-  /** Undefined while the store is away. */
+  /** The open store; undefined while the store is away. */
   private current: OpenStore | undefined;
-  /** Settles when nothing of the store that went away is in progress any more. */
+  /** Settles when the store that last went away is closed: nothing of it is in progress any more. */
   private leaving = Promise.resolve();
-  /** Concurrent callers share one attempt to reopen the store. Attempts are at least one second apart. */
+  /** Reopens a store that is away. Concurrent callers share one attempt. Attempts are at least one second apart. */
   private readonly returning = new SharedProbe(() => this.comeBack());
   private closing: Promise<void> | undefined;
   private lastWarning = '';
@@ -69,7 +70,7 @@ export class LocalDiskFileStorage extends FileStorage implements OnApplicationSh
   }
 
   /**
-   * Locks the directory and recovers from a crash.
+   * Creates the store's root directory if it is missing, locks it, and recovers from a crash.
    *
    * @throws DataDirectoryInUseError; DataDirectoryError; StoreAwayError; an error of the file system.
    */
@@ -100,7 +101,7 @@ export class LocalDiskFileStorage extends FileStorage implements OnApplicationSh
     } catch (error) {
       if (!store.isAway) throw error;
       this.leave(store);
-      // A store that only lost its lock file, or got another device number, can be reopened at once.
+      // Tries to reopen the store at once: it may only have lost its lock file, or got another device number.
       await (await this.cameBack()).checkHealth();
     }
   }
@@ -139,7 +140,7 @@ export class LocalDiskFileStorage extends FileStorage implements OnApplicationSh
   }
 
   /**
-   * Resolves to the store, reopened if possible.
+   * Resolves to the open store, after reopening it if necessary.
    *
    * @throws ServiceError `storage-failure` while the store is away, and after `close`.
    */
@@ -167,7 +168,7 @@ export class LocalDiskFileStorage extends FileStorage implements OnApplicationSh
     if (this.isClosing()) await store.close();
   }
 
-  /** Opens the store again, provided that the directory has the same store as before and accepts writes. */
+  /** Opens the store again, provided that the root directory contains the same store as at boot and accepts writes. */
   private async reopen(): Promise<OpenStore> {
     const { disk, root } = this.options;
     const id = await readStoreId(disk, root);
@@ -188,7 +189,7 @@ export class LocalDiskFileStorage extends FileStorage implements OnApplicationSh
     this.warn(`Uploads are refused: ${messageOf(reason)}.`);
   }
 
-  /** Logs a message unless it was also the last one. */
+  /** Logs a warning, unless the last warning had the same text. */
   private warn(message: string): void {
     if (message !== this.lastWarning) this.options.logger.warn(message);
     this.lastWarning = message;

@@ -15,7 +15,7 @@ const run = promisify(execFile);
 const NAMES_AT_ONCE = 1_000;
 const NEW_FILE = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL;
 
-/** The file system, through `node:fs`. */
+/** The file system of the machine, through `node:fs`. */
 export class NodeDisk extends Disk {
   private readonly fileMaker = new FileMaker();
 
@@ -137,7 +137,10 @@ export class NodeDisk extends Disk {
     return this.fileMaker.make(path, bytes, device);
   }
 
-  /** Syncs whole file systems at once where the system supports it. */
+  /**
+   * Makes files durable as `Disk.syncFiles` does, but by syncing their whole file systems where the system supports
+   * that.
+   */
   override async syncFiles(paths: readonly string[]): Promise<void> {
     if (paths.length === 0 || (await syncFileSystems(onePerFileSystem(paths.map(dirname))))) return;
     await super.syncFiles(paths);
@@ -145,8 +148,8 @@ export class NodeDisk extends Disk {
 }
 
 /**
- * One directory on each file system. If directories are missing, one of them is added, so that the `sync` command fails
- * and the files are synced one by one.
+ * Returns one directory on each file system. Of directories that are missing, also returns one, so that the `sync`
+ * command fails on it and the files are synced one by one.
  */
 function onePerFileSystem(directories: readonly string[]): string[] {
   const byDevice = new Map<bigint | undefined, string>();
@@ -154,7 +157,10 @@ function onePerFileSystem(directories: readonly string[]): string[] {
   return [...byDevice.values()];
 }
 
-/** Opens a regular file. Rejects at once if the path names a FIFO, instead of waiting for its other end. */
+/**
+ * Opens a regular file. If the path names a FIFO, rejects at once instead of waiting until another process opens the
+ * FIFO too.
+ */
 async function openRegular(path: string, flags: number): Promise<DiskFile> {
   let handle: FileHandle;
   try {
@@ -170,7 +176,7 @@ async function openRegular(path: string, flags: number): Promise<DiskFile> {
 
 let syncTellsFailures: Promise<boolean> | undefined;
 
-/** Whether the `sync` command reports failures. Only the one of GNU coreutils does, on Linux 5.8 or later. */
+/** Whether the `sync` command reports failed writes. Only the command of GNU coreutils does, on Linux 5.8 or later. */
 async function findOutWhetherSyncTellsFailures(): Promise<boolean> {
   const [major = 0, minor = 0] = release().split('.').map(Number);
   if (process.platform !== 'linux' || major < 5 || (major === 5 && minor < 8)) return false;
@@ -179,8 +185,8 @@ async function findOutWhetherSyncTellsFailures(): Promise<boolean> {
 }
 
 /**
- * Makes everything on the file systems of these directories durable (syncfs), and resolves to whether that succeeded.
- * Runs the `sync` command, because Node.js has no API for syncfs.
+ * Makes everything on the file systems of these directories durable (syncfs). Resolves to false if that failed or isn't
+ * supported. Runs the `sync` command, because Node.js has no API for syncfs.
  */
 async function syncFileSystems(directories: readonly string[]): Promise<boolean> {
   try {
@@ -189,7 +195,8 @@ async function syncFileSystems(directories: readonly string[]): Promise<boolean>
     await run('sync', ['--file-system', ...directories]);
     return true;
   } catch {
-    // The caller then syncs the files one by one, which reports the cause. The next call tries the command again.
+    // The caller then syncs the files one by one, which reports the cause. The next call of `syncFileSystems` tries the
+    // command again.
     syncTellsFailures = undefined;
     return false;
   }
@@ -234,7 +241,8 @@ class NodeDiskFile implements DiskFile {
   }
 
   async standsAt(path: string): Promise<boolean> {
-    // Synchronous on purpose: waiting for another thread while a sync is running would cost far more.
+    // This stat is synchronous on purpose: waiting for a thread of the thread pool while a sync is running would cost
+    // far more.
     const named = statUnlessAbsent(path);
     const own = (this.own ??= await this.handle.stat({ bigint: true }));
     return named?.ino === own.ino && named.dev === own.dev;
@@ -245,7 +253,7 @@ class NodeDiskFile implements DiskFile {
   }
 }
 
-/** The chunks without their first `count` bytes, and without empty chunks. */
+/** The chunks of a write without their first `count` bytes, which are written already, and without empty chunks. */
 function behind(chunks: readonly Uint8Array[], count: number): Uint8Array[] {
   let before = count;
   return chunks

@@ -21,36 +21,36 @@ import { StoreDirectory } from './store-directory.js';
 import { Archive } from './stored-uploads/archive.js';
 import { Segments } from './stored-uploads/segments.js';
 
-/** Longest file that is stored without staging, in bytes. */
+/** The longest file that is published by a journal, if one is available, instead of being staged; in bytes. */
 const MOST_SMALL_BYTES = 16 * 1024;
-/** Longest file that is in memory before any of it is written, in bytes. */
+/** The longest file that is read into memory as a whole before any of it is written to the disk, in bytes. */
 const MOST_WHOLE_BYTES = 64 * 1024;
 
 export interface OpenStoreOptions extends IndexLogOptions {
   /** Absolute path of the store's root directory, which must exist. */
   readonly root: string;
-  /** The path of the root directory as the user wrote it. */
+  /** The path of the root directory as the user wrote it, for error messages. */
   readonly directory: string;
   readonly disk: Disk;
   readonly logger: StorageLogger;
   readonly maxJournalBytes: number;
-  /** Wakes the event outbox when index lines were added, or uploads were removed. */
+  /** Wakes the event outbox when index lines were added or uploads were removed. */
   readonly news: Wakeup;
 }
 
 /**
- * A store from the time when its lock is taken until the store is closed or goes away. An instance whose store went
- * away is closed, and a store that comes back gets a new instance.
+ * A store from when its lock is taken until it is closed or goes away (is missing, replaced or not writable). A store
+ * that comes back is opened as a new instance.
  */
 export class OpenStore {
   private readonly logs: Record<UploadKind, IndexLog>;
   private readonly health: HealthProbe;
-  /** Absolute path of the directory for staged files. */
+  /** Absolute path of `staging/`, the directory for files that are still arriving. */
   private readonly staging: string;
   private readonly finishing = new Set<Promise<void>>();
   /** Finds, reads and removes stored uploads. */
   readonly archive: Archive;
-  /** The events of stored and removed uploads that aren't confirmed yet. */
+  /** The unconfirmed events of stored and removed uploads. */
   readonly events: EventQueue;
   private everySegmentTold: boolean;
   private closing: Promise<void> | undefined;
@@ -69,7 +69,7 @@ export class OpenStore {
   }
 
   /**
-   * Takes the lock and recovers from a crash.
+   * Takes the lock of the root directory, creates the store's parts, and recovers from a crash.
    *
    * @throws DataDirectoryInUseError; DataDirectoryError; StoreAwayError; an error of the file system.
    */
@@ -116,18 +116,20 @@ export class OpenStore {
     await this.health.check();
   }
 
-  /** Finishes uploads whose last byte was received, refuses the others, and unlocks the directory. Idempotent. */
+  /** Finishes uploads whose last byte was received, refuses the others, and unlocks the root directory. Idempotent. */
   close(): Promise<void> {
     this.closing ??= this.finishAll();
     return this.closing;
   }
 
-  /** Whether every upload that is acknowledged from now on gets an event. */
+  /** Whether every upload that is acknowledged from now on gets an event in the outbox. */
   get isTelling(): boolean {
     return this.everySegmentTold;
   }
 
-  /** Begins the event outbox if this store has none yet. Every upload that is acknowledged afterwards gets an event. */
+  /**
+   * Creates the event outbox if this store has none yet. Every upload that is acknowledged afterwards gets an event.
+   */
   async beginEvents(): Promise<void> {
     if (this.everySegmentTold) return;
     await this.directory.events.begin();
@@ -154,7 +156,10 @@ export class OpenStore {
     return upload;
   }
 
-  /** Publishes a file that is in memory: by a journal if it is small and there is one, otherwise staged. */
+  /**
+   * Publishes a file that is in memory: by a journal if the file is small and a journal is available, otherwise by
+   * staging it.
+   */
   private async publishWhole(log: IndexLog, bytes: Buffer, publication: Publication): Promise<void> {
     if (bytes.length <= MOST_SMALL_BYTES) {
       try {
@@ -183,7 +188,7 @@ export class OpenStore {
     }
   }
 
-  /** Passes a new file in `staging/` to `work`, and removes the file if the work fails. */
+  /** Calls `work` with a new file in `staging/`, and removes that file if `work` rejects. */
   private async withStaged<T>(uploadId: string, work: (staged: StagedFile) => Promise<T>): Promise<T> {
     const staged = await this.stage(uploadId);
     try {
@@ -211,7 +216,7 @@ export class OpenStore {
     }
   }
 
-  /** Runs the part of an upload that changes visible state. `close` waits for that part. */
+  /** Runs the part of an upload that publishes its file and index line. `close` waits for that part. */
   private async finish(part: () => Promise<void>): Promise<void> {
     this.assertNotClosed();
     const { whyAway: cause } = this.directory.presence;
@@ -234,7 +239,7 @@ export class OpenStore {
 
   private async settle(purge: boolean, rotate: boolean): Promise<void> {
     if (rotate) await this.rotate();
-    // Uploads in flight may refer to the segments that were just closed.
+    // The markers of uploads in flight may refer to the segments that were just closed.
     await Promise.allSettled([...this.finishing]);
     await this.directory.journals.settleAll(purge);
   }

@@ -6,35 +6,41 @@ import type { Disk } from './disk.js';
 import type { DurableDirectories } from './durable-directories.js';
 import type { StorePresence } from './store-presence.js';
 
-/** A lower bound for the position of a line in the index. */
+/** A lower bound for the position of an index line. */
 export interface IndexPosition {
-  /** Path of a segment, relative to the root. The line is in this segment or in one whose name sorts after it. */
+  /**
+   * Path of a segment, relative to the store's root. The line is in this segment, or in one of the same directory whose
+   * name sorts after it.
+   */
   readonly segment: string;
-  /** Offset in that segment, in bytes. */
+  /** Offset in that segment, in bytes. If the line is in that segment, it begins there or later. */
   readonly offset: number;
 }
 
 /**
- * Marks a file that is about to be published. The file counts as published if its index line exists. The marker's id is
- * the upload's.
+ * Marks the file of an upload that is about to be published. The file counts as published if the upload's index line
+ * exists; the position bounds where that line can be. The marker's id is the upload's id.
  */
 export interface PublicationMarker extends IndexPosition {
   readonly content_path: string;
 }
 
-/** Marks a segment that may have a torn end. The marker's id is the segment's. */
+/** Marks a segment that may end with a torn line. The marker's id is the id in the segment's name. */
 export interface SegmentMarker {
   /** Path of the segment, relative to the store's root. */
   readonly segment: string;
-  /** How many bytes of the segment to keep, if a failed write left more. */
+  /**
+   * How many bytes of the segment to keep, if a failed write left more bytes. Undefined if recovery must find the torn
+   * end itself.
+   */
   readonly durable_length?: number;
 }
 
 export type Marker = PublicationMarker | SegmentMarker;
 
 /**
- * Returns data as the marker of an id; undefined if the data isn't a valid marker. Accepts only paths of the store's
- * layout, because recovery truncates, writes and removes the files that the paths name.
+ * Returns parsed JSON as the marker with an id; undefined if the data isn't a valid marker. Accepts only paths of the
+ * store's layout, because recovery truncates, writes and removes the files that the paths name.
  */
 export function asMarker(id: string, data: unknown): Marker | undefined {
   if (typeof data !== 'object' || data === null) return undefined;
@@ -48,21 +54,22 @@ export function asMarker(id: string, data: unknown): Marker | undefined {
 const isLength = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
 
 /**
- * Markers of uploads and segments in flight, for recovery. Each is a symbolic link in `pending/` whose target is JSON.
- * A link's target is stored with its name, so one sync of the directory makes both durable. Removals need no sync: a
- * marker that reappears after a power cut is still true.
+ * Markers of the uploads and segments in flight, for recovery. Each marker is a symbolic link in `pending/` whose name
+ * is the marker's id and whose target is JSON. A link's target is stored with its name, so one sync of the directory
+ * makes both durable. Removals need no sync: a marker that reappears after a power cut does no harm, because recovery
+ * only checks its upload or segment again.
  */
 export class PendingMarkers {
   constructor(
     private readonly disk: Disk,
     private readonly directories: DurableDirectories,
     private readonly presence: StorePresence,
-    /** Absolute path of the directory `pending/`. */
+    /** Absolute path of `pending/`, the directory of the markers. */
     readonly directory: string,
   ) {}
 
   /**
-   * Resolves when the marker is durable.
+   * Adds a marker. Resolves when the marker is durable.
    *
    * @throws StoreAwayError; an error of the file system.
    */
@@ -72,7 +79,10 @@ export class PendingMarkers {
     await this.directories.sync(this.directory);
   }
 
-  /** Resolves when the new marker is durable. At any time before, the old or the new one is in place. */
+  /**
+   * Replaces a marker. Resolves when the new marker is durable. Before that, the old or the new one is in place at any
+   * time.
+   */
   async replace(id: string, marker: Marker): Promise<void> {
     this.presence.assertHere();
     const replacement = this.path(uuidV7());
@@ -90,12 +100,12 @@ export class PendingMarkers {
     return (await this.disk.readDirectory(this.directory)).sort();
   }
 
-  /** The marker with an id; undefined if the name isn't a marker of this store. */
+  /** The marker with an id; undefined if no name in `pending/` is that id, or the name isn't that of a valid marker. */
   async read(id: string): Promise<Marker | undefined> {
     try {
       return asMarker(id, JSON.parse(await this.disk.readLink(this.path(id))));
     } catch (error) {
-      // ENOENT: the name on disk isn't valid UTF-8, so the name that was read from the directory leads to nothing.
+      // ENOENT: the name on disk isn't valid UTF-8, so the decoded name that was read from `pending/` names nothing.
       if (error instanceof SyntaxError || hasCode(error, 'EINVAL', 'ENOENT')) return undefined;
       throw error;
     }

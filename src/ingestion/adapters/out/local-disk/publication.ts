@@ -4,12 +4,12 @@ import { type IndexLog, LineMayRemainError } from './index-log.js';
 import { closeQuietly } from './staged-file.js';
 import type { StoreDirectory } from './store-directory.js';
 
-/** A file and its index line that are to be published. */
+/** The file of an upload and its index line, which are to be published together. */
 export interface Publication {
   readonly uploadId: string;
-  /** Final path of the file, relative to the root. */
+  /** Final path of the file, relative to the store's root. */
   readonly contentPath: string;
-  /** Directory of the line's segment, relative to the root. */
+  /** Directory of the segment that gets the index line, relative to the store's root. */
   readonly segmentDirectory: string;
   /** When the upload was complete. */
   readonly receivedAt: Date;
@@ -17,7 +17,7 @@ export interface Publication {
   readonly line: Uint8Array;
 }
 
-/** A file in `staging/` that isn't synced yet. */
+/** A file in `staging/`, whose bytes aren't synced yet. */
 export interface StagedFile {
   /** Path of the file, relative to the store's root. */
   readonly path: string;
@@ -27,13 +27,13 @@ export interface StagedFile {
 /**
  * Publishes a staged file and its index line. Each step is durable before the next begins:
  *
- * 1. Add a marker and sync the file's bytes.
+ * 1. Add a marker for the upload and sync the file's bytes.
  * 2. Move the file to its final path.
- * 3. Append the line.
+ * 3. Append the index line.
  * 4. Remove the marker.
  *
- * If a step fails before the line is durable, the upload is undone. If undoing fails too, or the line may remain, the
- * marker leaves the upload to recovery at the next boot.
+ * If a step fails before the line is durable, the file and the marker are removed. If removing them fails too, or the
+ * line may remain, the marker stays, and recovery completes or undoes the upload at the next boot.
  */
 export async function publishStaged(
   store: StoreDirectory,
@@ -56,7 +56,8 @@ export async function publishStaged(
     await log.append(segmentDirectory, receivedAt, line);
   } catch (error) {
     await Promise.allSettled(begun);
-    // A line that may remain needs its file. Recovery finds out whether the line exists and follows the marker.
+    // If the index line may remain, its file must stay. Recovery finds out whether the line exists, and removes the
+    // file if not.
     if (!(error instanceof LineMayRemainError)) {
       await store.attempt(`Undoing the upload of ${contentPath}`, async () => {
         await store.removeDurably(contentPath);
@@ -73,11 +74,11 @@ export async function publishStaged(
  *
  * 1. Write the file's bytes to a journal.
  * 2. Create the file.
- * 3. Append the line.
+ * 3. Append the index line.
  *
  * Steps 1 and 3 are durable when they end. The file becomes durable later, before the journal is cleared. If a step
- * fails before the line is durable, the upload is undone. If undoing fails too, or the line may remain, a marker or the
- * journal leaves the upload to recovery.
+ * fails before the line is durable, the file is removed. If removing it fails too, or the line may remain, a marker or
+ * the journal stays, and recovery completes or undoes the upload.
  *
  * @throws JournalUnavailableError before anything was done; LineMayRemainError; an error of the file system.
  */
@@ -109,7 +110,10 @@ export async function publishSmall(
     throw error;
   }
 
-  /** Removes the file. If its line may remain, or removing the file fails, a marker leaves the decision to recovery. */
+  /**
+   * Removes the file. If the index line may remain, or the file can't be removed, adds a marker instead, so that
+   * recovery decides whether the file stays.
+   */
   async function takeBack(error: unknown): Promise<void> {
     if (!(error instanceof LineMayRemainError) && (await disk.remove(path).then(() => true, () => false))) return;
     await markers.add(uploadId, marker);

@@ -15,7 +15,7 @@ import { encodeRecord, newEpoch, stampRecord } from './journal.js';
 import { LocalDiskFileStorage } from './local-disk.file-storage.adapter.js';
 
 const MIB = 1024 * 1024;
-/** The bytes of a file that is too large for a journal. */
+/** The bytes of a file that is too large for a journal, so the file is staged. */
 const LARGE = 'bytes '.repeat(3_000);
 const GOOD = '{"upload_id":"0197-good","content_path":null}\n';
 
@@ -41,7 +41,10 @@ describe('recovery', () => {
   const idsOf = (uploads: Upload[]) => uploads.map(({ uploadId }) => uploadId).sort();
   const idsOfLines = async () => (await view.lines()).map((line) => line.upload_id).sort();
 
-  /** Crashes with two lines in a segment. */
+  /**
+   * Stores two uploads without a file, then stops the disk, as a crash would. Returns the absolute path of the segment
+   * with their two lines, and its text.
+   */
   const dieWithTwoLines = async (): Promise<{ segment: string; text: string }> => {
     await storeJson(2);
     await disk.die();
@@ -50,7 +53,10 @@ describe('recovery', () => {
     return { segment, text: await readFile(segment, 'utf8') };
   };
 
-  /** Crashes after the file of an upload was renamed to its final path, and before its index line is written. */
+  /**
+   * Stops the disk, as a crash would, after the file of an upload was renamed to its final path, and before the
+   * upload's index line is written.
+   */
   const dieBeforeLine = async () => {
     const draft = anUploadDraft().file(LARGE).build();
     const ended = disk.holdNext('rename');
@@ -219,8 +225,8 @@ describe('recovery', () => {
   });
 
   /**
-   * Returns a function that keeps the marker of an upload on the disk. Its promise resolves when the upload tries to
-   * remove the marker, because its index line is durable.
+   * Makes removals of markers hang. Returns a function that does so for the marker of a given upload. The function's
+   * promise resolves when the upload tries to remove its marker, because its index line is durable.
    */
   const keepMarkers = () => {
     const { gate } = disk;
@@ -464,7 +470,7 @@ describe('recovery', () => {
       await mkdir(view.at(DAY), { recursive: true });
       await mkdir(dirname(view.at(path)), { recursive: true });
       await make(view.at(path));
-      // Makes recovery read the directory of the day.
+      // This marker makes recovery read the directory with the index lines of the day.
       const other = UUID.replace('8000', '9000');
       const marked = path === CONTENT ? UUID : other;
       const marker = { content_path: CONTENT.replace(UUID, marked), segment: `${DAY}/0${UUID.slice(1)}.ndjson`, offset: 0 };
@@ -646,7 +652,7 @@ describe('recovery', () => {
       flushed.release();
       await held.reached;
       if (operation === 'file.write') {
-        // The first write is of the file's own bytes.
+        // The first write is that of the file's own bytes; the second is that of the index line.
         const line = disk.holdNext('file.write');
         held.release();
         await line.reached;
@@ -690,7 +696,7 @@ describe('recovery', () => {
     it('ignores records that an earlier use of the journal left in it', async () => {
       await storage.close();
       storage = await LocalDiskFileStorage.open({ directory: view.directory, disk, maxJournalBytes: 1_500 });
-      // After four lines all offsets have four digits, so all records have the same length.
+      // After four index lines, all offsets in journal records have four digits, so all records have the same length.
       const { length: linesAlone } = await storeJson(4);
       const [zeroth, first] = [await storeSmall('upload 0'), await storeSmall('upload 1')].flat();
       const [journal = ''] = await journals();

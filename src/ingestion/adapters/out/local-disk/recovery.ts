@@ -13,12 +13,12 @@ import { completeRemovals } from './stored-uploads/removal.js';
 import { REMOVAL_EXTENSION, type RemovalList } from './stored-uploads/removal-list.js';
 import { UNFINISHED_EXTENSION } from './whole-file.js';
 
-/** The longest file that is read as a journal, in bytes. Far above the size of any journal. */
+/** The longest file in `pending/` that is read as a journal, in bytes. Far above the size of any journal. */
 const MOST_JOURNAL_BYTES = 1024 * 1024 * 1024;
 
 /**
- * Recovers from a crash. Reads only what was in flight, so its cost doesn't grow with the store. Safe to run again
- * after a crash at any point.
+ * Recovers from a crash. Reads only what was in flight, so its cost doesn't grow with the store. Safe to run again if
+ * it is itself cut short at any point.
  */
 export async function recover(store: StoreDirectory): Promise<void> {
   const { disk, markers } = store;
@@ -42,7 +42,8 @@ export async function recover(store: StoreDirectory): Promise<void> {
       await markers.remove(id);
     }
   }
-  // Publications are settled only after the segments are repaired, because a line that was cut off doesn't count.
+  // Uploads are settled only after all segments are repaired, because an index line that is cut off as torn doesn't
+  // count.
   await settle(store, publications);
   for (const journal of journals) await replay(store, journal, links);
   await completeRemovals(store, ids, (list) => links.keepsInside(list));
@@ -57,8 +58,8 @@ export async function recover(store: StoreDirectory): Promise<void> {
 }
 
 /**
- * Removes the files whose index lines are missing, and then the markers. Leaves both if the path of a file names
- * something else, such as a directory.
+ * Removes the files of those uploads whose index lines are missing, and then removes the markers of all. Leaves file
+ * and marker alone if the file's path names something else, such as a directory.
  */
 async function settle(store: StoreDirectory, publications: Map<string, PublicationMarker>): Promise<void> {
   const missing = await withoutLine(store, publications);
@@ -68,7 +69,10 @@ async function settle(store: StoreDirectory, publications: Map<string, Publicati
   }
 }
 
-/** Restores those files of a journal whose index lines exist, removes its other files, and then removes the journal. */
+/**
+ * Restores those files of a journal whose index lines exist, removes its other files, and then removes the journal.
+ * Keeps the journal if some path in it names something that isn't a file of the store.
+ */
 async function replay(store: StoreDirectory, journal: string, links: LinkCheck): Promise<void> {
   const { disk } = store;
   const content = await unlessForeign(store, async () => (await readWhole(disk, store.at(journal), MOST_JOURNAL_BYTES)) ?? Buffer.alloc(0));
@@ -96,7 +100,7 @@ async function place(store: StoreDirectory, { marker, bytes }: JournalRecord, is
     if (!(await isSegmentGone(store, marker))) return removeContent(store, marker.content_path, false);
     store.logger.warn(`${marker.content_path} is kept: the segment of its line was moved away.`);
   }
-  // The file is written again even if it has the right bytes: a failed sync may have kept them from the disk.
+  // Writes the file again even if it seems to have the right bytes: after a failed sync, they may be only in memory.
   await disk.remove(path);
   await store.directories.within(dirname(path), () => store.makeContent(marker.content_path, bytes));
   return true;
@@ -105,6 +109,7 @@ async function place(store: StoreDirectory, { marker, bytes }: JournalRecord, is
 /**
  * Removes the file of an upload. Also resolves if the file is missing.
  *
+ * @param path the path of the file, relative to the store's root.
  * @throws NotAFileError if the path names a directory, which no upload creates; an error of the file system.
  */
 async function removeContent(store: StoreDirectory, path: string, durably = true): Promise<true> {
@@ -117,7 +122,10 @@ async function removeContent(store: StoreDirectory, path: string, durably = true
   return true;
 }
 
-/** The result of an action; undefined, after a warning, if it meets something that isn't a file of the store. */
+/**
+ * The result of an action. If the action rejects with NotAFileError, because something else has the name of a file of
+ * the store, logs a warning and resolves to undefined.
+ */
 async function unlessForeign<T>(store: StoreDirectory, action: () => Promise<T>): Promise<T | undefined> {
   try {
     return await action();
@@ -128,9 +136,12 @@ async function unlessForeign<T>(store: StoreDirectory, action: () => Promise<T>)
   }
 }
 
-/** Detects symbolic links that lead the paths of a marker out of their part of the store. */
+/**
+ * Detects symbolic links through which a path in a marker, a journal or a removal list would lead out of its top-level
+ * directory of the store (`uploads/` or `files/`).
+ */
 class LinkCheck {
-  /** The results of `isInside`, by directory. */
+  /** The results of `isInside`, by the directory's path relative to the store's root. */
   private readonly known = new Map<string, Promise<boolean>>();
 
   constructor(private readonly store: StoreDirectory) {}
@@ -155,7 +166,10 @@ class LinkCheck {
   }
 }
 
-/** Whether the segment of a position is missing, although it contained lines when the position was determined. */
+/**
+ * Whether the segment that an index position names is missing, although the segment had lines when the position was
+ * recorded.
+ */
 async function isSegmentGone(store: StoreDirectory, { segment, offset }: IndexPosition): Promise<boolean> {
   if (offset === 0) return false;
   return !(await segmentNames(store, dirname(segment))).includes(basename(segment));
@@ -170,13 +184,14 @@ async function segmentNames(store: StoreDirectory, directory: string): Promise<s
     });
   } catch (error) {
     if (hasCode(error, 'ENOENT')) return [];
-    // If something else is in the directory's place, nothing shows which files have lines.
+    // If something else has the name of a directory of segments, nothing shows which files have index lines, so the
+    // boot fails.
     if (hasCode(error, 'ENOTDIR')) throw new DataDirectoryError(`${store.at(directory)} is not a directory: move it away, and put the right one back`, { cause: error });
     throw error;
   }
 }
 
-/** The ids of those uploads whose lines are missing. */
+/** The ids of those uploads whose index lines are missing, from the markers of uploads by id. */
 async function withoutLine(store: StoreDirectory, markers: ReadonlyMap<string, IndexPosition>): Promise<Set<string>> {
   const missing = new Set(markers.keys());
   for (const [directory, position] of earliestPositions(markers.values())) {
@@ -185,7 +200,7 @@ async function withoutLine(store: StoreDirectory, markers: ReadonlyMap<string, I
   return missing;
 }
 
-/** The earliest position in each directory of segments, so that each directory is read only once. */
+/** For each directory of segments, the earliest of the given positions, so that each directory is read only once. */
 function earliestPositions(positions: Iterable<IndexPosition>): Map<string, IndexPosition> {
   const earliest = new Map<string, IndexPosition>();
   for (const { segment, offset } of positions) {
@@ -197,7 +212,10 @@ function earliestPositions(positions: Iterable<IndexPosition>): Map<string, Inde
   return earliest;
 }
 
-/** Removes from a set the ids of all uploads whose line is at a given position of the index, or after it. */
+/**
+ * Removes from `ids` each upload whose index line is in the given directory of segments, at the given position or after
+ * it.
+ */
 async function deleteIndexed(
   store: StoreDirectory,
   directory: string,
@@ -218,9 +236,10 @@ async function deleteIndexed(
 }
 
 /**
- * Opens a segment to read it.
+ * Opens a segment to read its lines.
  *
- * @throws NotAFileError for anything but a regular file, also for a dangling link; an error of the file system.
+ * @throws NotAFileError if the path is missing or names anything but a regular file, for example a dangling link; an
+ *   error of the file system.
  */
 async function openSegment(store: StoreDirectory, path: string): Promise<DiskFile> {
   const file = await unlessAbsent(store.disk.open(store.at(path)));

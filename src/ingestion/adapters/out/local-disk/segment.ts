@@ -7,13 +7,13 @@ import { closeQuietly } from './staged-file.js';
 import type { StoreDirectory } from './store-directory.js';
 
 /**
- * How much earlier an upload may have been received than uploads whose lines precede its own line in a segment, in
- * milliseconds. A line is written some time after its upload was complete; searching a segment by time depends on this
- * limit.
+ * In a segment, an index line may follow the lines of uploads that were received up to this much later than its own
+ * upload, in milliseconds. The order isn't exact, because a line is written some time after its upload was complete.
+ * Searching a segment by time depends on this limit.
  */
 export const MAX_DISORDER_MS = 10_000;
 
-/** An index line that is to be appended. */
+/** An index line that is to be appended to a segment. */
 export interface ReceivedLine {
   /** The line with its newline. */
   readonly bytes: Uint8Array;
@@ -22,21 +22,23 @@ export interface ReceivedLine {
 }
 
 /**
- * One file of index lines. The first append creates the file, under a marker that stays until the segment is closed for
- * good. After a failed append the segment accepts no more lines, and `close` cuts the file to its durable length.
+ * A segment: one file of index lines. The first append creates the file, after a marker that stays until the segment is
+ * closed for good. After a failed append the segment accepts no more lines, and `close` cuts the file to its durable
+ * length.
  */
 export class Segment {
   readonly path: string;
   private readonly absolutePath: string;
   private readonly id = uuidV7();
   /**
-   * The part of the store with the uploaded files that these lines name (`files/kind=...`); each append checks that the
-   * part is still present. The segment's own directory is checked through the segment's file.
+   * Absolute path of the directory with the uploaded files that the segment's lines name (`files/kind=...`). Each
+   * append checks that this directory is still present. The segment's own directory is checked through the segment's
+   * file.
    */
   private readonly contentParts: readonly string[];
   private file: DiskFile | undefined;
   private length = 0;
-  /** The latest `receivedAt` of the lines, in milliseconds since 1970. */
+  /** The latest `receivedAt` of the segment's lines, in milliseconds since 1970. */
   private newest = -Infinity;
   private state: 'open' | 'torn' | 'closed' = 'open';
 
@@ -50,14 +52,14 @@ export class Segment {
     this.contentParts = [store.at('files', basename(dirname(directory)))];
   }
 
-  /** The length of the durable lines, in bytes. */
+  /** The length of the segment's durable lines, in bytes. */
   get durableLength(): number {
     return this.length;
   }
 
   /**
-   * Whether the segment may get these lines: it is open, and each was received at most MAX_DISORDER_MS before its
-   * newest line.
+   * Whether these lines may be appended to the segment: it is open, and no line was received more than MAX_DISORDER_MS
+   * before the newest line of the segment.
    */
   accepts(lines: readonly ReceivedLine[]): boolean {
     if (this.state !== 'open') return false;
@@ -66,7 +68,7 @@ export class Segment {
   }
 
   /**
-   * Resolves when the lines are durable.
+   * Appends lines, after creating the segment's file if necessary. Resolves when the lines are durable.
    *
    * @throws StoreAwayError; FileRemovedError; an error of the file system.
    */
@@ -80,11 +82,11 @@ export class Segment {
     }
     try {
       const file = this.file ?? (await this.create());
-      // A long line is alone in its batch, and copying it would block the event loop.
+      // A single line isn't copied: it may be long, and copying it would block the event loop.
       await file.write(chunks.length === 1 ? chunks : [Buffer.concat(chunks)], this.length);
       const synced = file.sync();
       const isThere = file.standsAt(this.absolutePath);
-      // `isThere` is awaited below, after the sync.
+      // `isThere` is awaited below, after the sync. Until then, its rejection must not count as unhandled.
       isThere.catch(() => undefined);
       await synced;
       this.store.presence.assertHere(this.contentParts);
@@ -96,7 +98,10 @@ export class Segment {
     this.length += length;
   }
 
-  /** Closes the segment for good. Rejects if a torn end can't be cut off. `close` can then be called again. */
+  /**
+   * Closes the segment for good. Cuts off what a failed append left. Rejects if that fails; `close` can then be called
+   * again.
+   */
   async close(): Promise<void> {
     if (this.state === 'closed') return;
     if (this.state === 'torn' && this.file) {
@@ -110,7 +115,8 @@ export class Segment {
     if (file) await closeQuietly(file);
     await this.store.attempt(`Closing ${this.path}`, async () => {
       if (this.length === 0) {
-        // Durably, because without the marker nothing would remove a file that is back after a power cut.
+        // Removes the empty file durably: its marker is removed next, and without a marker nothing would remove a file
+        // that a power cut brings back.
         await this.store.removeDurably(this.path);
         await this.store.events.remove(this.id);
       }
@@ -119,9 +125,10 @@ export class Segment {
   }
 
   /**
-   * Closes the segment. If its torn end can't be cut off, leaves a marker so that the next boot cuts it off.
+   * Closes the segment. If what a failed append left can't be cut off, leaves a marker so that the next boot cuts it
+   * off.
    *
-   * @returns true if either succeeded, so that no torn end remains after the next boot.
+   * @returns true if the end was cut off or the marker is durable, so that no torn end remains after the next boot.
    */
   async closeOrMark(): Promise<boolean> {
     const { store, path, length } = this;
@@ -142,7 +149,8 @@ export class Segment {
 
   private async create(): Promise<DiskFile> {
     const { disk, directories, markers, presence, events } = this.store;
-    // The event outbox would remove the entry of a segment that is neither open nor on the disk.
+    // Registers the segment as open before its event entry is added: the event outbox removes the entry of a segment
+    // that is neither open nor on the disk.
     this.store.openSegments.set(this.path, this);
     await allDone([markers.add(this.id, { segment: this.path }), events.add(this.id, this.path)]);
     const directory = this.store.at(this.directory);

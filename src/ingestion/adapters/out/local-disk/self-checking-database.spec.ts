@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { DamagedDatabaseError, SelfCheckingDatabase } from './self-checking-database.js';
 
-/** How many entries are written. A checkpoint is due after fewer entries than that. */
+/** How many entries a test writes. A checkpoint is due after fewer entries. */
 const ENTRIES = 1_200;
 const LEAST_LOG_BYTES = 100_000;
 
@@ -18,7 +18,7 @@ describe('SelfCheckingDatabase', () => {
     database.putAll(entries, () => false);
   };
   const logBytes = async () => (await stat(`${path}-wal`)).size;
-  /** Opens a copy of the database file without its log, as after a power cut that lost the log. */
+  /** Opens a copy of the database file without SQLite's log, as after a power cut that lost the log. */
   const openWithoutLog = async () => {
     const copy = join(directory, 'copy.db');
     await copyFile(path, copy);

@@ -7,14 +7,14 @@ import Database from 'libsql';
 import { irregularDatabaseFile } from '../../../../common/data-directory/database-files.js';
 import { hasCode } from './disk-error.js';
 
-/** The version of the schema, which is stored in the file's header. */
+/** The version of the schema, which is stored in the header of the database file. */
 const SCHEMA_VERSION = 2;
 const SCHEMA = 'CREATE TABLE entries (key BLOB PRIMARY KEY, record BLOB NOT NULL) STRICT, WITHOUT ROWID';
 const INSERT = 'INSERT INTO entries (record, key) VALUES (?, ?)';
 const UPDATE = 'UPDATE entries SET record = ? WHERE key = ?';
 /**
- * The casts are needed because libsql ends the process on text that isn't UTF-8, which damage may produce. `ORDER BY
- * key` would refer to the cast column and sort every row, so the query orders by `entries.key`.
+ * The casts in this query are needed because libsql ends the process on text that isn't UTF-8, which damage may
+ * produce. `ORDER BY key` would refer to the cast column and sort every row, so the query orders by `entries.key`.
  */
 const AT_OR_BEFORE = `SELECT CAST(key AS BLOB) AS key, CAST(record AS BLOB) AS record
   FROM entries WHERE entries.key <= ? ORDER BY entries.key DESC LIMIT 1`;
@@ -22,13 +22,16 @@ const KEY_BYTES = 32;
 const FIRST_KEY = Buffer.alloc(KEY_BYTES);
 const LAST_KEY = Buffer.alloc(KEY_BYTES, 0xff);
 const CHECKSUM_BYTES = 16;
-/** After how many written entries a checkpoint is due. The log then has about 4 MiB, and is moved in milliseconds. */
+/**
+ * After how many written entries a checkpoint is due. SQLite's log then has about 4 MiB, and is moved into the database
+ * file within milliseconds.
+ */
 const CHECKPOINT_AFTER = 1_000;
 const syncDescriptor = promisify(fdatasync);
-/** Failures of SQLite that don't mean that the file is damaged. */
+/** Codes of SQLite's errors that don't mean that the database is damaged. */
 const NOT_DAMAGE = ['SQLITE_FULL', 'SQLITE_NOMEM'];
 
-/** A database can't be used, or contains something other than what was written to it. */
+/** A database can't be used, or doesn't contain what was written to it. */
 export class DamagedDatabaseError extends Error {
   constructor(
     readonly path: string,
@@ -41,16 +44,17 @@ export class DamagedDatabaseError extends Error {
 }
 
 interface ChainedRecord {
-  /** The next key in the database. */
+  /** The key of the record that follows this one in the order of the keys. */
   readonly next: Buffer;
   /** The value as JSON. */
   readonly value: Buffer;
 }
 
 /**
- * JSON values by name, in an SQLite database that only this process uses. A read detects any damage to the data that it
- * depends on, even damage that SQLite doesn't notice: each record has a checksum over its key, its value and the next
- * key. So the record before a missing name proves that the name is missing. This takes one lookup, like finding a name.
+ * Stores JSON values by name, in an SQLite database that only this process uses. A read detects any damage to the data
+ * that it depends on, even damage that SQLite doesn't notice: each record has a checksum over its key, its value and
+ * the next record's key. So the record before a missing name proves that the name is missing. This takes one lookup,
+ * like finding a name.
  *
  * Everything but `checkpoint` is synchronous. Every method but `close` throws DamagedDatabaseError for damage, and
  * SqliteError if the disk is full or memory is short.
@@ -60,8 +64,8 @@ export class SelfCheckingDatabase {
   /** Entries written since the last checkpoint. */
   private logged = 0;
   /**
-   * Descriptors of the file and its log, by suffix. They stay open until the database is closed, because closing one
-   * would drop SQLite's lock (POSIX).
+   * Descriptors of the database file and of SQLite's log, by suffix. They stay open until the database is closed,
+   * because closing one would release SQLite's lock (POSIX).
    */
   private readonly descriptors = new Map<string, number>();
   /** Compiled statements by their SQL. Compiling a statement costs far more than running it. */
@@ -81,7 +85,8 @@ export class SelfCheckingDatabase {
       const opened = new SelfCheckingDatabase(path, database);
       try {
         // The exclusive lock avoids the `-shm` file, which others could damage or truncate while it is mapped. Only
-        // `checkpoint` and `close` sync. A power cut leaves the state of the last of these, or damage.
+        // `checkpoint` and `close` sync. After a power cut the database has the state of the last checkpoint or close,
+        // or is damaged.
         database.exec('PRAGMA locking_mode = EXCLUSIVE; PRAGMA synchronous = OFF; PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0');
         opened.prepare();
         return opened;
@@ -92,7 +97,7 @@ export class SelfCheckingDatabase {
     });
   }
 
-  /** The value of a name; undefined if the name has none. */
+  /** The value that was written under a name; undefined if there is none. */
   get(name: string): unknown {
     return checked(this.path, () => {
       const key = keyOf(name);
@@ -104,7 +109,7 @@ export class SelfCheckingDatabase {
   /**
    * Writes values by name, in one transaction.
    *
-   * @param replaces returns whether a value replaces the one that its name already has.
+   * @param replaces returns whether a value replaces the present value of the same name. It isn't called for new names.
    */
   putAll(entries: readonly (readonly [name: string, value: unknown])[], replaces: (value: unknown, present: unknown) => boolean): void {
     checked(this.path, () => {
@@ -120,7 +125,10 @@ export class SelfCheckingDatabase {
     });
   }
 
-  /** Writes null for names, in one transaction, and overwrites their values on disk (at the next checkpoint). */
+  /**
+   * Writes null as the value of each name, in one transaction. The old values are overwritten on disk too, at the next
+   * checkpoint.
+   */
   erase(names: readonly string[]): void {
     this.runPragma('secure_delete = ON');
     try {
@@ -131,10 +139,10 @@ export class SelfCheckingDatabase {
   }
 
   /**
-   * Moves the log into the file if the log is long, or if `isForced`, and does nothing otherwise. Syncs the log and its
-   * name before the file changes, the file before the log is emptied, and the empty log before it is written again.
-   * SQLite would sync these on the main thread. Write nothing until `checkpoint` resolves. Rejects with the errors of
-   * the other methods.
+   * Moves SQLite's log into the database file if the log is long or `isForced` is true, and does nothing otherwise.
+   * Syncs the log and its name before the file changes, the file before the log is emptied, and the empty log before
+   * anything is written to it again. SQLite would do these syncs on the main thread. Write nothing until `checkpoint`
+   * resolves. Rejects with the errors that the other methods throw.
    */
   async checkpoint(isForced = false): Promise<void> {
     if ((!isForced && this.logged < CHECKPOINT_AFTER) || !this.isOpen) return;
@@ -156,11 +164,12 @@ export class SelfCheckingDatabase {
     this.isOpen = false;
     try {
       this.database.exec('PRAGMA synchronous = NORMAL');
-      // libsql's own `close` keeps the lock until every statement is garbage-collected, so release it here. With a
-      // journal on disk, this would fail for a file that was moved, and the lock would stay.
+      // libsql's own `close` keeps the lock until every statement is garbage-collected, so release it here.
+      // `journal_mode = MEMORY` is needed because with a rollback journal on disk, this would fail for a database file
+      // that was moved, and the lock would stay.
       this.database.exec('PRAGMA journal_mode = MEMORY; PRAGMA locking_mode = NORMAL; SELECT count(*) FROM sqlite_schema');
     } catch {
-      // Opening the database again detects what is wrong.
+      // If the database is damaged, opening it again reports that.
     }
     this.database.close();
     for (const descriptor of this.descriptors.values()) closeSync(descriptor);
@@ -182,8 +191,8 @@ export class SelfCheckingDatabase {
   }
 
   /**
-   * Syncs the names of the file and its log. Until then, a power cut may undo the creation of both, or bring back the
-   * log of an earlier process.
+   * Syncs the names of the database file and of SQLite's log. Until then, a power cut may undo the creation of both, or
+   * bring back the log of an earlier process.
    */
   private async syncNames(): Promise<void> {
     try {
@@ -194,12 +203,18 @@ export class SelfCheckingDatabase {
     }
   }
 
-  /** Data that could not be synced may be lost later without a trace, so this counts as damage. */
+  /**
+   * Throws DamagedDatabaseError: data that could not be synced may be lost later without a trace, so this counts as
+   * damage.
+   */
   private failToSync(error: unknown): never {
     throw new DamagedDatabaseError(this.path, 'it could not be synced', error);
   }
 
-  /** Empties the log. A failure counts as damage: SQLite would write over a log that may be older than the file. */
+  /**
+   * Empties SQLite's log. A failure counts as damage, because SQLite would then write over a log that may be older than
+   * the database file.
+   */
   private emptyLog(): void {
     try {
       this.runPragma('wal_checkpoint(TRUNCATE)');
@@ -235,7 +250,9 @@ export class SelfCheckingDatabase {
     this.write(INSERT, key, { next: found.record.next, value: bytes });
   }
 
-  /** The record with a key, or the last record before it. Verifies that no record in between is missing. */
+  /**
+   * Returns the record with a key, or the last record before that key. Verifies that no record in between is missing.
+   */
   private atOrBefore(key: Buffer): { key: Buffer; record: ChainedRecord } {
     const row = this.statement(AT_OR_BEFORE).get([key]) as { key?: unknown; record?: unknown } | undefined;
     if (!Buffer.isBuffer(row?.key) || !Buffer.isBuffer(row.record)) throw this.damaged();
@@ -262,7 +279,7 @@ export class SelfCheckingDatabase {
     try {
       this.database.exec('ROLLBACK');
     } catch {
-      // Either SQLite has already rolled back, or the database is set aside next.
+      // Either SQLite has already rolled back the transaction, or the database is damaged and is set aside next.
     }
   }
 
@@ -277,7 +294,10 @@ const checksum = (key: Buffer, body: Buffer): Buffer => hash('sha256', Buffer.co
 
 const parse = ({ value }: ChainedRecord): unknown => JSON.parse(value.toString()) as unknown;
 
-/** Runs an action. Converts errors of SQLite to DamagedDatabaseError, except for a full disk and a lack of memory. */
+/**
+ * Runs an action. Converts SQLite's errors to DamagedDatabaseError, except for those about a full disk or a lack of
+ * memory.
+ */
 function checked<T>(path: string, action: () => T): T {
   try {
     return action();
@@ -287,7 +307,8 @@ function checked<T>(path: string, action: () => T): T {
       if (NOT_DAMAGE.some((code) => error.code.startsWith(code))) throw error;
       throw new DamagedDatabaseError(path, error.message, error);
     }
-    // libsql has no class for this error. Its message ends with SQLite's code, for example SQLITE_CANTOPEN.
+    // libsql has no class for the error of a database that can't be opened. The error's message ends with SQLite's
+    // code, for example SQLITE_CANTOPEN.
     if (error instanceof Error && error.message.startsWith('ConnectionFailed')) throw new DamagedDatabaseError(path, "it can't be opened", error);
     throw error;
   }

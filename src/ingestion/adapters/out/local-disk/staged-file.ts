@@ -3,24 +3,26 @@ import type { StoredContent } from '../../../application/ports/file-storage.port
 import { storageFailure } from '../../../application/storage-failure.js';
 import type { DiskFile } from './disk.js';
 
-/** How much may be gathered for one file while a write runs, in bytes. The next write takes all of it. */
+/** How many bytes of arriving chunks may be gathered for one file while a write runs. The next write takes all of them. */
 const MOST_GATHERED_BYTES = 1024 * 1024;
 /**
- * How much all files of the process may gather, in bytes. Beyond that, each gathers only FEW_BYTES. So a disk that
- * stalls, with hundreds of uploads, costs little more memory than their connections.
+ * How many bytes all staged files of the process may gather. Beyond that, each file gathers only FEW_BYTES. So hundreds
+ * of uploads to a disk that stalls cost little more memory than their connections.
  */
 const MOST_GATHERED_BY_ALL_BYTES = 32 * 1024 * 1024;
 const FEW_BYTES = 16 * 1024;
 /**
- * A sync starts each time this many bytes were written. The disk then works while the rest arrives, and little is left
- * to sync at the end.
+ * A sync of the staged file starts each time this many bytes were written. The disk then works while the rest of the
+ * file arrives, and little is left to sync at the end.
  */
 const SYNC_EVERY_BYTES = 64 * 1024 * 1024;
 
 /**
- * Writes bytes to a new file as they arrive. The bytes are durable only after the file's `sync`.
+ * Writes bytes to a new file as they arrive. Resolves when all are written; they are durable only after the file is
+ * synced.
  *
- * @throws ServiceError `storage-failure`; errors of `bytes`, unchanged. No write or sync is in flight any more then.
+ * @throws ServiceError `storage-failure`; errors of `bytes`, unchanged. After an error, no write or sync is in flight
+ *   any more.
  */
 export async function writeStagedFile(file: DiskFile, bytes: AsyncIterable<Uint8Array>): Promise<StoredContent> {
   const writer = new GatheringWriter(file);
@@ -35,14 +37,14 @@ export async function writeStagedFile(file: DiskFile, bytes: AsyncIterable<Uint8
 }
 
 /**
- * Closes a file. Ignores errors, because they lose nothing: the bytes of the file are synced, no longer needed, or were
- * only read. Idempotent.
+ * Closes a file and ignores errors. A failed close loses nothing here: the bytes of the file are synced already, no
+ * longer needed, or were only read. Idempotent.
  */
 export const closeQuietly = (file: DiskFile): Promise<void> => file.close().catch(() => undefined);
 
 /**
- * Writes to a file from its beginning. Chunks that arrive during a write are written together afterwards, so that few
- * writes are needed.
+ * Writes chunks to a file from its beginning. Chunks that arrive during a write are written together afterwards, so
+ * that few writes are needed.
  */
 class GatheringWriter {
   /** How much all writers of the process hold, gathered or being written, in bytes. */
@@ -52,15 +54,18 @@ class GatheringWriter {
   private gatheredBytes = 0;
   private written = 0;
   private synced = 0;
-  /** The write in flight; undefined if there is none. After a failed write, the rejected promise stays. */
+  /**
+   * Settles when the write in flight has ended; undefined if there is none. After a failed write, the rejected promise
+   * stays.
+   */
   private writing: Promise<void> | undefined;
   private syncing: Promise<void> | undefined;
 
   constructor(private readonly file: DiskFile) {}
 
   /**
-   * Adds a chunk. Returns undefined if there is room for more chunks. Otherwise returns a promise that resolves when
-   * there is room, and rejects if a write failed.
+   * Adds a chunk. Returns undefined if more chunks can be added at once. Otherwise returns a promise that resolves when
+   * more can be added, and rejects if a write failed.
    */
   add(chunk: Uint8Array): Promise<void> | undefined {
     this.gathered.push(chunk);
@@ -71,13 +76,16 @@ class GatheringWriter {
     return this.gatheredBytes >= most || this.gathered.length >= MOST_CHUNKS ? this.writing : undefined;
   }
 
-  /** Resolves when everything is written. */
+  /** Resolves when all chunks are written and no sync is in flight any more. Rejects if a write or a sync failed. */
   async finish(): Promise<void> {
     while (this.writing) await this.writing;
     await this.syncing;
   }
 
-  /** Drops what is gathered. Resolves when no write or sync is in flight any more, even if they failed. */
+  /**
+   * Drops the chunks that aren't written yet. Resolves when no write or sync is in flight any more, even if they
+   * failed.
+   */
   async abandon(): Promise<void> {
     GatheringWriter.heldByAll -= this.gatheredBytes;
     this.gathered = [];
@@ -91,7 +99,7 @@ class GatheringWriter {
       this.writing = undefined;
       if (this.gathered.length > 0) this.begin();
     });
-    // A later `add` or `finish` reports the error.
+    // A later `add` or `finish` reports the failed write.
     writing.catch(() => undefined);
     this.writing = writing;
   }

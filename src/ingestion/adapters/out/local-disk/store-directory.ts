@@ -16,7 +16,9 @@ import { StorePresence } from './store-presence.js';
 /** How much of a file is copied at a time, in bytes. */
 const COPIED_BYTES = 1024 * 1024;
 
-/** The lowest directories that every store has, relative to its root. Each may be a volume of its own. */
+/**
+ * The parts of a store: the directories, relative to its root, that every store has. Each may be a volume of its own.
+ */
 export const STORE_PARTS = [...UPLOAD_KINDS.flatMap((kind) => [linesDirectory(kind), contentDirectory(kind)]), 'staging', 'pending'];
 
 /** The root directory of a store, with the services that its operations share. */
@@ -29,7 +31,7 @@ export class StoreDirectory {
   readonly journals: ContentJournals;
   readonly idempotency: IdempotencyKeys;
   readonly events: EventEntries;
-  /** The segments that this process writes to, by their paths relative to the root. */
+  /** The segments that this process writes to, by their paths relative to the store's root. */
   readonly openSegments = new Map<string, OpenSegment>();
 
   constructor(
@@ -52,17 +54,17 @@ export class StoreDirectory {
     this.events = new EventEntries(disk, this.directories, this.presence, logger, root, news);
   }
 
-  /** The absolute path of a path that is relative to the root. */
+  /** The absolute path for a path that is relative to the store's root. */
   at(...path: string[]): string {
     return join(this.root, ...path);
   }
 
   /**
-   * Creates the file of an upload. The file isn't durable yet.
+   * Creates the file of an upload with the given bytes. The file isn't durable yet.
    *
-   * @param contentPath the file's path relative to the root. Its directory must exist.
-   * @throws OtherVolumeError if another volume is mounted below the directory of the kind, because the loss of that
-   *   volume would go unnoticed. After any other error of the file system, part of the file may exist.
+   * @param contentPath the file's path relative to the store's root. The file's directory must exist.
+   * @throws OtherVolumeError if another volume is mounted below `files/kind=...`, because the loss of that volume would
+   *   go unnoticed. After any other error of the file system, part of the file may exist.
    */
   makeContent(contentPath: string, bytes: Uint8Array): Promise<void> {
     const part = this.partOf(contentPath);
@@ -90,7 +92,11 @@ export class StoreDirectory {
     });
   }
 
-  /** Removes a file so that it doesn't reappear after a power cut. Also resolves if the file is missing. */
+  /**
+   * Removes a file so that it doesn't reappear after a power cut. Also resolves if the file is missing.
+   *
+   * @param path the path of the file, relative to the store's root.
+   */
   async removeDurably(path: string): Promise<void> {
     const absolute = this.at(path);
     await this.disk.remove(absolute);
@@ -100,10 +106,11 @@ export class StoreDirectory {
   }
 
   /**
-   * Tries an action that recovery does at the next boot if it fails now. Logs a failure and resolves. Does nothing
+   * Tries an action that, if it fails now, recovery does at the next boot. Logs a failure and resolves. Does nothing
    * while the store is away.
    *
-   * @param parts absolute paths of the parts that the action changes.
+   * @param what the action, as the subject of the warning about its failure.
+   * @param parts absolute paths of the store's parts that the action changes.
    */
   async attempt(what: string, action: () => Promise<void>, parts = this.parts): Promise<void> {
     try {

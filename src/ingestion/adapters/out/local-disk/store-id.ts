@@ -8,7 +8,8 @@ const NAME = 'store-id';
 const MOST_BYTES = 1024;
 
 /**
- * The id of the store in a directory; undefined if its file is missing or incomplete.
+ * The id of the store in a directory, from the file `store-id`; undefined if that file is missing or contains no valid
+ * id.
  *
  * @throws NotAFileError; an error of the file system.
  */
@@ -18,9 +19,9 @@ export async function readStoreId(disk: Disk, root: string): Promise<string | un
 }
 
 /**
- * The id of the store in a directory, created at the first boot. The id identifies the store when the store comes back
- * on another device. The id is kept in `store-id`. If that file is lost, the next boot writes another id. A directory
- * in place of that file is renamed, with a warning.
+ * The id of the store in a directory. The id is kept in the file `store-id`, which the first boot writes. A store that
+ * comes back, perhaps on another device, is recognized by its id. If the file is lost, the next boot writes another id.
+ * A directory in place of the file is renamed, with a warning.
  */
 export async function ensureStoreId(disk: Disk, root: string, logger: StorageLogger): Promise<string> {
   const known = await readStoreId(disk, root).catch((error: unknown) => {
@@ -43,7 +44,7 @@ export async function ensureStoreId(disk: Disk, root: string, logger: StorageLog
   return id;
 }
 
-/** Removes a file. Renames a directory instead, because someone may want to keep its contents. */
+/** Removes a file. If the path names a directory, renames it instead, because someone may want to keep its contents. */
 async function clear(disk: Disk, path: string, logger: StorageLogger): Promise<void> {
   try {
     await disk.remove(path);

@@ -2,13 +2,13 @@ import type { DataDirectoryLock } from '../../../../common/data-directory/data-d
 import { hasCode, OtherVolumeError, StoreAwayError } from './disk-error.js';
 import type { Disk } from './disk.js';
 
-/** Codes of the errors of a store that isn't writable. A full or failing disk causes errors with other codes. */
+/** Codes of the errors that mean that a store isn't writable. A full or failing disk causes errors with other codes. */
 const UNWRITABLE = ['EROFS', 'EACCES', 'EPERM'];
 
 /**
- * Checks that the store is still at its path. The path of its lock must name the locked file, and the path of each part
- * must name the same directory as when the store was opened. Once the store is away, this instance reports it as away
- * for good. A store that comes back is opened again, with a new instance.
+ * Checks that the store is still at its path: the path of its lock file must name the locked file, and the path of each
+ * part must name the same directory as when the store was opened. Once a check fails, the store counts as away, and
+ * this instance reports that for good. A store that comes back is opened again, with a new instance.
  */
 export class StorePresence {
   private away: StoreAwayError | undefined;
@@ -18,7 +18,7 @@ export class StorePresence {
     private readonly disk: Disk,
     /** Absolute path of the store's root directory. */
     private readonly root: string,
-    /** Absolute paths of the directories that the store writes to. */
+    /** Absolute paths of the store's parts: the directories that every store has. */
     private readonly parts: readonly string[],
     private readonly lock: DataDirectoryLock,
   ) {}
@@ -27,24 +27,30 @@ export class StorePresence {
     return this.away !== undefined;
   }
 
-  /** Why the store is away; undefined while it is present. */
+  /** Why the store is away; undefined until a check finds that it is. */
   get whyAway(): StoreAwayError | undefined {
     return this.away;
   }
 
-  /** Call `watchParts` when all parts exist. From then on, a missing or replaced part means that the store is away. */
+  /**
+   * Call `watchParts` when all parts of the store exist. From then on, a missing or replaced part means that the store
+   * is away.
+   */
   watchParts(): void {
     for (const part of this.parts) this.watch(part);
   }
 
-  /** Watches one more directory, which must exist. `assertHere` checks that directory only if `parts` names it. */
+  /**
+   * Watches one more directory, which must exist. `assertHere` checks that directory only if its `parts` contain it.
+   */
   watch(directory: string): void {
     const identity = this.disk.identityOf(directory);
     if (identity) this.watched.set(directory, { device: identity.dev, isThere: this.disk.placeCheck(directory, identity) });
   }
 
   /**
-   * Checks the lock and the given parts. Synchronous: one stat for the lock, and one for each part.
+   * Checks that the lock file and the given parts of the store are in place. Synchronous: one stat for the lock file,
+   * and one for each part.
    *
    * @throws StoreAwayError if the store is away, or is now found to be away.
    */
@@ -55,21 +61,21 @@ export class StorePresence {
   }
 
   /**
-   * Synchronous: one stat.
+   * Checks that a path is on the volume of a part of the store. Synchronous: one stat.
    *
-   * @throws OtherVolumeError if a path is on another volume than the part was when the store was opened.
+   * @throws OtherVolumeError if the path is on another volume than the part was when the store was opened.
    */
   assertOnVolumeOf(part: string, path: string): void {
     if (this.deviceAt(path) !== this.deviceOf(part)) throw new OtherVolumeError(path, part);
   }
 
-  /** The device of a part when the store was opened. */
+  /** The device number of a part of the store, as it was when the store was opened. */
   deviceOf(part: string): bigint | undefined {
     return this.watched.get(part)?.device;
   }
 
   /**
-   * Considers the store away if an error shows that the store can't be written.
+   * If an error means that the store can't be written, considers the store away from now on.
    *
    * @throws StoreAwayError in that case.
    */

@@ -4,8 +4,8 @@ import type { DirectoryOrigin, Disk } from './disk.js';
 import { STORE_PARTS } from './store-directory.js';
 
 /**
- * Remembers the root and the parts of a store from when it was opened. The store isn't opened again while one of its
- * parts is missing, replaced or covered by another volume.
+ * Remembers which directories the root and the parts of a store were when the store was opened at boot. The store isn't
+ * reopened while one of its parts is missing, replaced or covered by another volume.
  */
 export class StoreVolumes {
   private readonly parts: Map<string, DirectoryOrigin | undefined>;
@@ -17,20 +17,26 @@ export class StoreVolumes {
     private readonly root: string,
   ) {
     this.rootOrigin = disk.originOf(root);
-    // `uploads` and `files` come first, so that an error message names them if they are missing.
+    // `uploads` and `files` come before the directories in them, so that if one of the two is missing, the error
+    // message names it.
     const names = [...new Set([...STORE_PARTS.map((name) => name.split('/')[0] ?? name), ...STORE_PARTS])];
     this.parts = new Map(names.map((name) => [join(root, name), disk.originOf(join(root, name))]));
   }
 
-  /** Remembers one more part, which exists. */
+  /**
+   * Remembers one more part of the store, which must exist.
+   *
+   * @param name the path of the part, relative to the store's root.
+   */
   add(name: string): void {
     const path = join(this.root, name);
     if (!this.parts.has(path)) this.parts.set(path, this.disk.originOf(path));
   }
 
   /**
-   * Checks that each part is the same directory as before, on any device. A part that was on the root's volume must be
-   * on the root's volume again. If the root is a copy of the earlier root, such a part may be another directory.
+   * Checks that each part of the store is the same directory as remembered, on any device. A part that was on the
+   * volume of the root must be on the root's volume again. If the root is now a copy of the remembered root, such a
+   * part may be another directory.
    *
    * @throws StoreAwayError
    */

@@ -1,4 +1,4 @@
-/** How many calls begin in one iteration of the event loop. */
+/** How many calls to stores begin in one iteration of the event loop. */
 const MOST_AT_ONCE = 4;
 
 const waiting: (() => void)[] = [];
@@ -18,8 +18,8 @@ function beginNext(): void {
 
 /**
  * Resolves when a call to a store may begin. The SDKs of stores need milliseconds of processor time for each call. So
- * only a few begin in one iteration of the event loop, in the order in which they came, and other requests are answered
- * between them.
+ * at most four calls begin in one iteration of the event loop, in the order in which they asked, and the process
+ * answers other requests between the iterations.
  */
 export function beginCall(): Promise<void> {
   return new Promise((resolve) => {

@@ -14,7 +14,7 @@ export interface ReadObject {
   readonly ageMs: number;
 }
 
-/** An object in a listing. */
+/** An object that a listing found. */
 export interface ListedObject {
   readonly key: string;
   /** The length of the object, in bytes. */
@@ -50,8 +50,8 @@ export abstract class Bucket {
 
   /**
    * The time by the store's clock, in milliseconds since 1970, according to the store's latest answers. May be some
-   * seconds early, because a store's times are whole seconds and arrive late. Before the first answer, this machine's
-   * time.
+   * seconds behind the store's clock, because a store's times are whole seconds and arrive late. Before the first
+   * answer, this machine's time.
    */
   abstract get storeTime(): number;
 
@@ -117,7 +117,7 @@ export class ObjectExistsError extends Error {
   }
 }
 
-/** The store refused an operation that the service needs. */
+/** The store doesn't permit an operation that the service needs. */
 export class MissingRightError extends Error {
   /** @param right the name of the missing right as the store's administrator knows it, such as `s3:ListBucket`. */
   constructor(right: string, cause: unknown) {
@@ -127,8 +127,8 @@ export class MissingRightError extends Error {
 }
 
 /**
- * Returns a function for `.catch()`. The function throws MissingRightError if the error is a refusal, and any other
- * error unchanged.
+ * Returns a function for `.catch()`. The function throws MissingRightError if `isRefusal` says that the error is the
+ * store's refusal of a right, and any other error unchanged.
  */
 export const missingRight =
   (right: string, isRefusal: (error: unknown) => boolean) =>
@@ -136,7 +136,7 @@ export const missingRight =
     throw isRefusal(cause) ? new MissingRightError(right, cause) : cause;
   };
 
-/** The store neither accepted nor sent anything until the time-out. */
+/** The store neither accepted nor sent a byte until the time-out. */
 export class StoreSilentError extends Error {
   /** @param timeoutMs the time-out, in milliseconds. */
   constructor(timeoutMs: number) {

@@ -6,14 +6,17 @@ import { type Day, DAY_GRACE_MS } from './segment-names.js';
 
 const DAY_MS = 24 * 60 * 60_000;
 
-/** Whether, by this machine's clock, a day ended so long ago that no new segment gets a name in it. */
+/**
+ * Whether a day ended at least ten minutes ago by this machine's clock. New uploads then get no segments in that day
+ * any more.
+ */
 export const isClosed = (date: string): boolean => Date.now() >= Date.parse(date) + DAY_MS + DAY_GRACE_MS;
 
-/** The days that are over (`isClosed`) among the last `count` days before today, newest first. */
+/** The dates among the last `count` UTC days before today that are over (`isClosed`), newest first. */
 export const lastDays = (count: number): string[] =>
   Array.from({ length: count }, (_, index) => utcDate(new Date(Date.now() - (index + 1) * DAY_MS))).filter(isClosed);
 
-/** The days that are over and have segments. */
+/** The days of the store that are over (`isClosed`) and have segments. */
 export async function* closedDays(bucket: Bucket, kinds: readonly UploadKind[] = UPLOAD_KINDS): AsyncGenerator<Day> {
   for (const kind of kinds) {
     for await (const directory of bucket.listDirectories(`uploads/kind=${kind}/`)) {
@@ -23,7 +26,9 @@ export async function* closedDays(bucket: Bucket, kinds: readonly UploadKind[] =
   }
 }
 
-/** The past days that have a plan: merging their segments was begun but not finished. */
+/**
+ * The days that have a plan, so that merging their segments was begun but not finished, or a hold (compaction-plan.ts).
+ */
 export async function* plannedDays(bucket: Bucket): AsyncGenerator<Day> {
   for await (const { key, size } of bucket.list(PLANS)) {
     const [, name, date] = /^compaction\/kind=([a-z]+)\/date=(\d{4}-\d\d-\d\d)$/.exec(key) ?? [];

@@ -10,11 +10,14 @@ import { type Day, directoryOf, endOf, parseName, targetName, uploadIdIn } from 
 const MIB = 1024 * 1024;
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
-/** Younger segments are left alone: a writer that got no answer from the store may still retry or undo its write. */
+/**
+ * Segments of at most this age aren't merged, in milliseconds: a writer that got no answer from the store may still
+ * retry or undo its write.
+ */
 const LEAST_AGE_MS = 10 * MINUTE_MS;
 /**
- * A segment with a line under an idempotency key isn't merged while it is younger than this, in milliseconds. A claim
- * refers to the segment of its upload for 24 hours.
+ * A segment with a line under an idempotency key isn't merged until both the writing of the segment and the end of its
+ * day are longer ago than this, in milliseconds. A claim refers to the segment of its upload for 24 hours.
  */
 const KEYED_AGE_MS = 25 * HOUR_MS;
 const LARGE_BYTES = 16 * MIB;
@@ -22,18 +25,18 @@ const MOST_TARGET_BYTES = 64 * MIB;
 const MOST_SOURCES = 10_000;
 
 export interface PlannerOptions {
-  /** Stops the compaction at its next step. A later compaction continues. */
+  /** Stops the compaction at its next step, with the signal's reason as the error. A later compaction continues. */
   readonly signal?: AbortSignal | undefined;
-  /** Called for each segment that was read. */
+  /** Called for each segment that the planner has read. */
   readonly onRead?: () => void;
   /**
-   * Object keys of segments that can't be merged until the `Idempotency-Key` of one of their lines expires. The
-   * compaction adds such segments when it finds them, so that the next call needn't read them.
+   * Keys of segments that can't be merged until the `Idempotency-Key` of one of their lines expires. The planner adds
+   * such segments when it finds them. A later compaction that gets the same set needn't read them again.
    */
   readonly waiting?: Set<string>;
 }
 
-/** A segment that compaction doesn't touch. */
+/** A malformed segment, which compaction neither merges nor removes. */
 export interface MalformedSegment {
   readonly key: string;
   /** Describes what is wrong with the segment. */
@@ -46,18 +49,19 @@ export interface MalformedSegment {
  * These segments are not merged:
  *
  * - Segments of 16 MiB or more, malformed ones, and those younger than ten minutes.
- * - Segments with a marker in `staging/`, because their upload may have to be looked up.
- * - Segments of a day of whose events the receiver has confirmed only some. The event outbox remembers the segments
- *   whose events were confirmed, so a target must not mix lines of these segments with others.
- * - Segments with a line under an `Idempotency-Key`, until their claim has expired. Those of a day wait together until
- *   the day has been over for 25 hours.
+ * - Segments whose upload has a marker in `staging/`, because a sweeper may have to read the upload's line in this
+ *   segment.
+ * - All segments of a day while the receiver has confirmed the events of only some of them. The event outbox remembers
+ *   the segments whose events were confirmed, so a target must not mix their lines with others.
+ * - Segments with a line under an `Idempotency-Key`, until the claim of the key has expired. All such segments of a day
+ *   wait until the day has been over for 25 hours, so that they are merged together.
  *
  * Holds in memory at most 32 MiB of segments, and the list of the day's segments.
  */
 export class CompactionPlanner {
   private readonly malformedByKey = new Map<string, MalformedSegment>();
   private readonly waiting: Set<string>;
-  /** Segments that this dry run has already counted as merged. */
+  /** The keys of the segments that a dry run has already counted as merged. */
   private readonly taken = new Set<string>();
 
   constructor(
@@ -68,26 +72,27 @@ export class CompactionPlanner {
     this.waiting = options.waiting ?? new Set();
   }
 
-  /** The malformed segments that were found so far. */
+  /** The malformed segments that the planner has found so far. */
   get malformed(): readonly MalformedSegment[] {
     return [...this.malformedByKey.values()];
   }
 
   /**
-   * The next plan; undefined if fewer than two segments can be merged. Segments of slow uploads are merged last, among
-   * themselves. Rejects with errors of the bucket, and with the reason of the signal.
+   * Resolves to the next plan; undefined if no two segments can be merged. Segments of slow uploads are merged last,
+   * among themselves. Rejects with errors of the bucket, and with the reason of the signal.
    */
   async nextPlan(): Promise<Plan | undefined> {
     if (await isPartlyTold(this.bucket, this.day)) return undefined;
     const segments = await listSegments(this.bucket, this.day, this.options.signal);
-    // An upload's marker exists before its segment, so a segment without a marker now never gets one.
+    // Markers are listed after segments. An upload's marker is created before its segment, so a listed segment without
+    // a marker never gets one.
     const marked = await markedUploads(this.bucket);
     const candidates = segments.filter((segment) => this.isCandidate(segment) && !marked.has(uploadIdIn(segment.key)));
     const isSlow = ({ key }: ListedObject): boolean => parseName(this.day, key).isSlow;
     return (await this.planOf(candidates.filter((segment) => !isSlow(segment)), false)) ?? this.planOf(candidates.filter(isSlow), true);
   }
 
-  /** Leaves the sources of a plan out of later plans. For a dry run, in which the sources stay. */
+  /** Leaves the sources of a plan out of later plans. For a dry run, which removes no sources. */
   leaveOut({ sources }: Plan): void {
     for (const key of sources) this.taken.add(key);
   }
@@ -110,7 +115,7 @@ export class CompactionPlanner {
     return !this.malformedByKey.has(key) && !this.taken.has(key) && !(this.waiting.has(key) && this.mayBeClaimed(segment));
   }
 
-  /** Whether a segment was written by an upload: it has a segment's name and isn't a target. */
+  /** Whether a segment's name is one that uploads give, and not one that compaction gives. */
   private isOriginal(key: string): boolean {
     return parseName(this.day, key).origin === 'original';
   }
@@ -119,7 +124,7 @@ export class CompactionPlanner {
     return ageMs <= KEYED_AGE_MS || Date.now() <= endOf(this.day) + KEYED_AGE_MS;
   }
 
-  /** Whether a segment that was read can be merged now. */
+  /** Whether a segment that was read can be merged now: it is well-formed, and no claim may refer to it any more. */
   private async isSound(segment: ListedObject, { bytes }: ReadObject): Promise<boolean> {
     this.options.onRead?.();
     const { problem, isKeyed } = await checkSegment(bytes);

@@ -1,9 +1,12 @@
 import type { CompactionRun } from './compaction-run.js';
 
-/** Formats a compaction as lines of text, each with its newline. The last line is the summary. */
+/** Formats the outcomes of a compaction run as lines of text, each with its newline. The last line is the summary. */
 export type CompactionReport = (run: CompactionRun) => AsyncGenerator<string>;
 
-/** A report for a person: one line for each thing that was done on a day, and for each problem. */
+/**
+ * A report for a person: one line for each thing that was done on a day (in a dry run, would be done), and for each
+ * problem.
+ */
 export async function* textReport(run: CompactionRun): AsyncGenerator<string> {
   const { totals, dryRun } = run;
   const become = dryRun ? 'would become' : 'became';
@@ -32,7 +35,10 @@ export async function* textReport(run: CompactionRun): AsyncGenerator<string> {
   yield line(counts.join(', '));
 }
 
-/** A report for a script: one object for each day, malformed segment and failure, then one with the summary. */
+/**
+ * A report for a script: one JSON object on a line for each day, malformed segment and failure, then one with the
+ * summary.
+ */
 export async function* jsonReport(run: CompactionRun): AsyncGenerator<string> {
   for await (const outcome of run) {
     if ('error' in outcome) {
@@ -52,8 +58,8 @@ const json = (value: object): string => `${JSON.stringify(value)}\n`;
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error)).replaceAll(/\s+/g, ' ');
 
 /**
- * A text line of the report, with its newline. Escapes control characters, because object keys come from the store and
- * must not control a terminal.
+ * Makes a line of the report from a text, with its newline. Escapes control characters, because object keys come from
+ * the store and must not control a terminal.
  */
 const line = (text: string): string => `${text.replaceAll(/\p{C}/gu, (char) => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`)}\n`;
 

@@ -12,7 +12,10 @@ const pathOf = (date: string) => `uploads/kind=historical/date=${date}`;
 const nameOf = (date: string, at: number) => `${uuidAt(new Date(Date.parse(date) + at))}.ndjson`;
 const torn = `${pathOf(DATES[1])}/${nameOf(DATES[1], 9)}`;
 
-/** One day to compact, one with a malformed segment and a fence, one that another process compacts, and one that fails. */
+/**
+ * A bucket with four days: one to compact, one with a malformed segment and a fence, one that another process compacts,
+ * and one whose plan is malformed, so that its compaction fails.
+ */
 async function filled(): Promise<InMemoryBucket> {
   const bucket = new InMemoryBucket();
   const earlier = bucket.another();

@@ -19,20 +19,26 @@ const keyAt = (time: number) => `${DIRECTORY}${uuidAt(new Date(time))}.ndjson`;
 const line = (uploadId: string, more: object = {}) => `${JSON.stringify({ upload_id: uploadId, kind: 'nowcast', ...more })}\n`;
 const ids = (count: number, prefix = 'upload') => Array.from({ length: count }, (_, index) => `${prefix}-${index}`);
 
-/** The bucket as another process sees it, for which the store's clock is `aheadMs` ahead. */
+/**
+ * The bucket as another process sees it, for which the store's clock is `aheadMs` milliseconds ahead, so that objects
+ * are older.
+ */
 function later(bucket: InMemoryBucket, aheadMs: number): InMemoryBucket {
   const another = bucket.another();
   another.aheadMs = aheadMs;
   return another;
 }
 
-/** Stores a segment of a time (default: an hour before midnight) whose age by the store's clock is `ageMs`. */
+/**
+ * Stores a segment whose name has a given time (default: an hour before midnight) and whose age by the store's clock is
+ * `ageMs`. Returns its key.
+ */
 async function put(bucket: InMemoryBucket, text: string | Buffer, { time = MIDNIGHT - HOUR_MS, ageMs = 2 * HOUR_MS, key = keyAt(time) } = {}) {
   await later(bucket, -ageMs).create(key, Buffer.from(text));
   return key;
 }
 
-/** Stores segments of two lines each, and returns the ids in the lines. */
+/** Stores `segments` segments of two lines each, and returns the upload ids in the lines. */
 async function putMany(bucket: InMemoryBucket, segments: number, prefix?: string): Promise<string[]> {
   const uploads = ids(segments * 2, prefix);
   for (let at = 0; at < segments; at++) {
@@ -41,7 +47,10 @@ async function putMany(bucket: InMemoryBucket, segments: number, prefix?: string
   return uploads;
 }
 
-/** The ids that a reader finds by listing and then reading the segments; undefined if one was removed in between. */
+/**
+ * The upload ids that a reader finds by listing the day's segments and then reading them; undefined if a segment was
+ * removed in between.
+ */
 async function readOnce(bucket: Bucket): Promise<string[] | undefined> {
   const keys: string[] = [];
   for await (const { key } of bucket.list(DIRECTORY)) keys.push(key);
@@ -63,7 +72,7 @@ function deferred() {
 
 const MOMENTS = ['before', 'after'] as const;
 
-/** The number of operations in a compaction of this many segments. */
+/** The number of operations on the bucket that the compaction of this many segments takes. */
 async function operationsOf(segments: number): Promise<number> {
   const bucket = new InMemoryBucket();
   await putMany(bucket, segments);
@@ -326,7 +335,7 @@ describe('an interrupted compaction', () => {
     await reached.promise;
     await compact(later(bucket, HOUR_MS));
     uploads.push(...(await putMany(bucket, 2, 'late')));
-    // A third process is in the middle of the next compaction when the first continues.
+    // A third process is in the middle of the next compaction when the first process, which was paused, continues.
     const third = later(bucket, 2 * HOUR_MS);
     third.before = async (operation) => {
       if (operation !== 'remove') return;
@@ -379,7 +388,7 @@ describe('an interrupted compaction', () => {
 });
 
 describe('a plan', () => {
-  /** Lets a process crash after it has written a plan. Returns this plan. */
+  /** Lets a process crash in a compaction after it has written the plan. Returns this plan. */
   async function lostPlan(bucket: InMemoryBucket): Promise<{ target: string; sources: string[] }> {
     const lost = bucket.another();
     lost.before = (operation) => {

@@ -11,22 +11,22 @@ import type { Day } from './segment-names.js';
 const EMPTY = new Uint8Array();
 
 export interface CompactionOptions extends PlannerOptions {
-  /** Whether to only report what would be done, and change nothing. */
+  /** Whether to only report what the compaction would do, and change nothing. */
   readonly dryRun?: boolean;
 }
 
-/** The result of a compaction, or of a dry run. */
+/** The result of the compaction of a day, or of a dry run. */
 export interface DayReport extends Day {
   /** Number of small segments that were merged. */
   readonly sources: number;
-  /** Number of large segments that these small segments became. */
+  /** Number of large segments that were created from these small segments. */
   readonly targets: number;
-  /** Total size of the large segments. */
+  /** Total size of the large segments, in bytes. */
   readonly bytes: number;
   /** Number of empty segments that were removed. */
   readonly fences: number;
   readonly malformed: readonly MalformedSegment[];
-  /** Whether another process is compacting the day, so that something may be left to do. */
+  /** Whether another process compacts the day or holds it (`DayHold`), so that something may be left to do. */
   readonly isUnderWay: boolean;
 }
 
@@ -43,31 +43,33 @@ export interface DayReport extends Day {
  * 4. When the sources are gone, replace the plan by an empty object. The plan isn't removed, because a process that
  *    stalled before the removal could remove the next plan.
  *
- * A process that finds a plan continues it. Two processes may carry out one plan, because a target is never a source
- * and so is never removed. A process that stalled while the target was created finds the target. A process that stalled
- * while removing sources only removes what is already gone.
+ * A process that finds a plan continues it. Two processes may carry out one plan, because a target is never a source,
+ * so compaction never removes it. A process that stalled while another one created the target finds the target. A
+ * process that stalled while removing sources only removes what is already gone.
  *
- * So a line is never lost, and it exists twice between steps 2 and 3. It stays twice in two cases:
+ * So compaction never loses a line, and a line exists twice between steps 2 and 3. It stays twice in two cases:
  *
  * - The writer of a segment stalled for ten minutes before it retried the write. The writer writes a line again that a
  *   target already contains.
- * - A process stalled after it had read all sources. Meanwhile someone else removed a source, before the target was
- *   created.
+ * - A process stalled after it had read all sources. Before it created the target, a source was removed by something
+ *   else than the plan.
  *
  * A removal of uploads rewrites segments. It keeps compaction from the day meanwhile, by a hold in place of the plan
  * (stored-uploads/day-hold.ts). If the removal finds a plan, it completes the plan if the target exists. Otherwise it
  * ends the plan, by a fence in place of the target.
  *
- * A segment may be overwritten after more than ten minutes, because its uploads have failed. Its lines then stay in the
- * target, as if the writer had been killed before it overwrote the segment.
+ * A segment may be overwritten by a fence more than ten minutes after it was written, because its uploads have failed.
+ * If it was merged before, its lines stay in the target, as if the writer had been killed before it overwrote the
+ * segment.
  *
- * A target's name is later than the names of its sources. A listing returns names in order, page by page, so if it
- * misses sources that were just removed, it still reaches the target. The name also identifies a target: its time is
- * more than ten minutes after the end of its day.
+ * A target's name sorts after the names of its sources. A listing returns names in order, page by page, so if it misses
+ * sources that were just removed, it still reaches the target. The name also identifies a target: its time is more than
+ * ten minutes after the end of its day, or it is `slow-<UUID>`.
  *
  * Some segments are never merged, and others only later; see `CompactionPlanner`.
  *
- * Empty segments are only fences of failed uploads. They are removed after 24 hours.
+ * Empty segments are fences of failed uploads, or segments whose uploads were all removed. They are removed after 24
+ * hours.
  *
  * Holds in memory at most 32 MiB of segments, and the list of the day's segments. Rejects with errors of the bucket,
  * and if a target doesn't have the size of its sources; a later compaction does the rest.
@@ -110,7 +112,7 @@ class DayCompaction {
     }
   }
 
-  /** Merges the day's segments. Resolves to false if another process is compacting the day. */
+  /** Merges the day's segments. Resolves to false if another process compacts the day or holds it (`DayHold`). */
   private async compact(): Promise<boolean> {
     for (;;) {
       const found = await this.readPlan();
@@ -128,21 +130,23 @@ class DayCompaction {
   }
 
   /**
-   * Resolves to true if this process carried out the plan, or dropped it because sources were missing or had changed.
-   * Resolves to false if another process changed the plan or removed sources in the meantime.
+   * Resolves to true if this process carried out the plan, or dropped it because sources were missing or had changed,
+   * or because a hold had ended it. Resolves to false if another process changed the plan or removed sources in the
+   * meantime.
    */
   private async carryOut(plan: Plan, version: string): Promise<boolean> {
     const segments = new Map((await this.list()).map((segment) => [segment.key, segment]));
     if (!segments.has(plan.target)) {
       const sources = plan.sources.map((key) => segments.get(key)).filter((source) => source !== undefined);
       const isWhole = sources.length === plan.sources.length && plan.bytes === sources.reduce((sum, { size }) => sum + size, 0);
-      // Compaction removes no source without its target. So someone else removed or emptied a source, or an earlier
-      // plan removed it before this one was made. The other sources need a new plan.
+      // Compaction removes sources only once their target exists, and this target doesn't. So something else removed or
+      // rewrote a source, or an earlier plan removed the source before this plan was made. The other sources need a new
+      // plan.
       if (!isWhole) return (await this.write(EMPTY, version)) !== undefined;
       if (!(await this.make(plan, sources))) return false;
     }
     const size = await this.sizeOf(plan.target);
-    // The target is a fence: whoever took a hold on the day has ended the plan.
+    // An empty target is a fence: another process took a hold on the day, and so ended the plan.
     if (size === 0) return (await this.write(EMPTY, version)) !== undefined;
     if (size !== plan.bytes) {
       throw new Error(`${plan.target} has ${size ?? 'no'} bytes, and its sources had ${plan.bytes}; none of them was removed.`);
@@ -157,7 +161,10 @@ class DayCompaction {
     return true;
   }
 
-  /** Creates the target. Resolves to whether the target exists, whoever created it. If not, a source is gone. */
+  /**
+   * Creates the target of a plan. Resolves to true if the target exists, also if another process created it, and to
+   * false if a source is missing.
+   */
   private async make(plan: Plan, sources: readonly ListedObject[]): Promise<boolean> {
     try {
       await this.bucket.upload(plan.target, this.contents(plan, sources));
@@ -197,8 +204,8 @@ class DayCompaction {
   }
 
   /**
-   * Writes the plan's object: in place of `version`, or as a new object if `version` is undefined. Resolves to the new
-   * version; undefined if another process was faster.
+   * Writes the object of the day's plan: in place of `version`, or as a new object if `version` is undefined. Resolves
+   * to the new version; undefined if another process has changed or created the object first.
    */
   private write(bytes: Uint8Array, version: string | undefined): Promise<string | undefined> {
     const key = planKey(this.day);
@@ -212,7 +219,7 @@ class DayCompaction {
   }
 }
 
-/** A source was removed while its target was created. */
+/** A source of a plan was removed while the target was being created. */
 class SourceGoneError extends Error {
   constructor(key: string) {
     super(`${key} is gone.`);

@@ -11,7 +11,9 @@ const YESTERDAY = 'uploads/kind=historical/date=2026-03-10/';
 const WEEK_AGO = 'uploads/kind=nowcast/date=2026-03-04/';
 const BEFORE = 'uploads/kind=nowcast/date=2026-03-03/';
 
-/** More iterations of the event loop than a compactor lets pass between two operations of one turn. */
+/**
+ * More iterations of the event loop than a compactor lets pass between two operations on the bucket within one turn.
+ */
 const QUIET_ITERATIONS = 50;
 
 let bucket: InMemoryBucket;
@@ -31,7 +33,7 @@ afterEach(async () => {
   vi.useRealTimers();
 });
 
-/** Starts the compactor of another process. Counts the turns that it took in `taken.turns`. */
+/** Starts the compactor of another process. Counts the turns that this compactor took in `taken.turns`. */
 function replica() {
   const own = bucket.another();
   const taken = { turns: 0 };
@@ -45,7 +47,7 @@ function replica() {
   return { own, compactor, taken };
 }
 
-/** Advances the clock, and waits until the turns that begin meanwhile are over. */
+/** Advances the clock by `ms` milliseconds, and waits until the turns that begin meanwhile are over. */
 async function pass(ms: number): Promise<void> {
   await vi.advanceTimersByTimeAsync(ms);
   const begun = () => replicas.reduce((sum, { operations }) => sum + operations, 0);

@@ -10,27 +10,27 @@ import type { StorageLogger } from '../../../application/storage-logger.js';
 import { Turn } from './turn.js';
 
 const MINUTE_MS = 60_000;
-/** Maximum time from the start to the first turn. */
+/** Maximum time from the start of the compactor to its first turn, in milliseconds. */
 const FIRST_DELAY_MS = 10 * MINUTE_MS;
 const INTERVAL_MS = 60 * MINUTE_MS;
 const JITTER_MS = 5 * MINUTE_MS;
-/** A turn is skipped if the last turn of any replica began less than this time ago. */
+/** A turn is skipped if the last turn of any replica began less than this many milliseconds ago. */
 const TURN_MS = 50 * MINUTE_MS;
 const DAYS = 7;
 
 /**
- * Compacts the last seven days that are over and the days that another process left unfinished, then removes old
- * claims. Runs some minutes after the start, and then each hour. One replica takes each turn, by writing
- * `compaction/turn`. A failure is logged as a warning and retried in the next turn. The timer doesn't keep the process
- * alive.
+ * Compacts the last seven days that are over, and the days whose compaction another process left unfinished, then
+ * removes old claims. Runs some minutes after the start, and then each hour. In each hour one replica takes the turn,
+ * by writing `compaction/turn`. A failure is logged as a warning and retried in the next turn. The timer doesn't keep
+ * the process alive.
  */
 export class Compactor {
   private readonly ending = new AbortController();
   private timer: NodeJS.Timeout | undefined;
   private running: Promise<void> | undefined;
   /**
-   * Keys of segments that can't be merged until the idempotency keys in their lines expire, so they needn't be read
-   * again each hour. Emptied once a day.
+   * Keys of segments that can't be merged until the idempotency keys in their lines expire. They needn't be read again
+   * each hour. The set is emptied once a day.
    */
   private waiting = new Set<string>();
   private waitingSince = '';
@@ -45,8 +45,8 @@ export class Compactor {
   }
 
   /**
-   * Stops a turn at its next step. Another replica, or the next start, continues. Call `close` before the bucket is
-   * closed.
+   * Stops a compaction in progress at its next step. Another replica, or this one after its next start, continues it.
+   * Call `close` before the bucket is closed.
    */
   async close(): Promise<void> {
     this.ending.abort();

@@ -2,7 +2,7 @@ import { ContentDigest } from '../../../application/content.js';
 import type { StoredContent } from '../../../application/ports/file-storage.port.js';
 import type { Upload } from '../../../domain/upload.js';
 
-/** An upload whose file has arrived whole. */
+/** An upload with a file, all of whose bytes have arrived. */
 interface Concluded {
   readonly upload: Upload;
   /** The key of the segment that will contain only the upload's line. */
@@ -10,28 +10,28 @@ interface Concluded {
 }
 
 /**
- * The bytes of a file on their way to the bucket. They end only after the upload was concluded, because the file
- * becomes visible when they end.
+ * The bytes of an upload's file on their way to the bucket. The iteration ends only after the upload was concluded,
+ * because the bucket makes the file visible when the bytes end.
  */
 export class ContentSource implements AsyncIterable<Uint8Array> {
-  /** Whether the bytes or the conclusion failed, rather than the store. */
+  /** Whether reading the bytes or `conclude` failed, and not the bucket's writing of the file. */
   hasFailed = false;
   private failure: { readonly error: unknown } | undefined;
   private result: Concluded | undefined;
 
-  /** @param conclude called after the last byte. If it rejects, the bytes fail instead of ending. */
+  /** @param conclude called after the last byte. If it rejects, the iteration throws its error instead of ending. */
   constructor(
     private readonly bytes: AsyncIterable<Uint8Array>,
     private readonly conclude: (stored: StoredContent) => Promise<Concluded>,
   ) {}
 
-  /** The concluded upload. Available after the bytes have ended; throws before. */
+  /** The concluded upload. Available after the iteration has ended; throws before. */
   get concluded(): Concluded {
     if (!this.result) throw new Error('The bytes were not read to their end.');
     return this.result;
   }
 
-  /** Makes the bytes fail at the next chunk, or at their end. */
+  /** Makes the iteration throw this error at the next chunk, or at the end of the bytes. */
   fail(error: unknown): void {
     this.failure ??= { error };
   }

@@ -21,7 +21,7 @@ describe.each(BUILDERS)('the damaged claim of an upload with %s', (_, builder) =
   let warnings: string[];
   let storages: ObjectStorageFileStorage[];
 
-  /** A replica for which the store's clock is `aheadMs` ahead, so that objects are older. */
+  /** A replica for which the store's clock is `aheadMs` milliseconds ahead, so that objects are that much older. */
   const open = (aheadMs = 0, mine = bucket.another()) => {
     mine.aheadMs = aheadMs;
     const storage = new ObjectStorageFileStorage({ bucket: mine, logger: { warn: (message) => warnings.push(message) } });

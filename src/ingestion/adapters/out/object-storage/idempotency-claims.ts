@@ -16,26 +16,28 @@ import type { Retries } from './retries.js';
 import { isOwnSegment } from './segment-names.js';
 
 const RETRY_AFTER_SECONDS = 1;
-/** The maximum number of attempts to take a claim while other processes change it. */
+/** The maximum number of attempts to take or free a claim while other processes change it. */
 const MOST_TURNS = 5;
 
 const CLAIM = z.object({
   upload_id: z.string(),
-  /** The segment that contains, or will contain, only the upload's line. */
+  /** The key of the segment that contains, or will contain, only the upload's line. */
   segment: z.string(),
   /** Path of the upload's file, which may not exist yet; null for an upload without a file. */
   content_path: z.string().nullable(),
-  /** True if the upload has failed for good, although its line may exist. */
+  /** True if the upload has failed for good, although its index line may still exist in the segment. */
   failed: z.boolean().optional(),
   /**
    * True if a repeated request was answered with this upload's receipt. The process that stored the upload must then
-   * not undo it, even if it doesn't know that the upload's index line exists.
+   * not undo it, even if that process doesn't know that the upload's index line exists.
    */
   kept: z.boolean().optional(),
-  /** True if nothing of the upload exists or can appear, so that the next upload can take over the scope. */
+  /**
+   * True if nothing of the upload exists or can appear, so that the next upload can take over the idempotency scope.
+   */
   free: z.boolean().optional(),
 }).refine(({ upload_id: uploadId, segment, content_path: path }) => {
-  // The segment's key and the file's path are checked, because their objects may be overwritten or removed, and a
+  // A process may overwrite the segment and remove the file that a claim names, so the claim's keys are checked: a
   // damaged claim must not lead to other objects.
   return isOwnSegment(segment, uploadId) && (path === null || path.startsWith('files/'));
 });
@@ -45,15 +47,17 @@ export type Claim = Readonly<z.infer<typeof CLAIM>>;
 
 const bytesOf = (claim: Claim): Buffer => Buffer.from(JSON.stringify(claim));
 /**
- * The claim that replaces the claim of a removed upload. It makes the scope free and contains nothing about the upload.
+ * The claim that replaces the claim of a removed upload. It makes the idempotency scope free and contains nothing about
+ * the upload.
  */
 const FREED = Buffer.from('{"free":true}');
 const FREED_CLAIM: Claim = { upload_id: '', segment: '', content_path: null, free: true };
-/** The claim in an object; undefined if the claim is damaged. */
+/** Parses the claim in an object; undefined if the claim is damaged. */
 const parseClaim = ({ bytes }: ReadObject): Claim | undefined => (bytes.equals(FREED) ? FREED_CLAIM : CLAIM.safeParse(parseJson(bytes)).data);
 
 /**
- * Frees the claim of an upload whose line was removed, unless another upload has taken it. Throws errors of the bucket.
+ * Frees the claim of an upload whose index line was removed, unless another upload has taken the claim. Throws errors
+ * of the bucket.
  *
  * @param key the claim's key.
  */
@@ -65,16 +69,17 @@ export async function freeRemoved(bucket: Bucket, key: string, uploadId: string)
   throw new Error(`${key} changes faster than it can be freed.`);
 }
 
-/** The idempotency scope of a request, and the kind of upload that it is. */
+/** The idempotency scope of a request, and the kind of the upload in the request. */
 interface KeyedRequest {
   readonly scope: string;
   readonly kind: UploadKind;
 }
 
 /**
- * The meaning of an existing claim for a new request with its scope. `running`: an upload is in progress. `free`: the
- * new upload can take the claim. `damaged`: the claim is unreadable, and the new upload can take it. `changed`: another
- * process has just changed the claim, so it must be read again. An upload: this upload is kept under the key.
+ * The meaning of an existing claim for a new request with the same idempotency scope. `running`: an upload is in
+ * progress. `free`: the new upload can take the claim. `damaged`: the claim is unreadable, and the new upload can take
+ * it. `changed`: another process has just changed the claim, so it must be read again. An upload: this upload is kept
+ * under the idempotency key.
  */
 type ClaimState = 'running' | 'free' | 'damaged' | 'changed' | Upload;
 
@@ -82,19 +87,22 @@ type ClaimState = 'running' | 'free' | 'damaged' | 'changed' | Upload;
  * Lets one upload of each idempotency scope through, whichever process receives it, and answers repeated requests with
  * this upload's receipt.
  *
- * The process that creates the claim's object holds the scope. The upload is kept once its segment exists. The index
- * line in that segment contains the idempotency key, so that line and key are committed at once. If the segment of a
- * claim doesn't exist, the claim belongs to an upload in progress, or to a crashed process, which no longer renews the
- * claim. A crashed process's segment is created empty before its claim is taken over, so that the process can't come
- * back and write the segment. If the upload's own process doesn't know whether the line exists, the next writer of the
- * claim decides: `kept` or `failed`.
+ * The process that creates the claim's object holds the scope. The upload is kept once the segment with its index line
+ * exists. This line contains the idempotency key, so that line and key are committed at once. If the segment that a
+ * claim names doesn't exist, the claim belongs to an upload in progress, or to a crashed process, which no longer
+ * renews the claim. Before another upload takes over the claim of a crashed process, an empty object is created in
+ * place of the crashed process's segment, so that this process can't come back and write the segment. If the upload's
+ * own process doesn't know whether the line exists, the next writer of the claim decides: `kept` or `failed`.
  *
  * A damaged claim is rebuilt from the index lines, with a warning. If no line has the key, the claim can be taken once
  * it has been damaged for a minute. An upload in progress renews its claim every 15 s, so by then it has noticed the
  * damage, and fails.
  */
 export class IdempotencyClaims {
-  /** A search for a line may read thousands of segments, so only one search runs at a time. */
+  /**
+   * Whether a search for the line of a damaged claim is running. A search may read thousands of segments, so only one
+   * runs at a time.
+   */
   private isSearching = false;
 
   constructor(
@@ -105,10 +113,11 @@ export class IdempotencyClaims {
   ) {}
 
   /**
-   * Stores an upload by calling `keep`. If the scope already has an upload, returns the receipt of that upload instead.
-   * Before that, `read` reads the request to its end, so that the two requests can be compared.
+   * Stores an upload by calling `keep`. If the idempotency scope already has an upload, returns the receipt of that
+   * upload instead. Before that, `read` reads the repeated request to its end, so that the two requests can be
+   * compared.
    *
-   * @param own the content of the claim if the scope is free.
+   * @param own the content of the new upload's claim, to be written if the scope is free.
    * @throws ServiceError `request-in-progress`, `idempotency-key-reused`, `storage-failure`; errors of `keep` and
    *   `read`.
    */
@@ -133,7 +142,10 @@ export class IdempotencyClaims {
     }
   }
 
-  /** Frees the scope of an upload that failed and left nothing. Never rejects: a failure is retried. */
+  /**
+   * Frees the idempotency scope of an upload that failed and left nothing. Never rejects: a failure is retried in the
+   * background.
+   */
   async release(claim: Lease<Claim>): Promise<void> {
     await claim.endWith({ free: true }).catch(() => {
       this.retries.begin(`Freeing ${claim.key}`, () => claim.endWith({ free: true }));
@@ -141,21 +153,21 @@ export class IdempotencyClaims {
   }
 
   /**
-   * Decides that an upload whose line may exist has failed. Resolves to false if a repeated request was already
+   * Decides that an upload whose index line may exist has failed. Resolves to false if a repeated request was already
    * answered with the upload's receipt. Throws errors of the bucket. `fail` can then be called again.
    */
   async fail(claim: Lease<Claim>): Promise<boolean> {
     if (await claim.endWith({ failed: true })) return true;
     const found = await this.bucket.read(claim.key);
     const decided = found && parseClaim(found);
-    // If another upload has taken over the claim, it first put an empty segment in place of ours. So our line doesn't
-    // exist, and can't appear.
+    // If another upload has taken over the claim, its process first put an empty object in place of this upload's
+    // segment. So this upload's line doesn't exist, and can't appear.
     return decided?.upload_id !== claim.current.upload_id || !decided.kept;
   }
 
   /**
-   * Frees the scope like `release`, but without a lease, because it is unknown whether our claim exists or will still
-   * appear. Does nothing if another upload has the claim. Rejects with errors of the bucket.
+   * Frees the idempotency scope like `release`, but without a lease, because it is unknown whether the claim `own`
+   * exists or will still appear. Does nothing if another upload has the claim. Rejects with errors of the bucket.
    */
   private async free(key: string, own: Claim): Promise<void> {
     const freed = bytesOf({ ...own, free: true });
@@ -164,7 +176,10 @@ export class IdempotencyClaims {
     if (found && parseClaim(found)?.upload_id === own.upload_id) await this.bucket.replace(key, freed, found.version);
   }
 
-  /** Resolves to the version of our claim, or to the upload that is already kept. Throws `request-in-progress`. */
+  /**
+   * Claims the scope for a new upload. Resolves to the version of the new upload's claim, or to the upload that is
+   * already kept. Throws `request-in-progress`.
+   */
   private async take(key: string, request: KeyedRequest, own: Claim): Promise<string | Upload> {
     const bytes = bytesOf(own);
     for (let turn = 0; turn < MOST_TURNS; turn++) {
@@ -200,23 +215,28 @@ export class IdempotencyClaims {
       written = await this.bucket.read(claim.segment);
     }
     const upload = written && written.bytes.length > 0 ? await decodeIndexLine(written.bytes) : undefined;
-    // The segment's age counts by the store's clock, because the clocks of replicas differ.
+    // The 24 hours of an idempotency key are counted from the writing of the segment, by the store's clock, because the
+    // clocks of replicas differ.
     if (!upload || !written || written.ageMs >= IDEMPOTENCY_PERIOD_MS) return 'free';
     if (idempotencyScope(upload) !== request.scope) return this.stateByLines(key, request, found);
-    // The upload's process may have crashed before it announced the segment as late, so the segment is announced here.
+    // The process that stored the upload may have crashed before it announced the segment as late, so the segment is
+    // announced again.
     if (!claim.kept) await this.late.announceWritten(claim.segment, upload.uploadId, written.ageMs);
     if (claim.kept || (await this.bucket.replace(key, bytesOf({ ...claim, kept: true }), found.version)) !== undefined) return upload;
     return 'changed';
   }
 
-  /** The state of a damaged claim, found by searching the index lines. */
+  /**
+   * The state of a claim that is damaged, or that leads to a line of another scope, found by searching the index lines.
+   */
   private async stateByLines(key: string, { kind, scope }: KeyedRequest, found: ReadObject): Promise<ClaimState> {
     if (this.isSearching) return 'running';
     this.isSearching = true;
     const line = await findKeyedLine(this.bucket, kind, scope).finally(() => (this.isSearching = false));
     if (!line) return found.ageMs < LOST_AFTER_MS ? 'running' : 'damaged';
     const { upload, segment, ageMs } = line;
-    // The upload's process may have crashed before it announced the segment as late, so the segment is announced here.
+    // The process that stored the upload may have crashed before it announced the segment as late, so the segment is
+    // announced again.
     await this.late.announceWritten(segment, upload.uploadId, ageMs);
     const claim: Claim = { upload_id: upload.uploadId, segment, content_path: upload.content?.path ?? null, kept: true };
     if ((await this.bucket.replace(key, bytesOf(claim), found.version)) === undefined) return 'changed';

@@ -8,14 +8,14 @@ import { segmentOf } from './segment-names.js';
 
 const HOUR_MS = 60 * 60 * 1000;
 /**
- * Offsets from now, in milliseconds. The index line of an unexpired idempotency key is in the directory of a UTC day to
- * which one of these times belongs. One hour is added on both sides, because a line may be written late, and clocks
- * differ by some minutes.
+ * Offsets from the present time, in milliseconds. The index line of an unexpired idempotency key is in the directory of
+ * a UTC day to which one of these times belongs. One hour is added on both sides, because a line may be written late,
+ * and clocks differ by some minutes.
  */
 const DAYS_FROM_NOW_MS = [HOUR_MS, 0, -IDEMPOTENCY_PERIOD_MS - HOUR_MS];
 const KEY_MEMBER = Buffer.from('"idempotency_key":');
 
-/** An upload under an idempotency key, and the segment that contains only its line. */
+/** An upload under an idempotency key, and the key of the segment that contains only the upload's line. */
 export interface KeyedLine {
   readonly upload: Upload;
   readonly segment: string;
@@ -25,16 +25,18 @@ export interface KeyedLine {
 
 /**
  * Finds the upload of an idempotency scope by searching the index lines, because the claim of the scope is damaged.
- * Considers only lines that are less than 24 hours old by the store's clock. Resolves to undefined if no such line has
- * the scope.
+ * Considers only lines in segments that are less than 24 hours old by the store's clock. Resolves to undefined if no
+ * such line has the scope.
  *
- * Reads the segments of the kind that are younger than 24 hours until it finds the line, with one request each. No line
- * moves meanwhile, because compaction leaves a line with a key alone for 25 hours. Throws errors of the bucket.
+ * Reads the segments of the kind that are younger than 24 hours until it finds the line, with one request each. No such
+ * line moves meanwhile, because compaction doesn't merge a segment that has a line with an idempotency key for 25
+ * hours. Throws errors of the bucket.
  */
 export async function findKeyedLine(bucket: Bucket, kind: UploadKind, scope: string): Promise<KeyedLine | undefined> {
   for await (const [{ key: segment }, object] of readAhead(bucket, await youngSegments(bucket, kind))) {
     if (!object?.bytes.includes(KEY_MEMBER)) continue;
-    // Undefined for a segment with several lines. None of them has an idempotency key that is younger than 24 hours.
+    // `upload` is undefined for a segment with several lines. None of these lines has an idempotency key that is
+    // younger than 24 hours.
     const upload = await decodeIndexLine(object.bytes);
     if (!upload || idempotencyScope(upload) !== scope) continue;
     if (segment === segmentOf(upload)) return { upload, segment, ageMs: object.ageMs };
@@ -42,7 +44,7 @@ export async function findKeyedLine(bucket: Bucket, kind: UploadKind, scope: str
   return undefined;
 }
 
-/** The segments of the last 24 hours that aren't empty, newest first. */
+/** The segments of one kind from the last 24 hours that aren't empty, newest first. */
 async function youngSegments(bucket: Bucket, kind: UploadKind): Promise<ListedObject[]> {
   const now = Date.now() + bucket.clockOffsetMs;
   const directories = new Set(DAYS_FROM_NOW_MS.map((fromNow) => segmentDirectory(kind, new Date(now + fromNow))));

@@ -10,14 +10,16 @@ export const ownSegment = (directory: string, uploadId: string): string => `${di
 export const MARKERS = 'staging/';
 export const markerKey = (uploadId: string): string => `${MARKERS}${uploadId}`;
 
-/** Key prefix of the claims: for each idempotency key in use, the object that says which upload has it. */
+/**
+ * Key prefix of the claims. For each idempotency key in use, a claim is the object that says which upload has the key.
+ */
 export const CLAIMS = 'idempotency/';
 export const claimKey = (scope: string): string => `${CLAIMS}${createHash('sha256').update(scope).digest('hex')}`;
 
-/** Prefix of the plans of compaction, and of the object that decides which replica's turn it is. */
+/** Key prefix of the plans of compaction, and of the object that decides which replica compacts next. */
 export const PLANS = 'compaction/';
 export const COMPACTION_TURN = `${PLANS}turn`;
-/** The object that decides which replica removes expired uploads. */
+/** The key of the object that decides which replica removes expired uploads next. */
 export const RETENTION_TURN = 'retention/turn';
 
 /** Key prefix of the event outbox: its cursor, the announcements of late segments, and the lists of removed uploads. */
@@ -28,11 +30,11 @@ export const REMOVED_UPLOADS = `${EVENTS}removed/`;
 
 /**
  * The content of a fence: an empty object in place of a segment. The index lines of that segment can then no longer be
- * created, so their uploads have failed for good.
+ * created, so the uploads of these lines have failed for good.
  */
 export const FENCE = Buffer.alloc(0);
 
 /** The key of an object that is written to check whether the store accepts writes. */
 export const HEALTH = 'health';
-/** The key that is read and removed to check whether the store permits this. */
+/** The key of an object that is read and removed to check whether the store permits reading and removing. */
 export const HEALTH_RIGHTS = 'health-rights';

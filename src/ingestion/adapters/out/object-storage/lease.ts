@@ -16,13 +16,13 @@ export class LeaseLostError extends Error {
 }
 
 interface LeaseContent {
-  /** The segment that will contain only the upload's line. */
+  /** The key of the segment that will contain only the upload's line. */
   readonly segment: string;
 }
 
 /**
- * Tells other processes about an upload in progress, by an object that is rewritten regularly until the upload has
- * ended.
+ * Tells other processes that an upload is in progress, by an object (a marker or a claim) that is rewritten regularly
+ * until the upload has ended.
  */
 export class Lease<Content extends LeaseContent> {
   private readonly timer: NodeJS.Timeout;
@@ -31,8 +31,8 @@ export class Lease<Content extends LeaseContent> {
   /** Whether a write found that another process had replaced or removed the lease's object. */
   private isLost = false;
   /**
-   * Content of a write whose result is unknown: the store may have written it, although no answer arrived. Undefined if
-   * the result of the last write is known.
+   * The content of a write of the lease's object whose result is unknown: the store may have written it, although no
+   * answer arrived. Undefined if the result of the last write is known.
    */
   private doubtful: Buffer | undefined;
 
@@ -44,19 +44,19 @@ export class Lease<Content extends LeaseContent> {
   ) {
     this.timer = setInterval(() => {
       this.write().catch(() => {
-        // A failed renewal is harmless: if other processes take this one for crashed, they put a fence in place of its
-        // segment, so this process can't write the upload's line.
+        // A failed renewal is harmless: if other processes take this one for crashed, they put a fence in place of the
+        // upload's segment, so this process can't write the upload's line.
       });
     }, RENEW_EVERY_MS).unref();
   }
 
-  /** The content of the lease's object, or the content of the last attempt to write the object. */
+  /** The content that this process has last written to the lease's object, or has tried to write to it. */
   get current(): Content {
     return this.content;
   }
 
   /**
-   * Writes the key of the upload's segment to the lease's object. Resolves when other processes can read it there.
+   * Writes the key of the upload's segment to the lease's object. Resolves when other processes can read the key there.
    *
    * @throws LeaseLostError; an error of the bucket.
    */
@@ -67,7 +67,7 @@ export class Lease<Content extends LeaseContent> {
     await this.write();
   }
 
-  /** Stops renewing the object. Resolves when no write is in flight. */
+  /** Stops renewing the lease's object. Resolves when no write of the object is in flight. */
   async end(): Promise<void> {
     this.isHeld = false;
     clearInterval(this.timer);

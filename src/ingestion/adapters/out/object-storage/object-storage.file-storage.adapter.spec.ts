@@ -49,17 +49,23 @@ const UPLOADS: [string, boolean, () => UploadDraftBuilder][] = [
   ['no file, under a key', true, () => anUploadDraft().with(KEYED)],
 ];
 
-/** At least the number of operations of an upload, including those after its acknowledgement. */
+/** At least the number of operations on the bucket that an upload takes, including those after its acknowledgement. */
 const MOST_OPERATIONS = 8;
 
-/** The bucket as another process sees it, a minute later by the store's clock. */
+/**
+ * The bucket as another process sees it, 61 seconds later by the store's clock, when a lease that wasn't renewed has
+ * expired.
+ */
 function later(bucket: InMemoryBucket): InMemoryBucket {
   const another = bucket.another();
   another.aheadMs = 61_000;
   return another;
 }
 
-/** Another process, at a time when no request of an upload can reach the store any more. */
+/**
+ * The bucket as another process sees it 20 minutes later by the store's clock, when no request of an upload can reach
+ * the store any more.
+ */
 function muchLater(bucket: InMemoryBucket): InMemoryBucket {
   const another = bucket.another();
   another.aheadMs = 20 * 60_000;
@@ -73,7 +79,8 @@ function deferred() {
 }
 
 /**
- * Pauses a process after `count` operations, other than listings: before or after the next one, until `goOn` is called.
+ * Pauses a process after `count` operations on the bucket, other than listings: before or after the next one, until
+ * `goOn` is called.
  */
 function pauseAt(bucket: InMemoryBucket, count: number, moment: 'before' | 'after') {
   let done = 0;
@@ -87,7 +94,7 @@ function pauseAt(bucket: InMemoryBucket, count: number, moment: 'before' | 'afte
   return { reached: reached.promise, goOn: gate.resolve };
 }
 
-/** Pauses a process before its first operation of a kind, until `goOn` is called. */
+/** Pauses a process before its first operation of a kind on the bucket, until `goOn` is called. */
 function pauseAtFirst(bucket: InMemoryBucket, kind: keyof Bucket) {
   const gate = deferred();
   const reached = deferred();
@@ -99,7 +106,7 @@ function pauseAtFirst(bucket: InMemoryBucket, kind: keyof Bucket) {
   return { reached: reached.promise, goOn: gate.resolve };
 }
 
-/** A file whose client pauses in the middle until `goOn` is called. */
+/** A file whose client pauses in the middle of the bytes until `goOn` is called. */
 function pausedFile() {
   const gate = deferred();
   const begun = deferred();
@@ -138,7 +145,7 @@ describe.each(UPLOADS)('an upload with %s', (_, isKeyed, builder) => {
         const repeated = await open(other).store(builder().build());
         await expectWhole(view, repeated.replayed ? before : before + 1);
 
-        // The process hasn't crashed but was only paused, and continues.
+        // The process that seemed to have crashed was only paused, and continues.
         goOn();
         const [outcome] = await storing;
         await storage.close();
@@ -245,7 +252,8 @@ describe('a store that carries out a request late, after it gave no answer', () 
   describe.each(UPLOADS)('and an upload with %s', (name, isKeyed, builder) => {
     const hasFile = !name.startsWith('no file');
     const concerned = LATE.filter(([, , prefix]) => (isKeyed || prefix !== 'idempotency/') && (hasFile || !['files/', 'staging/'].includes(prefix)));
-    // At 5 minutes, a sweep has already run. It must not assume that nothing arrives after its first removal.
+    // At 5 minutes, the sweeper has already swept once. It must not assume that nothing of the upload arrives after its
+    // first removal.
     const times = concerned.flatMap(([what, ...rest]) => [0, 5].map((minutes) => [what, minutes, ...rest] as const));
     it.each(times)('leaves nothing of the upload when %s arrives %i minutes late', async (__, lateBy, operation, prefix) => {
       const bucket = new InMemoryBucket();
@@ -284,8 +292,9 @@ describe('a store that carries out a request late, after it gave no answer', () 
 
 describe('a process that is paused until the marker of its upload has been removed', () => {
   it('writes the marker again, so that a file that arrives late is removed', async () => {
-    // The process is paused after the file's bytes have arrived, and this machine's clock stands still. An upload that
-    // takes longer rewrites its marker, and so finds out earlier that the marker is gone.
+    // The process is paused after the file's bytes have arrived, and this machine's clock stands still. If time passed
+    // and made the upload slow, the process would rewrite the marker with another segment, and so find out earlier that
+    // the marker is gone.
     vi.useFakeTimers({ toFake: ['Date'], now: Date.UTC(2026, 0, 1, 12) });
     onTestFinished(() => {
       vi.useRealTimers();
@@ -333,7 +342,7 @@ describe('replicas whose clocks are wrong', () => {
     vi.useRealTimers();
   });
 
-  /** A store with one clock, and replicas with their own clocks. */
+  /** A store with one clock, and replicas whose own clocks differ from it by `offsMs` milliseconds. */
   const world = (now: number, offsMs: readonly number[]) => {
     vi.useFakeTimers({ toFake: ['Date'], now });
     const store = { now };
@@ -510,7 +519,7 @@ describe('two processes on one bucket', () => {
       isLost = true;
       throw new Error('lost');
     };
-    // The process marks the claim as failed and then pauses.
+    // The process marks the claim of its failed upload as failed and then pauses.
     mine.before = (operation, key) => (isLost && (operation !== 'replace' || !key.startsWith('idempotency/')) ? goOn.promise : undefined);
     const draft = () => anUploadDraft().with(KEYED).file('the bytes').build();
     await expect(storage.store(draft())).rejects.toMatchObject({ kind: 'storage-failure' });
@@ -552,7 +561,7 @@ describe('two processes on one bucket', () => {
     const claiming = bucket.another();
     mine.before = (operation, key) => {
       if (operation !== 'create' || !key.startsWith('idempotency/') || asked++ > 0) return;
-      // The store carries out the request after all, but later.
+      // The store carries out the request to create the claim after all, but later.
       void late.promise.then(() => claiming.create(key, Buffer.from(JSON.stringify({ upload_id: 'a', segment: 'b', content_path: null }))));
       throw new StoreSilentError(1);
     };

@@ -26,16 +26,22 @@ import { BucketUploads } from './stored-uploads/bucket-uploads.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
 import { Sweeper } from './sweeper.js';
 
-/** New uploads are refused while this many operations are still to be undone or cleaned up. */
+/**
+ * New uploads are refused while at least this many background operations, which undo failed uploads or free their
+ * claims, haven't succeeded yet.
+ */
 const MOST_LEFT = 1_000;
 /** How long a health check waits for the store, in milliseconds. */
 const LONGEST_PROBE_MS = 3_500;
-/** How long the rights are not checked again after a success, in milliseconds. */
+/**
+ * After a successful check of the service's rights in the bucket, health checks skip this check for so many
+ * milliseconds.
+ */
 const RIGHTS_GOOD_FOR_MS = 60_000;
 
 export interface ObjectStorageOptions {
   readonly bucket: Bucket;
-  /** Called after each PUT of a segment that uploads share. */
+  /** Called after each attempt to write a segment that uploads share. */
   readonly onFlush?: (flush: IndexFlush) => void;
   readonly logger?: StorageLogger;
 }
@@ -45,7 +51,7 @@ export interface ObjectStorageOptions {
  *
  * Index lines of uploads without a file share segments. An upload with a file, or under an idempotency key, has a
  * segment of its own. Its marker or claim shows other processes the key of this segment before the segment exists. If
- * another process creates the segment first, empty, the upload has failed for good.
+ * another process creates an empty object at this key first, the upload has failed for good.
  */
 export class ObjectStorageFileStorage extends FileStorage implements OnApplicationShutdown {
   override readonly storedUploads: StoredUploads;
@@ -113,8 +119,9 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
   }
 
   /**
-   * Writes an object, and checks the rights if their last check is a minute old. Rejects after 3.5 s without waiting
-   * for a call that hangs, so that the next health check isn't delayed.
+   * Checks the store for a health check: writes an object, and checks the service's rights in the bucket if their last
+   * check is a minute old. Rejects after 3.5 s without waiting for a call that hangs, so that the next health check
+   * isn't delayed.
    */
   private async probe(): Promise<void> {
     if (this.isRefusing) throw new Error('Too much is to be taken back in the store.');
@@ -136,8 +143,8 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
   }
 
   /**
-   * Concludes an upload. If this machine's clock differs from the store's by minutes, uses the store's time, so that
-   * all lines of a bucket follow one clock.
+   * Concludes an upload. If this machine's clock differs from the store's by minutes, sets `receivedAt` by the store's
+   * clock, so that all lines of a bucket follow one clock.
    */
   private async conclude(draft: UploadDraft, stored: StoredContent | null): Promise<Upload> {
     const upload = await draft.conclude(stored);
@@ -151,7 +158,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
 
   /**
    * The key that the upload's own segment will have if the upload is complete within 10 s and on the same UTC day.
-   * Otherwise the key changes, and `announce` writes the new one to the upload's marker and claim.
+   * Otherwise the segment gets another key, and `announce` writes that key to the upload's marker and claim.
    */
   private expectedSegment({ kind, uploadId }: UploadDraft): string {
     return segmentOf({ kind, uploadId, receivedAt: new Date(Date.now() + this.bucket.clockOffsetMs) });
@@ -193,7 +200,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
       const upload = await this.conclude(draft, stored);
       return { upload, segment: await announce(upload, claim ? [await marking, claim] : [await marking]) };
     });
-    // Without a marker the upload fails, so the client needn't send the rest.
+    // If the marker can't be written, the upload fails, so the client needn't send the rest of the file.
     marking.catch((error: unknown) => { content.fail(error); });
     try {
       await this.bucket.upload(path, content).catch(storageFailureUnless(() => content.hasFailed, 'A file could not be written.'));
@@ -224,7 +231,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
     return new Lease(this.bucket, key, marker, version);
   }
 
-  /** Removes a marker in the background. Tries only once: if that fails, the sweeper removes the marker. */
+  /** Removes an upload's marker in the background. Tries only once: if that fails, the sweeper removes the marker. */
   private unmark(marking: Promise<Lease<Marker>>): void {
     const removing = marking
       .then(async (marker) => {
@@ -246,8 +253,8 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
 
   /**
    * Frees the idempotency key of a failed upload that has left nothing visible in the store. Waits until the key is
-   * free, so that the client can use it again when it gets the response. Doesn't wait if the upload failed because of
-   * the store.
+   * free, so that the client can use the key again when it gets the response. Doesn't wait if the upload failed because
+   * of the store.
    */
   private async release(claim: Lease<Claim>, error: unknown): Promise<void> {
     const releasing = this.claims.release(claim);
@@ -256,15 +263,17 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
 
   /**
    * Undoes an upload whose requests the store may or may not have carried out, or may carry out later. Runs in the
-   * background. First the claim decides: if a repeated request has found the line and was answered with its upload, the
-   * upload stays. Then the marker decides in the same way: if a sweeper has found the line, the upload stays.
+   * background. First the claim decides: if a repeated request has found the upload's index line and was answered with
+   * the upload's receipt, the upload stays. Then the marker decides in the same way: if a sweeper has found the line,
+   * the upload stays.
    */
   private takeBack(draft: UploadDraft, segment: string | undefined, marking?: Promise<Lease<Marker>>, claim?: Lease<Claim>): void {
     let hasFailed: boolean | undefined;
     this.retries.begin(`Undoing the upload ${draft.uploadId}`, async () => {
       if (claim && segment !== undefined) hasFailed ??= await this.claims.fail(claim);
       if (hasFailed === false) return;
-      // If the marker couldn't be written for certain, the sweeper finds it, if it exists, and removes the upload.
+      // It may be unknown whether the marker was written. If it exists, the sweeper finds it later, and removes the
+      // upload.
       const marker = await marking?.catch(() => undefined);
       if (marker) {
         if (await marker.endWith({ failed: true })) await this.sweeper.settle(marker.key);
@@ -301,8 +310,8 @@ async function announce(upload: Upload, leases: readonly (Lease<Claim> | Lease<M
 }
 
 /**
- * Returns a function for `.catch()`. It throws an error unchanged if `isOther()` says that the error isn't the store's.
- * It converts any other error to a `storage-failure`.
+ * Returns a function for `.catch()`. This function throws an error unchanged if `isOther()` says that the error isn't
+ * the store's. It converts any other error to a `storage-failure`.
  */
 const storageFailureUnless =
   (isOther: () => boolean, message: string) =>

@@ -2,21 +2,25 @@ import type { Bucket } from './bucket.js';
 import { listSegments, markedUploads } from './day-segments.js';
 import { type Day, parseName, uploadIdIn } from './segment-names.js';
 
-/** How old an empty segment must be before it is removed, in milliseconds. A younger one may still be written late. */
+/**
+ * How old an empty segment must be before it is removed, in milliseconds. In place of a younger one, a late request of
+ * its writer could still create the segment.
+ */
 export const FENCE_AGE_MS = 24 * 60 * 60_000;
 
 export interface FenceRemovalOptions {
-  /** Whether to only count the fences, and remove none. */
+  /** Whether to only count the old fences, and remove none. */
   readonly dryRun?: boolean;
   /** Stops the removal after the day's segments were listed. The call rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
 }
 
 /**
- * Removes the fences of a day, which are empty segments, 24 hours after they were written by the store's clock. Leaves
- * the fences of uploads that still have a marker. Rejects with errors of the bucket.
+ * Removes the empty segments of a day (fences, and segments whose uploads were all removed) if they were written more
+ * than 24 hours ago by the store's clock. Leaves the fences of uploads that still have a marker. Rejects with errors of
+ * the bucket.
  *
- * @returns the number of fences that were removed; in a dry run, the number of those that would be.
+ * @returns the number of segments that were removed; in a dry run, the number of those that would be.
  */
 export async function removeOldFences(bucket: Bucket, day: Day, { dryRun = false, signal }: FenceRemovalOptions = {}): Promise<number> {
   const segments = await listSegments(bucket, day, signal);

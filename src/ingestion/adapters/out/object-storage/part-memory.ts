@@ -1,13 +1,13 @@
 import { type HeldMemory, type MemoryBudget, processMemory } from '../../../../common/memory-budget.js';
 
 const MIB = 1024 * 1024;
-/** How much a part grows at a time while memory is available, in bytes. */
+/** How much a part's memory grows at a time while memory is available, in bytes. */
 const STEP_BYTES = 256 * 1024;
 /** How often the age of idle memory is checked, in milliseconds. Only while any memory is in use or idle. */
 const LOOK_EVERY_MS = 250;
 /**
- * How much idle memory is kept for later uploads at most, in bytes. Idle memory doesn't count towards the memory
- * budget.
+ * How much idle memory is kept for later uploads at most, in bytes. Idle memory doesn't count towards the process's
+ * memory budget.
  */
 const MOST_KEPT_BYTES = 16 * MIB;
 /** How long idle memory is kept, in milliseconds. */
@@ -16,21 +16,21 @@ const KEPT_FOR_MS = 10_000;
 /** Memory for one part of an upload. */
 export interface PartBuffer {
   readonly isFull: boolean;
-  /** The bytes that were filled in. Must not be used after `release`. */
+  /** The bytes that `fill` has copied into the part. Must not be used after `release`. */
   readonly bytes: Buffer;
   /**
-   * Makes room for more bytes of the part. Returns undefined if there is room at once. Otherwise resolves when there
-   * is, or when the part was released.
+   * Makes room for more bytes of the part. Returns undefined if there is room at once. Otherwise resolves when there is
+   * room, or when the part was released.
    */
   makeRoom(): Promise<void> | undefined;
   /**
-   * Copies as much of a chunk as there is room for.
+   * Copies as much of a chunk into the part as there is room for.
    *
    * @returns the number of bytes copied.
    */
   fill(chunk: Uint8Array): number;
   /**
-   * Returns the memory. Idempotent.
+   * Gives the part's memory back to the bucket's `PartMemory`. Idempotent.
    *
    * @param mayBeRead whether a failed request may still read the memory, which is then left to the garbage collector.
    */
@@ -38,25 +38,28 @@ export interface PartBuffer {
 }
 
 /**
- * Memory for the parts of uploads to one bucket, taken from the process's budget. A part grows as bytes arrive. While
- * memory is short, a part waits for all the memory up to its full length, so that a part which gets memory can be
+ * Memory for the parts of uploads to one bucket, taken from the process's memory budget. A part grows as bytes arrive.
+ * While memory is short, a part waits for all the memory up to its full length, so that a part which gets memory can be
  * filled and sent.
  *
  * Memory that was idle for ten seconds is returned to the operating system.
  */
 export class PartMemory {
-  /** Idle memory, and since when it has been idle (`performance.now()`). The memory used last is reused first. */
+  /**
+   * Idle memory, and since when it has been idle, in milliseconds (`performance.now()`). The memory used last is reused
+   * first.
+   */
   private readonly idle: { readonly memory: ArrayBuffer; readonly since: number }[] = [];
   private readonly inUse = new Set<Part>();
   private timer: NodeJS.Timeout | undefined;
 
-  /** @param partBytes the length of a part. */
+  /** @param partBytes the length of a full part, in bytes. */
   constructor(
     readonly partBytes: number,
     private readonly budget: MemoryBudget = processMemory,
   ) {}
 
-  /** Bytes that are in use, or kept for the next upload. */
+  /** The bytes of memory that parts use, or that are kept idle for later parts. */
   get residentBytes(): number {
     return bytesOf(this.inUse) + bytesOf(this.idle);
   }
@@ -69,7 +72,7 @@ export class PartMemory {
     return part;
   }
 
-  /** Memory for a part that receives its first bytes. */
+  /** Takes idle or new memory for a part that receives its first bytes. */
   takeMemory(): ArrayBuffer {
     return this.idle.pop()?.memory ?? new ArrayBuffer(0, { maxByteLength: this.partBytes });
   }
@@ -88,8 +91,8 @@ export class PartMemory {
 
   private look(): void {
     const now = performance.now();
-    // A resizable buffer returns its memory to the operating system when it shrinks. Any other buffer does so when it
-    // is garbage-collected, perhaps never.
+    // A resizable buffer returns its memory to the operating system when it shrinks. Any other buffer does so only when
+    // it is garbage-collected, which may never happen.
     for (const { memory, since } of this.idle) if (now - since >= KEPT_FOR_MS) memory.resize(0);
     if (this.inUse.size > 0 || this.idle.some(({ memory }) => memory.byteLength > 0)) return;
     clearInterval(this.timer);

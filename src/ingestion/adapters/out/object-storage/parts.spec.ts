@@ -6,10 +6,10 @@ import { PartMemory } from './part-memory.js';
 import { type PartTarget, sendParts } from './parts.js';
 
 const KIB = 1024;
-/** Larger than the bytes that an upload holds before it requests memory. */
+/** The length of a part, in bytes. Larger than what an upload may hold before it requests memory. */
 const PART = 256 * KIB;
 
-/** A target that keeps the bytes it is sent. */
+/** A target of parts that keeps the bytes it is sent. */
 class Store implements PartTarget {
   readonly parts: Buffer[] = [];
   whole: Buffer | undefined;
@@ -31,7 +31,7 @@ class Store implements PartTarget {
   }
 }
 
-/** A client that sends on request, and counts the bytes that were read from it. */
+/** A client that sends chunks when `send` is called, and counts the bytes that were read from it. */
 class Client implements AsyncIterable<Uint8Array> {
   taken = 0;
   private readonly chunks: (Uint8Array | Error | null)[] = [];
@@ -104,7 +104,7 @@ describe('sendParts', () => {
 
   it('stops reading from a client while there is no memory for it, and continues when there is', async () => {
     const of = memory(2);
-    // Three parts of memory, although the budget is two: one client may exceed the budget.
+    // These clients take three parts of memory, although the budget is two parts: one client may exceed the budget.
     const holders = [new Client(), new Client(), new Client()];
     for (const holder of holders) {
       void begin(of, holder);

@@ -2,7 +2,7 @@ import { FREE_BYTES } from '../../../../common/memory-budget.js';
 import type { PartBuffer, PartMemory } from './part-memory.js';
 
 /**
- * The chunks of a head, the first bytes of an upload, are joined when there are this many, because each chunk has its
+ * The head is the first bytes of an upload. Its chunks are joined when there are this many, because each chunk has its
  * own overhead.
  */
 const MOST_HEAD_CHUNKS = 32;
@@ -10,21 +10,24 @@ const MOST_HEAD_CHUNKS = 32;
 export interface PartOptions {
   /** Provides the memory of the parts. Its `partBytes` is the length of every part but the last. */
   readonly memory: PartMemory;
-  /** How many parts are sent at once. */
+  /** How many parts of one upload are sent at once. */
   readonly atOnce: number;
 }
 
-/** Receives the bytes. A buffer is reused when the promise of the call that got the buffer resolves. */
+/**
+ * Receives the bytes of an upload, in parts or whole. A buffer is reused when the promise of the call that got it
+ * resolves.
+ */
 export interface PartTarget {
   /** @param index the number of the part, counted from 0 */
   sendPart(part: Buffer, index: number): Promise<void>;
-  /** Called once, instead of `sendPart`, if all bytes fit into one part. */
+  /** Called once, instead of `sendPart`, if all bytes of the upload fit into one part. */
   sendWhole(bytes: Buffer): Promise<void>;
 }
 
 /**
- * Sends bytes of unknown length as they arrive, in parts, or whole if they fit into one part. Holds the parts being
- * sent and one more. Reads nothing while there is no memory for more bytes.
+ * Sends bytes of unknown length to a target as they arrive, in parts, or whole if they fit into one part. Holds in
+ * memory the parts being sent and one more. Reads nothing while there is no memory for more bytes.
  *
  * Rejects with an error of the bytes when no part is being sent any more, and with an error of the target at once.
  *
@@ -32,12 +35,13 @@ export interface PartTarget {
  */
 export async function sendParts(bytes: AsyncIterable<Uint8Array>, options: PartOptions, target: PartTarget): Promise<number> {
   const sender = new PartSender(options, target);
-  // One race for the whole upload: a race for each part would keep that part's result until `failing` settles.
+  // One race for the whole upload: a race for each part would keep that part's result in memory until `failing`
+  // settles.
   return Promise.race([sender.sendAll(bytes), sender.failing]);
 }
 
 class PartSender {
-  /** Rejects when a call of the target rejects. Never resolves. */
+  /** Rejects when a call of the target rejects, with the first such error. Never resolves. */
   readonly failing: Promise<never>;
   private readonly reject: (error: Error) => void;
   private failure: { readonly error: unknown } | undefined;
@@ -84,10 +88,11 @@ class PartSender {
 
   private fail(error: unknown): void {
     this.failure ??= { error };
-    // The part that is being filled is released now, because the client may send nothing for a long time.
+    // The part that is being filled is released at once, because the client may send nothing for a long time.
     this.part?.release();
     this.part = undefined;
-    // The caller gets the first failure only. If the bytes failed first, this later failure isn't reported.
+    // The caller gets only the first failure. If reading the bytes failed first, this later failure of the target isn't
+    // reported.
     if (!this.haveBytesFailed) this.reject(error instanceof Error ? error : new Error(String(error)));
   }
 
@@ -140,12 +145,12 @@ class PartSender {
   }
 }
 
-/** The first bytes of an upload, at most FREE_BYTES, which an upload may hold without memory from the budget. */
+/** The first bytes of an upload, at most FREE_BYTES: so many bytes may be held without memory from the budget. */
 class Head {
   private chunks: Uint8Array[] = [];
   private length = 0;
 
-  /** @returns false if the head would become too long. The chunk isn't added then. */
+  /** @returns false if the head would become too long with this chunk. The chunk isn't added then. */
   add(chunk: Uint8Array): boolean {
     if (this.length + chunk.length > FREE_BYTES) return false;
     this.chunks.push(chunk);

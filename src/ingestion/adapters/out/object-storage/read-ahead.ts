@@ -4,8 +4,9 @@ const READS_AT_ONCE = 16;
 const MOST_BYTES_AHEAD = 32 * 1024 * 1024;
 
 /**
- * Reads objects, up to 16 at once, and yields them in order; undefined for one that is missing. Holds at most 32 MiB of
- * objects, or one longer object. Throws errors of the bucket, and the signal's reason.
+ * Reads listed objects, up to 16 at once, and yields each with its content, in the order of the list. The content is
+ * undefined for an object that is missing. Holds at most 32 MiB of objects, or one longer object. Throws errors of the
+ * bucket, and the signal's reason.
  */
 export async function* readAhead(
   bucket: Bucket,
@@ -21,8 +22,8 @@ export async function* readAhead(
       for (let next = rest.at(-1); next; next = rest.at(-1)) {
         if (reads.length > 0 && (reads.length === READS_AT_ONCE || bytes + next.size > MOST_BYTES_AHEAD)) break;
         const object = bucket.read(next.key);
-        // `object` is awaited below, perhaps only after it has rejected. Without this handler, that would end the
-        // process.
+        // `object` is awaited below, perhaps only after it has rejected. Without this handler, the unhandled rejection
+        // would end the process.
         object.catch(() => undefined);
         reads.push({ listed: next, object });
         bytes += next.size;

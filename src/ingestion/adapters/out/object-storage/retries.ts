@@ -5,9 +5,9 @@ const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 5_000;
 
 /**
- * Retries operations in the background until they succeed. Such an operation undoes, for example, a write that the
- * store may have carried out. Logs the first failure of each operation, and a failure of its last attempt after
- * `close`.
+ * Retries operations on the store in the background until they succeed. Such an operation undoes, for example, a write
+ * that the store may have carried out. Logs the first failure of each operation, and a failure of its last attempt
+ * after `close`.
  */
 export class Retries {
   private readonly retries = new BackgroundRetries();
@@ -20,7 +20,7 @@ export class Retries {
   }
 
   /**
-   * Starts an operation at once, and repeats it until it succeeds.
+   * Starts an operation at once, and repeats it with growing pauses until it succeeds.
    *
    * @param what names the operation in the log.
    */

@@ -4,17 +4,17 @@ import { parseJson } from '../../../application/line-text.js';
 const LINES_AT_ONCE_BYTES = 1024 * 1024;
 const NEWLINE = 0x0a;
 
-/** What `checkSegment` finds in a segment. */
+/** The result of `checkSegment` for a segment. */
 export interface SegmentCheck {
   /** Describes what is wrong with the segment; undefined if nothing is. */
   readonly problem?: string;
-  /** Whether a line has an idempotency key. Only lines before the problem count. */
+  /** Whether a line has an idempotency key. If there is a problem, only the lines before it were looked at. */
   readonly isKeyed: boolean;
 }
 
 /**
- * Checks that a segment's lines are JSON objects, and whether one of them has an idempotency key. Lets other work run
- * after each MiB.
+ * Checks that a segment's lines are JSON objects, and whether one of them has an idempotency key. Lets other work of
+ * the process run after each MiB.
  */
 export async function checkSegment(bytes: Buffer): Promise<SegmentCheck> {
   let isKeyed = false;

@@ -8,11 +8,14 @@ import { FENCE } from './keys.js';
 import type { Retries } from './retries.js';
 import { isSlow, NAME_TOLERANCE_MS } from './segment-names.js';
 
-/** Maximum number of segments being written at once. Further lines wait until one of them is done. */
+/** Maximum number of segments being written at once. Further lines wait until one of these segments is written. */
 const MOST_IN_FLIGHT = 4;
 /** Maximum length of a segment in bytes; only a single line may be longer. */
 const MAX_SEGMENT_BYTES = 8 * 1024 * 1024;
-/** New lines are refused while this many segments are still to be undone, because the store may have written them. */
+/**
+ * New lines are refused while at least this many segments are still to be undone, because the store may have written
+ * them.
+ */
 const MOST_DOUBTFUL = 64;
 
 /**
@@ -25,7 +28,10 @@ const MOST_APART_MS = NAME_TOLERANCE_MS / 2;
 const MOST_NAMED = 2 ** 32;
 
 interface WaitingLine {
-  /** When the line began to wait, in milliseconds since 1970 by the store's clock. */
+  /**
+   * When the line began to wait, in milliseconds since 1970, by the store's clock if it differs by minutes from this
+   * machine's.
+   */
   readonly since: number;
   readonly uploadId: string;
   readonly bytes: Buffer;
@@ -33,33 +39,33 @@ interface WaitingLine {
   readonly reject: (error: unknown) => void;
 }
 
-/** Writes index lines to new segments. Lines that wait for the same directory share a segment. */
+/** Writes index lines to new segments. Lines that wait at the same time for the same directory share a segment. */
 export class SegmentLog {
-  /** The lines that wait to be written, by the directory of their segment. */
+  /** The index lines that wait to be written, by the directory of the segment that will contain them. */
   private readonly waiting = new Map<string, WaitingLine[]>();
   private readonly inFlight = new Set<Promise<void>>();
   /**
-   * Counts the segments that were named. The count is part of a segment's name, so that names of the same millisecond
-   * sort in the order in which their segments were written.
+   * Counts the segments that this process has named. The count is part of a segment's name, so that names with the same
+   * millisecond sort in the order in which their segments were written.
    */
   private named = 0;
 
   constructor(
     private readonly bucket: Bucket,
     private readonly late: LateSegments,
-    /** Undoes segments that may have been written. Used by this log only. */
+    /** Undoes segments that may have been written although the write failed. Used by this log only. */
     private readonly doubtful: Retries,
     private readonly onFlush: (flush: IndexFlush) => void,
   ) {}
 
-  /** Whether new lines are refused. */
+  /** Whether new index lines are refused. */
   get isRefusing(): boolean {
     return this.doubtful.size >= MOST_DOUBTFUL;
   }
 
   /**
-   * Whether the line of an upload may join a shared segment now. It may not if `received_at` is too far from now,
-   * because a search for the upload would then not look into a segment with a name of now.
+   * Whether the index line of an upload may join a shared segment now. It may not if `received_at` is too far from the
+   * present time, because a search for the upload would then not look into a segment that is named by the present time.
    */
   mayShare(upload: Upload): boolean {
     return !isSlow(upload) && Math.abs(this.now() - upload.receivedAt.getTime()) <= MOST_APART_MS;
@@ -67,7 +73,7 @@ export class SegmentLog {
 
   /**
    * Writes an index line. Resolves when the line is in a segment of the store. Rejects with errors of the bucket. After
-   * that, the line is in no segment, or its segment is being undone in the background.
+   * a rejection, the line is in no segment, or its segment is being undone in the background.
    *
    * @param bytes the line, with its newline.
    */
@@ -97,7 +103,7 @@ export class SegmentLog {
       if (!next) return;
       const [directory, lines] = next;
       const batch = lines.splice(0, batchLength(lines));
-      // Moves the directory to the end of the map, so that the other directories get their turn.
+      // Moves the directory to the end of the map, so that the lines of the other directories get their turn.
       this.waiting.delete(directory);
       if (lines.length > 0) this.waiting.set(directory, lines);
       const writing = this.write(directory, batch).finally(() => {
@@ -108,7 +114,7 @@ export class SegmentLog {
     }
   }
 
-  /** The time by the store's clock, in milliseconds since 1970. */
+  /** The present time in milliseconds since 1970, by the store's clock if it differs by minutes from this machine's. */
   private now(): number {
     return Date.now() + this.bucket.clockOffsetMs;
   }
@@ -130,12 +136,12 @@ export class SegmentLog {
       for (const { resolve } of batch) resolve();
     } catch (error) {
       ok = false;
-      // The store may have written the segment, or may still write it. A fence at the segment's key replaces the first,
-      // and prevents the second.
+      // The store may have written the segment, or may still write it. A fence at the segment's key overwrites a
+      // written segment, and prevents a later write.
       this.doubtful.begin(`Undoing ${key}`, () => this.bucket.replace(key, FENCE));
       for (const { reject } of batch) reject(error);
-      // If the store was silent, the lines that still wait are rejected too. Each would otherwise wait for another
-      // time-out.
+      // If the store was silent, the lines that wait for other segments are rejected too. Each would otherwise wait for
+      // another time-out.
       if (error instanceof StoreSilentError) this.rejectWaiting(error);
     }
     this.onFlush({ lines: batch.length, seconds: (performance.now() - began) / 1000, ok });

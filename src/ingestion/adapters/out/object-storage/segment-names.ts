@@ -23,8 +23,8 @@ export const NAME_TOLERANCE_MS = 10_000;
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 /**
- * How long after the end of its day a segment may still get its name from an upload, in milliseconds. If the time in a
- * name is later, compaction created the segment.
+ * How long after the end of its day a segment may still get its name from an upload, in milliseconds. A later time in a
+ * segment's name means that compaction created the segment.
  */
 export const DAY_GRACE_MS = 10 * 60_000;
 const SLOW = 'slow-';
@@ -55,38 +55,41 @@ export function dayOf(segment: string): Day | undefined {
 /** The UTC date (`YYYY-MM-DD`) of a time in milliseconds since 1970. */
 export const dateAt = (time: number): string => utcDate(new Date(time));
 
-/** Whether `received_at` of an upload is so far from the time of its id that its segment is named by `received_at`. */
+/**
+ * Whether `received_at` of an upload is so far from the time of the upload's id that the upload's segment is named by
+ * `received_at`.
+ */
 export const isSlow = ({ uploadId, receivedAt }: Pick<Upload, 'uploadId' | 'receivedAt'>): boolean =>
   Math.abs(receivedAt.getTime() - timeOfUuid(uploadId)) > NAME_TOLERANCE_MS;
 
-/** The segment that contains only the line of one upload. */
+/** The key of the segment that contains only the line of one upload. */
 export function segmentOf(upload: Pick<Upload, 'kind' | 'uploadId' | 'receivedAt'>): string {
   const { kind, uploadId, receivedAt } = upload;
   const slow = isSlow(upload) ? `${SLOW}${timeText(receivedAt.getTime())}-` : '';
   return ownSegment(segmentDirectory(kind, receivedAt), `${slow}${uploadId}`);
 }
 
-/** The part of a segment's key that is the upload's id, if the segment contains only one line. */
+/** The part of a segment's key that is the upload's id, if the segment contains only the line of one upload. */
 export const uploadIdIn = (segment: string): string =>
   segment.slice(segment.lastIndexOf('/') + 1).replace(/\.ndjson$/, '').replace(SLOW_TIME, '');
 
-/** Whether a key is that of a segment which contains only this upload's line. */
+/** Whether a key is that of the segment which contains only this upload's line. */
 export const isOwnSegment = (segment: string, uploadId: string): boolean =>
   /^uploads\/kind=[a-z]+\/date=[\d-]+\/[^/]+\.ndjson$/.test(segment) && uploadIdIn(segment) === uploadId;
 
 /** The key prefix of a day's segments of slow uploads, which are named by `received_at`. */
 export const slowPrefix = (day: Day): string => `${directoryOf(day)}${SLOW}`;
 
-/** What the key of a segment says about its lines. */
+/** The properties of a segment that its key tells. */
 export interface SegmentName {
   /**
-   * - `original`: written by uploads, and not yet compacted.
+   * - `original`: a name that uploads give. Compaction didn't create the segment.
    * - `target`: created by compaction. Its lines are in the order of the names of the segments that it replaces.
-   * - `foreign`: any other name.
+   * - `foreign`: any other name, which the service doesn't give.
    */
   readonly origin: 'original' | 'target' | 'foreign';
   readonly isSlow: boolean;
-  /** The time in the name, in milliseconds since 1970. NaN for a foreign name. */
+  /** The time in the segment's name, in milliseconds since 1970. NaN for a foreign name. */
   readonly time: number;
 }
 
@@ -113,10 +116,10 @@ export const targetName = (uuid: string, isSlow: boolean): string => `${isSlow ?
 const timeIn = (name: string): number => parseInt(name.slice(0, 8) + name.slice(9, 13), 16);
 
 const TIME_DIGITS = 12;
-/** The shortest span of time that `listNamed` can list without other names, in milliseconds: about 4 s. */
+/** The shortest span of time in names that `listNamed` can list without other names, in milliseconds: about 4 s. */
 export const FINEST_MS = 16 ** 3;
 
-/** A time as the beginning of a version 7 UUID. */
+/** A time, in milliseconds since 1970, as the beginning of the text of a version 7 UUID. */
 function timeText(time: number): string {
   const digits = time.toString(16).padStart(TIME_DIGITS, '0');
   return `${digits.slice(0, 8)}-${digits.slice(8)}`;
@@ -125,7 +128,8 @@ function timeText(time: number): string {
 /**
  * Lists the objects whose keys go on after `prefix` with a time from `begin` (included) to `end` (excluded), in
  * milliseconds since 1970. `begin` is rounded down and `end` is rounded up to a multiple of FINEST_MS (about 4 s). A
- * store lists by prefix only, so each request covers a span of a power of 16 ms. All requests are sent at once.
+ * store lists by prefix only, so each request covers a span whose length in milliseconds is a power of 16. All requests
+ * are sent at once.
  */
 export async function listNamed(bucket: Bucket, prefix: string, begin: number, end: number): Promise<ListedObject[]> {
   const lists = prefixesBetween(begin, end).map(async (time) => {
@@ -137,8 +141,9 @@ export async function listNamed(bucket: Bucket, prefix: string, begin: number, e
 }
 
 /**
- * The fewest prefixes that cover all names with times from `begin` (included) to `end` (excluded), in milliseconds
- * since 1970, in ascending order. `begin` is rounded down and `end` is rounded up to a multiple of FINEST_MS.
+ * The fewest prefixes of version 7 UUIDs that cover all names with times from `begin` (included) to `end` (excluded),
+ * in milliseconds since 1970, in ascending order. `begin` is rounded down and `end` is rounded up to a multiple of
+ * FINEST_MS.
  */
 export function prefixesBetween(begin: number, end: number): string[] {
   const prefixes: string[] = [];
@@ -150,7 +155,7 @@ export function prefixesBetween(begin: number, end: number): string[] {
       span *= 16;
       digits -= 1;
     }
-    // The text of a UUID has a dash after the eighth digit.
+    // The text of a UUID has a dash after the eighth digit, which the prefix then contains.
     prefixes.push(timeText(at).slice(0, digits > 8 ? digits + 1 : digits));
     at += span;
   }

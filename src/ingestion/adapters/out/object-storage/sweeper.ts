@@ -8,15 +8,15 @@ import { UploadRemoval } from './stored-uploads/upload-removal.js';
 
 const SWEEP_EVERY_MS = 60_000;
 /**
- * How long after this service has stopped waiting for an answer the store may still carry out the request, in
- * milliseconds.
+ * How long after this service has stopped waiting for the answer to a request the store may still carry out that
+ * request, in milliseconds.
  */
 const LATE_FOR_MS = 10 * 60_000;
 
 /**
- * Cleans up what failed uploads and crashed processes left in `staging/`, including those of other replicas. Completes
- * or removes the unfinished uploads, and completes the unfinished removals of uploads. Any number of processes may
- * clean up at once.
+ * Cleans up in `staging/` after failed uploads and crashed processes, including those of other replicas. Completes or
+ * removes the unfinished uploads, and completes the unfinished removals of uploads. Any number of processes may clean
+ * up at once.
  */
 export class Sweeper {
   private timer: NodeJS.Timeout | undefined;
@@ -31,20 +31,20 @@ export class Sweeper {
     this.removal = new UploadRemoval(bucket);
   }
 
-  /** Sweeps now and each minute. */
+  /** Sweeps `staging/` now and each minute. */
   start(): void {
     this.timer = setInterval(() => { void this.sweep(); }, SWEEP_EVERY_MS).unref();
     void this.sweep();
   }
 
-  /** Ends sweeping. A sweep in progress stops before its next marker; `close` resolves when it has stopped. */
+  /** Ends sweeping. A sweep in progress stops before its next marker; `close` resolves when the sweep has stopped. */
   async close(): Promise<void> {
     this.isClosed = true;
     clearInterval(this.timer);
     await this.sweeping;
   }
 
-  /** Sweeps once. A failure is logged, and left to the next sweep. */
+  /** Sweeps `staging/` once. A failure is logged, and left to the next sweep. */
   sweep(): Promise<void> {
     this.sweeping ??= this.sweepNow()
       .catch((error: unknown) => {
@@ -57,8 +57,8 @@ export class Sweeper {
   }
 
   /**
-   * Settles the upload of one marker: if the upload has failed, or its process has crashed, completes or removes it.
-   * Throws errors of the bucket.
+   * Settles the upload of one marker: if the upload has failed, or its process has crashed, completes or removes the
+   * upload. Throws errors of the bucket.
    *
    * The remains of a failed upload are removed twice: at once, and ten minutes later by the store's clock. A store may
    * carry out a request long after the service has stopped waiting for its answer. Only the marker leads to a file that
@@ -75,12 +75,12 @@ export class Sweeper {
       if (marker.cleared && found.ageMs < LATE_FOR_MS) return;
       await this.bucket.replace(marker.segment, FENCE);
     } else {
-      // The marker was renewed after it was listed, so its process is alive.
+      // A marker this young was renewed after it was listed, so the process of the upload is alive.
       if (found.ageMs < LOST_AFTER_MS) return;
       const isComplete = await this.isComplete(marker);
-      // The marker is replaced only if it still has the version that was read, so that only one process decides. A
-      // process that stalls here may find no line, because compaction moves a line once its marker is gone. But then it
-      // doesn't find the marker either, so it keeps the file.
+      // The marker is replaced only if it still has the version that was read, so that only one process decides on the
+      // upload. A process that stalls before it looks for the line may find none, because compaction moves a line once
+      // its marker is gone. But then it doesn't find the marker either, so it keeps the file.
       const decided = { ...marker, ...(isComplete ? { complete: true } : { failed: true }) };
       version = await this.bucket.replace(key, bytesOf(decided), version);
       if (version === undefined) return;
@@ -94,8 +94,8 @@ export class Sweeper {
 
   /**
    * Removes the file of an upload that another process has settled, because the file may have appeared afterwards. Does
-   * nothing unless a fence is in place of the upload's segment. Writes the marker again, so that a later sweep removes
-   * the file once more. Throws errors of the bucket.
+   * nothing unless a fence is in place of the upload's segment. Writes the upload's marker again, so that a later sweep
+   * removes the file once more. Throws errors of the bucket.
    */
   async removeFenced(key: string, marker: Marker): Promise<void> {
     const written = await this.bucket.read(marker.segment);
@@ -116,8 +116,8 @@ export class Sweeper {
   }
 
   /**
-   * Whether the upload's index line exists. If not, creates a fence in place of the upload's segment, so that the line
-   * can't appear after the file was removed.
+   * Whether the upload's index line exists. If the upload's segment is missing, creates a fence in its place, so that
+   * the line can't appear after the file was removed.
    */
   private async isComplete({ segment }: Marker): Promise<boolean> {
     if ((await this.bucket.create(segment, FENCE)) !== undefined) return false;

@@ -4,8 +4,8 @@ import type { UploadEvent } from '../../../application/ports/upload-events.port.
 const [BEGIN, COMMA, END] = ['[', ',', ']'].map((text) => Buffer.from(text)) as [Buffer, Buffer, Buffer];
 
 /**
- * Encodes events as the body of a CloudEvents batch: a JSON array in UTF-8. If an event's `additional_data` is long,
- * lets other work run in between.
+ * Encodes events as the body of a CloudEvents batch: a JSON array in UTF-8. If the `additional_data` of an event is
+ * long, it is encoded in pieces, between which other work can run.
  */
 export async function encodeBatch(events: readonly UploadEvent[]): Promise<Buffer> {
   const parts: Buffer[] = [];
@@ -20,13 +20,13 @@ export async function encodeBatch(events: readonly UploadEvent[]): Promise<Buffe
 }
 
 /**
- * The JSON member `additional_data` with an empty text, by which `encodeLong` finds the place of the long text. No text
- * in an event contains this string, because JSON escapes the quotes in texts.
+ * The JSON member `additional_data` with an empty text. `encodeLong` finds it in the JSON of an event, and inserts the
+ * long text between its quotes. No text in an event contains this string, because JSON escapes the quotes in texts.
  */
 const EMPTY_TEXT = '"additional_data":""';
 
 /**
- * Encodes one event in pieces, so that other work can run in between.
+ * Encodes one event as JSON in UTF-8, in pieces, so that other work can run in between.
  *
  * @param event the event, with an empty text as `additional_data`.
  * @param text the long `additional_data` of the event.

@@ -145,8 +145,8 @@ describe('WebhookUploadEvents', () => {
     expect(error).toBeInstanceOf(DeliveryError);
     expect((error as DeliveryError).message).toMatch(message);
     expect((error as DeliveryError).retryAfterSeconds).toBeUndefined();
-    // A receiver that doesn't read a request doesn't notice that the client has closed the connection. So the request
-    // is read now.
+    // A receiver that doesn't read a request doesn't notice that the adapter has closed the connection. So the requests
+    // that the receiver left unread are read now.
     for (const request of unread.splice(0)) request.resume();
     await vi.waitUntil(() => receiver.sockets.size === 0, { timeout: 5_000 });
   });

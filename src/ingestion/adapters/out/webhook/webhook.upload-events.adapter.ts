@@ -6,22 +6,22 @@ import { encodeBatch } from './encoded-batch.js';
 import { signatureOf } from './signature.js';
 
 /**
- * How many bytes of an answer's body are read at most. If the body is longer, its connection is closed instead of used
- * again.
+ * How many bytes of the body of a webhook's answer are read at most. If the body is longer, the connection is closed
+ * instead of used again.
  */
 const MOST_ANSWER_BYTES = 16 * 1024;
 /**
- * How long an idle connection is kept open, in milliseconds. Servers keep theirs longer, so a server doesn't close a
- * connection that is just about to be used.
+ * How long an idle connection to the webhook is kept open, in milliseconds. Servers usually keep idle connections for
+ * longer, so the server doesn't close a connection that is just about to be used.
  */
 const KEPT_ALIVE_MS = 1_000;
 
 export interface WebhookOptions {
-  /** An http or https URL. A user and password in it are sent as HTTP Basic. */
+  /** The http or https URL of the webhook. A user and password in it are sent as HTTP Basic. */
   readonly url: string;
-  /** At least one secret, as bytes. Each request is signed with all of them. */
+  /** At least one secret, as bytes. Each request is signed once with each of them. */
   readonly secrets: readonly Uint8Array[];
-  /** How long a receiver may take to answer a request, in milliseconds. Default: 15,000. */
+  /** How long the webhook may take to answer a request, in milliseconds. Default: 15,000. */
   readonly timeoutMs?: number;
 }
 
@@ -54,8 +54,8 @@ export class WebhookUploadEvents extends UploadEvents implements OnApplicationSh
       connect: { timeout: this.timeoutMs },
       keepAliveTimeout: KEPT_ALIVE_MS,
       keepAliveMaxTimeout: KEPT_ALIVE_MS,
-      // undici's own limits for an answer's headers and body are off, because the limit in `post` covers the whole
-      // exchange.
+      // undici's own limits for the headers and body of an answer are off, because the time limit in `post` covers the
+      // whole exchange.
       headersTimeout: 0,
       bodyTimeout: 0,
     });
@@ -73,14 +73,14 @@ export class WebhookUploadEvents extends UploadEvents implements OnApplicationSh
   }
 
   /**
-   * Sends one POST. Resolves to the answer once the connection of the request can be used again or is closed.
+   * Sends one POST to the webhook. Resolves to the answer once the connection can be used again or is closed.
    *
-   * @throws DeliveryError; the reason of `signal`.
+   * @throws DeliveryError if the webhook can't be reached or doesn't answer in time; the reason of `signal`.
    */
   private async post(body: Buffer, headers: Readonly<Record<string, string>>, signal: AbortSignal): Promise<Dispatcher.ResponseData> {
     signal.throwIfAborted();
-    // A plain timer and listener, because `AbortSignal.any` may keep memory of each delivery for as long as `signal`
-    // exists.
+    // The request is aborted by a plain timer and a listener, because `AbortSignal.any` may keep memory of each
+    // delivery for as long as `signal` exists.
     const exchange = new AbortController();
     const end = (): void => { exchange.abort(); };
     const timer = setTimeout(end, this.timeoutMs);
@@ -98,18 +98,18 @@ export class WebhookUploadEvents extends UploadEvents implements OnApplicationSh
     }
   }
 
-  /** Closes all connections, and ends a delivery in progress. */
+  /** Closes all connections to the webhook, and ends a delivery in progress. */
   async onApplicationShutdown(): Promise<void> {
     await this.agent.destroy();
   }
 }
 
 /**
- * Reads an answer's body up to MOST_ANSWER_BYTES, so that the connection can be used again. Closes the connection if
- * the body is longer, or if the signal aborts before the body's end. Never rejects.
+ * Reads the body of an answer up to MOST_ANSWER_BYTES, so that the connection can be used again. Closes the connection
+ * if the body is longer, or if the signal aborts before the body's end. Never rejects.
  */
 async function passOver({ body }: Dispatcher.ResponseData, signal: AbortSignal): Promise<void> {
-  // Without a listener, an error of the body would end the process.
+  // Without a listener, an error of reading the body would end the process.
   body.on('error', () => undefined);
   await body.dump({ limit: MOST_ANSWER_BYTES, signal }).catch(() => undefined);
 }

@@ -22,6 +22,8 @@ export class ClientAuthentication {
   }
 
   /**
+   * Returns if the request has the id and the secret of the client `admin`.
+   *
    * @throws OAuthError `invalid_client` when the id or the secret is missing or wrong; `invalid_request` when the
    * client presents credentials more than once.
    */
@@ -39,14 +41,17 @@ export class ClientAuthentication {
   }
 }
 
-/** The client's id and secret (RFC 6749, section 2.3.1). Both are empty if the header has another form. */
+/**
+ * The client's id and secret in an Authorization header (RFC 6749, section 2.3.1). Both are empty if the header has
+ * another form.
+ */
 function basicCredentials(authorization: string): { readonly id: string; readonly secret: string } {
   const pair = Buffer.from(BASIC.exec(authorization)?.[1] ?? '', 'base64').toString('latin1');
   const colon = pair.indexOf(':');
   try {
     if (colon > 0) return { id: formDecode(pair.slice(0, colon)), secret: formDecode(pair.slice(colon + 1)) };
   } catch {
-    // A malformed escape counts as a wrong secret.
+    // A malformed percent escape in the id or the secret counts as wrong credentials.
   }
   return { id: '', secret: '' };
 }

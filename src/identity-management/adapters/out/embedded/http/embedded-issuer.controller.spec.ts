@@ -37,7 +37,7 @@ let origin: string;
 let issuer: () => string;
 let logged: string;
 
-/** Stops the running service, and starts another on the same directory. */
+/** Stops the running service, if any, and starts another on the same data directory. */
 async function start({ adminSecret, guard }: { adminSecret?: string; guard?: CanActivate } = {}): Promise<void> {
   await app?.close();
   const note = (...messages: unknown[]): void => {
@@ -209,8 +209,8 @@ describe('an invalid client', () => {
     const from = (address: string) => ({ 'X-Forwarded-For': address });
     const statusFrom = async (address: string) => (await postToken({ headers: from(address) })).status;
     /**
-     * Fills the queue of attempts to authenticate from an address's network. Resolves when no more attempts may wait.
-     * `waiting` is the promise of the answers to the waiting attempts.
+     * Sends wrong secrets from an address until the queue of its network's attempts to authenticate is full. Resolves
+     * when no more attempts may wait. `waiting` is the promise of the answers to the waiting attempts.
      */
     const fillTurns = async (address: string) => {
       const waiting = guesses(25, from(address));

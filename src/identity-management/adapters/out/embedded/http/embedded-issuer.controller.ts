@@ -30,7 +30,7 @@ export class EmbeddedIssuerController {
     @Inject(EMBEDDED_IDENTITY_OPTIONS) private readonly options: EmbeddedIdentityProviderOptions,
   ) {}
 
-  /** The issuer's metadata (OpenID Connect Discovery 1.0, section 3). */
+  /** The issuer's metadata document (OpenID Connect Discovery 1.0, section 3). */
   @Get('.well-known/openid-configuration')
   metadata() {
     const endpoints = `${this.options.publicUrl()}/idp`;
@@ -79,8 +79,8 @@ export class EmbeddedIssuerController {
 
   private async authenticate(request: Request, parameters: ReadonlyMap<string, string>): Promise<void> {
     const network = clientNetwork(request.ip);
-    // Awaited only if there is a turn to wait for. With an unconditional await, simultaneous requests would all pass
-    // before the first failure is counted.
+    // The turn to check a secret is awaited only if there is one to wait for. With an unconditional await, simultaneous
+    // requests would all pass before the first wrong secret is counted.
     const turn = this.failedAttempts.turn(network);
     if (turn) await turn;
     try {

@@ -3,7 +3,9 @@ import { type ArgumentsHost, Catch, type ExceptionFilter, Logger } from '@nestjs
 import { exchangeOf, sendEarly } from '../../../../../http/exchange.js';
 import { OAuthError } from './oauth-error.js';
 
-/** Answers in the form of RFC 6749, section 5.2. Other errors than OAuth 2 errors go to the global filter. */
+/**
+ * Answers OAuth 2 errors (`OAuthError`) in the form of RFC 6749, section 5.2. All other errors go to the global filter.
+ */
 @Catch(OAuthError)
 export class OAuthErrorFilter implements ExceptionFilter<OAuthError> {
   private readonly logger = new Logger('EmbeddedIssuer');
@@ -23,8 +25,8 @@ export class OAuthErrorFilter implements ExceptionFilter<OAuthError> {
 }
 
 /**
- * Whether a page's script sent the request. After a challenge the browser would show its own login, and the script
- * would never see the answer.
+ * Whether a script of a web page sent the request. Such a request gets no authentication challenge, because after one
+ * the browser would show its own login dialog, and the script would never see the answer.
  */
 const isScripted = ({ headers }: IncomingMessage): boolean =>
   headers['x-requested-with']?.toString().toLowerCase() === 'xmlhttprequest';

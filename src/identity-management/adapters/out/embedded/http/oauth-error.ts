@@ -1,4 +1,4 @@
-/** The error codes of RFC 6749, section 5.2 that this issuer uses, and `server_error` (section 4.1.2.1). */
+/** The error codes that this issuer sends: some of RFC 6749, section 5.2, and `server_error` (section 4.1.2.1). */
 export type OAuthErrorCode = 'invalid_request' | 'invalid_client' | 'unsupported_grant_type' | 'server_error';
 
 const STATUS = {
@@ -8,7 +8,7 @@ const STATUS = {
   server_error: 500,
 } as const satisfies Record<OAuthErrorCode, number>;
 
-/** An error in OAuth 2 form. Its message is sent to the client as `error_description`. */
+/** An error that is answered in the form of OAuth 2. Its message is sent to the client as `error_description`. */
 export class OAuthError extends Error {
   readonly status: number;
 

@@ -9,36 +9,51 @@ import type { DurableDirectories } from '../durable-directories.js';
 import type { StorePresence } from '../store-presence.js';
 import { UNFINISHED_EXTENSION, writeWhole } from '../whole-file.js';
 
-/** The directory of the event entries, relative to the store's root. */
+/**
+ * The directory of the event outbox, with an entry for each file whose events aren't all confirmed; relative to the
+ * store's root.
+ */
 export const EVENTS = 'events';
-/** Suffix of the names of files with removed uploads. */
+/** Suffix of the names of files that list removed uploads, in `events/`. */
 const REMOVED_EXTENSION = '.removed';
 const MOST_NEW = 1_000;
 
-/** Records how far the events of a file are confirmed: those of all lines before the offset are. */
+/**
+ * Records up to which offset the events of a file are confirmed. Each line of the file is an event, and those of all
+ * lines before the offset are confirmed.
+ */
 export interface EventEntry {
-  /** Path of a segment, or of a file with removed uploads, relative to the store's root. */
+  /**
+   * Path of the file, relative to the store's root: a segment (a file of index lines), or a file that lists removed
+   * uploads.
+   */
   readonly lines: string;
-  /** Offset in bytes. Usually the beginning of a line; after a crash during a removal it may be within one. */
+  /**
+   * Offset in the file, in bytes. Usually the beginning of a line; after a crash during a removal it may be within a
+   * line.
+   */
   readonly offset: number;
 }
 
-/** A batch of events that `EventQueue.next` has returned, and that may still be confirmed. */
+/** A batch of events that `EventQueue.next` has returned, and that isn't confirmed yet. */
 export interface EventsInFlight {
   readonly id: string;
   /**
-   * Offset in bytes after the line of the batch's last event, in the file of these lines. Decreases when lines before
-   * it are removed.
+   * Where the lines after the batch begin in the file that the batch was read from, as an offset in bytes. Decreases
+   * when a removal of uploads removes lines before that offset.
    */
   end: number;
-  /** Whether no line follows the batch in its file, and none ever will. */
+  /** Whether the batch reaches the end of its file, and the file gets no more lines. */
   readonly isLast: boolean;
 }
 
-/** The path of the file with the uploads that a removal list has removed, relative to the store's root. */
+/**
+ * The path of the file that lists the uploads of one removal, relative to the store's root. `id` is the id of the event
+ * entry.
+ */
 export const removedPath = (id: string): string => `${EVENTS}/${id}${REMOVED_EXTENSION}`;
 
-/** Returns data as the event entry with an id; undefined if the data isn't a valid entry with that id. */
+/** Returns parsed JSON as the event entry with an id; undefined if the data isn't a valid entry with that id. */
 function asEntry(id: string, data: unknown): EventEntry | undefined {
   if (typeof data !== 'object' || data === null) return undefined;
   const { lines, offset } = data as Partial<Record<string, unknown>>;
@@ -48,23 +63,24 @@ function asEntry(id: string, data: unknown): EventEntry | undefined {
 }
 
 /**
- * The entries, in `events/`, of segments and removals whose events aren't all confirmed. The directory exists once the
- * outbox was opened for the first time. From then on each segment gets an entry before its file is created.
+ * The event entries of a store, in `events/`: one for each segment and each removal whose events aren't all confirmed.
+ * The directory exists once the outbox was opened for the first time. From then on each new segment gets an entry
+ * before the segment's file is created.
  *
- * An entry is a symbolic link whose target is JSON, like a marker: it appears and changes as a whole.
+ * An entry is a symbolic link whose target is JSON, like a marker in `pending/`: it appears and changes as a whole.
  */
 export class EventEntries {
   /** Absolute path of `events/`. */
   readonly path: string;
-  /** The batch that was returned last, unless it was confirmed. */
+  /** The batch of events that `EventQueue.next` returned last; undefined once that batch is confirmed. */
   inFlight: EventsInFlight | undefined;
   /** Whether the outbox was ever opened in this store, so that `events/` exists. Changed only by `find` and `begin`. */
   isBegun = false;
-  /** Whether `names` must be called to know all entries, apart from those in `newIds`. */
+  /** Whether `events/` must be listed (with `names`) to know all entries. The entries in `newIds` are known without. */
   mustList = true;
   /**
-   * The ids of entries that were added since the last `takeNewIds`, at most MOST_NEW. If there are more, `mustList` is
-   * set.
+   * The ids of entries that were added since the last `takeNewIds`, at most MOST_NEW. If more are added, `mustList`
+   * becomes true.
    */
   private newIds: string[] = [];
   private turn: Promise<unknown> = Promise.resolve();
@@ -74,25 +90,25 @@ export class EventEntries {
     private readonly directories: DurableDirectories,
     private readonly presence: StorePresence,
     private readonly logger: StorageLogger,
-    /** Absolute path of the store's root. */
+    /** Absolute path of the store's root directory. */
     root: string,
-    /** Wakes the outbox when there are new events. */
+    /** Wakes those who wait for new events of the outbox. */
     readonly news: Wakeup,
   ) {
     this.path = join(root, EVENTS);
   }
 
-  /** The absolute path of `events/` if the directory is in use; otherwise empty. */
+  /** A list with the absolute path of `events/` if the outbox was ever opened; otherwise an empty list. */
   get parts(): readonly string[] {
     return this.isBegun ? [this.path] : [];
   }
 
   /**
-   * Finds out whether the outbox was ever opened, by the presence of `events/`. If a file has that name, logs a
-   * warning, and the outbox counts as never opened.
+   * Finds out whether the outbox was ever opened, by the presence of the directory `events/`. If a regular file has
+   * that name, logs a warning, and the outbox counts as never opened.
    *
-   * @throws DataDirectoryError if `events` is neither a directory nor a file, for example a link to something that is
-   *   missing; an error of the file system if the directory isn't writable.
+   * @throws DataDirectoryError if `events` is neither a directory nor a regular file, for example a link to something
+   *   that is missing; an error of the file system if the directory isn't writable.
    */
   async find(): Promise<void> {
     if (!(await this.disk.isNameTaken(this.path))) return;
@@ -107,7 +123,7 @@ export class EventEntries {
     this.watch();
   }
 
-  /** Creates `events/`: from now on segments get entries. Resolves when the directory is durable. */
+  /** Creates `events/`: each segment that begins from now on gets an entry. Resolves when the directory is durable. */
   async begin(): Promise<void> {
     if (this.isBegun) return;
     await this.directories.ensure(this.path);
@@ -119,14 +135,14 @@ export class EventEntries {
     this.isBegun = true;
   }
 
-  /** Runs work on entries, one piece after the other. */
+  /** Runs work on event entries, one piece of work after the other. */
   inTurn<T>(work: () => Promise<T>): Promise<T> {
     const done = this.turn.then(work);
     this.turn = done.catch(() => undefined);
     return done;
   }
 
-  /** Resolves when the entry of a new segment is durable. */
+  /** Adds the event entry of a new segment, if the outbox was ever opened. Resolves when the entry is durable. */
   async add(id: string, lines: string): Promise<void> {
     if (!this.isBegun) return;
     this.presence.assertHere(this.parts);
@@ -135,7 +151,7 @@ export class EventEntries {
     this.note(id);
   }
 
-  /** The ids of the entries that were added since the last call. */
+  /** The ids of the entries that were added since the last call of `takeNewIds`. */
   takeNewIds(): string[] {
     return this.newIds.splice(0);
   }
@@ -146,8 +162,8 @@ export class EventEntries {
   }
 
   /**
-   * All names in `events/`, some at a time, in any order. Removes the entries and files that crashes left unfinished.
-   * Call it within `inTurn`.
+   * Yields all names in `events/`, some at a time, in any order. Removes entries and files that a crash left
+   * half-written. Call `names` within `inTurn`.
    */
   async *names(): AsyncGenerator<readonly string[]> {
     this.mustList = false;
@@ -162,7 +178,9 @@ export class EventEntries {
     }
   }
 
-  /** The entry with an id; undefined if the name isn't a valid entry of this store, or is missing. */
+  /**
+   * The event entry with an id; undefined if no name in `events/` is that id, or the name isn't that of a valid entry.
+   */
   async read(id: string): Promise<EventEntry | undefined> {
     try {
       return asEntry(id, JSON.parse(await this.disk.readLink(join(this.path, id))));
@@ -173,8 +191,9 @@ export class EventEntries {
   }
 
   /**
-   * Replaces an entry. At any time the old or the new one is in place. A power cut may undo the change until the
-   * directory is synced: the events from the old offset on are then delivered again. Call it within `inTurn`.
+   * Replaces an event entry. At any time the old or the new entry is in place. Until `events/` is synced, a power cut
+   * may bring back the old entry: the events from its offset on are then delivered again. Call `replace` within
+   * `inTurn`.
    */
   async replace(id: string, entry: EventEntry): Promise<void> {
     this.presence.assertHere(this.parts);
@@ -184,19 +203,22 @@ export class EventEntries {
     await this.disk.rename(replacement, join(this.path, id));
   }
 
-  /** Removes an entry, and its file of removed uploads if it has one. Also resolves if either is missing. */
+  /**
+   * Removes an event entry, and the file of removed uploads that belongs to it, if any. Also resolves if either is
+   * missing.
+   */
   async remove(id: string): Promise<void> {
     if (!this.isBegun) return;
     for (const extension of [UNFINISHED_EXTENSION, REMOVED_EXTENSION, '']) await this.disk.remove(join(this.path, `${id}${extension}`));
   }
 
   /**
-   * Replaces a segment by a copy that lacks some of its lines. The segment's entry is changed first. If the process
-   * crashes in between, events are delivered again, but none is left out, because an offset in the copy is never higher
-   * than in the segment.
+   * Replaces a segment by a copy without the lines of removed uploads, and converts the offset in the segment's event
+   * entry. The entry is changed before the segment. If the process crashes in between, events are delivered again, but
+   * none is left out, because an offset in the copy is never higher than in the segment.
    *
    * @param movedTo converts a position in the segment to the position in the copy.
-   * @param replace replaces the segment durably.
+   * @param replace replaces the segment by the copy durably.
    */
   async whileReplacing(segment: string, movedTo: (position: number) => number, replace: () => Promise<void>): Promise<void> {
     if (!this.isBegun) return replace();
@@ -213,10 +235,11 @@ export class EventEntries {
   }
 
   /**
-   * Makes the events of a removal durable. All of them appear at once. Safe to repeat.
+   * Makes the events of a removal of uploads durable, if the outbox was ever opened. All of them appear at once. Safe
+   * to repeat.
    *
-   * @param id the id of the removal list.
-   * @param pieces the lines of the events.
+   * @param id the id of the removal list in `pending/`.
+   * @param pieces the bytes of the events, one line for each event.
    */
   async addRemoved(id: string, pieces: Iterable<Buffer>): Promise<void> {
     if (this.isBegun) await this.inTurn(() => this.writeRemoved(id, pieces));
@@ -228,7 +251,8 @@ export class EventEntries {
     const path = join(this.path, `${ownId}${REMOVED_EXTENSION}`);
     await writeWhole(this.disk, path, pieces);
     await this.disk.link(JSON.stringify({ lines: removedPath(ownId), offset: 0 } satisfies EventEntry), join(this.path, ownId)).catch((error: unknown) => {
-      // The entry is from an attempt before a crash. Its offset is valid, because the file is the same.
+      // An attempt before a crash has added the entry. The offset in that entry is still valid, because the file of
+      // removed uploads is the same.
       if (!hasCode(error, 'EEXIST')) throw error;
     });
     await this.directories.sync(this.path);
@@ -237,8 +261,11 @@ export class EventEntries {
   }
 }
 
-/** Whether a name in `events/` is that of a file with removed uploads. Such a name begins with the id of its entry. */
+/**
+ * Whether a name in `events/` is that of a file that lists removed uploads. The name begins with the id of the file's
+ * entry.
+ */
 export const isRemovedFile = (name: string): boolean => /^[0-9a-f-]{36}\.removed$/.test(name);
 
-/** Whether a name in `events/` is that of an entry or a file that was being written. */
+/** Whether a name in `events/` is that of an entry or a file that a crash left half-written. */
 const isUnfinished = (name: string): boolean => /^[0-9a-f-]{36}(\.removed)?\.unfinished$/.test(name);

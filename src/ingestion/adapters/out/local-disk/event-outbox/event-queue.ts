@@ -12,24 +12,26 @@ import { type EventEntries, type EventEntry, type EventsInFlight, EVENTS, isRemo
 import { decodeRemovedUpload } from './removed-uploads.js';
 
 /**
- * How many event entries the queue remembers at most. So a backlog of any size needs little memory, and `events/` is
- * rarely listed.
+ * The maximum number of event entries whose ids the queue remembers. So a backlog of any size needs little memory, and
+ * `events/` is rarely listed.
  */
 const MOST_KNOWN = 10_000;
 const ID_LENGTH = 36;
 
 /**
- * The unconfirmed events of an open store. All events of a batch come from one file, which is a segment or a file of
- * removed uploads: the file of the oldest entry with events to deliver.
+ * The unconfirmed events of an open store. All events of a batch come from one file: the file of the oldest event entry
+ * with events to deliver. The file is either a segment or a file that lists removed uploads.
  */
 export class EventQueue {
   private readonly entries: EventEntries;
   /**
-   * The ids of the oldest entries that were found when `events/` was last listed, and of those that were added since.
+   * The ids of the oldest event entries that were found when `events/` was last listed, and of the entries that were
+   * added since.
    */
   private known = new Set<string>();
   /**
-   * The names in `events/`, and the files of entries, about which a warning was logged. There is one warning for each.
+   * The names in `events/`, ids of event entries and paths of files with events about which a warning was logged, so
+   * that each gets only one warning.
    */
   private readonly warnedOf = new Set<string>();
 
@@ -41,15 +43,15 @@ export class EventQueue {
   }
 
   /**
-   * The next batch; undefined if all events are confirmed, or the outbox was never opened. Throws errors of the file
-   * system.
+   * The next batch of at most `limit` events; undefined if all events are confirmed, or the outbox was never opened.
+   *
+   * @throws StoreAwayError; an error of the file system.
    */
   next(limit: number): Promise<OutboxBatch | undefined> {
     return this.entries.inTurn(async () => {
       if (!this.entries.isBegun) return undefined;
       this.store.presence.assertHere(this.entries.parts);
-      // A batch that isn't confirmed yet is returned again, even if events that came meanwhile belong to an older
-      // entry.
+      // An unconfirmed batch is returned again, even if events of an older entry have arrived since.
       const { inFlight } = this.entries;
       const repeated = inFlight && (await this.batchOf(inFlight.id, limit));
       return repeated ?? (await this.oldest(limit));
@@ -57,8 +59,9 @@ export class EventQueue {
   }
 
   /**
-   * The next batch, from the oldest file that is complete. Without such a file, from the files that still get lines, in
-   * rotation, so that a file that gets lines all the time doesn't keep the others waiting.
+   * The next batch: from the oldest file that gets no more lines, if such a file has unconfirmed events. Otherwise from
+   * one of the files that still get lines, in rotation, so that a file that gets lines all the time doesn't keep the
+   * others waiting.
    */
   private async oldest(limit: number): Promise<OutboxBatch | undefined> {
     for (;;) {
@@ -79,7 +82,7 @@ export class EventQueue {
     return undefined;
   }
 
-  /** The ids of the segments that still get lines. */
+  /** The ids of the segments to which this process still adds lines. */
   private openIds(): Set<string> {
     return new Set([...this.store.openSegments.keys()].map((path) => basename(path, '.ndjson')));
   }
@@ -90,13 +93,15 @@ export class EventQueue {
     let complete: string[] = [];
     const dropNewest = (): void => {
       complete = [...new Set(complete)].sort();
-      // The newest entries are dropped here. They are listed again when the others are done.
+      // Forgets the newest entries beyond MOST_KNOWN. `events/` is listed again when the events of the others are
+      // confirmed.
       if (complete.length > MOST_KNOWN) this.entries.mustList = true;
       complete.splice(MOST_KNOWN);
     };
     for await (const names of this.entries.names()) {
       for (const name of names) {
-        // A power cut may have kept the file of an entry, and not the entry.
+        // After a power cut, a file of removed uploads may be there without its event entry. The entry is then created
+        // again.
         const id = isRemovedFile(name) ? name.slice(0, ID_LENGTH) : name;
         if (open.has(id)) foundOpen.add(id);
         else if (this.isEntry(id)) complete.push(id);
@@ -107,7 +112,10 @@ export class EventQueue {
     this.known = new Set([...complete, ...[...foundOpen].sort()]);
   }
 
-  /** Whether a name in `events/` may be that of an entry. Logs a warning about any other name, once. */
+  /**
+   * Whether a name in `events/` may be that of an event entry. Logs a warning about any other name, but only once for
+   * each.
+   */
   private isEntry(name: string): boolean {
     if (this.warnedOf.has(name)) return false;
     if (UPLOAD_ID.test(name)) return true;
@@ -125,7 +133,7 @@ export class EventQueue {
     if (open && open.durableLength <= entry.offset) return undefined;
     const file = await this.openLines(id, entry.lines);
     if (!file) {
-      // The presence of the store is checked only now, because without its volume a store looks empty.
+      // Only now checks whether the store is present: if its volume went away before, the file only looks missing.
       this.store.presence.assertHere();
       if (open) return undefined;
       if (await this.store.disk.isNameTaken(this.store.at(entry.lines))) this.warnOnce(id, `${this.store.at(entry.lines)} is not a file of this store, so the events of its uploads are not delivered.`);
@@ -140,7 +148,12 @@ export class EventQueue {
     }
   }
 
-  /** @param isComplete whether no more lines are added to the file. */
+  /**
+   * Returns a batch of the events from the offset in an event entry on; undefined if there are none. The entry is then
+   * removed if its file is complete.
+   *
+   * @param isComplete whether the file gets no more lines.
+   */
   private async read(id: string, entry: EventEntry, file: SegmentReader, limit: number, isComplete: boolean): Promise<OutboxBatch | undefined> {
     const decode = entry.lines === removedPath(id) ? decodeRemovedUpload : decodeStored;
     for (let { offset } = entry; ; ) {
@@ -168,20 +181,20 @@ export class EventQueue {
     const { id } = batch;
     const confirm = () =>
       this.entries.inTurn(async () => {
-        // `next` has returned another batch since.
+        // `next` has returned another batch since, so this batch can no longer be confirmed.
         if (this.entries.inFlight !== batch) return;
         if (batch.isLast) await this.entries.remove(id);
         else await this.entries.replace(id, { lines, offset: batch.end });
         this.entries.inFlight = undefined;
-        // A file that still gets lines moves behind the others of its kind. Complete files stay in the order in which
-        // they were listed.
+        // The id of a file that still gets lines moves behind the other ids, so that these files take turns. The ids of
+        // complete files keep their order.
         if (batch.isLast || this.openIds().has(id)) this.known.delete(id);
         if (!batch.isLast) this.known.add(id);
       });
     return { events, confirm };
   }
 
-  /** Opens the file with the lines of an entry; undefined if the file is missing. */
+  /** Opens the file that an event entry names; undefined if the file is missing. */
   private async openLines(id: string, path: string): Promise<SegmentReader | undefined> {
     if (path !== removedPath(id)) return this.segments.open(path);
     const file = await unlessAbsent(this.store.disk.open(this.store.at(path)));
@@ -189,8 +202,8 @@ export class EventQueue {
   }
 
   /**
-   * Creates a damaged or missing entry again if the file of its lines can be found by the entry's name. The events of
-   * all these lines are then delivered again. Undefined if there is no such file, with a warning if the damaged entry
+   * Creates a damaged or missing event entry again if the entry's id leads to the file of its events. All events of
+   * that file are then delivered again. Undefined if there is no such file; a warning is logged if the damaged entry
    * exists.
    */
   private async repaired(id: string): Promise<EventEntry | undefined> {
@@ -230,6 +243,9 @@ async function decodeStored(line: Buffer): Promise<OutboxEvent | undefined> {
   return upload && isComplete(upload) ? { type: 'stored', upload } : undefined;
 }
 
-/** Whether a line had the members that an event needs. Somebody may have edited it. */
+/**
+ * Whether an upload that was read from an index line has the members that an event needs. Someone may have edited the
+ * line.
+ */
 const isComplete = ({ uploadId, kind, customerId, receivedAt }: Upload): boolean =>
   UPLOAD_ID.test(uploadId) && UPLOAD_KINDS.includes(kind) && typeof customerId === 'string' && !Number.isNaN(receivedAt.getTime());

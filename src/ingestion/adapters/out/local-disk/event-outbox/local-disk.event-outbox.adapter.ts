@@ -8,10 +8,10 @@ const LONGEST_WAIT_MS = 60_000;
 /** The event outbox of a store in a directory of the local file system. */
 export class LocalDiskEventOutbox extends EventOutbox {
   constructor(
-    /** Passes the open store to `work`. Rejects with `storage-failure` while the store is away. */
+    /** Calls `work` with the open store. Rejects with ServiceError `storage-failure` while the store is away. */
     private readonly withStore: <T>(work: (store: OpenStore) => Promise<T>) => Promise<T>,
     private readonly news: Wakeup,
-    /** Called when the outbox was opened. */
+    /** Called each time the outbox was opened. */
     private readonly onOpened: () => void,
   ) {
     super();
@@ -26,8 +26,8 @@ export class LocalDiskEventOutbox extends EventOutbox {
     this.news.clear();
     const given = await this.withStore(async (store) => ({ store, batch: await store.events.next(limit) })).catch(storageFailure('The events could not be read.'));
     const { store, batch } = given;
-    // If the store went away and came back since, nothing is confirmed, because the reopened store returns these events
-    // again.
+    // If the store went away and came back since the batch was read, `confirm` does nothing, because the reopened store
+    // returns the events of the batch again.
     const confirm = (): Promise<void> =>
       this.withStore((current) => (current === store && batch ? batch.confirm() : Promise.resolve())).catch(storageFailure('Events could not be confirmed.'));
     return batch && { ...batch, confirm };
@@ -37,7 +37,10 @@ export class LocalDiskEventOutbox extends EventOutbox {
     return this.news.sleep(LONGEST_WAIT_MS, signal);
   }
 
-  /** Does nothing, because the lock of the directory keeps other processes away anyway. */
+  /**
+   * Does nothing: no other process can deliver the events, because the lock of the data directory keeps other processes
+   * away.
+   */
   override close(): Promise<void> {
     return Promise.resolve();
   }

@@ -5,7 +5,10 @@ import type { RemovalList } from '../stored-uploads/removal-list.js';
 
 const UPLOADS_AT_ONCE = 1_000;
 
-/** The events of a removal in bytes, piece by piece: one line for each upload. */
+/**
+ * Encodes the events of a removal of uploads, piece by piece: one JSON line for each upload. Leaves out uploads without
+ * a customer id, which lists of an earlier version of the service contain.
+ */
 export function* encodeRemovedUploads({ segment, removedAt, uploads }: RemovalList): Generator<Buffer> {
   const kind = kindOf(segment);
   for (let at = 0; at < uploads.length; at += UPLOADS_AT_ONCE) {
@@ -17,7 +20,7 @@ export function* encodeRemovedUploads({ segment, removedAt, uploads }: RemovalLi
   }
 }
 
-/** The event that a line describes; undefined if the line isn't valid. */
+/** The event that a line of a file of removed uploads describes; undefined if the line isn't valid. */
 export function decodeRemovedUpload(line: Buffer): RemovedEvent | undefined {
   const parsed = parseJson(line);
   if (typeof parsed !== 'object' || parsed === null) return undefined;

@@ -7,10 +7,13 @@ import { hasCode } from '../disk-error.js';
 
 const CHUNK_BYTES = 512 * 1024;
 
-/** Flags that open a file without following a link at the end of its path, blocking or changing anything. */
+/**
+ * Flags that open a file for reading without following a link at the end of its path, without waiting for the other end
+ * of a FIFO, and without changing anything.
+ */
 export const READ_ONLY = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 
-/** Compares files with their index lines, one at a time, using its own two buffers. */
+/** Compares files with their index lines, one file at a time, using two buffers of its own. */
 export class ContentCheck {
   private readonly buffers = [Buffer.allocUnsafeSlow(CHUNK_BYTES), Buffer.allocUnsafeSlow(CHUNK_BYTES)] as const;
 
@@ -20,7 +23,8 @@ export class ContentCheck {
   ) {}
 
   /**
-   * Compares a file with its line. Resolves to undefined if they match.
+   * Compares a file with what its index line says: size and sha-256. Resolves to undefined if they match, otherwise to
+   * the problem.
    *
    * @throws an error of the file system if the file exists but can't be read.
    */
@@ -38,7 +42,7 @@ export class ContentCheck {
     }
   }
 
-  /** The sha-256 of a file, in hex. Reads the next chunk while it hashes the current one. */
+  /** The sha-256 of a file, in hex. Reads the next chunk while the current one is hashed. */
   private async sha256(file: FileHandle, onBytes: OnBytes): Promise<string> {
     const hash = createHash('sha256');
     let [next, afterwards]: readonly [Buffer, Buffer] = this.buffers;
@@ -55,7 +59,10 @@ export class ContentCheck {
   }
 }
 
-/** Opens a file; undefined if the file is missing or is a socket, or if its path leads through a symbolic link. */
+/**
+ * Opens a file to read it. Undefined if the file is missing or is a socket, or if its path leads through a symbolic
+ * link.
+ */
 async function openPlain(path: string): Promise<FileHandle | undefined> {
   try {
     return (await realpath(path)) === path ? await open(path, READ_ONLY) : undefined;

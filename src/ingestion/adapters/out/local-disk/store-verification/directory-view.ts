@@ -18,7 +18,7 @@ import { segmentLines } from './segment-lines.js';
 import { UnderWay } from './under-way.js';
 
 /**
- * Opens a DATA_DIR for verification. The directory itself may be a symbolic link.
+ * Opens the store in a DATA_DIR for verification. The directory itself may be a symbolic link.
  *
  * @throws NoStoreError if the directory can't be read or contains no store.
  */
@@ -38,7 +38,7 @@ class DirectoryView implements StoreView {
   readonly mender = 'the next boot';
   readonly movesLines = false;
   private readonly underWay: UnderWay;
-  /** Idle checks, kept because their buffers are used again. */
+  /** Content checks that aren't running, kept because their buffers are used again. */
   private readonly checks: ContentCheck[] = [];
 
   constructor(
@@ -102,7 +102,7 @@ class DirectoryView implements StoreView {
     return Promise.resolve('both');
   }
 
-  /** The size of a segment in bytes; 0 on an error, which is reported when the segment is read. */
+  /** The size of a segment in bytes; 0 after an error, which is reported later, when the segment is read. */
   private sizeOf(path: string): Promise<number> {
     return stat(join(this.root, path)).then(({ size }) => size, () => 0);
   }

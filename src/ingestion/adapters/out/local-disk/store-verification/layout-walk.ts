@@ -4,7 +4,10 @@ import type { LayoutRules, NameRule } from '../../../../domain/layout-names.js';
 import type { Entry } from '../../../../application/store-verification/store-view.js';
 import { hasCode } from '../disk-error.js';
 
-/** Yields the files below a directory of the layout, and anything else that is there. */
+/**
+ * Yields the files below a top-level directory of the store that the layout allows. Also yields everything else that is
+ * there, as `unknown`, and directories that can't be read, as `unreadable`.
+ */
 export async function* walkLayout(root: string, { top, directories, isFile }: LayoutRules): AsyncGenerator<Entry> {
   const isDirectory = await lstat(join(root, top)).then((stats) => stats.isDirectory(), (error: unknown) => {
     if (hasCode(error, 'ENOENT')) return undefined;
@@ -15,8 +18,8 @@ export async function* walkLayout(root: string, { top, directories, isFile }: La
 }
 
 /**
- * Reads one directory at a time and in no particular order, so that a million names need no memory. Follows no symbolic
- * link.
+ * Walks a directory tree, one directory at a time, in no particular order. Names are read in portions, so that a
+ * million of them need little memory. Follows no symbolic link.
  */
 async function* walk(root: string, path: string, directories: readonly NameRule[], isFile: NameRule): AsyncGenerator<Entry> {
   const [isDirectory, ...beneath] = directories;
@@ -28,7 +31,7 @@ async function* walk(root: string, path: string, directories: readonly NameRule[
       else yield { type: !isDirectory && entry.isFile() && isFile(name) ? 'file' : 'unknown', path: child, name };
     }
   } catch (error) {
-    // ENOENT: the directory was removed after it was listed.
+    // ENOENT: the directory was removed after its name was read.
     if (!hasCode(error, 'ENOENT')) yield { type: 'unreadable', path, name: path, error };
   }
 }

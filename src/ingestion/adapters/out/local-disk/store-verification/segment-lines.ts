@@ -11,8 +11,8 @@ const CHUNK_BYTES = 64 * 1024;
 
 /**
  * Reads the lines that a segment has now. Memory stays bounded, even for long lines. An unterminated end is yielded
- * last, and only if the segment's writer is done with the segment, or if the segment's marker says that the end may be
- * torn.
+ * last, with `isTorn`. The end is also `isMendable` if the segment has a marker: then the service still writes to the
+ * segment, or the next boot will repair it.
  *
  * @throws an error of the file system; a missing segment has no lines.
  */
@@ -43,8 +43,8 @@ class SegmentReader {
     const { size } = await this.file.stat();
     yield* this.linesUpTo(size);
     if (this.splitter.restLength === 0) return;
-    // The segment's marker exists until all lines are written. Without a marker, the rest of the line is either there
-    // by now or never comes.
+    // The segment's marker exists until all of the segment's lines are written. Without a marker, the rest of the
+    // unterminated line is either in the file by now or never comes.
     const isMendable = await this.underWay.isOpen(this.segment);
     if (!isMendable) {
       yield* this.linesUpTo((await this.file.stat()).size);
@@ -63,7 +63,8 @@ class SegmentReader {
       if (bytesRead === 0) return;
       this.onBytes(bytesRead);
       for (const { offset, end, value, hasNul } of splitter.add(chunk.subarray(0, bytesRead))) {
-        // Blocks of the last batch that never reached the disk read as zeros. The next boot cuts the segment there.
+        // After a power cut, blocks of the last batch of lines that never reached the disk read as zeros. The next boot
+        // cuts the segment off at the first such line.
         yield { segment, offset, end, value, isTorn: false, isMendable: hasNul && end > limit - MAX_BATCH_BYTES };
       }
     }

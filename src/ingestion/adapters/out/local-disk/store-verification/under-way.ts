@@ -7,9 +7,9 @@ import type { Marker } from '../pending-markers.js';
 import { decodeRemovalList, REMOVAL_EXTENSION } from '../stored-uploads/removal-list.js';
 
 /**
- * Reports what a running service has in flight and what the next boot will repair, from the markers in `pending/` (see
- * `PendingMarkers`). Only reads. Check the marker after reading the file or line, not before: the marker exists from
- * before the file is created until after its line is written.
+ * Reports what a running service has in flight and what the next boot will repair, from the markers, journals and
+ * removal lists in `pending/`. Only reads. Check a marker after reading the file or index line that it is about, not
+ * before: the marker exists from before the file is created until after the line is written.
  */
 export class UnderWay {
   private pending = { state: '', files: new Set<string>() };
@@ -19,14 +19,17 @@ export class UnderWay {
     private readonly root: string,
   ) {}
 
-  /** Whether a file is being published or removed, or will be checked by the next boot. */
+  /** Whether the file of an upload is being published or removed, or will be checked by the next boot. */
   async isPublished(uploadId: string, contentPath: string): Promise<boolean> {
     const marker = await this.marker(uploadId);
     if (marker && 'content_path' in marker && marker.content_path === contentPath) return true;
     return (await this.pendingFiles()).has(contentPath);
   }
 
-  /** The files in journals and removal lists. All of these are read again when one of them has changed. */
+  /**
+   * The paths of the files that journals and removal lists in `pending/` name. All journals and lists are read again
+   * when one of them has changed.
+   */
   private async pendingFiles(): Promise<ReadonlySet<string>> {
     const directory = join(this.root, 'pending');
     const names = (await namesIn(directory)).filter((name) => name.endsWith(JOURNAL_EXTENSION) || name.endsWith(REMOVAL_EXTENSION));
@@ -39,14 +42,16 @@ export class UnderWay {
     return this.pending.files;
   }
 
-  /** Whether a segment is open, or the next boot will check its end. */
+  /** Whether a segment still gets lines, or the next boot will check its end. */
   async isOpen(segment: string): Promise<boolean> {
     return (await this.segmentMarker(segment)) !== undefined;
   }
 
   /**
-   * Whether a line that was read is permanent. The lines of a failed write are cut off again, at once or by the next
-   * boot.
+   * Whether an index line that was read stays in its segment. The lines of a failed write are cut off again, at once or
+   * by the next boot.
+   *
+   * @param lineEnd where the line ends in the segment, as an offset in bytes.
    */
   async stays(segment: string, lineEnd: number): Promise<boolean> {
     const marker = await this.segmentMarker(segment);
@@ -74,7 +79,12 @@ export class UnderWay {
   }
 }
 
-/** The paths of the files that a journal or a removal list names. */
+/**
+ * The paths, relative to the store's root, of the files that a journal or a removal list names.
+ *
+ * @param name the name of the journal or list in `pending/`.
+ * @param bytes its bytes.
+ */
 const filesIn = (name: string, bytes: Buffer): string[] =>
   name.endsWith(JOURNAL_EXTENSION)
     ? [...decodeRecords(bytes)].map(({ marker }) => marker.content_path)
@@ -82,7 +92,10 @@ const filesIn = (name: string, bytes: Buffer): string[] =>
 
 const namesIn = async (directory: string): Promise<string[]> => (await unlessAbsent(readdir(directory))) ?? [];
 
-/** A text that changes when the file is written to; empty if the file is missing. */
+/**
+ * A text that changes when a file is written to or replaced: its inode and modification time. Empty if the file is
+ * missing.
+ */
 async function stateOf(path: string): Promise<string> {
   const stats = await unlessAbsent(stat(path, { bigint: true }));
   return stats ? `${stats.ino} ${stats.mtimeNs}` : '';

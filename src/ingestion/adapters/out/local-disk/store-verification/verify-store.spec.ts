@@ -21,7 +21,10 @@ const logger = { warn: (): void => undefined };
 
 let base: string;
 let view: DataDirectoryView;
-/** The upload with a file. Its line is the first in `segment`, before that of `json`, which has no file. */
+/**
+ * The stored upload with a file. Its index line is the first in `segment`, before that of `json`, the stored upload
+ * without a file.
+ */
 let file: Upload & { content: NonNullable<Upload['content']> };
 let json: Upload;
 let segment: string;
@@ -49,14 +52,14 @@ async function found(options: { uploadsPerPass?: number } = {}) {
   return { findings, totals: verification.totals };
 }
 
-/** The findings, as `<state> <kind> <path>`. */
+/** The findings of a verification as sorted texts: `<state> <kind> <path>`. */
 async function shown(options: { uploadsPerPass?: number } = {}): Promise<string[]> {
   return (await found(options)).findings.map(({ state, kind, path }) => `${state} ${kind} ${path}`).sort();
 }
 
 type Line = Record<string, unknown>;
 
-/** Rewrites the line of the upload with a file, with some members changed. */
+/** Replaces the index line of the upload `file` by what `change` returns for the parsed line. */
 async function changeLine(change: (line: Line) => Line | string | Buffer): Promise<void> {
   const bytes = await readFile(at(segment));
   const end = bytes.indexOf('\n');
@@ -285,7 +288,7 @@ describe('an operation in progress', () => {
   const markSegment = (more: object = {}): Promise<void> =>
     symlink(JSON.stringify({ segment, ...more }), at(`pending/${basename(segment, '.ndjson')}`));
 
-  /** Writes a journal with these records. */
+  /** Writes a journal with these records to `pending/`. */
   const journalize = async (...records: { uploadId: string; path: string; bytes: Buffer }[]) => {
     const epoch = newEpoch();
     const encoded = records.map(({ uploadId, path, bytes }) => {
@@ -358,7 +361,7 @@ describe('an operation in progress', () => {
     await begin();
     expect(await shown()).toEqual(expected());
     expect((await found()).totals.defects).toBe(0);
-    // The next boot repairs the store, as the findings say.
+    // The next boot repairs the store, so a second verification finds nothing.
     await (await open()).close();
     expect(await shown()).toEqual([]);
   });
@@ -377,7 +380,7 @@ describe('an operation in progress', () => {
     const kinds = [];
     for await (const { kind } of verifyStore(view.directory)) {
       kinds.push(kind);
-      // By now all files have been listed, and the verification is in the middle of this segment.
+      // By now the verification has listed all files, and is reading the lines of this segment.
       if (kind === 'line-duplicate') await finish().then(() => rm(at(`pending/${id}`)));
     }
     expect(kinds).toEqual(['line-duplicate']);
@@ -465,7 +468,10 @@ describe('what cannot be checked', () => {
 });
 
 describe('unreadable files are reported, and the rest is checked', () => {
-  /** Verifies without root's rights, because root can read everything. */
+  /**
+   * Verifies with a file or directory that nobody may read. Gives up root's rights meanwhile, because root can read
+   * everything.
+   */
   async function withoutPermission(path: string): Promise<Awaited<ReturnType<typeof found>>> {
     const isRoot = process.geteuid?.() === 0;
     await chmod(base, 0o755);

@@ -5,7 +5,7 @@ export type { Finding, FindingKind } from '../../../../application/store-verific
 export { NoStoreError } from '../../../../application/store-verification/store-view.js';
 
 /**
- * Verifies a DATA_DIR. A service may be running on it.
+ * Verifies the store in a DATA_DIR. A service may be running on it at the same time.
  *
  * @param directory the path of the DATA_DIR, which may be a symbolic link.
  * @returns the findings; iterating them rejects with NoStoreError if the directory contains no store.

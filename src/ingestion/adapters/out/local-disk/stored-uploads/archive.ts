@@ -16,7 +16,7 @@ import { findLine, type FoundLine } from './upload-search.js';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
-/** The part of an open store that finds, reads and removes uploads. Throws errors of the file system. */
+/** The part of an open store that finds, lists, reads and removes stored uploads. Throws errors of the file system. */
 export class Archive {
   private readonly segments: Segments;
   private removing: Promise<unknown> = Promise.resolve();
@@ -25,14 +25,14 @@ export class Archive {
   constructor(
     private readonly store: StoreDirectory,
     /**
-     * Closes the segments that accept lines, and resolves when nothing that is in flight refers to them or to earlier
+     * Closes the segments that accept lines. Resolves when nothing in flight refers to these segments or to earlier
      * ones any more.
      *
-     * @param purge whether to also remove the copies of small files in journals.
-     * @param rotate whether to close the segments. Otherwise the caller must leave those alone that are open now.
+     * @param purge whether to also remove the journals, which have copies of small files.
+     * @param rotate whether to close the segments. If not, the caller must not change segments that are open now.
      */
     private readonly settle: (purge: boolean, rotate: boolean) => Promise<void>,
-    /** The longest file of which journals may have a copy, in bytes. */
+    /** The longest file that a journal may have a copy of, in bytes. */
     private readonly mostSmallBytes: number,
   ) {
     this.segments = new Segments(store);
@@ -44,7 +44,8 @@ export class Archive {
 
   async list(filter: UploadFilter, limit: number, after?: UploadPosition): Promise<UploadPage> {
     const page = await new UploadList(this.segments, filter, limit, after).page();
-    // The presence of the store is checked only now, because without its volume a store looks empty.
+    // Only now checks whether the store is present: if its volume went away while the index was read, the store looked
+    // empty.
     this.store.presence.assertHere();
     return page;
   }
@@ -74,8 +75,8 @@ export class Archive {
     return this.inTurn(async () => {
       const { dryRun = false, onProgress = () => undefined, signal } = options;
       signal?.throwIfAborted();
-      // The segments are listed before `prepare`. One that is opened later must be left alone, because an upload in
-      // flight may refer to it.
+      // Lists the segments before `prepare` closes the open ones. A segment that is opened later must be left alone,
+      // because the marker of an upload in flight may refer to it.
       const paths = await this.segmentsOf(filter);
       if (!dryRun && paths.length > 0) await this.prepare(true, true);
       let uploads = 0;
@@ -93,13 +94,13 @@ export class Archive {
     });
   }
 
-  /** Stops a removal in progress at its next segment. */
+  /** Stops a removal in progress before its next segment, and waits for its end. */
   async close(): Promise<void> {
     this.ending.abort(new Error('The storage is closed.'));
     await this.removing;
   }
 
-  /** Removals run one after the other: each rewrites segments. */
+  /** Runs one removal after the other, because each rewrites segments. */
   private inTurn<T>(work: () => Promise<T>): Promise<T> {
     const done = this.removing.then(() => {
       this.ending.signal.throwIfAborted();
@@ -123,8 +124,8 @@ export class Archive {
   }
 
   /**
-   * Sets the offsets in markers that failures left behind to 0, because the lines that they refer to move when their
-   * segment becomes shorter.
+   * Sets the offsets in the markers of failed uploads to 0, because an index line moves to a lower offset when lines
+   * before it are removed from its segment.
    */
   private async clearOffsets(): Promise<void> {
     const { markers } = this.store;
@@ -134,7 +135,7 @@ export class Archive {
     }
   }
 
-  /** The segments that may have uploads which a filter selects. */
+  /** Paths of the segments that may have uploads which a filter selects, relative to the store's root. */
   private async segmentsOf({ kind, from, to }: UploadFilter): Promise<string[]> {
     const kinds: readonly UploadKind[] = kind ? [kind] : UPLOAD_KINDS;
     const paths: string[] = [];
@@ -162,7 +163,7 @@ export class Archive {
   }
 }
 
-/** The valid lines of a segment; if a customer is given, only those of the customer's uploads. */
+/** The valid index lines of a segment. If a customer is given, only the lines of that customer's uploads. */
 async function* linesOf(segment: SegmentReader, path: string, customerId: string | undefined): AsyncGenerator<Buffer> {
   const kind = UPLOAD_KINDS.find((each) => path.includes(`/kind=${each}/`)) ?? 'historical';
   const isWanted = customerId === undefined ? () => true : isOfCustomer(kind, customerId);

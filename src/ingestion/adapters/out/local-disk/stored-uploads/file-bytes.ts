@@ -3,18 +3,21 @@ import type { DiskFile } from '../disk.js';
 import { closeQuietly } from '../staged-file.js';
 
 /**
- * How many bytes of a file are read at once. The least is for slow clients, because any connection may be a slow one
- * and holds this much memory. The amount grows up to the most for fast clients.
+ * How many bytes of a file are read at once, at least and at most. Reads begin with the least, because each connection
+ * may be slow and holds this much memory meanwhile. They grow up to the most for fast clients.
  */
 const LEAST_READ_BYTES = 64 * 1024;
 const MOST_READ_BYTES = 1024 * 1024;
 /**
- * A client that took what was read within this time gets twice as much next; a slower client gets half. In
- * milliseconds.
+ * If a client took the last read within this time, in milliseconds, the next read is twice as long; otherwise it is
+ * half as long.
  */
 const FAST_MS = 20;
 
-/** The bytes of a part of a file. Closes the file at the end, and when the caller stops. */
+/**
+ * Reads the bytes of a file from one position up to another. Closes the file at the end, after an error, and when the
+ * caller stops.
+ */
 export class FileBytes implements AsyncIterableIterator<Uint8Array> {
   private readBytes = LEAST_READ_BYTES;
   private handedOverAt: number | undefined;

@@ -13,7 +13,7 @@ import type { OpenStore } from '../open-store.js';
 /** Finds, lists and removes the uploads of a store in a directory of the local file system. */
 export class LocalDiskStoredUploads extends StoredUploads {
   constructor(
-    /** Passes the open store to `work`. Rejects with `storage-failure` while the store is away. */
+    /** Calls `work` with the open store. Rejects with ServiceError `storage-failure` while the store is away. */
     private readonly withStore: <T>(work: (store: OpenStore) => Promise<T>) => Promise<T>,
   ) {
     super();

@@ -6,29 +6,30 @@ import { CONTENT, isLayoutPath, SEGMENTS, uploadIdOfFile } from '../../../../dom
 export const REMOVAL_EXTENSION = '.removal';
 const UPLOADS_AT_ONCE = 1_000;
 
-/** An upload that is to be removed. */
+/** An upload that is to be removed, as a removal list records it. */
 export interface RemovedUpload {
   readonly uploadId: string;
-  /** Undefined in a list that an earlier version of the service has written. */
+  /** The upload's customer. Undefined in a removal list that an earlier version of the service has written. */
   readonly customerId?: string;
-  /** Path of the upload's file relative to the root; null without a file. */
+  /** Path of the upload's file, relative to the store's root; null for an upload without a file. */
   readonly contentPath: string | null;
-  /** The scope of the upload's idempotency key; null without a key. */
+  /** The idempotency scope of the upload; null for an upload without an idempotency key. */
   readonly scope: string | null;
 }
 
 /**
- * Uploads of one segment that are to be removed. Once the file of this list is durable, recovery completes the removal.
+ * A removal list: uploads of one segment that are to be removed. Once the list is durable as a file in `pending/`,
+ * recovery completes the removal if the process crashes.
  */
 export interface RemovalList {
-  /** Path of the segment, relative to the store's root. */
+  /** Path of the segment with the lines of these uploads, relative to the store's root. */
   readonly segment: string;
   /** When the removal was decided (RFC 3339, UTC). */
   readonly removedAt: string;
   readonly uploads: readonly RemovedUpload[];
 }
 
-/** A removal list in bytes, piece by piece: one line with the segment, and one for each upload. */
+/** Encodes a removal list, piece by piece: one JSON line with the segment, and one for each upload. */
 export function* encodeRemovalList({ segment, removedAt, uploads }: RemovalList): Generator<Buffer> {
   yield encodeLines([{ segment, removedAt }]);
   for (let at = 0; at < uploads.length; at += UPLOADS_AT_ONCE) yield encodeLines(uploads.slice(at, at + UPLOADS_AT_ONCE));
@@ -37,8 +38,8 @@ export function* encodeRemovalList({ segment, removedAt, uploads }: RemovalList)
 const encodeLines = (lines: readonly object[]): Buffer => Buffer.from(lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
 
 /**
- * A removal list from its bytes; undefined if the bytes aren't a removal list of this store, or are incomplete. Accepts
- * only paths of the store's layout, because recovery rewrites and removes the files that the paths name.
+ * Decodes a removal list. Undefined if the bytes aren't a removal list of this store, or are incomplete. Accepts only
+ * paths of the store's layout, because recovery rewrites and removes the files that the paths name.
  */
 export function decodeRemovalList(bytes: Buffer): RemovalList | undefined {
   const lines = bytes.toString().split('\n');

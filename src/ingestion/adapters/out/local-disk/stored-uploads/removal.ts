@@ -15,12 +15,12 @@ const WRITE_BYTES = 1024 * 1024;
 const FILES_AT_ONCE = 16;
 
 /**
- * Removes uploads of a segment that accepts no more lines, and to which no marker or journal refers. Each step is
- * durable before the next begins:
+ * Removes uploads of one segment. The segment must accept no more lines, and no marker or journal may refer to it. Each
+ * step is durable before the next begins:
  *
  * 1. Write the list of the uploads to `pending/`. From here on, recovery completes the removal.
- * 2. Replace the segment by a copy without their lines.
- * 3. Remove their idempotency keys from the index.
+ * 2. Replace the segment by a copy without the lines of these uploads.
+ * 3. Remove their idempotency keys from the index of keys.
  * 4. Remove their files.
  * 5. If the event outbox was ever opened, write the events of the removal to `events/`.
  * 6. Remove the list.
@@ -34,8 +34,8 @@ export async function removeUploads(store: StoreDirectory, list: RemovalList): P
 }
 
 /**
- * Writes a removal list to `pending/`, where the list appears as a whole. Resolves to its absolute path when it is
- * durable.
+ * Writes a removal list to `pending/`, where the list appears as a whole. Resolves to the absolute path of the list
+ * when the list is durable.
  */
 async function decide(store: StoreDirectory, list: RemovalList): Promise<string> {
   const path = store.at('pending', `${uuidV7()}${REMOVAL_EXTENSION}`);
@@ -46,11 +46,11 @@ async function decide(store: StoreDirectory, list: RemovalList): Promise<string>
 }
 
 /**
- * Completes the removals that failed or were cut short by a crash. A removal that fails again is logged, and stays for
- * the next time. Removes lists that a crash left unfinished.
+ * Completes the removals that failed or were cut short by a crash, from their lists in `pending/`. If a removal fails
+ * again, logs a warning and keeps its list for the next time. Removes lists that a crash left half-written.
  *
  * @param names the names in `pending/`.
- * @param isSafe returns whether the paths of a list stay inside the store.
+ * @param isSafe returns whether the paths in a removal list stay inside the store.
  * @throws StoreAwayError
  */
 export async function completeRemovals(
@@ -77,7 +77,11 @@ export async function completeRemovals(
   }
 }
 
-/** @param path the absolute path of the list. */
+/**
+ * Does steps 2 to 5 of a removal (see `removeUploads`).
+ *
+ * @param path the absolute path of the removal list in `pending/`.
+ */
 async function complete(store: StoreDirectory, path: string, list: RemovalList): Promise<void> {
   store.presence.assertHere();
   const { ids, keyed, paths } = await sorted(list.uploads);
@@ -95,13 +99,14 @@ async function complete(store: StoreDirectory, path: string, list: RemovalList):
   }
   if (length === 0) await removeEmpty(store, dirname(list.segment));
   await store.events.addRemoved(basename(path, REMOVAL_EXTENSION), encodeRemovedUploads(list));
-  // A volume that went away in the meantime made everything look removed.
+  // If a volume went away in the meantime, everything on it looked removed already. The removal must then be completed
+  // again later.
   store.presence.assertHere();
 }
 
 /**
- * The ids of the uploads in a removal list, the uploads with an idempotency key, and the paths of the files. Other work
- * gets a turn meanwhile, because a list may be long.
+ * The ids of the uploads in a removal list, those of the uploads that have an idempotency key, and the paths of their
+ * files. Other work of the process gets a turn meanwhile, because a list may be long.
  */
 async function sorted(uploads: readonly RemovedUpload[]): Promise<{ ids: ReadonlySet<string>; keyed: KeyedUpload[]; paths: string[] }> {
   const ids = new Set<string>();
@@ -118,24 +123,25 @@ async function sorted(uploads: readonly RemovedUpload[]): Promise<{ ids: Readonl
 }
 
 /**
- * Removes the directories of a day and a customer if they are empty, because their names would reveal uploads that were
- * removed.
+ * Removes a directory and those above it if they are empty. These are named after a day and a customer, and would
+ * reveal that there were uploads.
  */
 async function removeEmpty(store: StoreDirectory, directory: string): Promise<void> {
-  // The first two levels, such as `files/kind=historical`, belong to every store.
+  // The first two levels, such as `files/kind=historical`, stay, because every store has them.
   for (let path = directory; path.split('/').length > 2; path = dirname(path)) await store.disk.removeEmptyDirectory(store.at(path));
 }
 
 /**
- * Replaces a segment by a copy without the lines of some uploads. Resolves to the length of the copy in bytes; 0 if the
- * copy is empty.
+ * Replaces a segment by a copy without the lines of the uploads with these ids. Resolves to the length of the copy in
+ * bytes. If the copy is empty, removes the segment and resolves to 0. Also resolves to 0 if the segment is missing.
  */
 async function rewrite(store: StoreDirectory, segment: string, ids: ReadonlySet<string>): Promise<number> {
   const { disk } = store;
   const directory = dirname(store.at(segment));
   const source = await unlessAbsent(disk.open(store.at(segment)));
   if (!source) {
-    // An earlier attempt may have failed to make the segment's removal durable.
+    // The segment is gone already. Syncs its directory, because an earlier attempt may have failed to make the
+    // segment's removal durable.
     await unlessAbsent(disk.syncDirectory(directory));
     return 0;
   }
@@ -171,8 +177,8 @@ async function rewrite(store: StoreDirectory, segment: string, ids: ReadonlySet<
 }
 
 /**
- * Where the copy of a segment is written: in `staging/`, or beside the segment if the lines are on another volume than
- * `staging/`.
+ * The path at which the copy of a segment is written: in `staging/`, or beside the segment if that is on another volume
+ * than `staging/`.
  */
 function copyPath(store: StoreDirectory, segment: string): string {
   const name = `${basename(segment)}.rewritten`;
@@ -189,7 +195,7 @@ interface KeyedUpload {
 interface Copy {
   /** Length of the copy in bytes. */
   readonly length: number;
-  /** Converts a position in the source to the position in the copy. */
+  /** Converts a position in the original segment to the position in the copy, both in bytes. */
   readonly movedTo: (position: number) => number;
 }
 

@@ -16,8 +16,8 @@ export interface LineHead {
 }
 
 /**
- * The head of an index line; undefined if the line isn't valid. Reads only the members that it returns if the line has
- * the form in which `indexLine` writes it.
+ * The upload's id and time from an index line; undefined if the line isn't valid. If the line has the form that
+ * `indexLine` writes, reads only these two members, without parsing the line as JSON.
  */
 export function headOf(line: Buffer): LineHead | undefined {
   const uploadId = line.toString('latin1', ID.length, BEHIND_ID);
@@ -30,7 +30,8 @@ export function headOf(line: Buffer): LineHead | undefined {
 }
 
 /**
- * Returns a function that reports whether an index line of a kind is of a customer, without decoding all of the line.
+ * Returns a function that reports whether an index line is of a given customer, usually without parsing the line as
+ * JSON. All lines must be of the given kind.
  */
 export function isOfCustomer(kind: UploadKind, customerId: string): (line: Buffer) => boolean {
   const expected = Buffer.from(`","kind":"${kind}","customer_id":${JSON.stringify(customerId)},`);

@@ -3,13 +3,19 @@ import type { DiskFile } from '../disk.js';
 import { NEWLINE } from '../index-lines.js';
 import { headOf } from './segment-lines.js';
 
-/** How many bytes are read at first to find a single line. Long enough for most lines. */
+/** How many bytes are read at first to find a single index line. Most lines are shorter. */
 const PROBE_BYTES = 8 * 1024;
-/** `seek` is exact only up to this many bytes, because reading them costs no more than another probe. */
+/**
+ * `seek` stops when the two positions are at most this many bytes apart, because reading these bytes costs no more than
+ * another step of the search.
+ */
 const NEAR_BYTES = 64 * 1024;
 const CHUNK_BYTES = 256 * 1024;
 
-/** A line of a segment. Positions are in bytes; `end` is that of the line's newline. */
+/**
+ * An index line of a segment, without its newline. `begin` and `end` are offsets in the segment in bytes; the newline
+ * is at `end`.
+ */
 export interface SegmentLine {
   readonly begin: number;
   readonly end: number;
@@ -17,34 +23,34 @@ export interface SegmentLine {
 }
 
 /**
- * The `received_at` of the first and the last line of a segment, in milliseconds since 1970. The other lines are in
- * between, give or take MAX_DISORDER_MS.
+ * The `received_at` of the first and of the last line of a segment, in milliseconds since 1970. The times of the other
+ * lines are in between, give or take MAX_DISORDER_MS.
  */
 export interface SegmentSpan {
   readonly first: number;
   readonly last: number;
 }
 
-/** Lines that were read together, and the offset in bytes at which the first of them begins. */
+/** Index lines that were read together, and the offset in bytes at which the first of them begins in the segment. */
 export interface SegmentChunk {
   readonly begin: number;
   readonly lines: readonly SegmentLine[];
 }
 
 /**
- * Reads the durable lines of one segment. Lines are sorted by `receivedAt`, except that a line may follow lines that
- * were received up to `MAX_DISORDER_MS` later.
+ * Reads the durable lines of one segment. The lines are sorted by `received_at`, except that a line may follow lines
+ * that were received up to MAX_DISORDER_MS later.
  */
 export class SegmentReader {
   constructor(
     private readonly file: DiskFile,
     /** Path of the segment, relative to the store's root. */
     readonly path: string,
-    /** The length of the durable lines in bytes. */
+    /** The length of the segment's durable lines, in bytes. */
     readonly length: number,
   ) {}
 
-  /** When the first and the last line were received; undefined if one of them isn't valid. */
+  /** When the uploads of the first and the last line were received; undefined if one of these lines isn't valid. */
   async span(): Promise<SegmentSpan | undefined> {
     const [first, { lines }] = await Promise.all([this.lineFrom(0), this.linesBefore(this.length, PROBE_BYTES)]);
     const last = lines.at(-1);
@@ -53,11 +59,12 @@ export class SegmentReader {
   }
 
   /**
-   * Where to look for lines that were received at a time or later: all lines before `low` were received earlier, and
-   * all lines from `high` on at that time or later, apart from disorder. Both are the beginning or the end of a line.
+   * Where in the segment to look for the lines that were received at a given time or later. All lines before `low` were
+   * received earlier. All lines from `high` on were received at that time or later. Both hold apart from a disorder of
+   * MAX_DISORDER_MS. `low` and `high` are the beginning or the end of a line.
    *
-   * Guesses the position from the times around it, as uploads mostly arrive at an even rate; every third guess is the
-   * middle, so that few steps are enough at any rate.
+   * The search guesses the position from the times around it, as uploads mostly arrive at an even rate. Every third
+   * guess is the middle, so that few steps are enough at any rate.
    */
   async seek(receivedAt: number, span: SegmentSpan): Promise<{ low: number; high: number }> {
     let low = { position: 0, time: span.first };
@@ -76,19 +83,23 @@ export class SegmentReader {
     return { low: low.position, high: high.position };
   }
 
-  /** A chunk of lines: the last ones before a position, which is the beginning of a line or the segment's end. */
+  /**
+   * Reads a chunk of lines: the last ones before a position, which must be the beginning of a line or the segment's
+   * end.
+   */
   async linesBefore(end: number, chunkBytes = CHUNK_BYTES): Promise<SegmentChunk> {
     for (let size = chunkBytes; ; size *= 2) {
       const from = Math.max(0, end - size);
       const bytes = await this.read(from, end);
       const begin = from === 0 ? 0 : bytes.indexOf(NEWLINE) + 1;
-      // A newline at the end is that of the only line, which begins before the chunk.
+      // If the chunk has no newline before its last byte, it has no complete line, because the last line begins before
+      // the chunk. So twice as much is read.
       if (from > 0 && (begin === 0 || begin === bytes.length)) continue;
       return { begin: from + begin, lines: linesIn(bytes, begin, from) };
     }
   }
 
-  /** A chunk of lines: the first ones that begin at a position or after it. Empty if there are none. */
+  /** Reads a chunk of lines: the first ones that begin at a position or after it. Empty if there are none. */
   async linesFrom(position: number, chunkBytes = CHUNK_BYTES): Promise<readonly SegmentLine[]> {
     const from = Math.max(0, position - 1);
     for (let size = chunkBytes; ; size *= 2) {
@@ -113,7 +124,7 @@ export class SegmentReader {
     }
   }
 
-  /** The bytes of the segment between two positions. */
+  /** The bytes of the segment from one position up to another. */
   async read(from: number, to: number): Promise<Buffer> {
     const bytes = Buffer.allocUnsafe(to - from);
     return bytes.subarray(0, await this.file.read(bytes, from));
@@ -124,7 +135,13 @@ export class SegmentReader {
   }
 }
 
-/** The complete lines of `bytes` from an offset on. `position` is the offset of `bytes` in the segment. */
+/**
+ * The complete lines of a chunk from an offset on.
+ *
+ * @param bytes the chunk.
+ * @param from the offset in the chunk at which the first line begins.
+ * @param position the offset of the chunk in the segment.
+ */
 function linesIn(bytes: Buffer, from: number, position: number): SegmentLine[] {
   const lines: SegmentLine[] = [];
   let begin = from;

@@ -5,17 +5,20 @@ import { hasCode, NotAFileError, unlessAbsent } from '../disk-error.js';
 import type { StoreDirectory } from '../store-directory.js';
 import { SegmentReader, type SegmentSpan } from './segment-reader.js';
 
-/** How many spans of segments are remembered at most. A span takes about 200 bytes. */
+/** The maximum number of segments whose spans (first and last times) are remembered. A span takes about 200 bytes. */
 const MOST_SPANS = 10_000;
 
-/** The segments of a store as they are on disk. Anything else in their directories is skipped. */
+/** Finds and opens the segments of a store on the disk. Skips anything else in their directories. */
 export class Segments {
-  /** The spans of segments by path. A span is valid as long as its segment has the given length. */
+  /**
+   * The spans of segments by path. A span is valid only as long as its segment has the length that is remembered with
+   * it.
+   */
   private readonly spans = new Map<string, { readonly length: number; readonly span: SegmentSpan | undefined }>();
 
   constructor(private readonly store: StoreDirectory) {}
 
-  /** The UTC days (`YYYY-MM-DD`) that have lines of the given kinds, newest first. */
+  /** The UTC days (`YYYY-MM-DD`) that have a directory of segments for one of the given kinds, newest first. */
   async days(kinds: readonly UploadKind[] = UPLOAD_KINDS): Promise<string[]> {
     const days = new Set<string>();
     for (const kind of kinds) {
@@ -26,16 +29,19 @@ export class Segments {
     return [...days].sort().reverse();
   }
 
-  /** Paths of the segments of a kind and day relative to the root, in the order of their names. */
+  /** Paths of the segments of one kind and day, relative to the store's root, in the order of their names. */
   async of(kind: UploadKind, day: string): Promise<string[]> {
     const directory = `${linesDirectory(kind)}/date=${day}`;
     return (await this.names(directory)).filter(SEGMENTS.isFile).sort().map((name) => `${directory}/${name}`);
   }
 
-  /** Opens a segment; undefined if it was removed meanwhile, is no regular file, or has no durable line. */
+  /**
+   * Opens a segment to read its durable lines. Undefined if the segment was removed meanwhile, isn't a regular file, or
+   * has no durable line.
+   */
   async open(path: string): Promise<SegmentReader | undefined> {
-    // The durable length is looked up before the file is opened: if the segment is closed in between, its file is
-    // complete.
+    // Looks up the durable length before opening the file: a segment that isn't open by then is complete, and one that
+    // is closed in between still has at least that length.
     const durableLength = this.store.openSegments.get(path)?.durableLength;
     const file = await unlessAbsent(this.store.disk.open(this.store.at(path))).catch((error: unknown) => {
       if (error instanceof NotAFileError) return undefined;
@@ -54,8 +60,8 @@ export class Segments {
   }
 
   /**
-   * The span of a segment. Opens the segment only if its span isn't remembered. Undefined if the segment was removed
-   * meanwhile, or its first or last line isn't valid.
+   * The span of a segment: the times of its first and last lines. Opens the segment only if the span isn't remembered.
+   * Undefined if the segment was removed meanwhile, or its first or last line isn't valid.
    */
   async span(path: string): Promise<SegmentSpan | undefined> {
     const length = this.store.openSegments.get(path)?.durableLength ?? (await this.store.disk.plainFileSize(this.store.at(path)));

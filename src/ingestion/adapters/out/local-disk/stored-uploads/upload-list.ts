@@ -8,39 +8,46 @@ import type { SegmentReader, SegmentSpan } from './segment-reader.js';
 import type { Segments } from './segments.js';
 
 /**
- * A page ends early after this many bytes of lines were read for it, provided that the next page then begins at an
- * older position than this one.
+ * A page of the list ends early after this many bytes of index lines were read for it. But it never ends before the
+ * next page can begin at an older position than this one did.
  */
 const MOST_READ_BYTES = 32 * 1024 * 1024;
-/** Lines up to this length in bytes are held in memory until the page is made. Longer lines are read again. */
+/**
+ * Index lines up to this length in bytes are held in memory until the page is made. Longer lines are read again then.
+ */
 const SHORT_LINE_BYTES = 2 * 1024;
-/** How many more candidates than a page needs are held before the oldest are dropped. */
+/** How many more candidates than a page needs are held in memory before the oldest ones are dropped. */
 const SPARE_CANDIDATES = 10_000;
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
-/** A line that may belong to the page. */
+/** An index line whose upload may belong to the page. */
 interface Candidate extends UploadPosition {
   readonly segment: SegmentReader;
   readonly begin: number;
-  /** A copy of the line, if it is short; otherwise the line is read again. */
+  /** A copy of the line if it is short; undefined for a long line, which is read again from the segment. */
   readonly bytes: Buffer | undefined;
 }
 
-/** Reads one segment from its newest relevant line back. */
+/**
+ * Reads the lines of one segment from the newest to the oldest, beginning with the newest that may belong to the page.
+ */
 interface BackwardReader {
   readonly path: string;
   readonly span: SegmentSpan | undefined;
   readonly isWanted: (line: Buffer) => boolean;
-  /** The segment, opened when its first lines are needed; undefined before. */
+  /** The open segment; undefined until its first lines are needed. */
   segment?: SegmentReader;
-  /** Offset in bytes. All lines from there on were read, or are too new for the page. */
+  /** Offset in the segment in bytes. All lines from there on were read, or are too new for the page. */
   end: number;
-  /** No unread line that belongs in the list has a later `received_at` than this, in milliseconds since 1970. */
+  /**
+   * An upper bound for the times of the unread lines that may belong to the page: none has a later `received_at`, in
+   * milliseconds since 1970.
+   */
   frontier: number;
 }
 
-/** One page of the list of uploads (see `StoredUploads.list`). */
+/** Makes one page of the list of uploads (see `StoredUploads.list`). */
 export class UploadList {
   private readonly earliest: number;
   private readonly latest: number;
@@ -96,7 +103,7 @@ export class UploadList {
     return readers;
   }
 
-  /** Opens the segment of a reader. Undefined if the segment was removed meanwhile. */
+  /** Opens the segment of a reader, and finds where in it to begin. Undefined if the segment was removed meanwhile. */
   private async open(reader: BackwardReader): Promise<SegmentReader | undefined> {
     if (reader.segment) return reader.segment;
     const segment = await this.segments.open(reader.path);
@@ -107,9 +114,12 @@ export class UploadList {
     return segment;
   }
 
-  /** Adds the uploads of a day to the page. Returns where the next page begins if this page ends here. */
+  /**
+   * Adds the uploads of a day to the page. Returns the position after which the next page begins if this page ends
+   * here, otherwise undefined.
+   */
   private async addDay(readers: readonly BackwardReader[], day: string): Promise<UploadPosition | undefined> {
-    // One candidate more than the page takes shows whether uploads follow the page.
+    // One candidate more than the page can take shows whether more uploads follow the page.
     const wanted = this.limit - this.uploads.length + 1;
     const { candidates, readTo } = await this.readBack(readers, wanted);
     for (const { segment, begin, bytes: copy, uploadId, receivedAt } of candidates) {
@@ -127,10 +137,11 @@ export class UploadList {
   }
 
   /**
-   * Reads lines, the newest first, until the page is full or enough was read.
+   * Reads the index lines of a day, newest first, until the page is full, enough bytes were read, or no line is left.
    *
-   * @returns the newest selected lines of the day, and a time `readTo`: no selected line that was received after that
-   *   time is missing. The time is undefined if no line of the whole day is missing.
+   * @returns the newest lines of the day that the filter selects, as candidates, and a time `readTo`, in milliseconds
+   *   since 1970: all selected lines that were received after that time were read. The time is undefined if no unread
+   *   line of the day can be selected.
    */
   private async readBack(readers: readonly BackwardReader[], wanted: number): Promise<{ candidates: Candidate[]; readTo: number | undefined }> {
     const selection = new Selection(wanted);
@@ -167,7 +178,7 @@ export class UploadList {
   }
 }
 
-/** The newest of many candidates, in bounded memory. */
+/** Keeps the newest of many candidates, in bounded memory. */
 class Selection {
   private candidates: Candidate[] = [];
 
@@ -182,7 +193,7 @@ class Selection {
     return this.candidates.reduce((count, { receivedAt }) => count + Number(receivedAt.getTime() > time), 0);
   }
 
-  /** The newest candidates received after a time, as many as wanted, newest first. */
+  /** The newest candidates that were received after a time, at most as many as wanted, newest first. */
   newest(time = -Infinity): Candidate[] {
     const sorted = this.candidates.sort((one, other) => comparePositions(other, one)).slice(0, this.wanted);
     return sorted.filter(({ receivedAt }) => receivedAt.getTime() > time);

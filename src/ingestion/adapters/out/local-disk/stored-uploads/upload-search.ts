@@ -10,13 +10,15 @@ import type { Segments } from './segments.js';
 
 const MIB = 1024 * 1024;
 /**
- * Most uploads are complete soon after they began. Their lines are within this many bytes of the place where lines have
- * the time of the upload's id.
+ * The id of an upload contains the time at which the upload began, and most uploads are complete soon after. So the
+ * index line is usually within this many bytes of the lines that were received at that time.
  */
 const NEAR_BYTES = MIB / 4;
 const CHUNK_BYTES = MIB;
 
-/** The upload of the line that was found, and the path of its segment, relative to the store's root. */
+/**
+ * An upload that was found by its index line, and the path of the segment with that line, relative to the store's root.
+ */
 export interface FoundLine {
   readonly segment: string;
   readonly upload: Upload;
@@ -29,9 +31,9 @@ interface Candidate {
 }
 
 /**
- * Finds the line of an upload: in segments of the days on which it may have been complete, from the time in its id on.
- * Looks first where the line is if the upload took a short time. Reads at most the lines of the 24 hours after the
- * time in the id.
+ * Finds the index line of an upload by its id, which contains the time at which the upload began. Searches the segments
+ * that may have lines of the 24 hours after that time, since an upload takes no longer. Looks first where the line is
+ * if the upload took a short time, and only then reads each segment from that time on.
  */
 export async function findLine(segments: Segments, uploadId: string): Promise<FoundLine | undefined> {
   const beganAt = timeOfUuid(uploadId);
@@ -45,7 +47,7 @@ export async function findLine(segments: Segments, uploadId: string): Promise<Fo
 /** The end of the year 9999, the last time that RFC 3339 can write. */
 const LATEST_MS = Date.parse('9999-12-31T23:59:59.999Z');
 
-/** The segments that may have lines of uploads that were received in the 24 hours after a time. */
+/** The segments that may have lines of uploads which were received in the 24 hours after a time. */
 async function candidates(segments: Segments, beganAt: number): Promise<Candidate[]> {
   const endedAt = beganAt + MAX_UPLOAD_DURATION_MS;
   const days = new Set([utcDate(new Date(beganAt)), utcDate(new Date(endedAt))]);
@@ -54,7 +56,7 @@ async function candidates(segments: Segments, beganAt: number): Promise<Candidat
   for (const group of groupsOf(paths.flat(), SPANS_AT_ONCE)) {
     const spans = await Promise.all(group.map((path) => segments.span(path)));
     for (const [index, path] of group.entries()) {
-      // A segment whose first or last line isn't valid is searched as if it could have any line.
+      // A segment whose first or last line isn't valid is searched as if it could contain the line of any upload.
       const span = spans[index] ?? { first: -Infinity, last: Infinity };
       if (span.first <= endedAt + MAX_DISORDER_MS && span.last >= beganAt - MAX_DISORDER_MS) found.push({ path, span });
     }
@@ -68,7 +70,10 @@ function* groupsOf<Item>(items: readonly Item[], size: number): Generator<readon
   for (let at = 0; at < items.length; at += size) yield items.slice(at, at + size);
 }
 
-/** Searches segments from the time in the upload's id on; with `isNear`, only the lines close to that time. */
+/**
+ * Searches segments for the line of an upload, from the time in the upload's id on. If `isNear`, reads only the lines
+ * close to that time.
+ */
 async function search(segments: Segments, among: readonly Candidate[], uploadId: string, beganAt: number, isNear: boolean): Promise<FoundLine | undefined> {
   for (const { path, span } of among) {
     const segment = await segments.open(path);
@@ -87,7 +92,7 @@ async function search(segments: Segments, among: readonly Candidate[], uploadId:
 
 async function searchIn(segment: SegmentReader, { from, to }: { from: number; to: number }, uploadId: string): Promise<FoundLine | undefined> {
   const member = Buffer.from(`"upload_id":"${uploadId}"`);
-  // Chunks overlap, so that an `upload_id` across the border of two chunks is found.
+  // The chunks overlap, so that an `upload_id` across the border of two chunks is found.
   for (let at = from; at < to; at += CHUNK_BYTES) {
     const chunk = await segment.read(at, Math.min(to + member.length, segment.length, at + CHUNK_BYTES + member.length));
     for (let found = chunk.indexOf(member); found >= 0; found = chunk.indexOf(member, found + 1)) {
@@ -98,9 +103,9 @@ async function searchIn(segment: SegmentReader, { from, to }: { from: number; to
   return undefined;
 }
 
-/** The upload of the line around a position. */
+/** The upload of the index line whose `upload_id` member is at a position. */
 async function uploadAt(segment: SegmentReader, position: number): Promise<Upload | undefined> {
-  // The id is the first member of a line, so the line begins behind the last newline before the id.
+  // `upload_id` is the first member of an index line, so the line begins behind the last newline before it.
   let begin = position;
   const before = await segment.read(Math.max(0, position - CHUNK_BYTES), position);
   begin -= before.length - (before.lastIndexOf(NEWLINE) + 1);

@@ -12,19 +12,22 @@ import { sendParts } from '../parts.js';
 
 export interface AzureBlobBucketOptions {
   readonly container: string;
-  /** Precedes every key in the container. Default: none. */
+  /** The text that precedes every key in the container. Default: none. */
   readonly prefix?: string;
-  /** With an account URL, the default credential of `@azure/identity` is used. */
+  /** How to reach the storage account. With a URL, the default credential of `@azure/identity` is used. */
   readonly account: { readonly connectionString: string } | { readonly url: string };
-  /** How long a call may make no progress, in milliseconds. */
+  /** The time-out: a call fails when the store has made no progress for this many milliseconds. */
   readonly timeoutMs: number;
-  /** Longest `upload` in bytes. Default: 195 GiB. Longer ones need larger blocks, some of which are held in memory. */
+  /**
+   * The longest `upload`, in bytes. Default: 195 GiB. Longer uploads need larger blocks, some of which are held in
+   * memory.
+   */
   readonly maxUploadBytes?: number;
   /** Maximum number of objects in one page of a listing. Default: the store's maximum. */
   readonly pageSize?: number;
 }
 
-/** The body of a download as the SDK actually returns it. The SDK's types declare less. */
+/** The body of a download as the SDK actually returns it. The SDK's types declare fewer of its methods. */
 type Body = AsyncIterable<Uint8Array> & { destroy(): void };
 
 /**
@@ -88,8 +91,8 @@ export class AzureBlobBucket extends Bucket {
       if (version === undefined) throw new ObjectExistsError(key);
     };
     try {
-      // `uploadStream` isn't used: it keeps reading after a block failed, and waits forever if the source then falls
-      // silent.
+      // The SDK's `uploadStream` isn't used: it keeps reading the source after a block failed, and waits forever if the
+      // source then falls silent.
       const count = await sendParts(bytes, { memory: this.memory, atOnce: BLOCKS_AT_ONCE }, {
         sendPart: async (block, index) => {
           await this.ask((abortSignal) => blob.stageBlock(idOf(index), block, block.length, { abortSignal }));
@@ -98,7 +101,7 @@ export class AzureBlobBucket extends Bucket {
       });
       if (count > 0) made(await this.commit(blob, Array.from({ length: count }, (_, index) => idOf(index))));
     } catch (error) {
-      // If the blocks aren't removed in this time, Azure drops them after a week.
+      // If the upload's blocks aren't removed within LONGEST_CLEARING_MS, Azure drops them after a week.
       await Promise.race([Promise.allSettled([this.removeParts(key)]), sleep(LONGEST_CLEARING_MS, undefined, { ref: false })]);
       throw error;
     }
@@ -160,8 +163,8 @@ export class AzureBlobBucket extends Bucket {
     const blob = this.blob(key);
     const blocks = await this.ask((abortSignal) => unlessAbsent(blob.getBlockList('uncommitted', { abortSignal })));
     if (!blocks?.uncommittedBlocks?.length) return;
-    // Deleting the blob instead could remove an object that another process is just committing. An empty commit drops
-    // the blocks, or is refused because an object exists.
+    // Deleting the blob instead could remove an object that another process is just committing. A commit of no blocks
+    // drops the uncommitted ones, or is refused because an object exists.
     const version = await this.commit(blob, []);
     if (version === undefined) return;
     await this.ask((abortSignal) => blob.deleteIfExists({ abortSignal, conditions: { ifMatch: version } }));
@@ -205,7 +208,10 @@ export class AzureBlobBucket extends Bucket {
     );
   }
 
-  /** Resolves to the version that was written; undefined if the condition of the write isn't met. */
+  /**
+   * Sends a conditional write. Resolves to the version that was written; undefined if the condition of the write isn't
+   * met.
+   */
   private write(
     blob: BlockBlobClient,
     request: (metadata: { nonce: string }, abortSignal: AbortSignal) => Promise<{ etag?: string; date?: Date }>,
@@ -219,11 +225,12 @@ export class AzureBlobBucket extends Bucket {
       } catch (error) {
         if (!hasCode(error, 'BlobAlreadyExists', 'ConditionNotMet', 'InvalidBlockList')) throw error;
         const there = await unlessAbsent(blob.getProperties({ abortSignal }));
-        // The SDK may have repeated a write that had succeeded, because its answer was lost. The object at the key is
-        // then our own.
+        // The SDK may have repeated a write that had succeeded, because the answer to it was lost. The object at the
+        // key then has the nonce of this write.
         if (there?.metadata?.nonce === nonce) return given(there.etag);
-        // An object at the key dropped our blocks when it was committed. Without an object, our blocks were dropped for
-        // another reason.
+        // `InvalidBlockList` means that the blocks of this write are gone. If an object is at the key, its commit has
+        // dropped them, so the key is taken. Without an object, they were dropped for another reason, which is an
+        // error.
         if (!there && hasCode(error, 'InvalidBlockList')) throw error;
         return undefined;
       }
@@ -231,8 +238,8 @@ export class AzureBlobBucket extends Bucket {
   }
 
   /**
-   * The pieces of a body. This isn't a generator, because a generator that is ended before its first piece could not
-   * release the connection.
+   * The pieces of a download's body. This isn't a generator, because a generator that is ended before its first piece
+   * could not release the connection.
    */
   private piecesOf(body: Body): AsyncIterableIterator<Uint8Array> {
     const pieces = body[Symbol.asyncIterator]();
@@ -266,7 +273,7 @@ export class AzureBlobBucket extends Bucket {
     } while (continuationToken);
   }
 
-  /** Sends a request, and aborts it after the time-out. The SDK itself would wait for a silent store forever. */
+  /** Sends a request, and aborts it after the time-out. Without this, the SDK would wait for a silent store forever. */
   private async ask<T>(request: (abortSignal: AbortSignal) => Promise<T>): Promise<T> {
     await beginCall();
     const controller = new AbortController();
@@ -288,10 +295,13 @@ class DefaultCredential implements TokenCredential {
   }
 }
 
-/** Whether the account's key, token or role doesn't allow the request. */
+/** Whether Azure refused a request because the account's key, token or role doesn't allow it. */
 const isForbidden = (error: unknown): boolean => error instanceof RestError && error.statusCode === 403;
 
-/** Whether an answer of Azure has one of these codes. The status says less: 404 may also mean a missing container. */
+/**
+ * Whether an error is an answer of Azure with one of these error codes. The HTTP status says less: 404 may also mean a
+ * missing container.
+ */
 const hasCode = (error: unknown, ...codes: string[]): boolean =>
   error instanceof RestError && codes.includes((error.details as { errorCode?: string } | undefined)?.errorCode ?? error.code ?? '');
 
@@ -310,6 +320,9 @@ function given<T>(value: T | undefined): T {
   return value;
 }
 
-/** The age of an object when the store answered, in milliseconds. Azure gives both times in whole seconds. */
+/**
+ * The age of an object when the store answered, in milliseconds. Azure gives the time of its answer and the time of the
+ * writing in whole seconds.
+ */
 const ageMs = (answeredAt: Date | undefined, writtenAt: Date | undefined): number =>
   Math.max(0, given(answeredAt).getTime() - given(writtenAt).getTime());

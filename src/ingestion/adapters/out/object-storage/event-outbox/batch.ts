@@ -2,12 +2,12 @@ import { MAX_EVENTS_BYTES, type OutboxEvent } from '../../../../application/port
 
 const READS_AT_ONCE = 16;
 
-/** A batch of events that is being collected, and the actions to run once the receiver has confirmed them. */
+/** A batch of events that is being collected, and the actions to run once the receiver has confirmed these events. */
 export class BatchDraft {
   readonly events: OutboxEvent[] = [];
   /**
-   * The number of actions that were added by `onceTold`. A batch may have actions but no event, for example if a
-   * segment was read to its end and all its events had been confirmed before.
+   * The number of actions that `onceTold` has added. A batch may have actions but no event, for example if a segment
+   * was read to its end and all its events had been confirmed before.
    */
   steps = 0;
   private bytes = 0;
@@ -15,7 +15,7 @@ export class BatchDraft {
 
   constructor(private readonly limit: number) {}
 
-  /** How many more events the batch may take. */
+  /** How many more events the batch may take. 0 once its events have MAX_EVENTS_BYTES. */
   get room(): number {
     return this.bytes >= MAX_EVENTS_BYTES ? 0 : this.limit - this.events.length;
   }
@@ -39,7 +39,10 @@ export class BatchDraft {
     this.onTold.push(action);
   }
 
-  /** Runs the actions of `onceTold`. Call it when the receiver has confirmed the events, or if there are none. */
+  /**
+   * Runs the actions that `onceTold` has added. Call it when the receiver has confirmed the batch's events, or if the
+   * batch has none.
+   */
   settle(): void {
     for (const action of this.onTold.splice(0)) action();
   }
@@ -47,15 +50,20 @@ export class BatchDraft {
 
 /** Events of one sort, such as removals, that the receiver hasn't confirmed yet, the oldest first. */
 export interface EventSource {
-  /** About when the oldest of these events happened, in milliseconds since 1970; undefined if no event waits. */
+  /**
+   * About when the oldest of these events happened, in milliseconds since 1970; undefined if no event of this sort
+   * waits.
+   */
   readonly since: number | undefined;
-  /** Adds events to a batch. Resolves to false if there are more than the batch has room for. */
+  /**
+   * Adds this source's unconfirmed events to a batch. Resolves to false if there are more than the batch has room for.
+   */
   fill(batch: BatchDraft): Promise<boolean>;
 }
 
 /**
- * The next objects of a queue, from index `from` on, whose events probably fit into a batch together: at least one and
- * at most 16. They can be read at once.
+ * The next objects of a queue of listed objects, from index `from` on, whose events probably fit into a batch together:
+ * at least one object if the queue has one, and at most 16. The caller can read them at the same time.
  *
  * @param room for how many events the batch has room.
  * @param eventsIn returns about how many events an object has.

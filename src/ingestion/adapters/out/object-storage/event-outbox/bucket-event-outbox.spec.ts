@@ -43,14 +43,14 @@ function storageOn(on: InMemoryBucket = bucket.another()): ObjectStorageFileStor
   return storage;
 }
 
-/** The outbox of another process on the same bucket. */
+/** The event outbox of another process on the same bucket. */
 function outboxOn(on: InMemoryBucket = bucket.another()): BucketEventOutbox {
   const outbox = new BucketEventOutbox(on, 0);
   open.push(outbox);
   return outbox;
 }
 
-/** The outbox of a process that will crash, so it is never closed. */
+/** The event outbox of a process that will crash, so it is never closed. */
 const mortalOutboxOn = (on: InMemoryBucket): BucketEventOutbox => new BucketEventOutbox(on, 0);
 
 async function begin(): Promise<BucketEventOutbox> {
@@ -61,7 +61,10 @@ async function begin(): Promise<BucketEventOutbox> {
 
 const idOf = (event: OutboxEvent) => (event.type === 'stored' ? event.upload.uploadId : `${event.uploadId}-removed`);
 
-/** Takes and confirms all waiting events. Returns their upload ids in order; those of removals end with `-removed`. */
+/**
+ * Takes and confirms all waiting events. Returns the ids of their uploads in order; the id of a removal's event ends
+ * with `-removed`.
+ */
 async function tell(outbox: EventOutbox, limit = 500): Promise<string[]> {
   const ids: string[] = [];
   for (;;) {
@@ -75,7 +78,7 @@ async function tell(outbox: EventOutbox, limit = 500): Promise<string[]> {
 
 const store = (storage: ObjectStorageFileStorage, draft: UploadDraftBuilder = anUploadDraft().with({ receivedAt: new Date() })) => storeUpload(storage, draft.build());
 
-/** Stores an upload with a file that is complete `ms` milliseconds after it began. */
+/** Stores an upload with a file that is complete `ms` milliseconds after the upload began. */
 async function storeSlow(storage: ObjectStorageFileStorage, ms: number): Promise<Upload> {
   const draft = anUploadDraft().with({ receivedAt: new Date() }).file('bytes').build();
   return storeUpload(storage, {
@@ -88,8 +91,8 @@ async function storeSlow(storage: ObjectStorageFileStorage, ms: number): Promise
 }
 
 /**
- * Stores one upload of each sort: without a file, with a file, under a key, of the kind nowcast, and a slow one.
- * Returns their ids.
+ * Stores one upload of each sort: without a file, with a file, under an idempotency key, of the kind nowcast, and a
+ * slow one. Returns their ids.
  */
 async function storeEach(storage: ObjectStorageFileStorage): Promise<string[]> {
   const draft = anUploadDraft().with({ receivedAt: new Date() });
@@ -104,7 +107,10 @@ async function storeEach(storage: ObjectStorageFileStorage): Promise<string[]> {
 const sorted = (ids: readonly string[]) => [...ids].sort();
 const linesOf = (uploads: readonly Upload[]) => Buffer.from(uploads.map((upload) => `${indexLine(upload)}\n`).join(''));
 
-/** Writes `count` uploads without a file to one segment that they share. */
+/**
+ * Writes `count` uploads without a file to one segment, which these uploads share. Returns the segment's key, the
+ * uploads and their ids.
+ */
 async function share(count: number, on: InMemoryBucket = bucket.another(), at = Date.now()): Promise<{ key: string; ids: string[]; uploads: Upload[] }> {
   const uploads = await Promise.all(Array.from({ length: count }, (_, index) => anUploadDraft().with({ receivedAt: new Date(at + index), customerId: `customer-${index % 2}` }).build().conclude(null)));
   const key = segmentOf({ kind: 'historical', receivedAt: new Date(at), uploadId: uuidAt(new Date(at)) });
@@ -252,8 +258,8 @@ describe('segments that are not found by their names', () => {
     const on = bucket.another();
     const storage = storageOn(on);
     for (let at = 0; at < 30; at++) {
-      // The clock of the process's machine is off by `seconds` while it stores, and the store's clock isn't. So the
-      // times in the segments' names are off too.
+      // This machine's clock is off by `seconds` while the process stores, and the store's clock isn't. So the times in
+      // the segments' names are off too.
       const now = Date.now();
       on.aheadMs = -seconds * SECOND_MS;
       vi.setSystemTime(now + seconds * SECOND_MS);
@@ -301,7 +307,7 @@ describe('segments that are not found by their names', () => {
       await outbox.open();
       const told: string[] = [];
       const stored: string[] = [];
-      // The announcement of a segment that is written only later, by the loop below.
+      // The announcement of a segment that the loop below writes only later.
       const late = await share(1, new InMemoryBucket(), NOON - 2 * MINUTE_MS);
       await bucket.create(`events/late/${uuidAt(new Date())}`, Buffer.from(JSON.stringify({ segment: late.key, upload_ids: late.ids })));
       stored.push(...late.ids);
@@ -353,7 +359,7 @@ describe('segments that are not found by their names', () => {
 });
 
 describe('many objects', () => {
-  /** Counts a process's operations of one sort: `most` of them in progress at once, and `all` of them. */
+  /** Counts a process's operations of one sort on the bucket: `most` of them in progress at once, and `all` of them. */
   function countAtOnce(on: InMemoryBucket, counted: 'read' | 'open'): { most: number; all: number } {
     const reads = { most: 0, all: 0 };
     let now = 0;
@@ -418,7 +424,7 @@ describe('many objects', () => {
     expect(segments.most).toBe(1);
   });
 
-  /** Counts the names that a process gets from listings. */
+  /** Counts the object names that a process gets from listings of the bucket. */
   function countNames(on: InMemoryBucket): { count: number } {
     const names = { count: 0 };
     on.listed = (objects) => {
@@ -472,8 +478,8 @@ describe('many objects', () => {
   });
 
   it('that were told are rarely listed again, and when uploads are few, few requests are needed again', async () => {
-    // The clock is set to a fixed distance from a multiple of the longest span that one listing covers, so that the
-    // number of requests doesn't depend on where a span begins.
+    // The clock is set to a fixed distance from a multiple of the longest span of time that one listing covers, so that
+    // the number of requests doesn't depend on where a span begins.
     const LONGEST_MS = 16 ** 5;
     vi.setSystemTime(Math.ceil(NOON / LONGEST_MS) * LONGEST_MS - 2 * MINUTE_MS);
     const on = bucket.another();
@@ -552,8 +558,9 @@ describe('several processes that tell', () => {
   });
 
   /**
-   * Delivers events with a process that crashes before or after its operation `at`. Another process then delivers the
-   * rest. Returns the ids that either has delivered, and the number of operations.
+   * Delivers events with a process that crashes before or after its operation `at` on the bucket. Another process then
+   * delivers the rest. Returns the upload ids whose events either process has delivered, and the number of operations
+   * of the first.
    */
   async function crashAt(at: number, moment: 'before' | 'after'): Promise<{ told: Set<string>; operations: number }> {
     const told = new Set<string>();
@@ -609,8 +616,8 @@ describe('several processes that tell', () => {
 
 describe('a day that is compacted', () => {
   /**
-   * Writes segments that are old enough to be compacted: for each hour of the day, one that three uploads share and one
-   * of a single upload. Returns the uploads' ids.
+   * Writes segments that are old enough to be compacted: for each of the given hours of the day, one that three uploads
+   * share and one of a single upload. Returns the uploads' ids.
    */
   async function storeDay(hours: readonly number[]): Promise<string[]> {
     const ids: string[] = [];
@@ -767,7 +774,8 @@ describe('a removal', () => {
     const told: string[] = [];
     stalled.before = async (operation, key) => {
       if (operation === 'create' && key.startsWith('staging/')) {
-        // Another process removes the first of the two uploads, so that the stalled process doesn't remove it.
+        // Another process removes the first of the two uploads, so that the stalled process removes only the line of
+        // the second.
         await new BucketUploads(bucket.another()).remove(first.uploadId);
         told.push(...(await tell(outbox)));
       }

@@ -15,7 +15,10 @@ import { RemovedSource } from './removed-source.js';
 import { SegmentReader } from './segment-reader.js';
 import { AHEAD_MS, SegmentScan, SETTLED_MS, timedSegments } from './segment-scan.js';
 
-/** How often the store is asked for events of other processes, in milliseconds. */
+/**
+ * The interval, in milliseconds, at which the process that delivers events lists the store for events of other
+ * processes, and at which any other process tries to become the one that delivers.
+ */
 const POLL_EVERY_MS = 5_000;
 /**
  * The average time between two listings of the store while uploads arrive, in milliseconds. After a quiet time, up to
@@ -23,15 +26,15 @@ const POLL_EVERY_MS = 5_000;
  */
 const LISTING_PAUSE_MS = 1_000;
 const LISTINGS_AT_ONCE = 20;
-/** How many announcements of late segments, and how many objects in `events/removed/`, are held in memory at most. */
+/** How many announcements of late segments, and how many objects of `events/removed/`, are held in memory at most. */
 const MOST_LISTED = 1_000;
 
 /**
  * The events of a bucket that the receiver hasn't confirmed yet. The index lines are the events, so an upload costs no
- * further request. The process that delivers events lists the segments whose names have times of the last minute, and
- * remembers in `events/cursor` the segments whose events were confirmed. Segments that can't be found this way are
- * announced in `events/late/` (`LateSegments`), and removals of uploads are written to `events/removed/`
- * (`writeRemoved`).
+ * further request. The process that delivers events lists the segments whose names have times after the watermark,
+ * which is a minute ago if all earlier events were confirmed. It remembers in `events/cursor` the segments whose events
+ * were confirmed. Segments that can't be found this way are announced in `events/late/` (`LateSegments`), and removals
+ * of uploads are written to `events/removed/` (`writeRemoved`).
  *
  * One process at a time delivers events: the one that holds the cursor. If it crashes, another takes over within a
  * minute.
@@ -41,9 +44,9 @@ export class BucketEventOutbox extends EventOutbox {
   private readonly clock: CautiousClock;
   private telling: Telling | undefined;
   private isUnconfirmed = false;
-  /** Ends `wait` if this process has stored or removed an upload that the last listing may not have found. */
+  /** Ends a `wait` early when this process has stored or removed an upload that the last listing may not have found. */
   private readonly news = new Wakeup();
-  /** When this process last tried to take the cursor, by this machine's clock. */
+  /** When this process last tried to take the cursor, in milliseconds since 1970 by this machine's clock. */
   private triedAt = -Infinity;
   private nextListingAt = -Infinity;
   private working: Promise<unknown> = Promise.resolve();
@@ -84,7 +87,7 @@ export class BucketEventOutbox extends EventOutbox {
 
   /** Ends `wait`, because this process has stored or removed an upload. */
   wake(): void {
-    // Only the process that holds the cursor needs to list the store at once. The others keep polling.
+    // Only the process that holds the cursor should list the store at once. The others wait until their next poll.
     if (this.telling) this.news.wake();
   }
 
@@ -92,7 +95,8 @@ export class BucketEventOutbox extends EventOutbox {
     this.triedAt = -Infinity;
     for await (const { key } of this.bucket.list(CURSOR)) if (key === CURSOR) return;
     this.clock.note();
-    // A second answer of the store, because the time in one of them may be wrong.
+    // The answer to this read only provides a second time of the store, because the time in a single answer may be
+    // wrong.
     await this.bucket.read(CURSOR);
     this.clock.note();
     const now = this.clock.time;
@@ -124,7 +128,7 @@ export class BucketEventOutbox extends EventOutbox {
 
   private async take(): Promise<Telling | undefined> {
     if (this.telling) return this.telling;
-    // The absolute difference, because this machine's clock may have been set back since.
+    // The absolute difference, because this machine's clock may have been set back since the last try.
     if (this.closing || Math.abs(Date.now() - this.triedAt) < POLL_EVERY_MS) return undefined;
     this.triedAt = Date.now();
     const cursor = await this.lease.take();
@@ -143,7 +147,8 @@ export class BucketEventOutbox extends EventOutbox {
 
   /**
    * Lists the segments, announcements and removals with unconfirmed events. Doesn't list them if the last listing is
-   * less than 5 s old and some of its events are still unconfirmed. Resolves to whether it has listed them.
+   * less than 5 s old and some of its events are still unconfirmed, unless `mustList`. Resolves to whether it has
+   * listed them.
    */
   private async refresh(telling: Telling, mustList: boolean): Promise<boolean> {
     const isDue = mustList || performance.now() - telling.listedAt >= POLL_EVERY_MS;
@@ -174,7 +179,7 @@ export class BucketEventOutbox extends EventOutbox {
     return confirming.catch(storageFailure('The delivery of events could not be recorded.'));
   }
 
-  /** Runs one action at a time. */
+  /** Runs an action after all earlier ones have ended, so that only one runs at a time. */
   private alone<T>(action: () => Promise<T>): Promise<T> {
     const result = this.working.then(action);
     this.working = result.catch(() => undefined);
@@ -182,7 +187,10 @@ export class BucketEventOutbox extends EventOutbox {
   }
 }
 
-/** The state of the process that holds the cursor: the cursor, and the listed objects whose events are unconfirmed. */
+/**
+ * The state of the process that delivers events: the cursor that it holds, and the listed objects whose events are
+ * unconfirmed.
+ */
 class Telling {
   readonly obsolete: ObsoleteObjects;
   listedAt = -Infinity;
@@ -211,8 +219,8 @@ class Telling {
   }
 
   /**
-   * Whether the last listing ended early because it had found many segments, and all their events were confirmed. The
-   * next segments can then be listed at once.
+   * Whether the last listing of segments ended early because it had found many, and the events of all of these were
+   * confirmed. The next segments can then be listed at once.
    */
   get isBehind(): boolean {
     return this.scans.some(({ isBehind, since }) => isBehind && since === undefined);
@@ -223,7 +231,7 @@ class Telling {
     this.listedAt = performance.now();
     const scans = this.scans.filter(({ isBehind, since }) => !isBehind || since === undefined);
     // Announcements are listed before segments. So if a segment is both announced and listed, its announcement is
-    // known, and its events are delivered only once.
+    // already known when the segment is listed, and its events are delivered only once.
     const { late, removed, isWhole } = await this.listObjects();
     this.clock.note();
     this.removed.list(removed);
@@ -232,8 +240,8 @@ class Telling {
   }
 
   /**
-   * The first announcements of late segments and the first objects in `events/removed/`, with one request if there are
-   * few. `isWhole` is true if all announcements were listed.
+   * The first 1,000 announcements of late segments and the first 1,000 objects in `events/removed/`, with one request
+   * if there are few. `isWhole` is true if all announcements were listed.
    */
   private async listObjects(): Promise<{ late: ListedObject[]; removed: ListedObject[]; isWhole: boolean }> {
     const late: ListedObject[] = [];
@@ -250,7 +258,9 @@ class Telling {
     return { late, removed, isWhole: false };
   }
 
-  /** Collects a batch of at most `limit` events, beginning with the source that has the oldest one. */
+  /**
+   * Collects a batch of at most `limit` events, beginning with the source (`EventSource`) that has the oldest event.
+   */
   async collect(limit: number): Promise<BatchDraft> {
     const batch = new BatchDraft(limit);
     const sources: EventSource[] = [...this.scans, this.late, this.removed];

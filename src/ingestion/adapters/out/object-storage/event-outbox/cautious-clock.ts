@@ -1,17 +1,20 @@
 import type { Bucket } from '../bucket.js';
 
-/** An answer of the store counts at least for this time, and at most for twice as long. In milliseconds. */
+/**
+ * How long the time in an answer of the store counts, in milliseconds: at least this long, and at most twice as long.
+ */
 const WINDOW_MS = 60_000;
 
 /**
- * A cautious estimate of the store's time: the earliest time that its answers of the last one to two minutes allow. A
- * store may have several clocks, and one answer may be minutes ahead. If such an answer were believed, the watermark of
- * the event outbox would pass segments that are still to appear, and their events would never be delivered.
+ * A cautious estimate of the store's time: the earliest time that the store's answers of the last one to two minutes
+ * allow. A store may have several clocks, and one answer may be minutes ahead. If such an answer were believed, the
+ * watermark of the event outbox would pass segments that are still to appear, and their events would never be
+ * delivered.
  */
 export class CautiousClock {
   /**
-   * How far the store's clock was ahead of this machine's at least, in milliseconds, in this window of time and the one
-   * before. Infinity for a window without an answer.
+   * The least by which the store's clock was ahead of this machine's, in milliseconds, among the answers of the current
+   * minute and of the minute before. Infinity for a minute without an answer.
    */
   private aheadMs: readonly [now: number, before: number] = [Infinity, Infinity];
   private windowEnd = performance.now() + WINDOW_MS;

@@ -25,12 +25,15 @@ describe('the lease of the cursor', () => {
     vi.useRealTimers();
   });
 
-  /** Lets seconds pass, in each of which another process tries to take the cursor. Returns whether it ever could. */
+  /**
+   * Lets `seconds` seconds pass, in each of which another process tries to take the cursor. Returns whether one try
+   * succeeded.
+   */
   async function isTakenWithin(seconds: number): Promise<boolean> {
     const other = leaseOn();
     for (let second = 0; second < seconds; second++) {
       await vi.advanceTimersByTimeAsync(SECOND_MS);
-      // The operations of the in-memory bucket take turns of the event loop, but none of the fake clock's time.
+      // The operations of the in-memory bucket take iterations of the event loop, but no time of the fake clock.
       for (let turn = 0; turn < 10; turn++) await new Promise(setImmediate);
       if (await other.take()) return true;
     }
@@ -61,7 +64,7 @@ describe('the lease of the cursor', () => {
     on.before = () => new Promise<void>(() => undefined);
     expect(await isTakenWithin(41)).toBe(true);
     on.before = () => undefined;
-    // The requests that hang are abandoned after their time limit, so that the lease can be released.
+    // The lease abandons its hanging requests after their time limit, so that `afterEach` can release it.
     await vi.advanceTimersByTimeAsync(30 * SECOND_MS);
   });
 });

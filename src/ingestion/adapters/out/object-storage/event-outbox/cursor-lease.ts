@@ -6,8 +6,8 @@ import { type Cursor, cursorBytes, parseCursor } from './cursor.js';
 
 const RENEW_EVERY_MS = 15_000;
 /**
- * How long a request for the cursor may take, in milliseconds. After a request that hangs, there is thus time for
- * another renewal before the lease expires.
+ * How long a request that renews the cursor may take, in milliseconds. After a request that hangs, there is thus time
+ * for another renewal before the lease expires.
  */
 const LONGEST_CALL_MS = 10_000;
 /**
@@ -16,7 +16,7 @@ const LONGEST_CALL_MS = 10_000;
  */
 export const TELLER_LOST_AFTER_MS = 40_000;
 
-/** Another process delivers the events now, because it took this one for crashed. */
+/** Another process has taken the cursor and delivers the events now, because it took this process for crashed. */
 export class CursorLostError extends Error {
   constructor() {
     super('Another process delivers the events now.');
@@ -25,9 +25,9 @@ export class CursorLostError extends Error {
 }
 
 /**
- * Holds the cursor of the event outbox, so that one process at a time delivers events. The cursor is rewritten
- * regularly, always in place of the version that this process knows. A process that stalled finds another version, and
- * so never overwrites what its successor has written.
+ * Holds the cursor of the event outbox, so that one process at a time delivers events. The holder rewrites the cursor
+ * regularly, always in place of the version that it knows. A process that stalled finds another version, and so never
+ * overwrites what its successor has written.
  */
 export class CursorLease {
   private readonly id = randomUUID();
@@ -37,8 +37,8 @@ export class CursorLease {
   private isClosed = false;
 
   /**
-   * @param onRenew called with true at each renewal, and with false when the lease is released or lost. Must not
-   *   reject.
+   * @param onRenew called with true at each renewal of the lease, and with false when the lease is released or lost.
+   *   Must not reject.
    */
   constructor(
     private readonly bucket: Bucket,
@@ -46,8 +46,8 @@ export class CursorLease {
   ) {}
 
   /**
-   * Takes the cursor, or returns it if this process holds it already. Resolves to undefined if there is no cursor, or
-   * if another process holds it and has written it within the last 40 s. Throws errors of the bucket.
+   * Takes the cursor, or returns it if this process holds it already. Resolves to undefined if there is no cursor, if
+   * another process holds it and has written it within the last 40 s, or after `release`. Throws errors of the bucket.
    */
   async take(): Promise<Cursor | undefined> {
     if (this.held) return this.held.cursor;
@@ -66,9 +66,10 @@ export class CursorLease {
   }
 
   /**
-   * Writes the cursor as it is now.
+   * Writes the cursor with its present content to the bucket.
    *
-   * @throws CursorLostError; an error of the bucket, after which the cursor may have been written.
+   * @throws CursorLostError if this process doesn't hold the cursor (any more); an error of the bucket, after which the
+   *   cursor may have been written.
    */
   async write(): Promise<void> {
     const writing = this.writing.catch(() => undefined).then(() => this.writeNow());
@@ -76,7 +77,10 @@ export class CursorLease {
     return writing;
   }
 
-  /** Lets another process take the cursor. A failure is ignored, because the lease expires. */
+  /**
+   * Gives up the cursor, so that another process can take it. A failure is ignored, because the lease expires after 40
+   * s.
+   */
   async release(): Promise<void> {
     this.isClosed = true;
     if (!this.held) return;
@@ -86,7 +90,7 @@ export class CursorLease {
   }
 
   private async renew(): Promise<void> {
-    // A failed renewal is harmless: if the lease is lost, the next write finds that out.
+    // A failed renewal is harmless: if the lease is lost, the next write of the cursor finds that out.
     await this.write().catch(() => undefined);
     if (this.held) await this.onRenew(true);
   }
@@ -98,7 +102,8 @@ export class CursorLease {
     const bytes = cursorBytes(held.cursor);
     let version = await within(this.bucket.replace(CURSOR, bytes, held.version));
     if (version === undefined) {
-      // An earlier write may have been carried out although no answer arrived.
+      // The cursor may have another version because the store carried out an earlier write of this process whose answer
+      // was lost.
       const found = await within(this.bucket.read(CURSOR));
       if (found && parseCursor(found.bytes).teller === this.id) version = await within(this.bucket.replace(CURSOR, bytes, found.version));
     }
@@ -116,5 +121,8 @@ export class CursorLease {
   }
 }
 
-/** Rejects if a request takes longer than LONGEST_CALL_MS. The store may still carry it out later. */
+/**
+ * Rejects with StoreSilentError if a request takes longer than LONGEST_CALL_MS. The store may still carry out the
+ * request later.
+ */
 const within = <T>(request: Promise<T>): Promise<T> => withTimeLimit(LONGEST_CALL_MS, request, () => new StoreSilentError(LONGEST_CALL_MS));

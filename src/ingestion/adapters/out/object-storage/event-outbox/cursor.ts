@@ -15,20 +15,21 @@ const SHORT_LENGTH = 16;
 
 /** How far the receiver has confirmed the events of a long segment. */
 const PART = z.object({
-  /**
-   * The offset in bytes of the last line whose event was confirmed. The other member is the id of that line's upload.
-   */
+  /** The offset in bytes of the last line whose event was confirmed. `upload_id` is the id of that line's upload. */
   offset: z.number().int().nonnegative(),
   upload_id: z.string(),
 });
 export type Part = Readonly<z.infer<typeof PART>>;
 
 const POSITION = z.object({
-  /** The events of all segments with an earlier time in their names were confirmed. In milliseconds since 1970. */
+  /**
+   * The time up to which all is confirmed, in milliseconds since 1970: the events of all segments of the kind with
+   * earlier times in their names were confirmed, except those of segments that were announced as late.
+   */
   watermark: z.number(),
   /**
-   * The short names of segments whose events were confirmed although their names aren't earlier than the watermark.
-   * Each has 16 characters; there are no separators.
+   * The short names (`shortName`) of segments whose events were confirmed although the times in their names aren't
+   * before the watermark. Each has 16 characters; there are no separators.
    */
   told: z.string(),
   /**
@@ -41,25 +42,27 @@ const POSITION = z.object({
 const CURSOR_CONTENT = z.object({
   /** The id of the process that delivers events; null if none does. */
   teller: z.string().nullable(),
-  /** Counts the writes, so that no two versions have the same bytes. */
+  /** Counts the writes of the cursor, so that no two of its versions have the same bytes. */
   writes: z.number(),
   positions: z.object({ historical: POSITION, nowcast: POSITION }),
-  /** Segments of which only the first events were confirmed, by their keys. */
+  /** For segments of which only the first events were confirmed: how far, by the segment's key. */
   parts: z.record(z.string(), PART),
   /**
-   * For objects in `events/` of which only the first events were confirmed: the number of these, by the object's key.
+   * For objects in `events/` of which only the first events were confirmed: the number of confirmed events, by the
+   * object's key.
    */
   counts: z.record(z.string(), z.number().int()),
   /**
-   * The short names of segments whose events were confirmed, but which may still be announced as late. The value says
-   * until when, in milliseconds since 1970 by the store's clock.
+   * The segments whose events were confirmed, but which may still be announced as late. The key is a segment's short
+   * name (`shortName`). The value says until when the segment may be announced, in milliseconds since 1970 by the
+   * store's clock.
    */
   late: z.record(z.string(), z.number()),
 });
 
 /**
- * The name of a segment in 16 characters: the time and the last 48 bits of the UUID in it. Two segments have the same
- * short name only if they agree in both.
+ * The short name of a segment, in 16 characters: the time and the last 48 bits of the UUID in the segment's name. Two
+ * segments have the same short name only if they agree in both.
  */
 export function shortName(segment: string): string {
   const digits = uploadIdIn(segment).replaceAll('-', '');
@@ -86,8 +89,8 @@ export interface Cursor {
 }
 
 /**
- * The first cursor of a bucket. Events of segments with names before `watermark`, and of the segments whose keys are in
- * `told`, aren't delivered.
+ * The first cursor of a bucket. Events of segments with times before `watermark` in their names, and of the segments
+ * whose keys are in `told`, aren't delivered.
  */
 export function newCursor(watermark: number, told: Readonly<Record<UploadKind, readonly string[]>>): Cursor {
   const positionOf = (kind: UploadKind): Position => ({ watermark, told: new Set(told[kind].map(shortName)), targets: new Set() });
@@ -114,7 +117,7 @@ export function cursorBytes({ teller, writes, positions, parts, counts, late }: 
   return Buffer.from(JSON.stringify(content));
 }
 
-/** Throws if the bytes aren't a cursor. */
+/** Parses the bytes of the cursor. Throws if they aren't those of a cursor. */
 export function parseCursor(bytes: Buffer): Cursor {
   const { success, data } = CURSOR_CONTENT.safeParse(parseJson(bytes));
   if (!success) throw new Error(`${CURSOR} is damaged, so no events are delivered. If it is removed, and the service restarted, events begin with what is stored from then on.`);
@@ -135,7 +138,8 @@ export function parseCursor(bytes: Buffer): Cursor {
 }
 
 /**
- * Whether the cursor names a segment as one whose events were all confirmed. Doesn't look at the watermark.
+ * Whether the cursor names a segment as one whose events were all confirmed. Doesn't compare the segment's time with
+ * the watermark.
  *
  * @param segment the segment's key, or the id of its only upload.
  */
@@ -145,15 +149,17 @@ export const isTold = ({ positions, late }: Cursor, segment: string): boolean =>
 };
 
 /**
- * Whether the events of none, all or some of a day's segments were confirmed. The time in a segment's name may be up to
- * 10 s outside of the day.
+ * Whether the events of none, all or some of a day's segments were confirmed, according to the watermark. The time in a
+ * segment's name may be up to 10 s outside of the day.
  */
 export function stateOf(day: Day, { watermark }: Pick<Position, 'watermark'>): 'untold' | 'told' | 'partly' {
   if (watermark >= endOf(day) + NAME_TOLERANCE_MS) return 'told';
   return watermark <= endOf(day) - DAY_MS - TOLD_AHEAD_MS ? 'untold' : 'partly';
 }
 
-/** Moves a watermark forward, and forgets the segments in `told` and `targets` that it has passed. */
+/**
+ * Moves a position's watermark forward, and forgets the segments in `told` and `targets` that the watermark has passed.
+ */
 export function advance(position: Position, watermark: number): void {
   if (watermark <= position.watermark) return;
   position.watermark = watermark;
@@ -166,7 +172,8 @@ export function advance(position: Position, watermark: number): void {
 
 /**
  * Whether the events of some segments of a day were confirmed and those of others not, so that compaction would mix
- * them. Throws errors of the bucket, and an error if the cursor is damaged.
+ * confirmed and unconfirmed lines. False if the bucket has no cursor. Throws errors of the bucket, and an error if the
+ * cursor is damaged.
  */
 export async function isPartlyTold(bucket: Bucket, day: Day): Promise<boolean> {
   const found = await bucket.read(CURSOR);
@@ -175,7 +182,7 @@ export async function isPartlyTold(bucket: Bucket, day: Day): Promise<boolean> {
 
 /**
  * The days to which segments may belong if the times in their names are from `begin` to `end`, in milliseconds since
- * 1970. The two are at most a day apart. The time in a name may be up to 10 s outside of the segment's day.
+ * 1970. `begin` and `end` are at most a day apart. The time in a name may be up to 10 s outside of the segment's day.
  */
 export const daysBetween = (kind: UploadKind, begin: number, end: number): Day[] => {
   const dates = new Set([begin - NAME_TOLERANCE_MS, begin, end, end + NAME_TOLERANCE_MS].map(dateAt));
@@ -183,8 +190,8 @@ export const daysBetween = (kind: UploadKind, begin: number, end: number): Day[]
 };
 
 /**
- * Whether a segment was written by uploads that weren't slow. The time in its name is then about when the uploads
- * began.
+ * Whether a segment, by its name, was written by uploads that weren't slow. The time in its name is then about when
+ * these uploads began.
  */
 export const isTimed = (day: Day, key: string): boolean => {
   const { origin, isSlow } = parseName(day, key);

@@ -7,32 +7,39 @@ import { dayOf, parseName } from '../segment-names.js';
 import { isTimed } from './cursor.js';
 
 /**
- * How long after the time in its name a segment may be written, in milliseconds, and still be found by the event outbox
- * without an announcement.
+ * How long before or after the time in its name a segment may be written, in milliseconds, and still be found by the
+ * event outbox without an announcement.
  */
 export const MOST_LATE_MS = 40_000;
 /**
- * If the time in its name is this long ago, in milliseconds, when a segment is about to be written, the segment is
- * announced before the write. Otherwise a crash after the write could hide the segment from the event outbox.
+ * If the time in a segment's name differs by more than this from the store's time when the segment is about to be
+ * written, in milliseconds, the segment is announced before the write. Otherwise a crash after the write could hide the
+ * segment from the event outbox.
  */
 const SOON_LATE_MS = 20_000;
-/** How long after its announcement a segment may be written, in milliseconds, before it has to be announced again. */
+/**
+ * How long after its announcement a segment may be written, in milliseconds, before the segment has to be announced
+ * again.
+ */
 const ANNOUNCED_FOR_MS = 5 * 60_000;
 /**
- * How long an announcement waits for its segment, in milliseconds by the store's clock. Afterwards its uploads are
- * searched for by their ids.
+ * How long an announcement waits for its segment to be written, in milliseconds by the store's clock. Afterwards the
+ * event outbox searches for the announced uploads by their ids.
  */
 export const ANNOUNCEMENT_AGE_MS = 15 * 60_000;
 
 const LATE_SEGMENT = z.object({ segment: z.string(), upload_ids: z.array(z.string()) });
 export type LateSegment = Readonly<z.infer<typeof LATE_SEGMENT>>;
 
-/** Parses the announcement of a late segment, an object in `events/late/`; undefined if the bytes aren't one. */
+/**
+ * Parses the announcement of a late segment, an object in `events/late/`; undefined if the bytes aren't an
+ * announcement.
+ */
 export const parseLateSegment = (bytes: Buffer): LateSegment | undefined => LATE_SEGMENT.safeParse(parseJson(bytes)).data;
 
 /**
- * Knows whether the event outbox of a bucket was ever opened: `events/cursor` then exists. Reads the cursor at each
- * call until it exists.
+ * Knows whether the event outbox of a bucket was ever opened: `events/cursor` then exists. `isBegun` reads the cursor
+ * at each call until the cursor exists.
  */
 export class TellingState {
   private hasBegun = false;
@@ -46,10 +53,10 @@ export class TellingState {
 }
 
 /**
- * Announces segments to the process that delivers events, if it wouldn't find them: it only lists names with times of
- * the last minute. These are segments of slow uploads, and segments that are written long after they got their names,
- * because bytes, the store or the process were slow, or the clock is wrong. An announcement is an object in
- * `events/late/`. Other segments need none.
+ * Announces segments that the process that delivers events wouldn't find otherwise: it only lists names with times
+ * after its watermark, which may be only a minute ago. To be announced are segments of slow uploads, and segments that
+ * are written long after they got their names, because bytes, the store or the process were slow, or the clock is
+ * wrong. An announcement is an object in `events/late/`. Other segments need none.
  */
 export class LateSegments {
   private readonly telling: TellingState;
@@ -59,7 +66,7 @@ export class LateSegments {
   }
 
   /**
-   * Writes a segment, and announces it if it is late.
+   * Writes a segment by calling `write`, and announces the segment if it is late.
    *
    * @param write resolves to undefined if the segment was not written.
    * @throws errors of `write` and of the bucket; the segment may then have been written.
@@ -73,8 +80,8 @@ export class LateSegments {
   }
 
   /**
-   * Announces a segment that another process has written, if it was written late. A segment of a slow upload isn't
-   * announced here, because its writer did so before the write. Throws errors of the bucket.
+   * Announces a segment that another process has written, if it was written late. For a segment of a slow upload
+   * nothing is done, because the segment's writer announced it before the write. Throws errors of the bucket.
    *
    * @param ageMs milliseconds since the segment was written, by the store's clock.
    */
@@ -91,8 +98,8 @@ export class LateSegments {
   }
 
   /**
-   * Resolves to the time of the announcement by the store's clock, in milliseconds since 1970. Writes none, and
-   * resolves to undefined, if the event outbox was never opened.
+   * Writes the announcement of a segment. Resolves to the time of the announcement by the store's clock, in
+   * milliseconds since 1970. If the event outbox was never opened, writes none, and resolves to undefined.
    */
   private async announce(segment: string, uploadIds: readonly string[]): Promise<number | undefined> {
     if (!(await this.telling.isBegun())) return undefined;

@@ -1,6 +1,6 @@
 import type { Bucket } from '../bucket.js';
 
-/** Objects in `events/` that are no longer needed, because all their events were confirmed. */
+/** The objects in `events/` that are no longer needed, because all their events were confirmed. */
 export class ObsoleteObjects {
   private readonly keys = new Set<string>();
 
@@ -15,8 +15,8 @@ export class ObsoleteObjects {
   }
 
   /**
-   * Removes these objects from the bucket. After a confirmation, write the cursor first. Throws errors of the bucket;
-   * the next call tries again.
+   * Removes from the bucket the objects that `add` has named. After a confirmation of events, write the cursor before
+   * this call. Throws errors of the bucket; the next call tries again.
    */
   async remove(): Promise<void> {
     const keys = [...this.keys];

@@ -16,8 +16,8 @@ const LISTED_BYTES = 150;
 export class RemovedSource implements EventSource {
   private waiting: readonly ListedObject[] = [];
   /**
-   * The object in `events/removed/` of which the last batch had room for only some events, with all its events. Kept,
-   * so that the object needn't be read again.
+   * The object in `events/removed/` of which the last batch had room for only some events: its key and all its events.
+   * They are kept in memory, so that the object needn't be read again.
    */
   private partly: { readonly key: string; readonly events: readonly RemovedEvent[] } | undefined;
 
@@ -33,7 +33,7 @@ export class RemovedSource implements EventSource {
   }
 
   /**
-   * Replaces the objects whose events wait.
+   * Sets the objects whose events wait to be delivered, in place of those of the last listing.
    *
    * @param objects the objects in `events/removed/` that a listing found.
    */
@@ -53,7 +53,10 @@ export class RemovedSource implements EventSource {
     return true;
   }
 
-  /** Adds the unconfirmed events of an object to a batch. Returns false if there is no room for all of them. */
+  /**
+   * Adds the unconfirmed events of an object in `events/removed/` to a batch. Returns false if there is no room for all
+   * of them.
+   */
   private add(batch: BatchDraft, key: string, events: readonly RemovedEvent[]): boolean {
     const told = this.cursor.counts.get(key) ?? 0;
     let count = told;

@@ -11,9 +11,9 @@ const REMOVED = z.object({
 export type RemovedUpload = Readonly<z.infer<typeof REMOVED>['removed'][number]>;
 
 /**
- * Writes the removal of uploads to `events/removed/`, from where it is delivered as events. If a process that stalled
- * and the sweeper both write the same removal, the first object stays, because the cursor may already count its
- * confirmed events.
+ * Writes the removal of uploads as an object in `events/removed/`, from where the event outbox delivers it as events.
+ * If a process that stalled and the sweeper both write the same removal, the first object stays, because the cursor may
+ * already count its confirmed events.
  *
  * @param id the id of the removal, a version 7 UUID.
  */
@@ -21,7 +21,7 @@ export async function writeRemoved(bucket: Bucket, id: string, removed: readonly
   await bucket.create(REMOVED_UPLOADS + id, Buffer.from(JSON.stringify({ removed })));
 }
 
-/** The events of an object that `writeRemoved` wrote; none if it isn't one. */
+/** The events in the bytes of an object that `writeRemoved` wrote; none if the bytes aren't those of such an object. */
 export function parseRemoved(bytes: Buffer): RemovedEvent[] {
   const { data } = REMOVED.safeParse(parseJson(bytes));
   return (data?.removed ?? []).map(({ upload_id: uploadId, kind, customer_id: customerId, removed_at: removedAt }) => ({

@@ -8,21 +8,22 @@ const NEWLINE = 0x0a;
 const BLOCK_BYTES = 512 * 1024;
 const MOST_REMEMBERED = 10_000;
 
-/** Index lines of a segment whose events the receiver hasn't confirmed yet. */
+/** Index lines of a segment that were read because the receiver hasn't confirmed their events yet. */
 export interface Reading {
   readonly lines: readonly Line[];
-  /** Whether the segment has no further lines. */
+  /** Whether the segment has no further lines after these. */
   readonly isOver: boolean;
   readonly isGone: boolean;
 }
 
 const GONE: Reading = { lines: [], isOver: true, isGone: true };
 
-/** Reads the index lines of segments whose events aren't confirmed yet, one batch at a time. */
+/** Reads the index lines of segments whose events aren't confirmed yet, as many at a time as fit into a batch. */
 export class SegmentReader {
   /**
-   * The ids of the last uploads whose events were confirmed, for each segment of which lines are left, by the segment's
-   * key. Used if a removal of uploads rewrites the segment, because its offsets then change.
+   * The ids of the last uploads whose events were confirmed, by the key of their segment, for each segment that has
+   * unconfirmed lines left. Used if a removal of uploads rewrites the segment, because the offsets of its lines then
+   * change.
    */
   private readonly remembered = new Map<string, string[]>();
 
@@ -32,7 +33,7 @@ export class SegmentReader {
   ) {}
 
   /**
-   * Reads the next lines of a segment whose events aren't confirmed, as many as fit into a batch.
+   * Reads the next lines of a segment: those whose events aren't confirmed, as many as fit into a batch.
    *
    * @param size the size of the segment in bytes, or a larger number if it is unknown.
    * @param room the maximum number of lines.
@@ -55,8 +56,8 @@ export class SegmentReader {
   }
 
   /**
-   * Adds the lines that were read to a batch, except those whose events were confirmed from another segment. Returns
-   * false if lines of the segment are left for a later batch.
+   * Adds the events of the lines that were read to a batch, except those for which `isToldOtherwise` says that they
+   * were confirmed from another segment. Returns false if lines of the segment are left for a later batch.
    *
    * @param onOver called when all events of the segment were confirmed.
    */
@@ -95,8 +96,8 @@ export class SegmentReader {
         isFirst = false;
       }
       if (!isFirst) return;
-      // A removal of uploads has rewritten the segment. Its lines keep their order, so reading goes on after the last
-      // line whose event was confirmed.
+      // The line at the remembered offset is another one, so a removal of uploads has rewritten the segment. The lines
+      // keep their order, so reading goes on after the last line whose event was confirmed.
       const told = new Set(this.remembered.get(key) ?? [part.upload_id]);
       for await (const { upload, end } of this.linesFrom(key, 0, size)) if (told.has(upload.uploadId)) begin = end;
     }
@@ -104,7 +105,7 @@ export class SegmentReader {
   }
 
   /**
-   * Reads the lines of a segment from an offset on. Throws SegmentGoneError.
+   * Reads the lines of a segment from an offset on, up to `size`. Throws SegmentGoneError if the segment is missing.
    *
    * @param offset the offset of a line's first byte.
    */
@@ -116,7 +117,7 @@ export class SegmentReader {
       for await (const { upload, begin, end } of linesIn(part.bytes)) yield { upload, begin: part.offset + begin, end: part.offset + end };
       if (part.offset + part.bytes.length < at + length) return;
       const whole = part.bytes.lastIndexOf(NEWLINE) + 1;
-      // Without a newline in the block, a line is longer than the block, so the next block is longer.
+      // A block without a newline means that a line is longer than the block, so the next block is longer.
       length = whole === 0 ? length * 4 : BLOCK_BYTES;
       at = part.offset + whole;
     }

@@ -11,29 +11,29 @@ import type { SegmentReader } from './segment-reader.js';
 
 const DAY_MS = 24 * 60 * 60_000;
 /**
- * A segment whose name is older than this, in milliseconds by the store's clock, exists already, or will be announced
- * as late. Includes a margin of 20 s.
+ * If the time in a segment's name is longer ago than this, in milliseconds by the store's clock, the segment exists
+ * already, or will be announced as late. Includes a margin of 20 s.
  */
 export const SETTLED_MS = MOST_LATE_MS + 20_000;
-/** How far ahead of the store's clock names are listed, in milliseconds. */
+/** Segments are listed if the times in their names are at most this far ahead of the store's clock, in milliseconds. */
 export const AHEAD_MS = 60_000;
 /**
  * A segment may have been announced as late only if it was written at least this long before or after the time in its
  * name, in milliseconds.
  */
 const MAYBE_ANNOUNCED_MS = 10_000;
-/** How long after the writing of its segment an announcement may appear, in milliseconds. */
+/** How long after a segment was written its announcement may still appear, in milliseconds. */
 export const ANNOUNCED_WITHIN_MS = 5 * 60_000;
 /** The maximum number of listed segments that are held in memory until their events are confirmed. */
 const MOST_SEGMENTS = 5_000;
 /**
- * The longest span of times in names that one listing covers, in milliseconds. In a store with many segments, shorter
- * spans are listed.
+ * The longest span of times in segments' names that one request for a listing covers, in milliseconds. In a store with
+ * many segments, shorter spans are listed.
  */
 const LONGEST_UNIT_MS = FINEST_MS * 16 ** 2;
 /**
- * If a listing returns more segments than this whose events were confirmed before, it is repeated with shorter spans of
- * time.
+ * If a listing returns more objects than this that aren't wanted, mostly segments whose events were confirmed before,
+ * it is repeated with shorter spans of time.
  */
 const MOST_WASTED = 10_000;
 /** About how long an index line is, in bytes. */
@@ -44,18 +44,18 @@ interface Segment {
   readonly key: string;
   readonly size: number;
   /**
-   * The time in its name, in milliseconds since 1970. -Infinity for a segment that compaction created, because its
-   * events are delivered before those of the other segments of its day.
+   * The time in the segment's name, in milliseconds since 1970. -Infinity for a segment that compaction created,
+   * because its events are delivered before those of the other segments of its day.
    */
   readonly time: number;
-  /** When the segment was written, by the store's clock. */
+  /** When the segment was written, in milliseconds since 1970 by the store's clock. */
   readonly writtenAt: number;
 }
 
 /**
- * Lists the segments of a day that uploads have written and whose names have times from `begin` (included) to `end`
- * (excluded), in milliseconds since 1970. Yields undefined for each other object in the listing, so that the caller can
- * count these too.
+ * Lists the segments of a day that uploads have written, except slow ones, and whose names have times from `begin`
+ * (included) to `end` (excluded), in milliseconds since 1970. Yields undefined for each other object in the listing, so
+ * that the caller can count these objects too.
  */
 export async function* timedSegments(bucket: Bucket, day: Day, begin: number, end: number, unitMs = LONGEST_UNIT_MS): AsyncGenerator<Segment | undefined> {
   const first = Math.max(begin, endOf(day) - DAY_MS - NAME_TOLERANCE_MS);
@@ -75,16 +75,16 @@ export async function* timedSegments(bucket: Bucket, day: Day, begin: number, en
  * 5,000 of these segments in memory.
  *
  * While the events of a day are delivered, a hold (`DayHold`) keeps compaction from the day, if compaction may have
- * begun there. The events of segments that compaction has created by then are delivered before those of the day's other
- * segments.
+ * begun there. The events of segments that compaction had created before the hold are delivered before those of the
+ * day's other segments.
  */
 export class SegmentScan implements EventSource {
   /** Segments that compaction created and whose events aren't all confirmed. */
   private created: Segment[] = [];
   private segments: Segment[] = [];
   /**
-   * All segments whose names have earlier times were listed at `listedAt`. Both in milliseconds since 1970, by the
-   * store's clock.
+   * How far the last listing of segments came, and when it was made: all segments with times before `coveredTo` in
+   * their names were listed at `listedAt`. Both in milliseconds since 1970, by the store's clock.
    */
   private coveredTo = -Infinity;
   private listedAt = -Infinity;
@@ -97,7 +97,10 @@ export class SegmentScan implements EventSource {
     private readonly kind: UploadKind,
     private readonly cursor: Cursor,
     private readonly reader: SegmentReader,
-    /** Whether a segment was announced as late. `LateSource` then delivers its events instead of this scan. */
+    /**
+     * Whether a segment was announced as late and has unconfirmed events. `LateSource` then delivers them instead of
+     * this scan.
+     */
     private readonly isAnnounced: (segment: string) => boolean,
   ) {}
 
@@ -119,7 +122,7 @@ export class SegmentScan implements EventSource {
     return this.cursor.positions[this.kind];
   }
 
-  /** Lists the segments after the watermark. Throws errors of the bucket. */
+  /** Lists the segments whose names have times after the watermark. Throws errors of the bucket. */
   async list(): Promise<void> {
     while (!(await this.tryList())) this.unitMs /= 16;
     this.advance();
@@ -135,8 +138,8 @@ export class SegmentScan implements EventSource {
       for (const [index, segment] of segments.entries()) {
         const reading = readings[index];
         if (reading?.isGone && !(await this.isRemoved(segment))) {
-          // The segment's lines are in a segment that compaction created, which is now first in the queue. A batch with
-          // an action but no event makes the caller collect again.
+          // The lines of the missing segment are in a segment that compaction created, which is now first in the queue.
+          // A batch with an action but no event makes the caller collect again.
           batch.onceTold(() => undefined);
           return false;
         }
@@ -158,19 +161,25 @@ export class SegmentScan implements EventSource {
     }
   }
 
-  /** Releases the holds, so that compaction can go on. Never rejects: a hold that isn't released expires. */
+  /**
+   * Releases the holds, so that compaction can go on. Never rejects: a hold that isn't released expires after ten
+   * minutes.
+   */
   async release(): Promise<void> {
     await this.releaseWhere(() => true);
   }
 
-  /** Drops the listed segments whose events `LateSource` has delivered since, because they were announced. */
+  /**
+   * Drops the listed segments whose events `LateSource` has delivered since the listing, because the segments were
+   * announced.
+   */
   private dropTold(): void {
     this.segments = this.segments.filter(({ key }) => !isTold(this.cursor, key));
     this.advance();
   }
 
   /**
-   * Moves the watermark forward to the earliest of three times: that of the first segment whose events aren't all
+   * Moves the watermark forward to the earliest of three times: the time of the first segment whose events aren't all
    * confirmed, the end of the listed span, and the earliest time that the name of a new segment may still have.
    */
   private advance(): void {
@@ -203,8 +212,8 @@ export class SegmentScan implements EventSource {
   }
 
   /**
-   * Whether a listed segment is gone because its uploads were removed. Resolves to false if compaction may have moved
-   * its lines. Their events are then delivered from the segment to which they were moved.
+   * Whether a listed segment that is gone was removed because its uploads were. Resolves to false if compaction may
+   * have moved its lines. The events are then delivered from the segment to which the lines were moved.
    */
   private async isRemoved({ key }: Segment): Promise<boolean> {
     const day = dayOf(key);
@@ -216,8 +225,8 @@ export class SegmentScan implements EventSource {
   }
 
   /**
-   * Keeps compaction from a day by a hold, if compaction may have begun there, and adds the segments that compaction
-   * has created for this day so far.
+   * Keeps compaction from a day by a hold, if compaction may have begun there. Adds the segments that compaction has
+   * created for this day so far to the queue.
    */
   private async enter(day: Day): Promise<void> {
     if (!mayBeCompacted(day) || this.holds.has(day.date) || stateOf(day, this.position) === 'told') return;
@@ -230,8 +239,8 @@ export class SegmentScan implements EventSource {
   }
 
   /**
-   * Lists the segments once. Resolves to false if the store has so many segments that they must be listed in shorter
-   * spans of time.
+   * Lists the segments once. Resolves to false if the listing returned so many objects that aren't wanted (MOST_WASTED)
+   * that it must be repeated with shorter spans of time.
    */
   private async tryList(): Promise<boolean> {
     const now = this.clock.time;
@@ -262,7 +271,10 @@ export class SegmentScan implements EventSource {
     return true;
   }
 
-  /** The time at which the listing begins: the watermark, or the beginning of the next day that has segments. */
+  /**
+   * The time in names at which the listing begins: the watermark, or, if it is long ago, the beginning of the next day
+   * that has segments with unconfirmed events.
+   */
   private async beginning(now: number): Promise<number> {
     const { watermark } = this.position;
     const startOfToday = Date.parse(dateAt(now));

@@ -4,21 +4,25 @@ import { HeadObjectCommand, type HeadObjectCommandOutput } from '@aws-sdk/client
 import type { S3Connection } from './s3-connection.js';
 import { errorNameOf, orUndefined } from './s3-errors.js';
 
-/** Pause before a write is repeated that conflicted with another one at the same key, in milliseconds. */
+/** Pause before a write is repeated because it conflicted with another write of the same object, in milliseconds. */
 const CONFLICT_PAUSE_MS = 100;
 const CONFLICT_ATTEMPTS = 10;
-/** Metadata by which a write recognizes its own object, if an answer was lost and the retry is refused. */
+/**
+ * The metadata of an object by which a write recognizes the object as its own, if an answer was lost and the retry is
+ * refused.
+ */
 const WRITE_ID = 'write-id';
 
 /**
  * Error codes that mean that another write of the object was in progress. versitygw also answers with
- * `ExistingObjectIsDirectory` while the last other object of the same directory is being removed. A retry may succeed.
+ * `ExistingObjectIsDirectory` while the last other object of the same directory is being removed. A retry of the write
+ * may succeed.
  */
 const CONFLICTS: ReadonlySet<string> = new Set(['ConditionalRequestConflict', 'ExistingObjectIsDirectory']);
 
 /**
- * Errors with which the store refuses a write. `NoSuchKey`: the version to replace is gone. `NoSuchUpload`: the
- * multipart upload no longer exists, usually because an earlier attempt has completed it.
+ * Error codes with which the store refuses a write. `NoSuchKey`: the object whose version was to be replaced is gone.
+ * `NoSuchUpload`: the multipart upload no longer exists, usually because an earlier attempt has completed it.
  */
 const REFUSALS: ReadonlySet<string> = new Set([
   'PreconditionFailed',
@@ -39,15 +43,15 @@ export class ConditionalWrite {
     private readonly key: string,
   ) {}
 
-  /** Where the object is, and its metadata, for the input of the request that creates it. */
+  /** The bucket, key and metadata of the object, as members of the request that creates it. */
   get object(): { readonly Bucket: string; readonly Key: string; readonly Metadata: Record<string, string> } {
     return { ...this.connection.at(this.key), Metadata: { [WRITE_ID]: this.id } };
   }
 
   /**
-   * Performs the write, and repeats it after conflicts with other writes, up to ten times.
+   * Performs the write, and repeats it after conflicts with other writes, at most ten attempts in all.
    *
-   * @param write sends the request. The object must have the metadata of `object`.
+   * @param write sends the request. The object must get the metadata of `object`.
    * @returns the store's answer, or what the store says of the object if an earlier attempt wrote it; undefined if the
    *   store refused the write.
    * @throws any error of `write` that is no refusal, and the last conflict.

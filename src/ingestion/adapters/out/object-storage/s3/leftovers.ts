@@ -2,7 +2,7 @@ import { BackgroundRetries } from '../../../../../common/background-retries.js';
 
 const FIRST_PAUSE_MS = 1000;
 const LONGEST_PAUSE_MS = 60_000;
-/** Maximum number of pending operations. Further ones aren't added: their parts are left to the sweeper. */
+/** Maximum number of pending removals of parts. Further ones aren't added: the sweeper removes their parts. */
 const MOST = 1000;
 
 /**
@@ -13,9 +13,9 @@ export class Leftovers {
   private readonly retries = new BackgroundRetries();
 
   /**
-   * Adds an operation, which begins after a pause.
+   * Adds a removal of parts, which begins after a pause.
    *
-   * @param times how often the operation must succeed before it is done.
+   * @param times how often the removal must succeed before it is done.
    */
   add(action: () => Promise<void>, times = 1): void {
     if (this.retries.size === MOST) return;
@@ -30,7 +30,7 @@ export class Leftovers {
     void this.retries.repeat(attempt, pauseMs);
   }
 
-  /** Abandons the operations that are pending. */
+  /** Abandons the pending removals of parts. */
   close(): void {
     void this.retries.close();
   }

@@ -17,7 +17,9 @@ import { isPassing } from './s3-errors.js';
 import { abortUpload, removeParts } from './unfinished-parts.js';
 
 const MIB = 1024 * 1024;
-/** Parts of one upload that are sent at once, at most. Longer parts lower the number (MOST_BYTES_AT_ONCE). */
+/**
+ * Maximum number of parts of one upload that are sent at once. If parts are long, fewer are sent (MOST_BYTES_AT_ONCE).
+ */
 const PARTS_AT_ONCE = 4;
 const MOST_BYTES_AT_ONCE = 20 * MIB;
 /** How long a failed upload waits for its parts to be removed, in milliseconds. Enough for a healthy store. */
@@ -25,12 +27,12 @@ const LONGEST_GIVING_BACK_MS = 2_000;
 /** The checksum by which the store verifies each part. */
 const PART_CHECKSUM = { ChecksumAlgorithm: 'CRC32' } as const;
 
-/** What the uploads to one bucket share. */
+/** The resources that all uploads to one bucket share. */
 export interface UploadResources {
   readonly connection: S3Connection;
-  /** The memory for parts, which also sets their length. */
+  /** Provides the memory of the parts. Its `partBytes` is the length of every part but the last. */
   readonly memory: PartMemory;
-  /** Removes the parts of failed uploads later, if the store doesn't answer now. */
+  /** Removes the parts of failed uploads later, if the store doesn't answer at once. */
   readonly leftovers: Leftovers;
 }
 
@@ -39,9 +41,9 @@ export class MultipartUpload {
   private readonly write: ConditionalWrite;
   private readonly parts: CompletedPart[] = [];
   private beginning: Promise<string | undefined> | undefined;
-  /** Undefined until the multipart upload has begun. */
+  /** The store's id of the multipart upload. Undefined until the multipart upload has begun. */
   private uploadId: string | undefined;
-  /** Whether there may be another multipart upload of this key, whose id was lost with the store's answer. */
+  /** Whether there may be another multipart upload of this key, because the store's answer with its id was lost. */
   private isUnsure = false;
 
   constructor(
@@ -52,8 +54,8 @@ export class MultipartUpload {
   }
 
   /**
-   * Sends all bytes, and creates the object when they have ended. Call it once. After a failure, removes the parts: at
-   * once if the store is healthy, and otherwise later. Rejects with errors of the bytes and of the SDK.
+   * Sends all bytes, and creates the object when they have ended. Call `send` once. After a failure, removes the parts:
+   * at once if the store is healthy, and otherwise later. Rejects with errors of the bytes and of the SDK.
    *
    * @throws ObjectExistsError if the key is taken; StoreSilentError if the store made no progress for the time-out.
    */
@@ -77,7 +79,10 @@ export class MultipartUpload {
     }
   }
 
-  /** Sends the request that makes the object visible, if its key isn't taken. */
+  /**
+   * Sends the request that makes the object visible, and retries it. Throws ObjectExistsError if the object's key is
+   * taken.
+   */
   private async make(send: () => Promise<{ readonly ETag?: string | undefined }>): Promise<void> {
     const made = await this.resources.connection.persist(() => this.write.perform(send));
     if (!made) throw new ObjectExistsError(this.key);
@@ -101,7 +106,7 @@ export class MultipartUpload {
     }
   }
 
-  /** Sends a part. This may take longer than the time-out as long as there is progress. */
+  /** Sends one part. This may take longer than the time-out as long as there is progress. */
   private async sendPart(UploadId: string | undefined, PartNumber: number, Body: Buffer): Promise<CompletedPart> {
     const { connection } = this.resources;
     const input = { ...connection.at(this.key), UploadId, PartNumber, Body, ...PART_CHECKSUM };
@@ -111,7 +116,7 @@ export class MultipartUpload {
   }
 
   /**
-   * Completes an upload in parts. Like `sendPart`, this may take longer than the time-out. A store may need long to
+   * Completes the multipart upload. Like `sendPart`, this may take longer than the time-out: a store may need long to
    * join many parts, and keeps sending bytes meanwhile.
    */
   private async complete(): Promise<CompleteMultipartUploadCommandOutput> {
@@ -131,23 +136,24 @@ export class MultipartUpload {
       else await abortUpload(connection, key, uploadId);
     };
     if (!isStoreHealthy) {
-      // Twice, because the store may still carry out the request of a part after the first removal, although its answer
-      // is no longer awaited.
+      // Twice, because the store may still carry out the request of a part after the first removal, although this
+      // process no longer awaits the answer to that request.
       leftovers.add(action, 2);
       return;
     }
     try {
       await withTimeLimit(LONGEST_GIVING_BACK_MS, action(), connection.silence);
     } catch {
-      // The removal is tried again later, and this error isn't reported: the caller gets the error that the upload
-      // failed with.
+      // The removal of the parts is tried again later, and its error isn't reported: the caller gets the error that the
+      // upload failed with.
       leftovers.add(action);
     }
   }
 }
 
 /**
- * The bytes of an upload, and whether reading them failed. If it did, the store didn't cause the failure of the upload.
+ * The bytes of an upload, and whether reading them failed. If reading failed, the store isn't the cause of the upload's
+ * failure.
  */
 class Source implements AsyncIterable<Uint8Array> {
   hasFailed = false;

@@ -10,16 +10,16 @@ import { StoreWatch } from './store-watch.js';
 
 export interface S3ConnectionOptions {
   readonly bucket: string;
-  /** Precedes every key, separated by one `/`; empty for none. */
+  /** The prefix of every key in the bucket, separated from the key by one `/`; empty for none. */
   readonly prefix: string;
   /** The region of the bucket. Default: the SDK's own. */
   readonly region?: string | undefined;
-  /** The URL of the store. Default: the SDK's own. */
+  /** The URL of the store. Default: the one that the SDK determines. */
   readonly endpoint?: string | undefined;
   readonly forcePathStyle: boolean;
-  /** How long a call may make no progress, in milliseconds. */
+  /** The time-out: a call fails when the store has made no progress for this many milliseconds. */
   readonly timeoutMs: number;
-  /** The credentials. Default: those that the SDK finds (its default chain). */
+  /** The credentials. Default: those that the SDK finds with its default chain. */
   readonly credentials?: S3ClientConfig['credentials'];
 }
 
@@ -33,10 +33,13 @@ const PART_PAUSE_MS = 500;
  */
 export class S3Connection {
   readonly bucket: string;
-  /** Precedes every key: empty, or with a `/` at the end. */
+  /** The text that precedes every key in the bucket: empty, or with a `/` at the end. */
   readonly prefix: string;
   readonly client: S3Client;
-  /** Sends each request once, because `persist` decides what is retried, and for how long. */
+  /**
+   * The SDK's client for requests of `upload`. It sends each request once, because `persist` decides which requests are
+   * retried, and for how long.
+   */
   readonly uploading: S3Client;
   readonly watch: StoreWatch;
   private readonly timeoutMs: number;
@@ -46,7 +49,7 @@ export class S3Connection {
     this.bucket = bucket;
     this.prefix = trimmed && `${trimmed}/`;
     this.timeoutMs = timeoutMs;
-    // The SDK warns about Node 20 on standard error, although this release of the SDK still supports it.
+    // The SDK would warn about Node 20 on standard error, although this release of the SDK still supports Node 20.
     env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= 'true';
     const config: S3ClientConfig = {
       ...(region && { region }),
@@ -68,23 +71,25 @@ export class S3Connection {
     this.watch = new StoreWatch([this.client, this.uploading], timeoutMs);
   }
 
-  /** Returns the error of a call that made no progress until the time-out. */
+  /** Returns the error for a call in which the store made no progress until the time-out. */
   readonly silence = (): StoreSilentError => new StoreSilentError(this.timeoutMs);
 
-  /** Where an object is, as the input of a request says it. */
+  /** The bucket and the whole key of an object, as members of a request's input. */
   at(key: string): { readonly Bucket: string; readonly Key: string } {
     return { Bucket: this.bucket, Key: this.prefix + key };
   }
 
   /**
-   * Limits a small call, with its retries, to the time-out, from when it may begin.
+   * Begins a small call as soon as `beginCall` allows it, and limits it, including its retries, to the time-out from
+   * then on.
    *
    * @throws StoreSilentError when the time-out has passed; any error of the call.
    */
   async within<T>(call: (options: { readonly abortSignal: AbortSignal }) => Promise<T>): Promise<T> {
     await beginCall();
     const ending = new AbortController();
-    // Some operations ignore the signal, for example fetching credentials.
+    // The call is also given up by time, because some operations ignore the abort signal, for example fetching
+    // credentials.
     return withTimeLimit(this.timeoutMs, call({ abortSignal: ending.signal }), () => {
       ending.abort();
       return this.silence();
@@ -92,8 +97,8 @@ export class S3Connection {
   }
 
   /**
-   * Retries a request after failures that may pass, until the time-out has passed since the first failure. So a shorter
-   * outage doesn't end a long upload.
+   * Sends a request, and retries it after failures that may pass, until the time-out has passed since the first
+   * failure. So a shorter outage doesn't end a long upload.
    *
    * @throws StoreSilentError if a retry isn't answered by then; the error of the last attempt.
    */
@@ -116,7 +121,7 @@ export class S3Connection {
     }
   }
 
-  /** Closes the clients and their sockets. */
+  /** Closes the SDK's clients and their sockets. */
   close(): void {
     this.client.destroy();
     this.uploading.destroy();

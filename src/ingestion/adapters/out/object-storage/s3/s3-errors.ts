@@ -3,21 +3,24 @@ import { S3ServiceException } from '@aws-sdk/client-s3';
 /** The code of an S3 error, or the name of any other error. */
 export const errorNameOf = (error: unknown): string => (error instanceof Error ? error.name : '');
 
-/** Whether an object is missing. A missing bucket is another error. */
+/** Whether an error says that an object is missing. A missing bucket is another error. */
 const isNotFound = (error: unknown): boolean => ['NoSuchKey', 'NotFound'].includes(errorNameOf(error));
 
-/** Whether the store doesn't permit the request. */
+/** Whether an error says that the store doesn't permit the request. */
 export const isForbidden = (error: unknown): boolean =>
   errorNameOf(error) === 'AccessDenied' || (error instanceof S3ServiceException && error.$metadata.httpStatusCode === 403);
 
 /**
- * Whether the store refused a request because of the time in its signature, and the SDK has since learnt the store's
- * time.
+ * Whether an error says that the store refused a request because of the time in its signature, and that the SDK has
+ * since learnt the store's time.
  */
 export const isSkewLearnt = (error: unknown): boolean =>
   error instanceof S3ServiceException && 'clockSkewCorrected' in error.$metadata && error.$metadata.clockSkewCorrected === true;
 
-/** Whether a retry may succeed: there was no connection, or the store has a problem of its own. */
+/**
+ * Whether a retry of the failed request may succeed: there was no connection, the store has a problem of its own (5xx),
+ * or it asks for fewer requests (429).
+ */
 export const isPassing = (error: unknown): boolean => {
   if (error instanceof S3ServiceException) {
     const { httpStatusCode = 500 } = error.$metadata;

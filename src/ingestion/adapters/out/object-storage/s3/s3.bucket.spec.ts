@@ -11,7 +11,7 @@ const LAST_MODIFIED = 'Fri, 01 Jan 2010 00:00:00 GMT';
 const LISTING = `<?xml version="1.0" encoding="UTF-8"?>
 <ListBucketResult><Contents><Key>data/a</Key><LastModified>2010-01-01T00:00:00.000Z</LastModified><Size>5</Size></Contents></ListBucketResult>`;
 
-/** Behaviour that the servers of the contract (`test/integration`) can't be made to show. */
+/** Behaviour of `S3Bucket` that the servers of the bucket contract (`test/integration`) can't be made to show. */
 describe('S3Bucket', () => {
   let server: Server;
   let bucket: S3Bucket;
@@ -115,7 +115,10 @@ describe('S3Bucket', () => {
   });
 });
 
-/** A server that accepts an upload in parts. Calls `onPart` with the request of each part. */
+/**
+ * Handles the requests of a multipart upload like a server that accepts it. Calls `onPart` with the request of each
+ * part.
+ */
 function accepting(onPart: (request: IncomingMessage) => void): RequestListener {
   return (request, response) => {
     if (request.url?.includes('partNumber')) onPart(request);

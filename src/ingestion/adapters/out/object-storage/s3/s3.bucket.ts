@@ -20,27 +20,30 @@ import { errorNameOf, isForbidden, orUndefined } from './s3-errors.js';
 import { removeParts } from './unfinished-parts.js';
 
 export interface S3BucketOptions extends S3ConnectionOptions {
-  /** Longest file in bytes. The length of parts follows from it, because an upload has at most 10,000 parts. */
+  /**
+   * The longest file, in bytes. The length of parts follows from it, because the store accepts at most 10,000 parts of
+   * an upload.
+   */
   readonly maxUploadBytes: number;
   /** Maximum number of objects in one page of a listing. Default: the store's maximum. */
   readonly pageSize?: number;
 }
 
 const MIB = 1024 * 1024;
-/** The smallest part that S3 accepts, except for the last one. In bytes. */
+/** The smallest part that S3 accepts, in bytes. Only the last part of an upload may be smaller. */
 const LEAST_PART = 5 * MIB;
 const MOST_PARTS = 10_000;
 const MOST_REMOVED_AT_ONCE = 1000;
 const READ_ATTEMPTS = 3;
-/** An id that no upload has. */
+/** An id that no multipart upload has. Aborting it only shows whether the store permits to abort. */
 const NO_UPLOAD_ID = 'bm9uZQ';
 
 /**
  * A bucket of S3, or of a store that speaks its protocol and supports `If-None-Match` and `If-Match`.
  *
- * A version is an ETag, which is the same for the same bytes. Rejects with errors of the SDK, with `StoreSilentError`
- * if the store made no progress for the time-out, and with the errors of `Bucket`. The connection behind an iterator
- * that `open` has returned is lost if its reader pauses for longer than the time-out.
+ * An object's version is its ETag, which is the same for the same bytes. Calls reject with errors of the SDK, with
+ * `StoreSilentError` if the store made no progress for the time-out, and with the errors of `Bucket`. If the reader of
+ * an iterator that `open` has returned pauses for longer than the time-out, the connection is lost.
  */
 export class S3Bucket extends Bucket {
   private readonly connection: S3Connection;
@@ -55,7 +58,7 @@ export class S3Bucket extends Bucket {
     this.pageSize = pageSize;
   }
 
-  /** The offset that the SDK has determined. The SDK needs it, because it signs requests by the store's clock. */
+  /** The clock offset that the SDK has determined itself: it signs requests by the store's clock. */
   override get clockOffsetMs(): number {
     const { client, uploading } = this.connection;
     return significantOffset(uploading.config.systemClockOffset || client.config.systemClockOffset);
@@ -88,7 +91,7 @@ export class S3Bucket extends Bucket {
           const bytes = Buffer.from(await output.Body.transformToByteArray());
           return { bytes, version: output.ETag ?? '', ageMs: connection.watch.ageOf(output.LastModified, output) };
         } catch (error) {
-          // The SDK retries a request, but not one whose answer breaks off in the middle.
+          // The SDK retries a request that failed, but not one whose answer breaks off in the middle.
           if (attempt === READ_ATTEMPTS || options.abortSignal.aborted) throw error;
         }
       }
@@ -147,7 +150,8 @@ export class S3Bucket extends Bucket {
     const prefix = { Bucket: at.Bucket, Prefix: at.Key };
     const ask = <T>(right: string, call: (options: { readonly abortSignal: AbortSignal }) => Promise<T>) =>
       connection.within(call).catch(missingRight(right, isForbidden));
-    // Without the right to list, a store answers 403 for a missing object, as for an object that may not be read.
+    // Checked first: without the right to list, a store answers 403 for a missing object, as for an object that may not
+    // be read.
     await ask('s3:ListBucket', (options) => client.send(new ListObjectsV2Command({ ...prefix, MaxKeys: 1 }), options));
     await Promise.all([
       ask('s3:GetObject', (options) => orUndefined(client.send(new HeadObjectCommand(at), options))),
@@ -157,7 +161,7 @@ export class S3Bucket extends Bucket {
       ask('s3:AbortMultipartUpload', async (options) => {
         const aborting = client.send(new AbortMultipartUploadCommand({ ...at, UploadId: NO_UPLOAD_ID }), options);
         await aborting.catch((error: unknown) => {
-          // Not a failure: the store permitted the request, and only found no such upload.
+          // Not a failure: the store permitted the request, and only found no multipart upload with this id.
           if (!(error instanceof S3ServiceException && [400, 404].includes(error.$metadata.httpStatusCode ?? 0))) throw error;
         });
       }),
@@ -197,7 +201,7 @@ export class S3Bucket extends Bucket {
   }
 }
 
-/** The pieces of a body. Releases the connection even if the iteration is ended before the first piece. */
+/** The pieces of a download's body. Releases the connection even if the iteration is ended before the first piece. */
 function piecesOf(body: Readable): AsyncIterable<Uint8Array> {
   return {
     [Symbol.asyncIterator]: () => {

@@ -4,13 +4,13 @@ import { StoreSilentError } from '../bucket.js';
 import { errorNameOf } from './s3-errors.js';
 
 /**
- * How early the SDK's time-out may come, in milliseconds, and still count as the store's silence: timers may fire
- * early.
+ * How much earlier than configured the SDK's time-out may come, in milliseconds, and still count as the store's
+ * silence: timers may fire early.
  */
 const EARLY_MS = 100;
 /**
- * If the time in a request's signature is off by more than this, in milliseconds, the store may have refused the
- * request for that reason. S3 allows 15 minutes.
+ * If the time in a request's signature is off by more than this from the store's time, in milliseconds, the store may
+ * have refused the request for that reason. S3 allows 15 minutes.
  */
 const WRONG_CLOCK_MS = 240_000;
 
@@ -19,7 +19,10 @@ const WRONG_CLOCK_MS = 240_000;
  * silent.
  */
 export class StoreWatch {
-  /** The time of each answer by the store's clock, in milliseconds since 1970. */
+  /**
+   * For each answer of the store, by the SDK's output object: the time of the answer by the store's clock, in
+   * milliseconds since 1970.
+   */
   private readonly answeredAt = new WeakMap<object, number>();
   /** How far the store's clock was ahead of this machine's at the latest answer, in milliseconds. */
   private aheadMs = 0;
@@ -37,7 +40,8 @@ export class StoreWatch {
   }
 
   /**
-   * Age of an object when the store answered, in milliseconds. In S3 both times are in whole seconds.
+   * Age of an object when the store answered, in milliseconds. S3 gives the time of its answer and the time of the
+   * writing in whole seconds.
    *
    * @param lastModified when the object was written.
    * @param answer the output of the request that returned `lastModified`.
@@ -71,8 +75,8 @@ export class StoreWatch {
   }
 
   /**
-   * Converts a time-out of the SDK to StoreSilentError, and returns any other error. The SDK retries its own time-outs,
-   * so it would wait for a silent store several times.
+   * Converts an error that is a time-out of the SDK to StoreSilentError, and returns any other error. The SDK would
+   * retry its own time-outs, and so wait for a silent store several times.
    */
   private translate(error: unknown, elapsedMs: number): unknown {
     const isTimeout = errorNameOf(error) === 'TimeoutError' && !(error instanceof Error && 'code' in error);
@@ -81,9 +85,9 @@ export class StoreWatch {
 }
 
 /**
- * Marks the refusal of a request whose signature has a wrong time, so that the SDK repeats the request by the store's
- * clock. The SDK signs with this machine's time plus the offset that it learned from earlier answers. If this machine's
- * clock was corrected since then, this offset is wrong, but the SDK itself doesn't mark the refusal.
+ * Marks a store's refusal of a request whose signature has a wrong time, so that the SDK repeats the request by the
+ * store's clock. The SDK signs with this machine's time plus the offset that it learned from earlier answers. If this
+ * machine's clock was corrected since then, this offset is wrong, but the SDK itself doesn't mark the refusal.
  */
 function markWrongClock(error: S3ServiceException, assumedAheadMs: number): void {
   const { $metadata: metadata, $response: response } = error;

@@ -9,7 +9,7 @@ export async function removeParts(connection: S3Connection, key: string): Promis
   while (marker) {
     const command: ListMultipartUploadsCommand = new ListMultipartUploadsCommand({
       Bucket,
-      // MinIO lists unfinished uploads only if the prefix is a whole key.
+      // MinIO lists unfinished multipart uploads only if the prefix is a whole key.
       Prefix,
       ...marker,
     });
@@ -22,8 +22,8 @@ export async function removeParts(connection: S3Connection, key: string): Promis
 }
 
 /**
- * Removes the parts of one multipart upload. Does nothing if it is complete or was removed. Rejects with errors of the
- * SDK.
+ * Removes the parts of one multipart upload. Does nothing if the upload is complete or was aborted before. Rejects with
+ * errors of the SDK.
  */
 export async function abortUpload(connection: S3Connection, key: string, UploadId: string): Promise<void> {
   const command = new AbortMultipartUploadCommand({ ...connection.at(key), UploadId });

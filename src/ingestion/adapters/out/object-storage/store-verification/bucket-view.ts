@@ -26,13 +26,13 @@ import { parseMarker } from '../marker.js';
 import { readPlans } from './compaction-plans.js';
 import { type KeyEntry, walkKeys } from './key-walk.js';
 
-/** How many segments are requested ahead, because each answer takes time. Long segments are not requested ahead. */
+/** How many segments are read ahead at once, because each answer takes time. Long segments are not read ahead. */
 const SEGMENTS_AT_ONCE = 8;
 const LONGEST_WHOLE = 1024 * 1024;
-/** By how much the store may report too high an age for an object, in milliseconds. */
+/** By how much the age of an object that the store reports may be too high, in milliseconds. */
 const CLOCK_MS = 10_000;
 const MOST_ROUNDS = 5;
-/** How many lines are remembered for `stays`: some more than are checked at once. */
+/** How many index lines are remembered for `stays`: some more than are checked at once. */
 const LATEST_LINES = 64;
 
 /**
@@ -50,10 +50,13 @@ export async function openBucketView(bucket: Bucket): Promise<StoreView> {
 class BucketView implements StoreView {
   readonly mender = 'a running service';
   readonly movesLines = true;
-  /** A cache for `relation`: the plans, and which segments exist, as read for the last value of `second`. */
+  /**
+   * A cache for `relation`, for the last value of its parameter `second`: the compaction plans, and which segments
+   * exist, as read then.
+   */
   private neighbours = { of: '', plans: [] as ReadonlySet<string>[], there: new Map<string, boolean>() };
 
-  /** The latest lines that were read, by their places. */
+  /** The latest index lines that were read: upload id and begin of the line, by its segment and end (`placeOf`). */
   private readonly latest = new Map<string, { readonly uploadId: string; readonly offset: number }>();
 
   constructor(private readonly bucket: Bucket) {}
@@ -77,7 +80,8 @@ class BucketView implements StoreView {
     for (let round = 0; gone.size > 0 && round < MOST_ROUNDS; round++) {
       const directories = [...gone];
       gone.clear();
-      // A segment that replaced a missing one either was created after the walk began, or was part of the walk.
+      // The lines of a missing segment are in one that replaced it, which either was created after the walk began, or
+      // was part of the walk. So only segments younger than the walk are read.
       for (const directory of directories) yield* this.linesOf(this.youngerThan(began, directory), gone, onBytes);
     }
     for (const path of gone) yield { path, error: new Error('its segments are replaced faster than they can be read') };
@@ -96,14 +100,15 @@ class BucketView implements StoreView {
     return size === expected.size ? digestProblem(hash.digest('hex'), expected) : otherSize(size, expected);
   }
 
-  /** Always false: a line is written only after its file, so nothing is restored. */
+  /** Always false: in a bucket, a line is written only after its file, so no recovery restores a file. */
   isRestorable(): Promise<boolean> {
     return Promise.resolve(false);
   }
 
   /**
-   * An upload's marker exists from before its file is created until after its line is written. A marker of removals
-   * exists from before the upload's line is removed until after its file is removed.
+   * Resolves to a function that says whether a file without a line belongs to an upload or removal in progress, by the
+   * markers in `staging/`. An upload's marker exists from before its file is created until after its line is written. A
+   * marker of removals exists from before the upload's line is removed until after its file is removed.
    */
   async publications(): Promise<(uploadId: string, contentPath: string) => Promise<boolean>> {
     const staged = new Set<string>();
@@ -120,12 +125,15 @@ class BucketView implements StoreView {
     };
   }
 
-  /** Always false: segments are written whole. */
+  /** Always false: segments of a bucket are written whole, so none is open. */
   isOpen(): Promise<boolean> {
     return Promise.resolve(false);
   }
 
-  /** Whether a line is still in its segment, or was moved. It isn't if its upload was removed. */
+  /**
+   * Whether a line that was read is still in its segment, or was moved to another by compaction. False if the line's
+   * upload was removed.
+   */
   async stays(segment: string, end: number): Promise<boolean> {
     const line = this.latest.get(placeOf(segment, end));
     if (!line) return true;
@@ -134,8 +142,8 @@ class BucketView implements StoreView {
   }
 
   /**
-   * Whether the claim of an upload is missing although the upload is less than 24 hours old. The claim is created
-   * before the upload's line, and removed after 25 hours.
+   * Whether the claim of an upload is missing although the upload is less than 24 hours old. An upload's claim is
+   * created before its index line, and removed after 25 hours.
    */
   async isClaimAbsent(scope: string, receivedAt: Date): Promise<boolean> {
     if (!isKeptUnderKey(receivedAt, Date.now() + this.bucket.clockOffsetMs)) return false;
@@ -144,8 +152,8 @@ class BucketView implements StoreView {
 
   async relation(first: string, second: string): ReturnType<StoreView['relation']> {
     if (this.neighbours.of !== second) {
-      // Both segments were read before. If one replaces the other, the plan is emptied only after the other is removed.
-      // So either the plan is found now, or the other segment is missing.
+      // Both segments were read before. If one replaces the other by compaction, the plan is emptied only after the
+      // other is removed. So either the plan is found now, or the other segment is missing.
       this.neighbours = { of: second, plans: await readPlans(this.bucket), there: new Map() };
     }
     if (this.neighbours.plans.some((plan) => plan.has(first) && plan.has(second))) return 'replaces';
@@ -153,7 +161,7 @@ class BucketView implements StoreView {
     return (await this.isThere(second)) ? 'both' : 'first-only';
   }
 
-  /** Whether compaction has moved a line of a segment that is gone. */
+  /** Whether compaction has moved the line of an upload from a segment that is gone to another one. */
   private async isMoved(segment: string, uploadId: string): Promise<boolean> {
     const day = dayOf(segment);
     if (!day) return false;
@@ -185,7 +193,7 @@ class BucketView implements StoreView {
   }
 
   /**
-   * The lines of the listed segments.
+   * The index lines of the listed segments.
    *
    * @param gone receives the directories of segments that were removed after they were listed.
    */
@@ -209,7 +217,7 @@ class BucketView implements StoreView {
     }
   }
 
-  /** Begins to read a segment. Never rejects: the pieces throw the error. */
+  /** Begins to read a segment. Never rejects: an error is thrown when its pieces are iterated. */
   private async begin({ path, size }: KeyEntry): Promise<{ path: string; pieces: AsyncIterable<Buffer> }> {
     if (size > LONGEST_WHOLE) return { path, pieces: this.pieces(path) };
     const read = this.bucket.read(path);
@@ -251,7 +259,7 @@ const placeOf = (segment: string, end: number): string => `${segment} ${end}`;
 /** A segment was removed after it was listed. */
 class GoneError extends Error {}
 
-/** Skips empty segments, which are fences and have no lines. */
+/** Yields the entries of segments with bytes. Skips empty segments, which have no lines. */
 async function* withBytes(entries: AsyncIterable<KeyEntry>): AsyncGenerator<KeyEntry> {
   for await (const entry of entries) if (entry.type === 'file' && entry.size > 0) yield entry;
 }

@@ -6,12 +6,13 @@ import { PLANS } from '../keys.js';
 const PLAN = z.object({ target: z.string(), sources: z.array(z.string()) });
 
 /**
- * The target and the sources of each compaction in progress. A plan exists from before its compaction until after it.
+ * The keys of the target and of the sources of each compaction in progress. A plan exists from before its compaction
+ * changes anything until after the sources were removed.
  */
 export async function readPlans(bucket: Bucket): Promise<ReadonlySet<string>[]> {
   const plans: Set<string>[] = [];
   for await (const { key, size } of bucket.list(PLANS)) {
-    // An empty object means that the compaction has ended.
+    // An empty object contains no plan: the compaction has ended.
     if (size === 0) continue;
     const object = await bucket.read(key);
     const { success, data } = PLAN.safeParse(object && parseJson(object.bytes));

@@ -22,11 +22,11 @@ const drafts = anUploadDraft().with({ receivedAt: TIME });
 type FileUpload = Upload & { content: NonNullable<Upload['content']> };
 
 let bucket: InMemoryBucket;
-/** The same bucket as other services use it in the meantime. Hooks of `bucket` don't see their operations. */
+/** The same bucket as other services use it while it is verified. Hooks of `bucket` don't see their operations. */
 let others: InMemoryBucket;
 /**
- * `file` is an upload with a file, and `segment` is the segment of only its line. Two uploads without a file share the
- * segment `shared`.
+ * `file` is an upload with a file, and `segment` is the key of the segment that contains only its line. Two uploads
+ * without a file share the segment with the key `shared`.
  */
 let file: FileUpload;
 let segment: string;
@@ -202,7 +202,10 @@ describe('the claim of a key', () => {
   });
 });
 
-/** Verifies the bucket, and does one step before every operation (or every second, third) from a given one on. */
+/**
+ * Verifies the bucket. Carries out one of `steps` before the operation `from` of the verification, and before every
+ * later one; if `every` is 2 or 3, before every second or third one.
+ */
 async function meanwhile(from: number, steps: readonly (() => Promise<unknown>)[], every = 1) {
   let operations = 0;
   const left = [...steps];
@@ -371,8 +374,8 @@ describe('unreadable objects are reported, and the rest is checked', () => {
 
 describe('a segment of many megabytes', () => {
   /**
-   * A bucket that ends each read with an error after `pieces` pieces, like a store that closes slow reads. Each read
-   * gets `patience` pieces more than the one before.
+   * A bucket that ends each read of an object with an error after `pieces` pieces, like a store that closes slow reads.
+   * Each read gets `patience` pieces more than the one before.
    */
   class ImpatientBucket extends InMemoryBucket {
     pieces = Infinity;

@@ -29,7 +29,7 @@ const uploadAt = (receivedAt: number, { beganAt = receivedAt, ...more }: Partial
 
 const linesOf = (uploads: readonly Upload[]) => Buffer.from(uploads.map((upload) => `${indexLine(upload)}\n`).join(''));
 
-/** Stores lines as uploads without a file do: in a segment named by the time of the first one. */
+/** Stores index lines as uploads without a file do: in a segment named by the time of the first upload. */
 const share = (bucket: InMemoryBucket, uploads: readonly Upload[]) => bucket.create(`${DIRECTORY}${uuidAt(uploads[0]?.receivedAt ?? new Date())}.ndjson`, linesOf(uploads));
 const own = (bucket: InMemoryBucket, upload: Upload) => bucket.create(segmentOf(upload), linesOf([upload]));
 
@@ -70,8 +70,8 @@ async function listed(bucket: InMemoryBucket, filter: UploadFilter, limit: numbe
 }
 
 /**
- * Counts requests (`requests`), and how many of them were sent one after the other (`rounds`). All requests that wait
- * at the same time are answered in one round.
+ * Counts the requests to the bucket (`requests`), and how many rounds of them followed each other (`rounds`). All
+ * requests that wait at the same time are answered in one round.
  */
 function countRequests(bucket: InMemoryBucket) {
   const count = { requests: 0, rounds: 0 };

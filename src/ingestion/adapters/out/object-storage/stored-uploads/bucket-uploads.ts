@@ -18,11 +18,14 @@ const MOST_ROUNDS = 10;
  */
 const RETENTION_TURN_MS = 50 * 60_000;
 
-/** The uploads in a bucket. They are found by the names of segments (segment-names.ts), without another index. */
+/**
+ * Finds, lists and removes the uploads in a bucket. Uploads are found by the names of segments (segment-names.ts),
+ * without another index.
+ */
 export class BucketUploads extends StoredUploads {
   private readonly removal: UploadRemoval;
 
-  /** @param onRemoved called after each removal. */
+  /** @param onRemoved called after each removal, also one that failed. */
   constructor(
     private readonly bucket: Bucket,
     private readonly onRemoved: () => void = () => undefined,
@@ -59,7 +62,7 @@ export class BucketUploads extends StoredUploads {
     return isOurs ? this.removeAll({ to: end }, options) : 0;
   }
 
-  /** Begins again if compaction has moved lines while they were read. */
+  /** Reads a page of the list of uploads. Begins again if compaction has moved lines while they were read. */
   private async page(filter: UploadFilter, limit: number, after?: UploadPosition): Promise<UploadPage> {
     for (let round = 0; round < MOST_ROUNDS; round++) {
       const sources = new DaySources(this.bucket, filter, after);

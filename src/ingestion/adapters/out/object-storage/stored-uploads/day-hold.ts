@@ -8,8 +8,8 @@ const RENEW_AFTER_MS = 60_000;
 const MOST_TURNS = 20;
 
 /**
- * Another process has taken away this process's hold on a day, because it took the process for crashed. Compaction may
- * have gone on since.
+ * This process's hold on a day is gone, because another process took this one for crashed, and replaced or removed the
+ * hold. Compaction may have gone on since.
  */
 export class HoldLostError extends Error {
   constructor(day: Day) {
@@ -22,10 +22,10 @@ export class HoldLostError extends Error {
  * Keeps compaction from a day while the day's segments are rewritten by a removal of uploads, or read by the event
  * outbox. Compaction copies segments, so it could restore a line from a copy that it read before the line was removed.
  *
- * The hold is in the same object as the plan of a compaction, and so only one of both exists. Several processes share a
- * hold, which lists an id for each of them. A hold that wasn't written for ten minutes is taken to belong to crashed
- * processes, and then another process may replace it. So a removal checks its hold after it has rewritten a segment. An
- * id that was taken out of a hold never comes back.
+ * The hold is in the same object as the plan of a compaction, and so only one of the two exists. Several processes may
+ * share a hold, which lists the id of each `DayHold`. A hold that wasn't written for ten minutes is taken to belong to
+ * crashed processes, and then another process may replace it. So a removal checks its hold after it has rewritten a
+ * segment. An id that was taken out of a hold never comes back.
  */
 export class DayHold {
   private readonly id = randomUUID();
@@ -37,8 +37,8 @@ export class DayHold {
   ) {}
 
   /**
-   * Takes a hold on a day. First completes or ends a compaction of the day that is in progress. Throws errors of the
-   * bucket.
+   * Takes a hold on a day. If a compaction of the day is in progress, first completes or ends the compaction. Throws
+   * errors of the bucket.
    */
   static async take(bucket: Bucket, day: Day): Promise<DayHold> {
     const hold = new DayHold(bucket, day);
@@ -47,7 +47,7 @@ export class DayHold {
   }
 
   /**
-   * Checks that this process still has the hold. Renews the hold if it was last written more than a minute ago.
+   * Checks that this process still has its hold. Renews the hold if this process last wrote it more than a minute ago.
    *
    * @throws HoldLostError if the hold was lost; an error of the bucket.
    */
@@ -68,7 +68,7 @@ export class DayHold {
   }
 
   /**
-   * Changes the ids in the hold. Resolves to whether the hold was written.
+   * Changes the list of ids in the day's hold. Resolves to whether the hold was written.
    *
    * @param change returns the ids to write for the present ones; undefined to write nothing.
    */
@@ -90,8 +90,8 @@ export class DayHold {
   }
 
   /**
-   * Completes a compaction's plan if its target exists. Otherwise creates a fence in place of the target, so that the
-   * target is never created.
+   * Completes the plan of a compaction if its target exists. Otherwise creates a fence in place of the target, so that
+   * the target is never created.
    */
   private async end({ target, sources, bytes }: Plan): Promise<void> {
     if ((await this.bucket.create(target, FENCE)) !== undefined) return;

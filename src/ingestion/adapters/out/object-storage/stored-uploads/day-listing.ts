@@ -5,24 +5,24 @@ import type { UploadKind } from '../../../../domain/upload.js';
 import { type Day, DAY_GRACE_MS, directoryOf, endOf, listNamed, slowPrefix, parseName } from '../segment-names.js';
 
 const HOUR_MS = 60 * 60_000;
-/** How many objects `firstPage` lists at most. Stores return this many in answer to one request. */
+/** How many objects of a day `firstPage` lists at most. Stores return this many in answer to one request. */
 const FIRST_PAGE = 1_000;
-/** A day with fewer and shorter segments is read whole, whatever their names say. */
+/** If a day has at most this many segments, with at most this many bytes in all, all of them are read (`isFew`). */
 const FEW = { segments: 64, bytes: 4 * 1024 * 1024 };
 
-/** Whether compaction may have begun, even on a machine whose clock is an hour ahead. */
+/** Whether compaction of a day may have begun, even on a machine whose clock is an hour ahead. */
 export const mayBeCompacted = (day: Day): boolean => Date.now() > endOf(day) - HOUR_MS;
 
 /**
- * Whether segments are so few and short that all of them are read, even those that the times in their names would
- * exclude.
+ * Whether a day's segments are so few and short that all of them are read, even those that the times in their names
+ * would exclude.
  */
 export const isFew = (segments: readonly ListedObject[]): boolean =>
   segments.length <= FEW.segments && segments.reduce((sum, { size }) => sum + size, 0) <= FEW.bytes;
 
 /**
  * The segments among the first 1,000 objects of a day, without empty ones. `isWhole` is true if the day has no more
- * objects.
+ * objects than these.
  */
 export async function firstPage(bucket: Bucket, day: Day): Promise<{ segments: ListedObject[]; isWhole: boolean }> {
   const segments: ListedObject[] = [];
@@ -35,25 +35,26 @@ export async function firstPage(bucket: Bucket, day: Day): Promise<{ segments: L
 }
 
 /**
- * The segments that compaction has created for a day, listed by the times in their names. So a listing needs few
- * requests, however many segments the day has. Leaves out empty ones.
+ * The segments that compaction has created for a day, listed by the times in their names. So the listing needs few
+ * requests, however many segments the day has. Leaves out empty segments.
  *
- * @param prefix the day's directory, or the prefix of its segments of slow uploads.
+ * @param prefix the day's directory, for the segments that weren't created from slow uploads, or the prefix of its
+ *   segments of slow uploads.
  */
 export async function targets(bucket: Bucket, day: Day, prefix = directoryOf(day)): Promise<ListedObject[]> {
   if (!mayBeCompacted(day)) return [];
-  // Both times are rounded to powers of 16 ms, so that the listing takes few requests.
+  // The begin and the end of the listed span are rounded to powers of 16 ms, so that the listing takes few requests.
   const begin = Math.floor((endOf(day) + DAY_GRACE_MS) / 16 ** 5) * 16 ** 5;
   const end = Math.ceil((Date.now() + HOUR_MS) / 16 ** 6) * 16 ** 6;
   const segments = await listNamed(bucket, prefix, begin, end);
   return segments.filter(({ key, size }) => size > 0 && parseName(day, key).origin === 'target');
 }
 
-/** Like `targets`, but also with the segments of slow uploads. */
+/** Like `targets`, but also with the segments that compaction has created from those of slow uploads. */
 export const allTargets = async (bucket: Bucket, day: Day): Promise<ListedObject[]> =>
   (await Promise.all([targets(bucket, day), targets(bucket, day, slowPrefix(day))])).flat();
 
-/** The days of a kind that have segments. */
+/** The days of one kind that have segments. */
 export async function daysOf(bucket: Bucket, kind: UploadKind): Promise<Day[]> {
   const days: Day[] = [];
   for await (const directory of bucket.listDirectories(`${linesDirectory(kind)}/`)) {

@@ -14,13 +14,13 @@ const FEW_IN_WINDOW = 100;
 const MANY_IN_WINDOW = 3_000;
 
 /**
- * The sources that a list of uploads is read from. At first, each source is a day. When a day is read, its segments
- * become sources in its place.
+ * The sources that a list of uploads is read from. At first, each source is a day. When a day is read, the day's
+ * segments become sources in its place.
  */
 export class DaySources {
-  /** The uploads of the list were received at this time or earlier, in milliseconds since 1970. */
+  /** All uploads of the list were received at this time or earlier, in milliseconds since 1970. */
   private readonly until: number;
-  /** For each day with many segments: the keys of the segments that compaction had created when the day was listed. */
+  /** For each day with many segments, the keys of those that compaction had created when the day was listed. */
   private readonly created = new Map<Day, ReadonlySet<string>>();
 
   constructor(
@@ -35,7 +35,8 @@ export class DaySources {
     const { kind, from } = this.filter;
     const kinds = kind ? [kind] : UPLOAD_KINDS;
     const isWanted = (day: Day): boolean => endOf(day) > (from?.getTime() ?? -Infinity) && endOf(day) - DAY_MS <= this.until;
-    // A list mostly begins with the current day, so its segments are listed at the same time as the days.
+    // A list mostly begins with the current day, so the segments of the current day are listed at the same time as the
+    // days.
     const current = new Map(kinds.map((each) => ({ kind: each, date: dateAt(Date.now()) })).filter(isWanted).map((day) => [directoryOf(day), this.read(day)]));
     for (const reading of current.values()) reading.catch(() => undefined);
     const days = await Promise.all(kinds.map((each) => daysOf(this.bucket, each)));
@@ -46,8 +47,8 @@ export class DaySources {
   }
 
   /**
-   * Whether compaction has created further segments since a day's segments were listed. The segments that they replace
-   * may have been missing from a listing that was made afterwards, so lines may be missing from the page.
+   * Whether compaction has created further segments since a day's segments were listed. A listing that was made
+   * afterwards may already lack the segments that they replace, so lines may be missing from the page.
    */
   async hasMoved(): Promise<boolean> {
     const moved = [...this.created].map(async ([day, known]) => (await allTargets(this.bucket, day)).some(({ key }) => !known.has(key)));
@@ -56,7 +57,7 @@ export class DaySources {
 
   private async read(day: Day): Promise<Source[]> {
     const windows = [directoryOf(day), slowPrefix(day)].map((prefix) => this.window(day, prefix));
-    // The current day is probably large, so its newest segments are listed at the same time.
+    // The current day is probably large, so its newest segments are listed at the same time as its first page.
     const newest = mayBeCompacted(day) ? undefined : Promise.all(windows.map((window) => window.read()));
     newest?.catch(() => undefined);
     const { segments, isWhole } = await firstPage(this.bucket, day);
@@ -70,8 +71,8 @@ export class DaySources {
   }
 
   /**
-   * A source for a day's newest segments, by the times in their names. Reading it returns these segments, and a source
-   * for the older ones.
+   * A source for a day's newest segments, selected by the times in their names. Reading this source returns a source
+   * for each of these segments, and one for the older segments.
    */
   private window(day: Day, prefix: string): Source & { read(): Promise<Source[]> } {
     const tolerance = prefix === slowPrefix(day) ? 0 : NAME_TOLERANCE_MS;
@@ -80,7 +81,8 @@ export class DaySources {
       size: undefined,
       latest: Math.min(end - 1 + tolerance, endOf(day) - 1),
       read: async () => {
-        // One or two requests: a store lists by prefix, so a window begins and ends at multiples of its length.
+        // Listing a window of time takes one or two requests: a store lists by prefix, so a window begins and ends at
+        // multiples of its length.
         const begin = Math.floor((end - span / 2) / span) * span;
         const isWithin = ({ key, size }: ListedObject): boolean => {
           const { origin, time } = parseName(day, key);
@@ -96,7 +98,7 @@ export class DaySources {
   }
 
   /**
-   * The sources for one segment: none if the times in its name are too late for the list.
+   * The sources for one segment: none if the time in the segment's name is too late for the list.
    *
    * @param isFew whether to read the segment whatever its name says.
    */

@@ -1,6 +1,9 @@
 const AT_ONCE = 16;
 
-/** Runs an action for each item, 16 at once. Rejects with the first error, when none is running any more. */
+/**
+ * Runs an action for each item, 16 actions at once. Rejects with an error of the actions, when none is running any
+ * more.
+ */
 export async function eachOf<Item>(items: readonly Item[], action: (item: Item) => Promise<void>): Promise<void> {
   const rest = items.values();
   const workers = Array.from({ length: Math.min(AT_ONCE, items.length) }, async () => {

@@ -12,7 +12,7 @@ const HOUR_MS = 3_600_000;
 const DATE = '2026-03-10';
 const STOPS = [0, 1, 2, 3, 5, 8, 20, 40, 60, 80];
 
-/** Pauses a process before its operation `at`. */
+/** Pauses a process before its operation `at` on the bucket, until `goOn` is called. */
 function stopAt(process: InMemoryBucket, at: number) {
   let count = 0;
   let stop = (): void => undefined;
@@ -51,7 +51,10 @@ describe.each([
     vi.useRealTimers();
   });
 
-  /** Begins to read in a process, compacts the day when the process has done `at` operations, and lets it go on. */
+  /**
+   * Begins to read uploads in a process, compacts the day when that process has done `at` operations, and lets the
+   * process go on.
+   */
   async function readWhile<T>(at: number, read: (uploads: BucketUploads) => Promise<T>): Promise<{ result: T; bucket: InMemoryBucket }> {
     const bucket = whole.copy();
     const process = bucket.another();

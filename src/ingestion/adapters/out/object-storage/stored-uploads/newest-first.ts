@@ -5,16 +5,16 @@ import type { Upload } from '../../../../domain/upload.js';
 const READS_AT_ONCE = 32;
 /**
  * How many bytes of segments are read at once (MOST_BYTES_AT_ONCE), and for one page (MOST_BYTES). More are read if a
- * single read is longer, or if the page wouldn't get beyond its beginning otherwise.
+ * single read is longer, or if the page would otherwise not get beyond its own beginning.
  */
 const MOST_BYTES_AT_ONCE = 8 * 1024 * 1024;
 const MOST_BYTES = 64 * 1024 * 1024;
 const MOST_READS = 2_000;
 
-/** Called for each line that was read, with its length in bytes. */
+/** Called for each index line that was read, with the line's length in bytes. */
 export type OnLine = (upload: Upload, length: number) => void;
 
-/** A part of the index that wasn't read yet. */
+/** A part of the index that wasn't read yet: a day, a segment or a part of one. */
 export interface Source {
   /** No upload in this source was received later than this, in milliseconds since 1970. */
   readonly latest: number;
@@ -24,7 +24,7 @@ export interface Source {
    */
   readonly size: number | undefined;
   /**
-   * Reads the whole source, or the part with its newest lines.
+   * Reads the whole source, or only the part with its newest lines.
    *
    * @returns the sources for the part that wasn't read.
    */
@@ -32,10 +32,10 @@ export interface Source {
 }
 
 /**
- * Merges sources into a page of a list, newest first. Always reads the sources that may contain the newest lines, until
- * no source can contain a newer line than those of the page.
+ * Merges sources into a page of a list of uploads, newest first. Always reads the sources that may contain the newest
+ * unread lines, until no unread source can contain a newer line than the last one of the page.
  *
- * Holds the lines of a page, at most MAX_PAGE_BYTES, and the segments that are being read.
+ * Holds in memory the lines of a page, at most MAX_PAGE_BYTES, and the segments that are being read.
  */
 export async function readPage(sources: readonly Source[], filter: UploadFilter, limit: number, after?: UploadPosition): Promise<UploadPage> {
   const page = new Page(filter, limit, after);
@@ -46,8 +46,8 @@ export async function readPage(sources: readonly Source[], filter: UploadFilter,
     rest.sort((one, other) => other.latest - one.latest);
     const [newest] = rest;
     if (!newest) return page.end(false);
-    // One more millisecond, because the unread source may have another upload of the same time. All uploads from
-    // `bound` on were read.
+    // One more millisecond, because the newest unread source may have another upload of the same time. All uploads that
+    // were received at `bound` or later were read.
     const bound = newest.latest + 1;
     if (page.isFullAbove(bound)) return page.end(true);
     if ((reads >= MOST_READS || bytes >= MOST_BYTES) && page.isProgress(bound)) return page.endAbove(bound);
@@ -61,8 +61,8 @@ export async function readPage(sources: readonly Source[], filter: UploadFilter,
 }
 
 /**
- * The sources to read at once: the newest ones, up to the first source that lists segments. If the sources before that
- * one can't fill the page, up to two such sources are read too, because both may be of the same day.
+ * The sources to read at once: the newest ones, up to the first source that has to list segments. If the sources before
+ * that one can't fill the page, up to two sources that list are read too, because both may be of the same day.
  */
 function nextReads(sources: readonly Source[], room: number): Source[] {
   const [newest] = sources;
@@ -82,7 +82,7 @@ interface Entry {
   readonly bytes: number;
 }
 
-/** The newest uploads that were read so far, at most as many as a page has. */
+/** The newest uploads that were read so far, at most as many as fit into a page. */
 class Page {
   private entries: Entry[] = [];
   private isCut = false;
@@ -98,7 +98,7 @@ class Page {
     return this.limit - this.entries.length;
   }
 
-  /** Whether a source may have uploads that are late enough for the list's filter. */
+  /** Whether a source may have uploads that were received late enough for the list's filter. */
   mayHave({ latest }: Source): boolean {
     return latest >= (this.filter.from?.getTime() ?? -Infinity);
   }
@@ -107,7 +107,7 @@ class Page {
     if (!isSelected(upload, this.filter) || (this.after && comparePositions(upload, this.after) >= 0)) return;
     const last = this.entries.at(-1);
     if (this.isCut && last && comparePositions(upload, last.upload) < 0) return;
-    // While compaction moves a line, it is in two segments.
+    // While compaction moves a line, the line is in two segments, so an upload may be read twice.
     if (this.entries.some((entry) => entry.upload.uploadId === upload.uploadId)) return;
     const at = this.entries.findLastIndex((entry) => comparePositions(entry.upload, upload) > 0);
     this.entries.splice(at + 1, 0, { upload, bytes });
@@ -116,7 +116,7 @@ class Page {
 
   /**
    * Whether the page is full of uploads that were received at `bound` or later, so that no earlier upload belongs to
-   * it.
+   * the page.
    */
   isFullAbove(bound: number): boolean {
     const last = this.entries.at(-1);
@@ -125,14 +125,14 @@ class Page {
   }
 
   /**
-   * Whether a page that ends at `bound` gets beyond its own beginning, so that a client that reads page by page doesn't
-   * stand still.
+   * Whether a page that ends at `bound` gets beyond its own beginning. Otherwise a client that reads page by page would
+   * get the same page again and again.
    */
   isProgress(bound: number): boolean {
     return !this.after || comparePositions(positionBehind(bound), this.after) < 0;
   }
 
-  /** The finished page. `hasMore` says whether there are older uploads that weren't added to it. */
+  /** The finished page. `hasMore` says whether there may be older uploads that weren't read. */
   end(hasMore: boolean): UploadPage {
     const uploads = this.entries.map(({ upload }) => upload);
     const last = uploads.at(-1);
@@ -140,15 +140,15 @@ class Page {
   }
 
   /**
-   * A page of only the uploads that were received at `bound` or later, all of which are known. The next page begins
-   * there.
+   * A page of only the uploads that were received at `bound` or later, all of which were read. The next page begins at
+   * `bound`.
    */
   endAbove(bound: number): UploadPage {
     const uploads = this.entries.map(({ upload }) => upload).filter(({ receivedAt }) => receivedAt.getTime() >= bound);
     return { uploads, next: positionBehind(bound) };
   }
 
-  /** Drops the oldest uploads that a page has no room for. */
+  /** Drops the oldest uploads, for which the page has no room. */
   private cut(): void {
     let bytes = 0;
     const end = this.entries.findIndex((entry, index) => index === this.limit || ((bytes += entry.bytes) > MAX_PAGE_BYTES && index > 0));

@@ -14,9 +14,9 @@ export interface Mark {
 }
 
 /**
- * Removes what is left of uploads when their index lines are removed, and writes the events of the removals. Lists both
- * in markers beforehand, so that a sweeper can finish the work after a crash. Its calls reject with errors of the
- * bucket.
+ * Removes what is left of uploads when their index lines are removed, and writes the events of the removals. Before the
+ * lines are removed, `mark` lists what will be left and the events in markers, so that a sweeper can finish the work
+ * after a crash. Calls reject with errors of the bucket.
  */
 export class RemnantRemoval {
   private readonly telling: TellingState;
@@ -26,8 +26,8 @@ export class RemnantRemoval {
   }
 
   /**
-   * The time for the events of a removal; undefined if the event outbox was never opened, so that no events are to be
-   * delivered.
+   * The time for the events of a removal, from the present; undefined if the event outbox was never opened, so that no
+   * events are to be delivered.
    */
   async timeToTell(): Promise<Date | undefined> {
     return (await this.telling.isBegun()) ? new Date(this.now()) : undefined;
@@ -45,7 +45,8 @@ export class RemnantRemoval {
   }
 
   /**
-   * Ends removals: removes what is left of their uploads, writes the events, and then removes the markers.
+   * Ends removals whose lines are gone: removes what is left of their uploads, writes the events, and then removes the
+   * markers.
    *
    * @param isTold whether an upload's event is written: true if this process, or the crashed one whose removal it
    *   completes, has removed the upload's line.
@@ -59,7 +60,7 @@ export class RemnantRemoval {
     if (marks.length > 0) await this.bucket.remove(marks.map(({ key }) => key));
   }
 
-  /** Removes what is left of uploads whose lines are gone. */
+  /** Removes what is left of uploads whose lines are gone: their files and claims. */
   private async clear(remnants: readonly Remnant[]): Promise<void> {
     const paths = remnants.flatMap(({ content_path: path }) => path ?? []);
     if (paths.length > 0) await this.bucket.remove(paths);
@@ -68,7 +69,7 @@ export class RemnantRemoval {
     });
   }
 
-  /** The time, by the store's clock if it differs by minutes, in milliseconds since 1970. */
+  /** The present time in milliseconds since 1970, by the store's clock if it differs by minutes from this machine's. */
   private now(): number {
     return Date.now() + this.bucket.clockOffsetMs;
   }

@@ -17,19 +17,19 @@ const REMNANT = z.object({
   upload_id: z.string(),
   /** Path of the upload's file; null for an upload without a file. */
   content_path: z.string().startsWith('files/').nullable(),
-  /** Key of the claim of the upload's idempotency key; null if there is none. */
+  /** Key of the claim of the upload's idempotency key; null if there is no claim. */
   claim: z.string().nullable(),
-  /** The data of the removal's event; missing if the event outbox was never opened. */
+  /** The data of the event of the upload's removal; missing if the event outbox was never opened. */
   told: z.object({ kind: z.enum(UPLOAD_KINDS), customer_id: z.string(), removed_at: z.string() }).optional(),
 });
 
-/** What is left of an upload when its index line was removed: a file and a claim to remove, and an event to deliver. */
+/** The remnant of an upload whose index line is removed: a file and a claim to remove, and an event to deliver. */
 export type Remnant = Readonly<z.infer<typeof REMNANT>>;
 
 const REMOVAL = z.object({ removed: z.array(REMNANT) });
 
 /**
- * What will be left of an upload when its index line is removed; undefined if nothing will.
+ * Tells what will be left of an upload when its index line is removed; undefined if nothing will.
  *
  * @param removedAt the time of the removal; undefined if no event is to be delivered.
  */
@@ -42,11 +42,14 @@ export function remnantOf(upload: Upload, removedAt?: Date): Remnant | undefined
   return { upload_id: uploadId, content_path: content?.path ?? null, claim: isClaimed ? claimKey(scope) : null, ...(told && { told }) };
 }
 
-/** The data of the events of removed uploads. Leaves out uploads whose removal isn't delivered. */
+/** The data of the events of removed uploads. Leaves out uploads whose removal isn't to be delivered as an event. */
 export const toldOf = (remnants: readonly Remnant[]): RemovedUpload[] =>
   remnants.flatMap(({ upload_id, told }) => (told ? { upload_id, ...told } : []));
 
-/** The key of a marker of removals, which exists from before the first line is removed until nothing is left. */
+/**
+ * A new key for a marker of removals. The marker exists from before the first line is removed until nothing is left of
+ * the uploads.
+ */
 export const newRemovalKey = (time: number): string => `${MARKERS}${uuidAt(new Date(time))}${SUFFIX}`;
 /** The id of a removal, from the key of its marker. */
 export const removalIdOf = (key: string): string => key.slice(MARKERS.length, -SUFFIX.length);
@@ -54,5 +57,5 @@ export const isRemovalKey = (key: string): boolean => key.startsWith(MARKERS) &&
 
 export const removalBytes = (removed: readonly Remnant[]): Buffer => Buffer.from(JSON.stringify({ removed }));
 
-/** The remnants that a marker of removals lists; undefined if the bytes aren't such a marker. */
+/** Parses the remnants that a marker of removals lists; undefined if the bytes aren't such a marker. */
 export const parseRemoval = (bytes: Buffer): readonly Remnant[] | undefined => REMOVAL.safeParse(parseJson(bytes)).data?.removed;

@@ -25,14 +25,19 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** The bucket as another process sees it, for which the store's clock is `aheadMs` ahead. */
+/**
+ * The bucket as another process sees it, for which the store's clock is `aheadMs` milliseconds ahead, so that objects
+ * are older.
+ */
 function later(aheadMs: number): InMemoryBucket {
   const another = bucket.another();
   another.aheadMs = aheadMs;
   return another;
 }
 
-/** Stores uploads with a file, with a file under a key, without a file, and a slow one; two of each. */
+/**
+ * Stores two uploads of each sort: with a file, with a file under an idempotency key, without a file, and a slow one.
+ */
 async function storeUploads(): Promise<Upload[]> {
   const storage = new ObjectStorageFileStorage({ bucket: bucket.another(), logger });
   const uploads: Upload[] = [];
@@ -51,7 +56,10 @@ const idsOf = (uploads: readonly Upload[]) => uploads.map(({ uploadId }) => uplo
 const idsWithout = (ids: readonly string[], others: readonly string[]) => ids.filter((id) => !others.includes(id));
 const linesIn = async () => [...new Set((await view.lines()).map(({ upload_id }) => upload_id))].sort();
 
-/** Expects that each file has a line and each line its file, and that a check of the store finds nothing wrong. */
+/**
+ * Expects that each file has an index line and each line its file, and that a verification of the bucket finds nothing
+ * wrong.
+ */
 async function expectConsistent(): Promise<void> {
   const lines = await view.lines();
   expect((await view.contentPaths()).sort()).toEqual([...new Set(lines.flatMap(({ content_path }) => content_path ?? []))].sort());
@@ -64,7 +72,7 @@ async function defectsIn(looking: InMemoryBucket): Promise<unknown[]> {
   return defects;
 }
 
-/** Pauses a process before or after its operation `at`, counted from 0, until `goOn` is called. */
+/** Pauses a process before or after its operation `at` on the bucket, counted from 0, until `goOn` is called. */
 function stopAt(process: InMemoryBucket, moment: 'before' | 'after', at: number) {
   let count = 0;
   let stop = (): void => undefined;
@@ -111,7 +119,8 @@ describe.each(REMOVALS)('a removal of %s', (_, remove, isWanted) => {
 
       const isBegun = (await view.keys('staging/')).length > 0;
       await new Sweeper(later(11 * 60_000), logger).sweep();
-      // An upload without a file and key is only a line, so its removal is over in one request and needs no marker.
+      // An upload without a file and key is only an index line, so its removal is over in one request and needs no
+      // marker.
       const left = idsWithout(await linesIn(), simple);
       expect(isBegun ? [idsWithout(kept, simple)] : [kept, idsOf(all)].map((ids) => idsWithout(ids, simple))).toContainEqual(left);
       await expectConsistent();

@@ -14,18 +14,21 @@ export class SegmentGoneError extends Error {
   }
 }
 
-/** A line of a segment. */
+/** An index line of a segment. */
 export interface Line {
   readonly upload: Upload;
-  /** The offset of the line, in bytes from the beginning of what was read. */
+  /**
+   * The offset of the line in bytes: from the beginning of the bytes that `linesIn` was given, or, if `SegmentReader`
+   * returns the line, of the segment.
+   */
   readonly begin: number;
-  /** The offset after the line and its newline. */
+  /** The offset after the line and its newline, counted in the same way as `begin`. */
   readonly end: number;
 }
 
 /**
  * The index lines in `bytes`, which must begin where a line begins. Leaves out incomplete and invalid lines. Lets other
- * work run in between.
+ * work of the process run in between.
  */
 export async function* linesIn(bytes: Buffer): AsyncGenerator<Line> {
   const turns = new Turns();
@@ -44,10 +47,10 @@ export async function* linesIn(bytes: Buffer): AsyncGenerator<Line> {
  * Reads a range of a segment, and leaves out the bytes before the first line that begins in the range.
  *
  * @returns the bytes and their offset in the segment; undefined if no line begins in the range.
- * @throws SegmentGoneError
+ * @throws SegmentGoneError if the segment is missing.
  */
 export async function readPart(bucket: Bucket, key: string, range: ByteRange): Promise<{ bytes: Buffer; offset: number } | undefined> {
-  // The byte before the range is read too. If it is a newline, a line begins at the first byte of the range.
+  // The byte before the range is read too. If this byte is a newline, a line begins at the first byte of the range.
   const first = Math.max(0, range.first - 1);
   const bytes = await readRange(bucket, key, { first, last: range.last });
   const begin = range.first === 0 ? 0 : bytes.indexOf(NEWLINE) + 1;
@@ -70,8 +73,9 @@ async function opened(bucket: Bucket, key: string, range?: ByteRange): Promise<A
  * The index lines that contain a text, in a segment of any length: their uploads and their lengths in bytes. Holds one
  * line, or one piece of the segment, in memory.
  *
- * @param range the part of the segment to search, which must begin and end with whole lines.
- * @throws SegmentGoneError
+ * @param range the part of the segment to search, which must begin and end with whole lines; the whole segment without
+ *   it.
+ * @throws SegmentGoneError if the segment is missing.
  */
 export async function* linesWith(bucket: Bucket, key: string, text: string, range?: ByteRange): AsyncGenerator<{ upload: Upload; length: number }> {
   let rest: Uint8Array[] = [];
@@ -89,15 +93,16 @@ export async function* linesWith(bucket: Bucket, key: string, text: string, rang
       }
       rest = [];
     }
-    // The next piece may use the same memory.
+    // Copied, because the next piece may use the same memory as this one.
     if (end < bytes.length) rest.push(Buffer.from(bytes.subarray(end)));
   }
 }
 
 /**
- * Whether a segment contains the id of an upload; undefined if the segment is gone.
+ * Whether a segment contains the id of an upload; undefined if the segment is missing.
  *
- * @param range the part of the segment in which the upload's line was. It is searched before the whole segment.
+ * @param range the part of the segment in which the upload's line was when the segment was read. It is searched before
+ *   the whole segment.
  */
 export async function mentions(bucket: Bucket, key: string, uploadId: string, range?: ByteRange): Promise<boolean | undefined> {
   const text = JSON.stringify(uploadId);

@@ -5,19 +5,22 @@ import { linesIn } from './segment-lines.js';
 
 const MOST_ROUNDS = 10;
 
-/** A segment without the lines that are to be removed. */
+/** The content of a segment without the lines that are to be removed. */
 export interface Rewriting {
   readonly key: string;
   readonly version: string;
   readonly bytes: Buffer;
   readonly removed: readonly Upload[];
-  /** Whether the segment is removed, because it has no other line, and is too old to be written late. */
+  /**
+   * Whether the segment is to be removed: it has no other line, and is so old that no late request of its writer can
+   * create it again.
+   */
   readonly isOver: boolean;
 }
 
 /**
- * The segment without the lines of the uploads that `isWanted` selects; undefined if it has no such line. Overwrites
- * the object's bytes.
+ * Makes the segment without the lines of the uploads that `isWanted` selects; undefined if it has no such line.
+ * Overwrites `bytes` of the object that was read.
  */
 export async function withoutLines(key: string, { bytes, version, ageMs }: ReadObject, isWanted: (upload: Upload) => boolean): Promise<Rewriting | undefined> {
   const removed: Upload[] = [];
@@ -39,8 +42,9 @@ export async function withoutLines(key: string, { bytes, version, ageMs }: ReadO
 }
 
 /**
- * Writes a segment without the lines to remove, or removes it. If another process has changed the segment, reads it
- * and tries again. Rejects with errors of the bucket, and if the segment has changed at ten attempts.
+ * Writes a segment without the lines to remove, or removes the segment. If another process has changed the segment in
+ * the meantime, reads it and tries again. Rejects with errors of the bucket, and if the segment has changed at ten
+ * attempts.
  *
  * @param first what to write at the first attempt.
  * @param isWanted selects the uploads whose lines are removed, at the further attempts.

@@ -3,23 +3,26 @@ import type { Bucket, ListedObject } from '../bucket.js';
 import type { OnLine, Source } from './newest-first.js';
 import { linesIn, readPart } from './segment-lines.js';
 
-/** Shorter segments are read whole. */
+/** Segments that aren't longer than this are read whole. In bytes. */
 export const WHOLE_BYTES = 1024 * 1024;
 const PROBE_BYTES = 16 * 1024;
 const FIRST_BLOCK_BYTES = 256 * 1024;
 const MOST_PROBES = 16;
 
-/** One line of a long segment, read to find out which times are where in the segment. */
+/**
+ * One index line of a long segment, read to find out which times are where in the segment. `offset` is the line's, in
+ * bytes.
+ */
 export interface Probe {
   readonly offset: number;
   readonly upload: Upload;
 }
 
 /**
- * Reads single lines of a long segment at equal distances: one for each MiB, at most 16. Sends all requests at once.
- * Where lines are longer than 16 KiB, it may find none.
+ * Reads single index lines of a long segment at equal distances: one for each MiB, at most 16. Sends all requests at
+ * once. Where lines are longer than 16 KiB, it may find none.
  *
- * @throws SegmentGoneError
+ * @throws SegmentGoneError if the segment is missing.
  */
 export async function probe(bucket: Bucket, { key, size }: ListedObject): Promise<Probe[]> {
   const count = Math.min(MOST_PROBES, Math.floor(size / WHOLE_BYTES));
@@ -33,9 +36,9 @@ export async function probe(bucket: Bucket, { key, size }: ListedObject): Promis
 }
 
 interface Sorting {
-  /** No line was received later than this, in milliseconds since 1970. */
+  /** No upload in the unread lines was received later than this, in milliseconds since 1970. */
   readonly latest: number;
-  /** Lines that were received later than this aren't needed. */
+  /** Uploads that were received later than this aren't needed for the list. In milliseconds since 1970. */
   readonly until: number;
   /**
    * How much earlier than the upload of a line the upload of a following line may have been received, in milliseconds.
@@ -44,10 +47,11 @@ interface Sorting {
 }
 
 /**
- * A long segment whose lines are in the order of their times, read from its end in blocks.
+ * A long segment whose lines are roughly in the order in which their uploads were received, read from its end in
+ * blocks.
  *
  * A removal of uploads may shorten the segment in the meantime, so that lines move towards its beginning. Then a block
- * may repeat lines that were read before, and all unread lines are still in the next blocks.
+ * may repeat lines that were read before, but all unread lines are still in the next blocks.
  */
 export class SortedSource implements Source {
   readonly latest: number;
@@ -67,7 +71,7 @@ export class SortedSource implements Source {
     const end = this.end ?? (await this.seek());
     const { key } = this.segment;
     const part = await readPart(this.bucket, key, { first: Math.max(0, end - this.size), last: end - 1 });
-    // Without the beginning of a line in the block, a line is longer than the block. So a longer block is read next.
+    // If no line begins in the block, a line is longer than the block. So a longer block is read next.
     if (!part) return end <= this.size ? [] : [this.below(end, this.latest, this.size * 4)];
     let first: Upload | undefined;
     for await (const { upload, begin, end: lineEnd } of linesIn(part.bytes)) {
@@ -78,7 +82,7 @@ export class SortedSource implements Source {
     return part.offset === 0 ? [] : [this.below(part.offset, latest, Math.min(WHOLE_BYTES, this.size * 2))];
   }
 
-  /** The offset from which on all lines are too late for the list. */
+  /** The offset in the segment from which on the uploads of all lines were received too late for the list. */
   private async seek(): Promise<number> {
     const { until, latest, disorderMs } = this.sorting;
     if (until >= latest) return this.segment.size;

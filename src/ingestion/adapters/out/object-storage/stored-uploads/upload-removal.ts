@@ -17,7 +17,8 @@ import { findLine, type FoundLine } from './upload-search.js';
 const DAY_MS = 24 * 60 * 60_000;
 const MOST_ROUNDS = 10;
 /**
- * At most this many segments are read and rewritten together, and at most this many bytes; or a single longer segment.
+ * At most this many segments are read and rewritten together, and at most this many bytes; or a single segment that is
+ * longer.
  */
 const MOST_SEGMENTS = 500;
 const MOST_BYTES = 8 * 1024 * 1024;
@@ -26,7 +27,7 @@ const MOST_BYTES = 8 * 1024 * 1024;
  * Removes uploads. Any number of processes may remove uploads at once, and each may crash or stall at any step:
  *
  * 1. Keep compaction from the day (`DayHold`), if compaction may have begun there.
- * 2. Write a marker that names the files and claims of the uploads.
+ * 2. Write a marker that names the files and claims of the uploads, and the data of the events.
  * 3. Rewrite the segments without the lines of the uploads, each in one request. A segment without any other line
  *    becomes empty, or is removed if it is older than 24 hours: no request of its writer can create it again then.
  * 4. Check the hold. If it was lost, compaction may have restored a line from a copy: begin again.
@@ -42,7 +43,7 @@ export class UploadRemoval {
     this.remnantRemoval = new RemnantRemoval(bucket);
   }
 
-  /** Removes the upload with an id. Resolves to false if there is none. Throws errors of the bucket. */
+  /** Removes the upload with an id. Resolves to false if there is no such upload. Throws errors of the bucket. */
   async remove(uploadId: string): Promise<boolean> {
     const found = await findLine(this.bucket, uploadId);
     if (!found) return false;
@@ -54,8 +55,8 @@ export class UploadRemoval {
   }
 
   /**
-   * Completes the removal of a crashed process, from its marker. Does nothing if the marker is younger than a minute by
-   * the store's clock. Throws errors of the bucket.
+   * Completes a removal that a crashed process left unfinished, from the removal's marker. Does nothing if the marker
+   * is younger than a minute by the store's clock. Throws errors of the bucket.
    *
    * @param key the key of the marker.
    */
@@ -67,7 +68,10 @@ export class UploadRemoval {
     await this.remnantRemoval.conclude([{ key, remnants }]);
   }
 
-  /** Removes all uploads that a filter selects, one day after the other. Throws errors of the bucket. */
+  /**
+   * Removes all uploads that a filter selects, one day after the other. Resolves to their number. Throws errors of the
+   * bucket.
+   */
   async removeAll(filter: UploadFilter, { dryRun = false, onProgress, signal }: RemovalOptions = {}): Promise<number> {
     signal?.throwIfAborted();
     const days = await this.days(filter);
@@ -96,10 +100,10 @@ export class UploadRemoval {
   }
 
   /**
-   * The segments of a day, in batches that are read and rewritten together.
+   * The segments of a day, in batches whose segments are read and rewritten together.
    *
-   * @param isMoving whether compaction may go on meanwhile. Segments whose lines it has already copied are then left
-   *   out, so that no line counts twice.
+   * @param isMoving whether compaction may go on meanwhile. Segments whose lines compaction has already copied are then
+   *   left out, so that no line counts twice.
    */
   private async *batches(day: Day, isMoving = false): AsyncGenerator<ListedObject[]> {
     const copied = isMoving ? await copiedSegments(this.bucket, day) : undefined;
@@ -119,8 +123,8 @@ export class UploadRemoval {
   }
 
   /**
-   * Runs an action under the hold of a day, and again if the hold was lost. Takes no hold if compaction can't have
-   * begun.
+   * Runs an action under the hold of a day, and again if the hold was lost. Takes no hold if there is no day, or if
+   * compaction of the day can't have begun.
    */
   private async held(day: Day | undefined, action: (hold?: DayHold) => Promise<void>): Promise<void> {
     for (let round = 0; round < MOST_ROUNDS; round++) {
@@ -131,7 +135,7 @@ export class UploadRemoval {
       } catch (error) {
         if (!(error instanceof HoldLostError)) throw error;
       } finally {
-        // A hold that isn't released expires.
+        // A hold whose release fails expires after ten minutes.
         await hold?.release().catch(() => undefined);
       }
     }
@@ -150,7 +154,7 @@ export class UploadRemoval {
       else rewritings.push(rewriting);
     }
     if (rewritings.length === 0) {
-      // Compaction may have moved the lines of a segment that is gone, if the hold was lost.
+      // A listed segment is gone. If the hold was lost, compaction may have moved the segment's lines.
       if (isMissed) await hold?.check();
       return;
     }
@@ -161,7 +165,8 @@ export class UploadRemoval {
       for (const { uploadId } of uploads) gone.add(uploadId);
       onRemoved(uploads.length);
     };
-    // No other process can add a line to a segment, so one without other lines can be removed whatever its version is.
+    // No other process can add a line to an existing segment. So a segment without other lines can be removed whatever
+    // its version is.
     const [over, others] = [rewritings.filter(({ isOver }) => isOver), rewritings.filter(({ isOver }) => !isOver)];
     if (over.length > 0) await this.bucket.remove(over.map(({ key }) => key));
     onGone(over.flatMap((rewriting) => rewriting.removed));
@@ -177,15 +182,15 @@ export class UploadRemoval {
     await this.remnantRemoval.conclude(marks, ({ upload_id: uploadId }) => gone.has(uploadId));
   }
 
-  /** Removes the line of an upload from all segments that contain it. */
+  /** Removes the line of an upload, if there is one, from the segments that contain it. */
   private async removeCopies(uploadId: string): Promise<void> {
     const line = await findLine(this.bucket, uploadId);
     if (line) await this.removeLine(line, dayOf(line.segment));
   }
 
   /**
-   * Removes the index line of an upload from its segment; on a day with a hold, from all segments that contain it.
-   * Resolves to whether a line was removed.
+   * Removes the index line of an upload from its segment; on a day with a hold, from all segments that contain the
+   * line. Resolves to whether a line was removed.
    */
   private async removeLine({ upload: { uploadId }, segment }: FoundLine, day: Day | undefined): Promise<boolean> {
     const isWanted = (upload: Upload): boolean => upload.uploadId === uploadId;
@@ -200,7 +205,8 @@ export class UploadRemoval {
         await removeFrom(segment);
         return;
       }
-      // Compaction may have moved the line before the hold, or a writer that stalled may have written it twice.
+      // Compaction may have moved the line before the hold was taken, or a writer that stalled may have written the
+      // line twice.
       for (let line = await findLine(this.bucket, uploadId); line; line = await findLine(this.bucket, uploadId)) await removeFrom(line.segment);
       await hold.check();
     });
@@ -218,7 +224,7 @@ interface BatchRemoval {
   readonly onRemoved: (count: number) => void;
 }
 
-/** The segments whose lines compaction has already copied to another one. */
+/** The keys of the segments whose lines compaction has already copied to its target. */
 async function copiedSegments(bucket: Bucket, day: Day): Promise<ReadonlySet<string>> {
   const found = await bucket.read(planKey(day));
   const plan = found && found.bytes.length > 0 ? parsePlan(day, found.bytes) : undefined;

@@ -9,15 +9,17 @@ import { probe, WHOLE_BYTES } from './sorted-segment.js';
 
 const HOUR_MS = 60 * 60_000;
 const DAY_MS = 24 * HOUR_MS;
-/** How far the clocks of replicas and the store may be apart, in milliseconds. */
+/** How far the clocks of replicas and of the store may be apart, in milliseconds. */
 const CLOCKS_APART_MS = 15 * 60_000;
 /**
- * How far the time in an upload's id and the time in the name of its shared segment are apart at most, in milliseconds.
+ * How far the time in an upload's id and the time in the name of the segment that it shares with others are apart at
+ * most, in milliseconds.
  */
 const ID_TOLERANCE_MS = 2 * NAME_TOLERANCE_MS;
 /**
- * How far the time in a segment's name may be from the time of the upload's id, in milliseconds. SOON is tried first,
- * because a line is usually written at once. WIDE covers all names that the line's segment can have.
+ * How far the time in a segment's name may be from the time of the wanted upload's id, in milliseconds. SOON is tried
+ * first, because a line is usually written at once. WIDE covers all names that the segment of the upload's line can
+ * have.
  */
 const SOON: Window = { before: 5_000, after: 5_000 };
 const WIDE: Window = { before: ID_TOLERANCE_MS, after: ID_TOLERANCE_MS };
@@ -25,15 +27,15 @@ const MOST_ROUNDS = 10;
 const READS_AT_ONCE = 32;
 const LATEST = Date.parse('9999-12-31');
 
-/** An upload, and the segment that contains its line. */
+/** An upload, and the key of the segment that contains its line. */
 export interface FoundLine {
   readonly upload: Upload;
   readonly segment: string;
 }
 
 /**
- * Finds the line of an upload by its id, with at most three requests one after the other in most cases: one that lists
- * segments, one that reads lines, and one more for a segment that compaction created.
+ * Finds the index line of an upload by the upload's id, in most cases with at most three requests that wait for each
+ * other: one that lists segments, one that reads lines, and one more for a segment that compaction created.
  *
  * @returns undefined if no segment contains such a line. Throws errors of the bucket.
  */
@@ -44,8 +46,8 @@ export async function findLine(bucket: Bucket, uploadId: string): Promise<FoundL
 }
 
 /**
- * Which segments of a large day to look at: those with a time in their name at most `before` earlier and at most
- * `after` later than the time of the upload's id. Both in milliseconds.
+ * Selects the segments of a large day to look at: those with a time in their name at most `before` earlier and at most
+ * `after` later than the time of the wanted upload's id. Both in milliseconds.
  */
 interface Window {
   readonly before: number;
@@ -53,16 +55,16 @@ interface Window {
 }
 
 class UploadSearch {
-  /** The days whose segments may contain the line, unless the upload was slow. */
+  /** The days whose segments may contain the wanted upload's line, unless the upload was slow. */
   private readonly days: readonly Day[];
-  /** The days whose segments may contain the line of a slow upload. */
+  /** The days whose segments may contain the wanted upload's line if the upload was slow. */
   private readonly slowDays: readonly Day[];
   /**
    * The segments that were read, as `<key> <size>`. A segment that has another size now was rewritten in the meantime,
    * and is read again.
    */
   private readonly searched = new Set<string>();
-  /** How many listed segments were gone when they were read. */
+  /** How many segments from listings were gone when they were to be read. */
   private missed = 0;
 
   constructor(
@@ -78,14 +80,16 @@ class UploadSearch {
   async run(): Promise<FoundLine | undefined> {
     const own = this.search(this.days.map((day) => ({ key: `${directoryOf(day)}${this.uploadId}.ndjson`, size: 0, ageMs: 0 })));
     const listed = Promise.all([...this.slowDays.map((day) => this.slow(day)), ...this.days.map((day) => this.near(day, SOON))]);
-    // `listed` isn't awaited if the upload has a segment of its own, so its rejection needs a handler.
+    // `listed` isn't awaited if `own` finds the line in the upload's own segment, so a rejection of `listed` needs a
+    // handler.
     listed.catch(() => undefined);
     return (await own) ?? (await this.search((await listed).flat())) ?? this.everywhere();
   }
 
   /**
-   * Compaction creates a segment before it removes those with the same lines. So if a listed segment is gone, or there
-   * are segments that weren't there before, the line may have moved, and the search goes on.
+   * Searches all segments that may contain the line, repeatedly if need be. Compaction creates a segment before it
+   * removes those with the same lines. So if a listed segment is gone, or a listing has segments that weren't searched
+   * before, the line may have moved, and the search goes on.
    */
   private async everywhere(): Promise<FoundLine | undefined> {
     for (let round = 0; round < MOST_ROUNDS; round++) {
@@ -100,8 +104,8 @@ class UploadSearch {
   }
 
   /**
-   * The segments of slow uploads that may contain the line: the upload's own one, and with `all` also those that
-   * compaction created.
+   * The segments of a day that may contain the line if the upload was slow: the upload's own one, and with `all` also
+   * those that compaction created from segments of slow uploads.
    */
   private async slow(day: Day, all = false): Promise<ListedObject[]> {
     const segments: ListedObject[] = [];
@@ -112,7 +116,10 @@ class UploadSearch {
     return segments;
   }
 
-  /** The segments that may contain the line, unless the upload was slow; with `all`, also those with unknown names. */
+  /**
+   * The segments of a day that may contain the line, unless the upload was slow; with `all`, also those with unknown
+   * names.
+   */
   private async near(day: Day, window: Window, all = false): Promise<ListedObject[]> {
     const isNear = (time: number): boolean => time >= this.began - window.before && time <= this.began + window.after;
     const windowed = () => listNamed(this.bucket, directoryOf(day), Math.max(0, this.began - window.before), this.began + window.after + 1);
@@ -124,12 +131,12 @@ class UploadSearch {
     if (!isCompacted && !all) return (await windowed()).filter(wanted);
     const page = await firstPage(this.bucket, day);
     if (page.isWhole) return all && isFew(page.segments) ? page.segments : page.segments.filter(wanted);
-    // Segments that compaction created are listed last, because they exist before the segments that they replace are
-    // gone.
+    // Segments that compaction created are listed after the others: they exist before the segments that they replace
+    // are gone, so a line that moves meanwhile isn't missed.
     return [...(await windowed()), ...(await targets(this.bucket, day))].filter(wanted);
   }
 
-  /** Searches segments, first those whose names are nearest to the time of the id. */
+  /** Searches segments for the line, first those whose names have times nearest to the time of the upload's id. */
   private async search(segments: readonly ListedObject[]): Promise<FoundLine | undefined> {
     const distance = ({ key }: ListedObject): number => {
       const time = timeOfUuid(key.slice(key.lastIndexOf('/') + 1));
