@@ -102,7 +102,8 @@ export async function createAdapter<Port extends object>(
   methods: readonly (keyof Port & string)[],
 ): Promise<Port> {
   const { variable, specifier } = module;
-  const adapter = await Promise.resolve(definition.create(settings, context)).catch((error: unknown) => {
+  const created = Promise.resolve().then(() => definition.create(settings, context));
+  const adapter = await created.catch((error: unknown) => {
     throw refusal(variable, `${specifier} can't create its adapter: ${messageOf(error)}`);
   });
   const missing = methods.filter((method) => !hasMethod(adapter, method));

@@ -70,6 +70,7 @@ describe("a team's adapter, named by a variable", () => {
     await writeFile(join(directory, 'broken.js'), 'throw new Error("no licence");');
     await writeFile(join(directory, 'nothing.js'), 'export const create = 1;');
     await writeFile(join(directory, 'half.js'), 'export default { create: () => ({ store() {} }) };');
+    await writeFile(join(directory, 'throwing.js'), 'export default { create: () => { throw new Error("no route\\nto host"); } };');
     await writeFile(join(directory, 'unreachable.js'), 'export default { create: async () => { throw new Error("no route\\nto host"); } };');
   });
   afterAll(async () => {
@@ -119,6 +120,7 @@ describe("a team's adapter, named by a variable", () => {
     ['there is no default export', 'FILE_STORAGE', './nothing.js', /^FILE_STORAGE: the default export of .*nothing\.js has no function "create"$/],
     ['the adapter is incomplete', 'FILE_STORAGE', './half.js', /^FILE_STORAGE: the adapter of .*half\.js has no method "checkHealth"$/],
     ['the adapter cannot be created', 'FILE_STORAGE', './unreachable.js', /^FILE_STORAGE: .*unreachable\.js can't create its adapter: no route to host$/],
+    ['creating the adapter throws', 'FILE_STORAGE', './throwing.js', /^FILE_STORAGE: .*throwing\.js can't create its adapter: no route to host$/],
     ['the provider names no tokens', 'IDENTITY_PROVIDER', './team-store.js', /^IDENTITY_PROVIDER: the default export of .*team-store\.js has no function "authentication"$/],
     ['nothing is named', 'FILE_STORAGE', '', /^FILE_STORAGE: must be "local" or "s3" or "azure", or "module:" and a path or package; it is "module:"$/],
   ])('is refused in one line if %s', async (_, variable, module, line) => {
