@@ -191,8 +191,10 @@ describe('EventRelay', () => {
   it('stops during a pause, during a delivery, and before the address is known', async () => {
     let begun: () => void = () => undefined;
     const delivering = new Promise<void>((resolve) => (begun = resolve));
+    let cut: AbortSignal | undefined;
     const hanging = new (class extends UploadEvents {
       override deliver(_: readonly UploadEvent[], signal: AbortSignal): Promise<void> {
+        cut = signal;
         begun();
         return new Promise((_resolve, reject) => { signal.addEventListener('abort', () => { reject(signal.reason as Error); }); });
       }
@@ -201,6 +203,7 @@ describe('EventRelay', () => {
     await upload();
     await delivering;
     await during.beforeApplicationShutdown();
+    expect(cut?.aborted).toBe(true);
     expect(log.entries).toEqual([]);
     const before = await start(events, storage, new Promise(() => undefined));
     await before.beforeApplicationShutdown();
@@ -221,6 +224,7 @@ describe('EventRelay', () => {
       override async deliver(told: readonly UploadEvent[], signal: AbortSignal): Promise<void> {
         begun();
         await finishing;
+        signal.throwIfAborted();
         return super.deliver(told, signal);
       }
     })();

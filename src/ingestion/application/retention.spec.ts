@@ -1,5 +1,6 @@
 import { Logger } from '@nestjs/common';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { CollectingLogger } from '../../../test/support/collecting-logger.js';
 import { InMemoryFileStorage } from '../../testing/in-memory.file-storage.js';
 import { anUploadDraft } from '../../testing/upload-draft.builder.js';
 import { Retention, RetentionPeriod } from './retention.js';
@@ -10,14 +11,17 @@ const HOUR_MS = 60 * 60 * 1000;
 describe('retention', () => {
   let storage: InMemoryFileStorage;
   let retention: Retention;
+  let log: CollectingLogger;
   beforeEach(() => {
     vi.useFakeTimers({ now: NOON });
     storage = new InMemoryFileStorage();
     retention = new Retention(storage, new RetentionPeriod(30));
-    Logger.overrideLogger(false);
+    log = new CollectingLogger();
+    Logger.overrideLogger(log);
   });
   afterEach(async () => {
     await retention.onApplicationShutdown();
+    Logger.overrideLogger(false);
     vi.useRealTimers();
   });
 
@@ -36,6 +40,8 @@ describe('retention', () => {
     expect(keptDays()).toEqual(['2026-01-01']);
     await vi.advanceTimersByTimeAsync(12 * HOUR_MS);
     expect(keptDays()).toEqual([]);
+    const removed = (day: string) => expect.stringContaining(`Removed 1 uploads of the days before ${day}, because RETENTION_DAYS is 30.`) as string;
+    expect(log.entries.map(({ text }) => text)).toEqual([removed('2026-01-01'), removed('2026-01-01'), removed('2026-01-02')]);
   });
 
   it('tries again an hour after a failure', async () => {
