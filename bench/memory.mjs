@@ -69,14 +69,14 @@ async function upload(services, title, { type, head, tail, chunk, digest }) {
   return { title, ok, columns: { ...answer.row, rate, result: ok ? '200, digest right' : 'WRONG' } };
 }
 
-/** Measures a list of the 100,000 users in the embedded identity provider's database. */
+/** Measures the service's memory while it lists the 100,000 users in the embedded identity provider's database. */
 async function listEmbeddedUsers(services) {
   await fillDatabase(services.data);
   const service = await services.start();
   return listUsers('100,000 users', service, await service.token());
 }
 
-/** Measures a list of the 100,000 users of a stand-in for an Auth0 tenant, which runs in its own process. */
+/** Measures the same for the 100,000 users of a stand-in for an Auth0 tenant, which runs in its own process. */
 async function listAuth0Users(services) {
   const { TOKEN, ...variables } = await startTenant(services);
   return listUsers("100,000 users of Auth0's", await services.start(variables), TOKEN);

@@ -1,9 +1,9 @@
 import { atLeast, atMost, below, row } from '../support/goals.mjs';
 
 /**
- * The rows of the bench. Most compare a figure of one entrant of a contest with a figure of another entrant, or with
- * another figure of the same entrant; growth and kept have only an upper limit. The goal applies to the medians of the
- * figures over the rounds.
+ * The rows of the bench. Each has a goal that the medians of its figures over the rounds must reach. Most compare a
+ * figure of one entrant of a contest with a figure of another entrant, or with another figure of the same entrant. The
+ * figures growth and kept have only an upper limit.
  *
  * Figures: rate (requests/s), throughput (MiB/s), median latency (ms), memory of the service: settled, last, growth and
  * kept (MiB; see loads.mjs).

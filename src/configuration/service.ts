@@ -125,10 +125,10 @@ const unusedSecret = ({ EVENTS_WEBHOOK_URL: url, EVENTS_WEBHOOK_SECRET: secret }
   secret !== undefined && url === undefined ? ['EVENTS_WEBHOOK_SECRET: without effect, because EVENTS_WEBHOOK_URL is not set'] : [];
 
 /**
- * Loads and validates the environment variables of the service. The file `.env` in the working directory supplies
- * variables that aren't set in the process's environment or are empty there.
+ * Loads and validates the environment variables of the service. The file `.env` in the working directory, if there is
+ * one, supplies variables that aren't set in the process's environment or are empty there.
  *
  * @param overriding variables that take precedence over the process's environment and `.env`.
- * @throws EnvironmentError with one line per invalid variable; also when `.env` can't be read.
+ * @throws EnvironmentError with one line per invalid variable; also when `.env` exists but can't be read.
  */
 export const loadEnvironment = (overriding: Variables = {}): Environment => parseEnvironment({ ...readVariables(), ...overriding });

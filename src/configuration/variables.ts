@@ -85,10 +85,10 @@ export function parseVariables<Schema extends z.ZodType>(schema: Schema, variabl
 }
 
 /**
- * The environment variables of the process. The file `.env` in the working directory supplies variables that aren't set
- * in the process's environment or are empty there.
+ * The environment variables of the process. The file `.env` in the working directory, if there is one, supplies
+ * variables that aren't set in the process's environment or are empty there.
  *
- * @throws EnvironmentError when `.env` can't be read.
+ * @throws EnvironmentError when `.env` exists but can't be read.
  */
 export const readVariables = (): Variables => ({ ...readDotEnv(), ...onlySet(process.env) });
 

@@ -7,10 +7,7 @@ import { Load } from './load.mjs';
 
 const ROUNDS = 6;
 const BOOTS_A_ROUND = 5;
-/**
- * About the number of file operations in a boot of the service that recovers the uploads in flight at the previous
- * kill.
- */
+/** The approximate number of file operations in a boot that recovers the uploads in flight at the previous kill. */
 const MOST_OPERATIONS = 120;
 
 /**

@@ -29,7 +29,7 @@ export class Ledger {
   #keyed = [];
   #names = 0;
   #isCut = false;
-  /** The number in the filename of the last upload that began before the power was cut. */
+  /** The number in the filename of the last upload that began before the power was off; Infinity while it is on. */
   #lastAlive = Infinity;
   #mayRefuse;
   #refusedMayRemain;

@@ -9,7 +9,7 @@ const isGlibc = existsSync('/lib/ld-linux-x86-64.so.2') || existsSync('/lib64/ld
 
 /**
  * A program that holds 20,000 pieces of 16 KiB, and then frees all but each twentieth. It prints its resident memory in
- * MiB before that, and then every second, one line each.
+ * MiB before it frees them, and every second afterwards, one line each.
  */
 const program = `
 import { setTimeout as delay } from 'node:timers/promises';

@@ -128,37 +128,37 @@ export class Workspace {
     return this.run(process.execPath, ['--trace-warnings', resolve('dist/main.js')], variables);
   }
 
-  /** Runs the command that prints a token until it ends. */
+  /** Runs the command that prints a token, and waits for its exit. */
   async token(parameters: readonly string[] = [], variables: Variables = {}): Promise<Program & Exit> {
     const program = this.run(process.execPath, [resolve('dist/commands/token.js'), ...parameters], variables);
     return Object.assign(program, await program.exited);
   }
 
-  /** Runs the command that verifies a store until it ends. */
+  /** Runs the command that verifies a store, and waits for its exit. */
   async verifyStore(parameters: readonly string[] = [], variables: Variables = {}): Promise<Program & Exit> {
     const program = this.run(process.execPath, [resolve('dist/commands/verify-store.js'), ...parameters], variables);
     return Object.assign(program, await program.exited);
   }
 
-  /** Runs the command that compacts a bucket until it ends. */
+  /** Runs the command that compacts a bucket, and waits for its exit. */
   async compact(parameters: readonly string[] = [], variables: Variables = {}): Promise<Program & Exit> {
     const program = this.run(process.execPath, [resolve('dist/commands/compact.js'), ...parameters], variables);
     return Object.assign(program, await program.exited);
   }
 
-  /** Runs the command that removes a customer's uploads until it ends. */
+  /** Runs the command that removes a customer's uploads, and waits for its exit. */
   async erase(parameters: readonly string[] = [], variables: Variables = {}): Promise<Program & Exit> {
     const program = this.run(process.execPath, [resolve('dist/commands/erase.js'), ...parameters], variables);
     return Object.assign(program, await program.exited);
   }
 
-  /** Runs the command that sets up an Auth0 tenant until it ends. */
+  /** Runs the command that sets up an Auth0 tenant, and waits for its exit. */
   async auth0Setup(parameters: readonly string[] = [], variables: Variables = {}): Promise<Program & Exit> {
     const program = this.run(process.execPath, [resolve('dist/commands/auth0-setup.js'), ...parameters], variables);
     return Object.assign(program, await program.exited);
   }
 
-  /** Runs the command that sets up a Keycloak realm until it ends. */
+  /** Runs the command that sets up a Keycloak realm, and waits for its exit. */
   async keycloakSetup(parameters: readonly string[] = [], variables: Variables = {}): Promise<Program & Exit> {
     const program = this.run(process.execPath, [resolve('dist/commands/keycloak-setup.js'), ...parameters], variables);
     return Object.assign(program, await program.exited);

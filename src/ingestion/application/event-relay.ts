@@ -10,7 +10,10 @@ import { uploadEventOf } from './upload-event.js';
 const MOST_EVENTS = 500;
 const FIRST_PAUSE_MS = 1_000;
 const LONGEST_PAUSE_MS = 5 * 60 * 1000;
-/** How long to wait for further events after a delivery of fewer than MOST_EVENTS recent events, in milliseconds. */
+/**
+ * How long to let further events gather, in milliseconds. The relay does so only after a delivery of fewer than
+ * MOST_EVENTS events, the last of which is younger than this.
+ */
 const GATHERING_MS = 200;
 /**
  * How long the boot of the service waits for the outbox to open, in milliseconds. Opening takes longer while the store

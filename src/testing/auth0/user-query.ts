@@ -11,7 +11,7 @@ export type SearchGranularity = 'millisecond' | 'second' | 'day';
 export interface UserQuery {
   readonly from: number;
   readonly until: number;
-  /** The conditions of the query other than the time of creation. Missing if there are none. */
+  /** The conditions of the query that `from` and `until` don't express. Missing if there are none. */
   readonly rest?: (user: UserRecord) => boolean;
 }
 

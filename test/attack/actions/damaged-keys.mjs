@@ -32,8 +32,8 @@ export default {
     await replica.upload(world.keyed(world.someUpload(random)));
     const spoil = async () => {
       const directory = join(world.data, 'idempotency');
-      // While the service runs, only the database files are damaged, because the other files of a database in use are
-      // mapped into the service's memory. Files that aren't part of a database are left alone.
+      // While the service runs, only the database files are damaged, and not SQLite's logs (`-wal`). Files that aren't
+      // part of a database are left alone.
       const isHit = (entry) => entry.isFile() && (when === 'running' ? /\.db$/ : /\.db(-wal)?$/).test(entry.name);
       for (const { name } of (await readdir(directory, { withFileTypes: true })).filter(isHit)) await DAMAGES[damage](join(directory, name), random);
       return () => rm(directory, { recursive: true });

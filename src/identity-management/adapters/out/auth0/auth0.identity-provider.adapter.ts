@@ -156,9 +156,9 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
 
   /**
    * Lists each user once, oldest first. Users that this process created or changed recently, and whose current state
-   * the search doesn't have yet, come last. If more users than a search shows (1,000 with full pages) were created in
-   * the same millisecond, or users are deleted again and again during the listing, the rest comes from an export job,
-   * in any order. The export job takes Auth0 some time.
+   * the search doesn't have yet, come last. If more users than a search shows (1,000, or fewer if Auth0's pages are
+   * shorter) were created in the same millisecond, or users are deleted again and again during the listing, the rest
+   * comes from an export job, in any order. The export job takes Auth0 some time.
    */
   override async *listUsers({ signal }: ProviderCallOptions): AsyncGenerator<readonly User[], void, undefined> {
     const turns = new ListTurns(signal);

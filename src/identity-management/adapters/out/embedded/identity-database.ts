@@ -46,12 +46,12 @@ const BUSY_PAUSE_MS = 10;
 const BUSY_ATTEMPTS = 200;
 
 /**
- * Opens the embedded provider's database. Creates the database if it is missing, unless `create` is false. Any number
- * of processes may open it at once. Committed data survives a power failure.
+ * Opens the embedded provider's database. Creates the database if it is missing. If `create` is false, the database
+ * must exist, and its version isn't checked. Any number of processes may open it at once. Committed data survives a
+ * power failure.
  *
- * @throws DataDirectoryError when the file isn't a database of this service, can't be written, or (unless `create` is
- * false) belongs to another version of the service; SqliteError `SQLITE_BUSY` when another process keeps the file
- * locked for about two seconds.
+ * @throws DataDirectoryError when the file isn't a database of this service, can't be written, or belongs to another
+ * version of the service; SqliteError `SQLITE_BUSY` when another process keeps the file locked for about two seconds.
  */
 export async function openIdentityDatabase(path: string, { create = true } = {}): Promise<IdentityDatabase> {
   const irregular = irregularDatabaseFile(path);

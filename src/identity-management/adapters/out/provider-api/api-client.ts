@@ -48,8 +48,9 @@ const TOKEN = z.object({ access_token: z.string().min(1), expires_in: z.number()
 const TOKEN_REFUSAL = z.object({ error: z.string(), error_description: z.string().default('') });
 const NO_REASON = { error: '', error_description: '' };
 /**
- * The statuses with which a token endpoint refuses a token: those of RFC 6749, and those for an issuer that doesn't
- * exist or is disabled.
+ * The statuses with which a token endpoint refuses to issue a token: those of RFC 6749 (400, 401), Keycloak's for a
+ * realm that is disabled (403) or missing (404), and Auth0's for a grant type or audience that the client may not use
+ * (403).
  */
 const TOKEN_REFUSED: readonly number[] = [400, 401, 403, 404];
 

@@ -50,11 +50,12 @@ export class ApiConnections {
   constructor(private readonly provider: string) {}
 
   /**
-   * Sends a request once, and once more if the connection breaks and the request is repeatable.
+   * Sends a request once. If that fails within the request's time limit and before the signal aborts, and the request
+   * is repeatable, sends it once more.
    *
-   * @throws ProviderUnavailable when there is no connection within 3 seconds, or no complete answer of at most 64 MiB
-   * within the request's time limit, or when the signal aborts; as `OutcomeUnknown` if the request may have been
-   * carried out.
+   * @throws ProviderUnavailable when the last attempt gets no connection within 3 seconds, or there is no complete
+   * answer of at most 64 MiB within the request's time limit, or when the signal aborts; as `OutcomeUnknown` if the
+   * request may have been carried out.
    */
   async send(raw: RawRequest): Promise<RawAnswer> {
     if (raw.signal.aborted) throw noLongerAwaited(raw.signal);

@@ -56,13 +56,10 @@ class MakerThread {
     this.worker.postMessage({ files, bytes }, [bytes.buffer]);
   }
 
-  unref(): void {
-    this.worker.unref();
-  }
-
   private end(outcome: Failures | Error): void {
     const { ended } = this;
     this.ended = ignore;
+    this.worker.unref();
     ended(outcome);
   }
 }
@@ -89,7 +86,6 @@ export class MakerThreads {
   }
 
   giveBack(thread: MakerThread): void {
-    thread.unref();
     this.idle.push(thread);
   }
 

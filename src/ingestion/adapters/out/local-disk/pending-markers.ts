@@ -39,8 +39,9 @@ export interface SegmentMarker {
 export type Marker = PublicationMarker | SegmentMarker;
 
 /**
- * Returns parsed JSON as the marker with an id; undefined if the data isn't a valid marker. Accepts only paths of the
- * store's layout, because recovery truncates, writes and removes the files that the paths name.
+ * Returns parsed JSON as the marker with the given id. Undefined if the data isn't a valid marker, or if it names the
+ * file of another upload. Accepts only paths of the store's layout, because recovery truncates, writes and removes the
+ * files that the paths name.
  */
 export function asMarker(id: string, data: unknown): Marker | undefined {
   if (typeof data !== 'object' || data === null) return undefined;

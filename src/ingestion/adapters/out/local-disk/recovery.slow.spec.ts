@@ -470,7 +470,7 @@ describe('recovery', () => {
       await mkdir(view.at(DAY), { recursive: true });
       await mkdir(dirname(view.at(path)), { recursive: true });
       await make(view.at(path));
-      // This marker makes recovery read the directory with the index lines of the day.
+      // This marker makes recovery list the day's directory of index lines, and read the segments there.
       const other = UUID.replace('8000', '9000');
       const marked = path === CONTENT ? UUID : other;
       const marker = { content_path: CONTENT.replace(UUID, marked), segment: `${DAY}/0${UUID.slice(1)}.ndjson`, offset: 0 };

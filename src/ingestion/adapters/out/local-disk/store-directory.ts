@@ -67,7 +67,7 @@ export class StoreDirectory {
    *   go unnoticed. After any other error of the file system, part of the file may exist.
    */
   makeContent(contentPath: string, bytes: Uint8Array): Promise<void> {
-    const part = this.partOf(contentPath);
+    const part = this.at(contentPath.split('/', 2).join('/'));
     const path = this.at(contentPath);
     return this.disk.createWith(path, bytes, this.presence.deviceOf(part)).catch((error: unknown) => {
       throw hasCode(error, 'EXDEV') ? new OtherVolumeError(path, part) : error;
@@ -78,15 +78,16 @@ export class StoreDirectory {
    * Moves a staged file, whose bytes are durable, to its final path. If `staging` is on another volume, copies the file
    * and syncs the copy.
    *
-   * @param staged the file's path in `staging`, relative to the root.
-   * @param contentPath the file's final path relative to the root. Its directory must exist.
-   * @throws OtherVolumeError as `makeContent`. After any other error of the file system, part of the file may exist.
+   * @param staged the file's path in `staging`, relative to the store's root.
+   * @param contentPath the file's final path, relative to the store's root. Its directory must exist.
+   * @throws OtherVolumeError as `makeContent`. After any other error of the file system, part or all of the file may be
+   *   at `contentPath`.
    */
   moveContent(staged: string, contentPath: string): Promise<void> {
     const path = this.at(contentPath);
     return this.disk.rename(this.at(staged), path).catch(async (error: unknown) => {
       if (!hasCode(error, 'EXDEV')) throw error;
-      this.presence.assertOnVolumeOf(this.partOf(contentPath), dirname(path));
+      this.presence.assertOnVolumeOf(this.at(contentPath.split('/', 2).join('/')), dirname(path));
       await this.copy(this.at(staged), path);
       await this.disk.remove(this.at(staged));
     });
@@ -119,11 +120,6 @@ export class StoreDirectory {
     } catch (error) {
       if (!this.presence.isAway) this.logger.warn(`${what} failed; retrying at the next boot.`, error);
     }
-  }
-
-  /** The absolute path of the part of the store that a file belongs to. */
-  private partOf(contentPath: string): string {
-    return this.at(contentPath.split('/', 2).join('/'));
   }
 
   private async copy(from: string, to: string): Promise<void> {

@@ -53,7 +53,10 @@ export interface EventsInFlight {
  */
 export const removedPath = (id: string): string => `${EVENTS}/${id}${REMOVED_EXTENSION}`;
 
-/** Returns parsed JSON as the event entry with an id; undefined if the data isn't a valid entry with that id. */
+/**
+ * Returns parsed JSON as the event entry with the given id. Undefined if the data isn't a valid entry, or if it names
+ * the file of another id.
+ */
 function asEntry(id: string, data: unknown): EventEntry | undefined {
   if (typeof data !== 'object' || data === null) return undefined;
   const { lines, offset } = data as Partial<Record<string, unknown>>;

@@ -69,8 +69,8 @@ export class UploadRemoval {
   }
 
   /**
-   * Removes all uploads that a filter selects, one day after the other. Resolves to their number. Throws errors of the
-   * bucket.
+   * Removes all uploads that a filter selects, one day after the other. Resolves to the number of removed uploads; with
+   * `dryRun`, of those that would be removed. Throws errors of the bucket.
    */
   async removeAll(filter: UploadFilter, { dryRun = false, onProgress, signal }: RemovalOptions = {}): Promise<number> {
     signal?.throwIfAborted();
