@@ -19,7 +19,7 @@ const IDLE_UTILIZATION = 0.01;
  *
  * The timer doesn't keep the process alive.
  */
-export async function returnUnusedMemory(intervalMs = INTERVAL_MS): Promise<void> {
+export async function returnUnusedMemory(): Promise<void> {
   const trim = await mallocTrim();
   const ofV8 = new Growth(memoryOfV8);
   const others = new Growth(() => process.memoryUsage.rss() - memoryOfV8());
@@ -38,7 +38,7 @@ export async function returnUnusedMemory(intervalMs = INTERVAL_MS): Promise<void
     }
   };
   const schedule = (): void => {
-    setTimeout(() => void look().then(schedule, reportFailure), intervalMs).unref();
+    setTimeout(() => void look().then(schedule, reportFailure), INTERVAL_MS).unref();
   };
   schedule();
 }
