@@ -4,6 +4,8 @@ import { runInNewContext } from 'node:vm';
 import { Logger } from '@nestjs/common';
 
 const INTERVAL_MS = 10_000;
+/** The shortest time between two collections, or two calls of malloc_trim. */
+const PAUSE_MS = 30_000;
 const NOTABLE_BYTES = 16 * 1024 * 1024;
 /** The highest utilization of the event loop (0 to 1) at which the process counts as idle. */
 const IDLE_UTILIZATION = 0.01;
@@ -13,28 +15,33 @@ const IDLE_UTILIZATION = 0.01;
  * seconds, looks for two kinds of memory:
  *
  * - Objects and buffers that nobody uses any more. V8 frees them when the process allocates much else, which an idle
- *   process never does. So if this memory has grown by 16 MiB and the process is idle, its garbage is collected.
- * - Memory that is free but that glibc keeps, in pieces of a few KiB between others that are in use. If it has grown by
- *   16 MiB, malloc_trim(3) returns it, in a thread of its own. Other C libraries return memory themselves.
+ *   process never does. So while V8 has 16 MiB more than it had at least, garbage is collected if the process is idle.
+ * - Memory that is free but that glibc keeps, in pieces of a few KiB between others that are in use. While there are
+ *   16 MiB more than there were at least, malloc_trim(3) is called, in a thread of its own. Other C libraries return
+ *   memory themselves.
  *
- * The timer doesn't keep the process alive.
+ * Nothing shows when such memory falls out of use, so each is repeated after 30 seconds, whether or not the last time
+ * returned much. The timer doesn't keep the process alive.
  */
 export async function returnUnusedMemory(): Promise<void> {
   const trim = await mallocTrim();
   const ofV8 = new Growth(memoryOfV8);
   const others = new Growth(() => process.memoryUsage.rss() - memoryOfV8());
   let since = performance.eventLoopUtilization();
+  let [collectedAt, trimmedAt] = [-Infinity, -Infinity];
   const look = async (): Promise<void> => {
-    const now = performance.eventLoopUtilization();
-    const isIdle = performance.eventLoopUtilization(now, since).utilization < IDLE_UTILIZATION;
-    since = now;
-    if (ofV8.isNotable && isIdle) {
+    const now = performance.now();
+    const used = performance.eventLoopUtilization();
+    const isIdle = performance.eventLoopUtilization(used, since).utilization < IDLE_UTILIZATION;
+    since = used;
+    if (ofV8.isNotable && isIdle && now - collectedAt >= PAUSE_MS) {
+      collectedAt = now;
+      // The next look returns what this frees.
+      trimmedAt = -Infinity;
       collectGarbage();
-      ofV8.restart();
-    }
-    if (others.isNotable && trim) {
+    } else if (others.isNotable && trim && now - trimmedAt >= PAUSE_MS) {
+      trimmedAt = now;
       await trim();
-      others.restart();
     }
   };
   const schedule = (): void => {
@@ -59,10 +66,6 @@ class Growth {
     const bytes = this.bytes();
     this.least = Math.min(this.least, bytes);
     return bytes - this.least >= NOTABLE_BYTES;
-  }
-
-  restart(): void {
-    this.least = this.bytes();
   }
 }
 
