@@ -21,15 +21,15 @@ import { contextOf, createAdapter, type FileStorageAdapter, loadAdapter } from '
  */
 export async function openFileStorage(
   { fileStorage, dataDirectory, maxUploadBytes }: Environment,
-  { onFlush = () => undefined, logger }: { onFlush?: (flush: IndexFlush) => void; logger?: StorageLogger } = {},
+  options: { readonly onFlush?: (flush: IndexFlush) => void; readonly logger?: StorageLogger } = {},
 ): Promise<FileStorage & { close(): Promise<void> }> {
   switch (fileStorage.adapter) {
     case 'local':
-      return LocalDiskFileStorage.open({ directory: dataDirectory, onFlush, ...(logger && { logger }) });
+      return LocalDiskFileStorage.open({ directory: dataDirectory, ...options });
     case 's3':
     case 'azure': {
       const { ObjectStorageFileStorage } = await import('../ingestion/adapters/out/object-storage/object-storage.file-storage.adapter.js');
-      return new ObjectStorageFileStorage({ bucket: await openBucket(fileStorage, maxUploadBytes), onFlush, ...(logger && { logger }) });
+      return new ObjectStorageFileStorage({ bucket: await openBucket(fileStorage, maxUploadBytes), ...options });
     }
     case 'module':
       throw new EnvironmentError(["FILE_STORAGE: must be one of the service's own adapters here, not a module"]);

@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
-import { readdir, readFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { readFile } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { InMemoryFileStorage } from '../../src/testing/in-memory.file-storage.js';
 import { FileStorage } from '../../src/ingestion/application/ports/file-storage.port.js';
@@ -290,8 +289,7 @@ describe('DELETE', () => {
     const customer = `Ada-${newCustomer()}`;
     const { id } = await store({ customer, type, body, key: 'key-of-Ada', filename: 'file-of-Ada.csv' });
     const traces = async (): Promise<string[]> => {
-      const entries = await readdir(service.dataDirectory, { recursive: true, withFileTypes: true });
-      const files = entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
+      const files = await service.files('');
       const found = await Promise.all(files.map(async (path) => [path, await readFile(path)] as const));
       const isTrace = (path: string, bytes: Buffer): boolean =>
         [id, customer, 'of Ada'].some((text) => path.includes(text) || bytes.includes(text)) || bytes.includes(Buffer.from(id.replaceAll('-', ''), 'hex'));

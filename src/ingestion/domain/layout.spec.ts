@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { contentPath, extensionOf, indexLine, segmentDirectory, utcDate } from './layout.js';
-import { encodePathSegment, isCustomerId, isFilename, MAX_ENCODED_CUSTOMER_ID_BYTES } from './upload.js';
+import { encodePathSegment, isCustomerId, isFilename, isManufacturer, MAX_ENCODED_CUSTOMER_ID_BYTES } from './upload.js';
 
 const customerIds = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 128 }).filter(isCustomerId);
 const filenames = fc
@@ -133,5 +133,11 @@ describe('indexLine', () => {
         });
       }),
     );
+  });
+});
+
+describe.each([['a customer id', isCustomerId], ['a file name', isFilename], ['a manufacturer', isManufacturer]])('%s', (_, isValid) => {
+  it.each([1, null, undefined, ['a'], { a: 'a' }])('refuses %j, which is no text', (value) => {
+    expect(isValid(value)).toBe(false);
   });
 });

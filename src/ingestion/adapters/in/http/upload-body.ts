@@ -112,11 +112,11 @@ async function additionalDataOf(object: JsonObject | undefined): Promise<string 
  * file's sha-256. Those with other algorithms are verified while the bytes are read.
  */
 function fileOf(contentType: string, bytes: AsyncGenerator<Buffer, void, undefined>, digests: readonly ExpectedDigest[]): UploadBody['file'] {
-  if (digests.length === 0) return { contentType, bytes, expectedSha256: [] };
   const isSha256 = ({ algorithm }: ExpectedDigest): boolean => algorithm === 'sha-256';
+  const others = digests.filter((digest) => !isSha256(digest));
   return {
     contentType,
-    bytes: verified(bytes, digests.filter((digest) => !isSha256(digest))),
+    bytes: others.length > 0 ? verified(bytes, others) : bytes,
     expectedSha256: digests.filter(isSha256).map(({ value }) => value.toString('hex')),
   };
 }

@@ -67,7 +67,7 @@ export class StoreDirectory {
    *   go unnoticed. After any other error of the file system, part of the file may exist.
    */
   makeContent(contentPath: string, bytes: Uint8Array): Promise<void> {
-    const part = this.at(contentPath.split('/', 2).join('/'));
+    const part = this.partOf(contentPath);
     const path = this.at(contentPath);
     return this.disk.createWith(path, bytes, this.presence.deviceOf(part)).catch((error: unknown) => {
       throw hasCode(error, 'EXDEV') ? new OtherVolumeError(path, part) : error;
@@ -87,7 +87,7 @@ export class StoreDirectory {
     const path = this.at(contentPath);
     return this.disk.rename(this.at(staged), path).catch(async (error: unknown) => {
       if (!hasCode(error, 'EXDEV')) throw error;
-      this.presence.assertOnVolumeOf(this.at(contentPath.split('/', 2).join('/')), dirname(path));
+      this.presence.assertOnVolumeOf(this.partOf(contentPath), dirname(path));
       await this.copy(this.at(staged), path);
       await this.disk.remove(this.at(staged));
     });
@@ -120,6 +120,11 @@ export class StoreDirectory {
     } catch (error) {
       if (!this.presence.isAway) this.logger.warn(`${what} failed; retrying at the next boot.`, error);
     }
+  }
+
+  /** The absolute path of the part of the store, `files/kind=...`, that an upload's file is in. */
+  private partOf(contentPath: string): string {
+    return this.at(contentPath.split('/', 2).join('/'));
   }
 
   private async copy(from: string, to: string): Promise<void> {
