@@ -42,7 +42,7 @@ describe('HealthProbe', () => {
     operations = [];
     vi.advanceTimersByTime(1000);
     await probe.check();
-    expect(operations).toEqual([...Array<string>(6).fill('assertWritable'), ...Array<string>(2).fill('isNameTaken'), 'assertWritable', 'removeTree', 'create', 'file.write', 'file.write', 'file.sync', 'file.close', 'remove']);
+    expect(operations).toEqual([...Array<string>(6).fill('assertWritable'), ...Array<string>(2).fill('isNameTaken'), 'assertWritable', ...Array<string>(2).fill('readDirectory'), 'removeTree', 'create', 'file.write', 'file.write', 'file.sync', 'file.close', 'remove']);
     expect(await view.files('.')).toEqual([]);
   });
 

@@ -16,6 +16,7 @@ export class HealthProbe {
    *
    * - The store is at its path.
    * - The store's parts, the directories of today's index lines and the idempotency keys are writable.
+   * - The index lines from which the idempotency keys would be derived again are readable.
    * - A small file was written, synced and removed.
    *
    * Concurrent callers share one probe, and its result is cached for one second. After a probe that finds a part
@@ -57,7 +58,7 @@ export class HealthProbe {
     presence.assertHere(parts);
     for (const part of parts) await disk.assertWritable(part);
     for (const kind of UPLOAD_KINDS) await this.assertDay(segmentDirectory(kind, new Date()));
-    await idempotency.assertWritable();
+    await idempotency.assertUsable();
     const path = this.store.at('.health');
     // The probe file may be there already, because a crash during an earlier probe left it.
     await disk.removeTree(path);

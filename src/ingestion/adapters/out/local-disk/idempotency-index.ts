@@ -78,6 +78,8 @@ export class IdempotencyIndex {
    */
   private completeFrom: string | undefined;
   private completing: Promise<void> | undefined;
+  /** Whether the last attempt to complete the index failed. */
+  private hasFailed = false;
   private turn: Promise<unknown> = Promise.resolve();
   private isClosed = false;
   /**
@@ -103,8 +105,27 @@ export class IdempotencyIndex {
   ready(): Promise<void> | undefined {
     const from = firstKeptDay();
     if (this.completeFrom === from) return undefined;
-    this.completing ??= this.inTurn(() => this.complete(from)).finally(() => (this.completing = undefined));
+    this.completing ??= this.inTurn(() => this.complete(from))
+      .then(() => { this.hasFailed = false; }, (error: unknown) => {
+        this.hasFailed = true;
+        throw error;
+      })
+      .finally(() => (this.completing = undefined));
     return this.completing;
+  }
+
+  /**
+   * Resolves if `ready` is expected to resolve. Opens the segments that `ready` would read, without reading them, and
+   * repeats a `ready` that failed.
+   *
+   * @throws StoreAwayError; an error of the file system, or of the failed attempt.
+   */
+  async assertReadable(): Promise<void> {
+    if (this.hasFailed) return this.ready();
+    const from = firstKeptDay();
+    if (this.completeFrom === from) return;
+    const { disk, root } = this.options;
+    for (const { path } of await this.segmentsFrom(from)) await (await unlessAbsent(disk.open(join(root, path))))?.close();
   }
 
   /**
@@ -221,7 +242,7 @@ export class IdempotencyIndex {
     this.databases.forgetMissing();
     for (let setAsides = -1; setAsides !== this.databases.setAsides; ) {
       ({ setAsides } = this.databases);
-      const segments = await this.segmentsFrom(from);
+      const segments = await this.segmentsFrom(from, (path) => { this.options.logger.warn(`${path} is not a regular file; skipping it.`); });
       const days = await this.databases.daysFrom(from);
       const missing: SegmentToRead[] = [];
       for (const day of new Set([...segments.map((segment) => segment.day), ...days])) {
@@ -299,8 +320,11 @@ export class IdempotencyIndex {
     }
   }
 
-  /** The segments of a given day and later, sorted by day. Skips anything but regular files, with a warning. */
-  private async segmentsFrom(from: string): Promise<SegmentToRead[]> {
+  /**
+   * The segments of a given day and later, sorted by day. Skips anything but regular files, and calls `onSkipped` with
+   * their paths.
+   */
+  private async segmentsFrom(from: string, onSkipped: (path: string) => void = () => undefined): Promise<SegmentToRead[]> {
     const { disk, root, durableLength } = this.options;
     const segments: SegmentToRead[] = [];
     for (const kind of UPLOAD_KINDS) {
@@ -312,7 +336,7 @@ export class IdempotencyIndex {
           if (!/^[^.].*\.ndjson$/s.test(name)) continue;
           const open = durableLength(path);
           const length = open ?? (await disk.plainFileSize(join(root, path)));
-          if (length === undefined) this.options.logger.warn(`${path} is not a regular file; skipping it.`);
+          if (length === undefined) onSkipped(path);
           else segments.push({ day, path, length, isOpen: open !== undefined });
         }
       }

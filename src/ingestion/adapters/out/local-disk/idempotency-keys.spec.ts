@@ -499,6 +499,31 @@ describe('idempotency keys on the local disk', () => {
     });
   });
 
+  describe.each(['open', 'file.read'] as const)('while %s fails for a segment that is not listed', (failing) => {
+    beforeEach(async () => {
+      await store('a');
+      await storage.close();
+      await rm(view.at('idempotency'), { recursive: true });
+      await open();
+      disk.gate = (perform, operation, path) =>
+        operation === failing && path.endsWith('.ndjson') ? Promise.reject(Object.assign(new Error('EIO: i/o error'), { code: 'EIO' })) : perform();
+    });
+
+    it('is unhealthy, because uploads with a key fail', async () => {
+      // A failed read shows only when the keys of the segment are needed.
+      if (failing === 'open') await expect(storage.checkHealth()).rejects.toMatchObject({ kind: 'storage-failure' });
+      await expect(store('a')).rejects.toMatchObject({ kind: 'storage-failure' });
+      await expect(storage.checkHealth()).rejects.toMatchObject({ kind: 'storage-failure' });
+    });
+
+    it('is healthy again once it can be read, and has lost no key', async () => {
+      await expect(store('a')).rejects.toMatchObject({ kind: 'storage-failure' });
+      disk.gate = (perform) => perform();
+      await storage.checkHealth();
+      await expectKept('a');
+    });
+  });
+
   it('is not touched during boot', async () => {
     await store('a');
     await storage.close();

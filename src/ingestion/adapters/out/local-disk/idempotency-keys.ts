@@ -120,12 +120,14 @@ export class IdempotencyKeys {
   }
 
   /**
-   * Resolves if idempotency keys can be written to disk (see `IdempotencyIndex.assertWritable`).
+   * Resolves if uploads with a key can be expected to succeed: the index of idempotency keys can be written, and the
+   * index lines from which it is derived can be read.
    *
-   * @throws DataDirectoryError if keys can't be written.
+   * @throws DataDirectoryError if keys can't be written; errors of `IdempotencyIndex.assertReadable`.
    */
-  assertWritable(): Promise<void> {
-    return this.index.assertWritable();
+  async assertUsable(): Promise<void> {
+    await this.index.assertWritable();
+    await this.index.assertReadable();
   }
 
   /**

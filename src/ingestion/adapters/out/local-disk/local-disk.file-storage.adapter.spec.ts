@@ -5,6 +5,7 @@ import { Readable } from 'node:stream';
 import { basename, dirname, join, relative } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { IndexFlush } from '../../../application/ports/index-flush.js';
+import { processMemory } from '../../../../common/memory-budget.js';
 import { ServiceError } from '../../../../common/service-error.js';
 import type { FileIdentity } from '../../../../common/data-directory/file-identity.js';
 import { DataDirectoryView } from '../../../../testing/data-directory.view.js';
@@ -526,11 +527,13 @@ describe('LocalDiskFileStorage', () => {
       if (read !== before) [before, quiet] = [read, 0];
     }
     expect(writes).toHaveLength(100);
-    expect(read).toBeLessThan(64 * MIB);
+    expect(read).toBeLessThan(96 * MIB);
+    expect(processMemory.usedFor('staged')).toBeLessThanOrEqual(processMemory.bytes);
     disk.gate = (perform) => perform();
     for (const go of writes) go();
     await Promise.all(uploads);
     expect(read).toBe(200 * MIB);
+    expect(processMemory.usedFor('staged')).toBe(0);
   });
 
   it('copies a large file whose directory is on another volume than staging/', async () => {

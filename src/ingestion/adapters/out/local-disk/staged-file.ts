@@ -1,3 +1,4 @@
+import { type HeldMemory, processMemory } from '../../../../common/memory-budget.js';
 import { MOST_CHUNKS, readContent } from '../../../application/content.js';
 import type { StoredContent } from '../../../application/ports/file-storage.port.js';
 import { storageFailure } from '../../../application/storage-failure.js';
@@ -6,10 +7,9 @@ import type { DiskFile } from './disk.js';
 /** How many bytes of arriving chunks may be gathered for one file while a write runs. The next write takes all of them. */
 const MOST_GATHERED_BYTES = 1024 * 1024;
 /**
- * How many bytes all staged files of the process may gather. Beyond that, each file gathers only FEW_BYTES. So hundreds
- * of uploads to a disk that stalls cost little more memory than their connections.
+ * How many bytes one file may gather when the memory budget of the process is used up. So hundreds of uploads to a disk
+ * that stalls cost little more memory than their connections.
  */
-const MOST_GATHERED_BY_ALL_BYTES = 32 * 1024 * 1024;
 const FEW_BYTES = 16 * 1024;
 /**
  * A sync of the staged file starts each time this many bytes were written. The disk then works while the rest of the
@@ -47,9 +47,8 @@ export const closeQuietly = (file: DiskFile): Promise<void> => file.close().catc
  * that few writes are needed.
  */
 class GatheringWriter {
-  /** How much all writers of the process hold, gathered or being written, in bytes. */
-  private static heldByAll = 0;
-
+  /** Holds at most the chunks that are gathered or being written, and less when the budget is used up. */
+  private readonly memory: HeldMemory = processMemory.hold('staged');
   private gathered: Uint8Array[] = [];
   private gatheredBytes = 0;
   private written = 0;
@@ -70,9 +69,8 @@ class GatheringWriter {
   add(chunk: Uint8Array): Promise<void> | undefined {
     this.gathered.push(chunk);
     this.gatheredBytes += chunk.length;
-    GatheringWriter.heldByAll += chunk.length;
+    const most = this.memory.tryGrow(chunk.length) ? MOST_GATHERED_BYTES : FEW_BYTES;
     if (!this.writing) this.begin();
-    const most = GatheringWriter.heldByAll > MOST_GATHERED_BY_ALL_BYTES ? FEW_BYTES : MOST_GATHERED_BYTES;
     return this.gatheredBytes >= most || this.gathered.length >= MOST_CHUNKS ? this.writing : undefined;
   }
 
@@ -87,10 +85,10 @@ class GatheringWriter {
    * failed.
    */
   async abandon(): Promise<void> {
-    GatheringWriter.heldByAll -= this.gatheredBytes;
     this.gathered = [];
     this.gatheredBytes = 0;
     await Promise.allSettled([this.writing]);
+    this.memory.release();
     await Promise.allSettled([this.syncing]);
   }
 
@@ -113,7 +111,7 @@ class GatheringWriter {
     } catch (error) {
       storageFailure('A staged file could not be written.')(error);
     } finally {
-      GatheringWriter.heldByAll -= gatheredBytes;
+      this.memory.shrinkTo(this.gatheredBytes);
     }
     this.written += gatheredBytes;
     if (this.written - this.synced < SYNC_EVERY_BYTES) return;
