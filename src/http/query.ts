@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import { ValidateBy, validateSync } from 'class-validator';
+import { getMetadataStorage, ValidateBy, validateSync } from 'class-validator';
 import { ServiceError } from '../common/service-error.js';
 
 /** The characters of a query that may need decoding: `%`, `+`, and bytes above 0x7f, which the client didn't encode. */
@@ -64,11 +64,26 @@ export const Satisfies = (name: string, validate: (value: unknown) => boolean): 
  * @throws ServiceError `invalid-query-parameter`, which names the parameters that don't follow them.
  */
 export function validQuery<Query extends object>(query: Query): Query {
-  const defects = validateSync(query);
-  if (defects.length > 0) {
-    throw new ServiceError('invalid-query-parameter', `invalid, missing or repeated: ${defects.map(({ property }) => property).join(', ')}`);
-  }
-  return query;
+  return withoutDefects(query, validateSync(query).map(({ property }) => property));
+}
+
+/**
+ * Returns a `validQuery` for a class whose only rules are those of `Satisfies`. It looks the rules up once, while
+ * `validateSync` does so for each query, which took 5 % of the time of a small upload.
+ */
+export function queryValidator<Query extends object>(type: abstract new () => Query): (query: Query) => Query {
+  const storage = getMetadataStorage();
+  const rules = storage.getTargetValidationMetadatas(type, '', false, false).map(({ propertyName, constraintCls, constraints }) => {
+    const [rule] = storage.getTargetValidatorConstraints(constraintCls);
+    if (!rule || (constraints as unknown) !== undefined) throw new Error(`A rule of ${type.name} is not a rule of Satisfies.`);
+    return { property: propertyName as keyof Query & string, isMet: (value: unknown) => rule.instance.validate(value) };
+  });
+  return (query) => withoutDefects(query, rules.filter(({ property, isMet }) => !isMet(query[property])).map(({ property }) => property));
+}
+
+function withoutDefects<Query>(query: Query, defects: readonly string[]): Query {
+  if (defects.length === 0) return query;
+  throw new ServiceError('invalid-query-parameter', `invalid, missing or repeated: ${defects.join(', ')}`);
 }
 
 function decode(text: string): string | undefined {

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
-import { v7 as uuidV7 } from 'uuid';
 import { ServiceError } from '../../common/service-error.js';
+import { uuidAt } from '../../common/uuid.js';
 import { contentPath } from '../domain/layout.js';
 import { idempotencyScope } from '../domain/idempotency.js';
 import { MAX_UPLOAD_DURATION_MS, type UploadKind, type UploadParameters } from '../domain/upload.js';
@@ -39,7 +39,7 @@ export class UploadLoadData {
   async execute(command: UploadLoadDataCommand): Promise<UploadReceipt> {
     const { kind, customerId, filename, manufacturer, idempotencyKey, file } = command;
     const beganAt = new Date();
-    const uploadId = uuidV7({ msecs: beganAt.getTime() });
+    const uploadId = uuidAt(beganAt);
     const path = file && contentPath({ kind, customerId, filename, uploadId, beganAt });
 
     const draft: UploadDraft = {

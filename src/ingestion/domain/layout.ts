@@ -6,8 +6,16 @@ import { encodePathSegment, type Upload, type UploadKind } from './upload.js';
  */
 export const extensionOf = (filename: string): string => /\.[A-Za-z0-9]{1,8}$/.exec(filename)?.[0].toLowerCase() ?? '';
 
-/** The UTC day of a time, as `YYYY-MM-DD`. */
-export const utcDate = (time: Date): string => time.toISOString().slice(0, 10);
+const DAY_MS = 24 * 60 * 60 * 1000;
+/** The latest day that `utcDate` was asked for. Nearly all uploads are of the same day. */
+let latestDay = { number: Number.NaN, date: '' };
+
+/** The UTC day of a time, as `YYYY-MM-DD`. Throws a RangeError for an invalid time. */
+export function utcDate(time: Date): string {
+  const number = Math.floor(time.getTime() / DAY_MS);
+  if (number !== latestDay.number) latestDay = { number, date: time.toISOString().slice(0, 10) };
+  return latestDay.date;
+}
 
 /** The directory with the index lines of one kind of upload, relative to the store's root. */
 export const linesDirectory = (kind: UploadKind): string => `uploads/kind=${kind}`;
@@ -36,23 +44,19 @@ export function contentPath(file: {
 export const segmentDirectory = (kind: UploadKind, receivedAt: Date): string =>
   `${linesDirectory(kind)}/date=${utcDate(receivedAt)}`;
 
+const NO_CONTENT = '"content_path":null,"content_type":null,"content_size":null,"content_sha256":null';
+
 /** The index line of an upload as JSON text, without a newline at its end. */
-export const indexLine = (upload: Upload): string =>
-  // The members are written out one by one, because spreading objects would take most of this function's time.
-  JSON.stringify({
-    upload_id: upload.uploadId,
-    kind: upload.kind,
-    customer_id: upload.customerId,
-    filename: upload.filename,
-    manufacturer: upload.manufacturer,
-    additional_data: upload.additionalData,
-    received_at: upload.receivedAt.toISOString(),
-    content_path: upload.content?.path ?? null,
-    content_type: upload.content?.type ?? null,
-    content_size: upload.content?.size ?? null,
-    content_sha256: upload.content?.sha256 ?? null,
-    idempotency_key: upload.idempotencyKey ?? undefined,
-  });
+export function indexLine(upload: Upload): string {
+  const { uploadId, kind, customerId, filename, manufacturer, additionalData, receivedAt, content, idempotencyKey } = upload;
+  // JSON.stringify is called only for what a client has sent. With an object of all members, it takes twice as long.
+  const parameters = `"customer_id":${JSON.stringify(customerId)},"filename":${JSON.stringify(filename)},"manufacturer":${JSON.stringify(manufacturer)}`;
+  const file = content
+    ? `"content_path":${JSON.stringify(content.path)},"content_type":${JSON.stringify(content.type)},"content_size":${content.size},"content_sha256":"${content.sha256}"`
+    : NO_CONTENT;
+  const key = idempotencyKey ? `,"idempotency_key":${JSON.stringify(idempotencyKey)}` : '';
+  return `{"upload_id":"${uploadId}","kind":"${kind}",${parameters},"additional_data":${JSON.stringify(additionalData)},"received_at":"${receivedAt.toISOString()}",${file}${key}}`;
+}
 
 /**
  * An upload as clients see it: the members of its index line, except for the path of its file and its idempotency key.

@@ -41,8 +41,9 @@ export class MeasuredFileStorage extends FileStorage implements OnApplicationShu
     try {
       const receipt = await this.storage.store(draft);
       if (!receipt.replayed) {
-        this.metrics.uploads.inc({ kind });
-        this.metrics.uploadBytes.inc({ kind }, receipt.content?.size ?? 0);
+        const uploads = this.metrics.uploads[kind];
+        uploads.count += 1;
+        uploads.bytes += receipt.content?.size ?? 0;
       }
       return receipt;
     } catch (error) {

@@ -1,7 +1,8 @@
 import { Injectable } from '@nestjs/common';
 import type { ErrorKind } from '../../common/service-error.js';
-import { UPLOAD_KINDS } from '../../ingestion/domain/upload.js';
+import { UPLOAD_KINDS, type UploadKind } from '../../ingestion/domain/upload.js';
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { RequestTallies } from './request-tallies.js';
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60];
 
@@ -23,10 +24,9 @@ const UPLOAD_FAILURES: readonly ErrorKind[] = [
 export class Metrics {
   readonly registry = new Registry();
 
-  readonly requests = this.counter('http_requests_total', 'HTTP requests answered', ['method', 'route', 'status']);
-  readonly requestSeconds = this.histogram('http_request_duration_seconds', 'Time from head to answer', ['method', 'route']);
-  readonly uploads = this.counter('load_data_uploads_total', 'Uploads acknowledged', ['kind']);
-  readonly uploadBytes = this.counter('load_data_upload_bytes_total', 'Bytes of the files acknowledged', ['kind']);
+  readonly requests = new RequestTallies(SECONDS);
+  /** The uploads acknowledged, and the bytes of their files. */
+  readonly uploads: Record<UploadKind, { count: number; bytes: number }> = { historical: { count: 0, bytes: 0 }, nowcast: { count: 0, bytes: 0 } };
   readonly uploadFailures = this.counter('load_data_upload_failures_total', 'Uploads that failed', ['kind', 'reason']);
   readonly flushes = this.counter('load_data_flushes_total', 'Flushes of the index', ['outcome']);
   readonly flushedLines = this.counter('load_data_flushed_lines_total', 'Lines in the flushes of the index', []);
@@ -45,12 +45,15 @@ export class Metrics {
 
   constructor() {
     this.registry.registerMetric(this.eventsLag());
+    this.tallied('http_requests_total', 'HTTP requests answered', ['method', 'route', 'status'], () => this.requests.counts());
+    this.registry.registerMetric(this.requests.histogram('http_request_duration_seconds', 'Time from head to answer'));
+    const byKind = (of: 'count' | 'bytes') => () => UPLOAD_KINDS.map((kind) => ({ labels: { kind }, value: this.uploads[kind][of] }));
+    this.tallied('load_data_uploads_total', 'Uploads acknowledged', ['kind'], byKind('count'));
+    this.tallied('load_data_upload_bytes_total', 'Bytes of the files acknowledged', ['kind'], byKind('bytes'));
     for (const outcome of ['ok', 'failed']) this.eventDeliveries.inc({ outcome }, 0);
     for (const type of ['stored', 'removed']) this.eventsDelivered.inc({ type }, 0);
     collectDefaultMetrics({ register: this.registry });
     for (const kind of UPLOAD_KINDS) {
-      this.uploads.inc({ kind }, 0);
-      this.uploadBytes.inc({ kind }, 0);
       // Each time series begins at 0. If it began with the first failure, a rate in Prometheus couldn't include that
       // failure.
       for (const reason of UPLOAD_FAILURES) this.uploadFailures.inc({ kind, reason }, 0);
@@ -67,6 +70,27 @@ export class Metrics {
         this.set(Math.max(0, (Date.now() - oldestAt()) / 1000));
       },
     });
+  }
+
+  /** Registers a counter whose values come from `series` whenever the metrics are read. */
+  private tallied<const Label extends string>(
+    name: string,
+    help: string,
+    labelNames: Label[],
+    series: () => Iterable<{ labels: Record<Label, string | number>; value: number }>,
+  ): void {
+    this.registry.registerMetric(
+      new Counter({
+        name,
+        help,
+        labelNames,
+        registers: [],
+        collect() {
+          this.reset();
+          for (const { labels, value } of series()) this.inc(labels, value);
+        },
+      }),
+    );
   }
 
   private counter<const Label extends string>(name: string, help: string, labelNames: Label[]): Counter<Label> {

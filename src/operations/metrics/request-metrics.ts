@@ -20,10 +20,8 @@ export class RequestMetrics implements OnApplicationBootstrap {
     const server = this.host.httpAdapter.getHttpServer() as Server;
     server.on(EXCHANGE_END, ({ request, response, startedAt }: Exchange) => {
       if (!response.writableFinished) return;
-      const { method } = request;
       const route = ((request as Request).route as { path?: string } | undefined)?.path ?? 'unmatched';
-      this.metrics.requests.inc({ method, route, status: response.statusCode });
-      this.metrics.requestSeconds.observe({ method, route }, (performance.now() - startedAt) / 1000);
+      this.metrics.requests.add(request.method ?? '', route, response.statusCode, (performance.now() - startedAt) / 1000);
     });
   }
 }

@@ -3,7 +3,7 @@ import { ServiceError } from '../../../../common/service-error.js';
 import { assertDeclaredLength, contentCoding, contentTypeAsSent, isJsonType, mediaType } from '../../../../http/request-head.js';
 import { type ExpectedDigest, parseDigestField } from '../../../../http/digest-fields.js';
 import { assertJsonContent } from '../../../../http/json-body.js';
-import { RawQuery, Satisfies, validQuery } from '../../../../http/query.js';
+import { queryValidator, RawQuery, Satisfies } from '../../../../http/query.js';
 import { isCustomerId, isFilename, isManufacturer } from '../../../domain/upload.js';
 import type { UploadLimits } from '../../../ingestion.options.js';
 
@@ -27,6 +27,8 @@ export class UploadQueryDto {
   @Satisfies('isManufacturer', isManufacturer)
   readonly manufacturer!: string;
 }
+
+const validUploadQuery = queryValidator(UploadQueryDto);
 
 /**
  * How an upload is sent: as JSON, as a form (multipart/form-data), or with the bytes of the file as the request's body.
@@ -94,7 +96,7 @@ function assertUploadContent(request: IncomingMessage, limits: UploadLimits): Pi
  */
 function readUploadQuery(request: IncomingMessage): UploadQueryDto {
   const raw = new RawQuery(request);
-  return validQuery(
+  return validUploadQuery(
     Object.assign(new UploadQueryDto(), {
       customer_id: raw.single('customer_id'),
       filename: raw.single('filename'),
