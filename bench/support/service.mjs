@@ -4,6 +4,8 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 
+/** The most characters of a service's output that are kept. When there are more, the first half is dropped. */
+const MOST_OUTPUT = 2 * 1024 * 1024;
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'];
 /**
  * One promise for each call of `withServices` that a signal has interrupted. It resolves when the services of this call
@@ -94,6 +96,9 @@ class Service {
     this.ready = new Promise((done, failed) => {
       const keep = (text) => {
         this.output += text;
+        if (this.output.length > MOST_OUTPUT) this.output = this.output.slice(-MOST_OUTPUT / 2);
+        // A search through the log of a running service would take the processor from it.
+        if (this.url) return;
         const url = /^[^{].*?(http:\/\/\S+)/m.exec(this.output)?.[1];
         if (url) {
           this.url = url;

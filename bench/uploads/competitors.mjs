@@ -7,6 +7,10 @@ const program = (name) => fileURLToPath(new URL(`competitors/${name}.mjs`, impor
  * ready. `variables` are added to the environment that all programs get.
  */
 export const SERVICE = { title: 'service', program: fileURLToPath(new URL('../../dist/main.js', import.meta.url)) };
+export const SERVICE_LOGGING = { ...SERVICE, title: 'service with a log line a request', variables: { LOG_LEVEL: 'info' } };
+export const SERVICE_SILENT = { ...SERVICE, title: 'service with LOG_LEVEL=silent', variables: { LOG_LEVEL: 'silent' } };
+export const BARE_STORE = { title: 'bare node:http + our store', program: program('bare-store') };
+export const BARE_APPEND = { title: 'bare node:http + append log', program: program('bare-append') };
 export const NOTHING = { title: 'same app storing nothing', program: program('nothing') };
 export const APPEND = { title: 'same app, append + fdatasync', program: program('append') };
 export const MULTER = { title: 'Express + multer', program: program('multer') };

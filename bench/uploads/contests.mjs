@@ -1,4 +1,4 @@
-import { APPEND, MULTER, MULTER_FLUSH, NOTHING, SERVICE, STREAMED_FILE } from './competitors.mjs';
+import { APPEND, BARE_APPEND, BARE_STORE, MULTER, MULTER_FLUSH, NOTHING, SERVICE, SERVICE_LOGGING, SERVICE_SILENT, STREAMED_FILE } from './competitors.mjs';
 import { bootOnce, HeldUploads } from './held-uploads.mjs';
 import { files4KiB, form, form1GiB, json, raw1GiB } from './loads.mjs';
 
@@ -13,12 +13,18 @@ const held = new HeldUploads(1_000_000);
 export const CONTESTS = {
   'json-32': {
     service: { competitor: SERVICE, load: json(32) },
+    bareStore: { competitor: BARE_STORE, load: json(32) },
+    bareAppend: { competitor: BARE_APPEND, load: json(32) },
     nothing: { competitor: NOTHING, load: json(32) },
     multer: { competitor: MULTER, load: form(32) },
     multerFlush: { competitor: MULTER_FLUSH, load: form(32) },
   },
   'json-128': {
     service: { competitor: SERVICE, load: json(128) },
+    logging: { competitor: SERVICE_LOGGING, load: json(128) },
+    silent: { competitor: SERVICE_SILENT, load: json(128) },
+    bareStore: { competitor: BARE_STORE, load: json(128) },
+    bareAppend: { competitor: BARE_APPEND, load: json(128) },
     nothing: { competitor: NOTHING, load: json(128) },
   },
   'json-1': {
