@@ -7,7 +7,7 @@ import type { Environment } from '../configuration/service.js';
 import { EmbeddedIdentityProvider } from '../identity-management/adapters/out/embedded/embedded.identity-provider.adapter.js';
 import { EmbeddedIdentityProviderModule } from '../identity-management/adapters/out/embedded/embedded-identity-provider.module.js';
 import { TokenIssuer } from '../identity-management/adapters/out/embedded/token-issuer.js';
-import { realmUrl } from '../identity-management/adapters/out/keycloak/admin-api.js';
+import { realmUrl } from '../identity-management/adapters/out/keycloak/realm-url.js';
 import type { IdentityProvider } from '../identity-management/application/ports/identity-provider.port.js';
 import { MeasuredIdentityProvider } from '../operations/metrics/measured-identity-provider.js';
 import { Metrics } from '../operations/metrics/metrics.js';

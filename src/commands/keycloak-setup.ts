@@ -1,6 +1,6 @@
 import { runCommand } from './command.js';
 import { type KeycloakSetupEnvironment, loadKeycloakSetupEnvironment } from '../configuration/commands.js';
-import { realmUrl } from '../identity-management/adapters/out/keycloak/admin-api.js';
+import { realmUrl } from '../identity-management/adapters/out/keycloak/realm-url.js';
 import { SWAGGER_UI_CLIENT_ID } from '../identity-management/adapters/out/keycloak/realm.js';
 import { RealmSetup } from '../identity-management/adapters/out/keycloak/realm-setup.js';
 import type { TokenRefused } from '../identity-management/adapters/out/provider-api/api-failure.js';

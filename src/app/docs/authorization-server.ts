@@ -1,6 +1,6 @@
 import { publicPath } from '../../configuration/served-address.js';
 import type { Environment } from '../../configuration/service.js';
-import { realmUrl } from '../../identity-management/adapters/out/keycloak/admin-api.js';
+import { realmUrl } from '../../identity-management/adapters/out/keycloak/realm-url.js';
 
 /** The OAuth 2 server from which API users get tokens, as described by the OpenAPI document and used by Swagger UI. */
 export interface AuthorizationServer {

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import type { ServiceError } from '../../../../common/service-error.js';
 import { RoleNotFound, UserNotFound } from '../../../domain/errors.js';
 import { type ApiAnswer, ApiClient, unexpected } from '../provider-api/api-client.js';
+import { realmUrl } from './realm-url.js';
 
 export interface KeycloakConnection {
   /** Keycloak's URL, without a trailing slash. */
@@ -11,9 +12,6 @@ export interface KeycloakConnection {
   readonly clientId: string;
   readonly clientSecret: string;
 }
-
-/** The URL of a realm. It is also the realm's issuer, unless Keycloak is configured with another host name. */
-export const realmUrl = ({ url, realm }: Pick<KeycloakConnection, 'url' | 'realm'>): string => `${url}/realms/${encodeURIComponent(realm)}`;
 
 /** A client for a realm's Admin API, which authenticates with the service account of the client `clientId`. */
 export function adminApi(connection: KeycloakConnection): ApiClient {

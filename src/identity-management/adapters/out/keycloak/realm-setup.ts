@@ -4,7 +4,7 @@ import { PERMISSIONS } from '../../../../authentication/permissions.js';
 import { ApiClient } from '../provider-api/api-client.js';
 import { Operation } from '../provider-api/operation.js';
 import { type Requirement, lacking, type Members } from '../provider-requirements/requirement.js';
-import { realmUrl } from './admin-api.js';
+import { realmUrl } from './realm-url.js';
 import {
   ADMINISTRATOR_ROLE,
   composedRole,

@@ -1,0 +1,6 @@
+/**
+ * The URL of a realm of Keycloak. It is also the realm's issuer, unless Keycloak is configured with another host name.
+ *
+ * @param url Keycloak's URL, without a trailing slash.
+ */
+export const realmUrl = ({ url, realm }: { readonly url: string; readonly realm: string }): string => `${url}/realms/${encodeURIComponent(realm)}`;
