@@ -11,7 +11,6 @@ export const SERVICE_LOGGING = { ...SERVICE, title: 'service with a log line a r
 export const SERVICE_SILENT = { ...SERVICE, title: 'service with LOG_LEVEL=silent', variables: { LOG_LEVEL: 'silent' } };
 export const BARE_STORE = { title: 'bare node:http + our store', program: program('bare-store') };
 export const BARE_APPEND = { title: 'bare node:http + append log', program: program('bare-append') };
-export const NOTHING = { title: 'same app storing nothing', program: program('nothing') };
 export const APPEND = { title: 'same app, append + fdatasync', program: program('append') };
 export const MULTER = { title: 'Express + multer', program: program('multer') };
 export const MULTER_FLUSH = { title: 'Express + multer with flush', program: program('multer'), variables: { FLUSH: 'true' } };

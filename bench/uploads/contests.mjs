@@ -1,4 +1,4 @@
-import { APPEND, BARE_APPEND, BARE_STORE, MULTER, MULTER_FLUSH, NOTHING, SERVICE, SERVICE_LOGGING, SERVICE_SILENT, STREAMED_FILE } from './competitors.mjs';
+import { APPEND, BARE_APPEND, BARE_STORE, MULTER, MULTER_FLUSH, SERVICE, SERVICE_LOGGING, SERVICE_SILENT, STREAMED_FILE } from './competitors.mjs';
 import { bootOnce, HeldUploads } from './held-uploads.mjs';
 import { files4KiB, form, form1GiB, json, raw1GiB } from './loads.mjs';
 
@@ -15,7 +15,6 @@ export const CONTESTS = {
     service: { competitor: SERVICE, load: json(32) },
     bareStore: { competitor: BARE_STORE, load: json(32) },
     bareAppend: { competitor: BARE_APPEND, load: json(32) },
-    nothing: { competitor: NOTHING, load: json(32) },
     multer: { competitor: MULTER, load: form(32) },
     multerFlush: { competitor: MULTER_FLUSH, load: form(32) },
   },
@@ -25,7 +24,6 @@ export const CONTESTS = {
     silent: { competitor: SERVICE_SILENT, load: json(128) },
     bareStore: { competitor: BARE_STORE, load: json(128) },
     bareAppend: { competitor: BARE_APPEND, load: json(128) },
-    nothing: { competitor: NOTHING, load: json(128) },
   },
   'json-1': {
     service: { competitor: SERVICE, load: json(1) },
