@@ -30,3 +30,6 @@ export interface Server {
   /** Stops the server and removes its data. */
   stop(): Promise<void>;
 }
+
+/** Finds a free port of the loopback interface, below those that the system uses for outgoing connections. */
+export function freePort(): Promise<number>;

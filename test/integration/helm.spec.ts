@@ -1,0 +1,429 @@
+import { cp, readFile, rename, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { parseAuth0SetupEnvironment, parseKeycloakSetupEnvironment } from '../../src/configuration/commands.js';
+import { EVENTS_NAMES } from '../../src/configuration/events.js';
+import { IDENTITY_PROVIDERS } from '../../src/configuration/identity.js';
+import { parseEnvironment, SERVICE_VARIABLES } from '../../src/configuration/service.js';
+import { FILE_STORAGES } from '../../src/configuration/storage.js';
+import { isHelmAvailable, readManifests, runHelm } from '../servers/helm.mjs';
+import { CHART, Chart, configured, environmentOf, type Labels, type Manifest, merged, ofKind, type Pod, pod, podsOf, PROVIDERS, RELEASE, selects, servicePod, STORES, type Values } from '../support/helm-chart.js';
+import { Workspace } from '../support/process.js';
+import { startService } from '../support/service.js';
+
+/** The oldest version that the chart accepts, one that is common, and the newest with a published schema. */
+const KUBERNETES = ['1.30', '1.34', '1.37'];
+
+interface Case {
+  readonly name: string;
+  readonly values: Values;
+  readonly objects: readonly Manifest[];
+}
+
+const SETUP_CREDENTIALS: Readonly<Record<string, readonly string[]>> = {
+  keycloak: ['KEYCLOAK_ADMIN_USERNAME', 'KEYCLOAK_ADMIN_PASSWORD'],
+  auth0: ['AUTH0_SETUP_CLIENT_ID', 'AUTH0_SETUP_CLIENT_SECRET'],
+};
+const BASE_PATH = '/load/v1';
+
+const NO_OPTIONS: Values = {
+  serviceAccount: { create: false },
+  podSecurityContext: null,
+  resources: null,
+  preStopSeconds: 0,
+  podDisruptionBudget: { enabled: false },
+  topologySpreadConstraints: [],
+  updateStrategy: 'Recreate',
+};
+
+/** Everything that can be on, and another value for everything else. */
+function allOptions(shape: string, store: string, provider: string): Values {
+  const credentials = SETUP_CREDENTIALS[provider];
+  return merged(
+    configured({ BASE_PATH, INGESTION_AUTH: 'required', MAX_UPLOAD_BYTES: 53_687_091_200, SHUTDOWN_TIMEOUT_MS: 90_500, RETENTION_DAYS: 730, TRUST_PROXY: 2 }, 'EVENTS_WEBHOOK_URL', 'EVENTS_WEBHOOK_SECRET', 'EMBEDDED_ADMIN_SECRET'),
+    {
+      image: { repository: 'registry.example.com/load-data-service', digest: `sha256:${'0'.repeat(64)}` },
+      imagePullSecrets: [{ name: 'registry' }],
+      fullnameOverride: 'a-name-that-is-as-long-as-the-name-of-a-release-can-be',
+      extraEnv: [{ name: 'NODE_EXTRA_CA_CERTS', value: '/ca/ca.crt' }],
+      extraEnvFrom: [{ configMapRef: { name: 'more', optional: true } }],
+      extraVolumes: [{ name: 'ca', configMap: { name: 'ca' } }],
+      extraVolumeMounts: [{ name: 'ca', mountPath: '/ca' }],
+      verifyStore: { enabled: store !== 'own store' },
+      persistence: { storageClassName: 'fast', size: '1Ti' },
+      serviceAccount: { annotations: { 'eks.amazonaws.com/role-arn': 'arn:aws:iam::123456789012:role/load-data' } },
+      service: { type: 'LoadBalancer', port: 8080, annotations: { a: 'b' } },
+      ingress: { enabled: true, className: 'nginx', host: 'load.example.com', tlsSecret: 'tls' },
+      networkPolicy: { enabled: true, from: [{ podSelector: {} }], extraEgress: [{ to: [{ ipBlock: { cidr: '10.0.0.0/8' } }] }] },
+      serviceMonitor: { enabled: true, labels: { release: 'prometheus' } },
+      podAnnotations: { note: 'x' },
+      podLabels: { 'azure.workload.identity/use': 'true' },
+      priorityClassName: 'high',
+      nodeSelector: { 'kubernetes.io/arch': 'amd64' },
+      tolerations: [{ key: 'load', operator: 'Exists' }],
+      affinity: { nodeAffinity: { preferredDuringSchedulingIgnoredDuringExecution: [{ weight: 1, preference: { matchExpressions: [{ key: 'zone', operator: 'Exists' }] } }] } },
+    },
+    shape === 'distributed' ? { autoscaling: { enabled: true } } : {},
+    credentials ? { identitySetup: { enabled: true, existingSecret: 'administrator', keys: Object.fromEntries(credentials.map((name) => [name, name])) } } : {},
+  );
+}
+
+/** Whether a shape makes sense with a store and an identity provider. */
+function isSensible(shape: string, store: string, provider: string): boolean {
+  const isBucket = store === 's3' || store.startsWith('azure');
+  return shape === 'distributed' ? store !== 'local' && provider !== 'embedded' : !isBucket || !(provider in SETUP_CREDENTIALS);
+}
+
+const MATRIX = ['embedded', 'distributed'].flatMap((shape) =>
+  Object.entries(STORES).flatMap(([store, ofStore]) =>
+    Object.entries(PROVIDERS)
+      .filter(([provider]) => isSensible(shape, store, provider))
+      .flatMap(([provider, ofProvider]) =>
+        Object.entries({ 'no options': NO_OPTIONS, 'default options': {}, 'all options': allOptions(shape, store, provider) }).map(([options, values]) => ({
+          name: `${shape}, ${store}, ${provider}, ${options}`,
+          values: merged({ shape }, ofStore, ofProvider, values),
+        })),
+      ),
+  ),
+);
+
+/** What the Pod Security Standard "restricted" forbids in a pod: https://kubernetes.io/docs/concepts/security/pod-security-standards/ */
+function violations({ spec }: Pod): string[] {
+  const pod = spec.securityContext;
+  const volumes = ['configMap', 'csi', 'downwardAPI', 'emptyDir', 'ephemeral', 'persistentVolumeClaim', 'projected', 'secret'];
+  return [
+    ...['hostNetwork', 'hostPID', 'hostIPC', 'initContainers', 'ephemeralContainers'].filter((name) => name in spec),
+    ...spec.volumes.filter((volume) => !volumes.some((source) => source in volume)).map(({ name }) => `volume ${name}`),
+    ...('sysctls' in pod ? ['sysctls'] : []),
+    ...spec.containers.flatMap(({ securityContext: own, ports = [] }) => {
+      const context: Record<string, unknown> = { ...pod, ...own };
+      const { add, drop } = context.capabilities as { add?: string[]; drop?: string[] };
+      const rules = {
+        allowPrivilegeEscalation: context.allowPrivilegeEscalation === false,
+        'capabilities.drop': drop?.includes('ALL'),
+        'capabilities.add': add === undefined,
+        privileged: context.privileged !== true,
+        runAsNonRoot: context.runAsNonRoot === true,
+        runAsUser: context.runAsUser !== 0,
+        seccompProfile: (context.seccompProfile as { type?: string }).type === 'RuntimeDefault',
+        procMount: !('procMount' in context),
+        hostPort: !ports.some((port) => 'hostPort' in port),
+        // Beyond the standard.
+        readOnlyRootFilesystem: context.readOnlyRootFilesystem === true,
+      };
+      return Object.entries(rules).flatMap(([rule, holds]) => (holds === true ? [] : [rule]));
+    }),
+  ];
+}
+
+describe.runIf(isHelmAvailable())('the Helm chart', () => {
+  let chart: Chart;
+  const template = (values: Values) => chart.template(values);
+  const render = (values: Values) => chart.render(values);
+  let cases: readonly Case[];
+  let problems: readonly string[];
+
+  beforeAll(async () => {
+    chart = await Chart.create();
+    const manifests: string[] = [];
+    const rest = [...MATRIX.entries()];
+    const worker = async () => {
+      for (let next = rest.pop(); next; next = rest.pop()) manifests[next[0]] = await template(next[1].values);
+    };
+    await Promise.all([worker(), worker()]);
+    const read = await readManifests(manifests, KUBERNETES);
+    ({ problems } = read);
+    cases = MATRIX.map(({ name, values }, index) => ({ name, values, objects: read.objects[index] as Manifest[] }));
+  });
+  afterAll(() => chart.dispose());
+
+  it('passes lint, also with its examples', async () => {
+    for (const values of [[], ['--values', `${CHART}/examples/embedded.yaml`], ['--values', `${CHART}/examples/distributed.yaml`]]) {
+      expect(await runHelm(['lint', '--strict', '--kube-version', '1.34', CHART, ...values])).toContain('1 chart(s) linted, 0 chart(s) failed');
+    }
+  });
+
+  it('is valid in three versions of Kubernetes, with every store, identity provider and option', () => {
+    expect(problems).toEqual([]);
+    expect(cases.length).toBe(78);
+    const kinds = new Set(cases.flatMap(({ objects }) => objects.map(({ kind }) => kind)));
+    expect([...kinds].sort()).toEqual(['CronJob', 'Deployment', 'HorizontalPodAutoscaler', 'Ingress', 'Job', 'NetworkPolicy', 'PodDisruptionBudget', 'Service', 'ServiceAccount', 'ServiceMonitor', 'StatefulSet']);
+  });
+
+  it('is valid with its examples', async () => {
+    const render = (name: string) => runHelm(['template', RELEASE, CHART, '--kube-version', '1.34', '--values', `${CHART}/examples/${name}.yaml`]);
+    expect((await readManifests([await render('embedded'), await render('distributed')], KUBERNETES)).problems).toEqual([]);
+  });
+
+  it('has the version of the service', async () => {
+    const { version } = JSON.parse(await readFile('package.json', 'utf8')) as { version: string };
+    expect(await readFile(`${CHART}/Chart.yaml`, 'utf8')).toContain(`\nappVersion: "${version}"\n`);
+    expect(servicePod(await render({})).spec.containers[0].image).toBe(`load-data-service:${version}`);
+    expect(servicePod(await render({ image: { tag: '7' } })).spec.containers[0].image).toBe('load-data-service:7');
+  });
+
+  it('describes each of its values', async () => {
+    const readme = await readFile(`${CHART}/README.md`, 'utf8');
+    const names = [...(await readFile(`${CHART}/values.yaml`, 'utf8')).matchAll(/^(\w+):/gm)].map(([, name = '']) => name);
+    expect(names.filter((name) => !new RegExp(`^\\|.*\`${name}[.\`].* \\|.*\\|.*\\|$`, 'm').test(readme))).toEqual([]);
+    expect(names.length).toBeGreaterThan(30);
+  });
+
+  it('names its objects and labels them as Helm recommends', () => {
+    for (const { name, objects } of cases) {
+      for (const { metadata } of [...objects, ...podsOf(objects).map(({ pod }) => pod)]) {
+        expect(metadata.labels, name).toMatchObject({ 'app.kubernetes.io/name': 'load-data-service', 'app.kubernetes.io/instance': RELEASE, 'app.kubernetes.io/managed-by': 'Helm', 'app.kubernetes.io/version': expect.any(String) as string });
+      }
+      // The names of a StatefulSet's pods and of a CronJob's Jobs must fit into a label too.
+      for (const { kind, metadata } of objects) expect(metadata.name.length, name).toBeLessThanOrEqual(kind === 'Job' ? 63 : 52);
+    }
+  });
+
+  it('conforms to the Pod Security Standard "restricted", and gives no pod a token', () => {
+    const pods = cases.flatMap(({ name, objects }) => podsOf(objects).map(({ kind, pod }) => ({ name: `${name}: ${kind}`, pod })));
+    expect(pods.length).toBeGreaterThan(cases.length);
+    expect(pods.flatMap(({ name, pod }) => violations(pod).map((rule) => `${name}: ${rule}`))).toEqual([]);
+    expect(pods.filter(({ pod }) => pod.spec.automountServiceAccountToken)).toEqual([]);
+  });
+
+  it('keeps to "restricted" whatever podSecurityContext says', async () => {
+    const objects = await render({ podSecurityContext: { runAsUser: 4711, seLinuxOptions: { level: 's0:c1,c2' } } });
+    expect(violations(servicePod(objects))).toEqual([]);
+    expect(servicePod(objects).spec.securityContext).toMatchObject({ runAsUser: 4711 });
+    await expect(render({ podSecurityContext: { runAsUser: 0 } })).rejects.toThrow("at '/podSecurityContext/runAsUser': minimum: got 0, want 1");
+    await expect(render({ podSecurityContext: { runAsNonRoot: false } })).rejects.toThrow("additional properties 'runAsNonRoot' not allowed");
+  });
+
+  it('contains no secret, but refers to the keys of a Secret', () => {
+    const isSecret = /SECRET|PASSWORD|CONNECTION_STRING|WEBHOOK|TOKEN/;
+    for (const { name, objects } of cases) {
+      expect(objects.filter(({ kind }) => kind === 'Secret' || kind === 'ConfigMap'), name).toEqual([]);
+      const variables = podsOf(objects).flatMap(({ pod }) => pod.spec.containers[0].env);
+      const secrets = variables.filter((variable) => isSecret.test(variable.name));
+      expect(secrets.filter(({ value, valueFrom }) => value !== undefined || !valueFrom?.secretKeyRef.name), name).toEqual([]);
+    }
+  });
+
+  describe('the environment', () => {
+    const adapters = [...Object.values(FILE_STORAGES), ...Object.values(IDENTITY_PROVIDERS)];
+    const names = new Set([...Object.keys(SERVICE_VARIABLES), ...adapters.flatMap(({ in: { shape } }) => Object.keys(shape)), ...EVENTS_NAMES]);
+
+    it('can have every variable of the service, and no other', async () => {
+      const schema = JSON.parse(await readFile(`${CHART}/values.schema.json`, 'utf8')) as { properties: { config: { properties: object } } };
+      const ofPods = ['NODE_ENV', 'PORT', 'DATA_DIR'];
+      expect(Object.keys(schema.properties.config.properties).sort()).toEqual([...names].filter((name) => !ofPods.includes(name)).sort());
+    });
+
+    it('has only variables that the service knows', () => {
+      const others = ['AWS_ACCESS_KEY_ID', 'AWS_SECRET_ACCESS_KEY', 'NODE_EXTRA_CA_CERTS', ...Object.values(SETUP_CREDENTIALS).flat()];
+      const set = new Set(cases.flatMap(({ objects }) => podsOf(objects).flatMap(({ pod }) => pod.spec.containers[0].env.map(({ name }) => name))));
+      expect([...set].filter((name) => !names.has(name) && !others.includes(name))).toEqual([]);
+    });
+
+    it('is accepted by the service, without a warning', () => {
+      for (const { name, objects, values } of cases) {
+        const { env } = servicePod(objects).spec.containers[0];
+        expect(new Set(env.map((variable) => variable.name)).size, name).toBe(env.length);
+        const variables = environmentOf(servicePod(objects).spec.containers[0]);
+        const environment = parseEnvironment(variables);
+        expect({ name, ...environment }).toMatchObject({ name, production: true, host: '0.0.0.0', port: 3000, dataDirectory: '/data', warnings: [] });
+        expect(environment.publicUrl, name).toMatch(name.endsWith('all options') ? /^https:\/\/load\.example\.com\/load\/v1$/ : /^http:\/\/load-data-service\.load\.svc$/);
+        const { config = {} } = values as { config?: Record<string, unknown> };
+        expect(variables, name).toMatchObject(Object.fromEntries(Object.entries(config).map(([variable, value]) => [variable, String(value)])));
+      }
+    });
+
+    it('of the Jobs is accepted by their commands', () => {
+      const setups = cases.flatMap(({ name, objects }) => (ofKind(objects, 'Job') ? [{ name, container: pod(objects, 'Job').spec.containers[0] }] : []));
+      expect(setups.length).toBe(12);
+      for (const { name, container } of setups) {
+        const variables = environmentOf(container);
+        const [command] = container.command?.slice(-1) ?? [];
+        expect(command, name).toBe(variables.KEYCLOAK_URL === undefined ? 'auth0-setup' : 'keycloak-setup');
+        const parse = command === 'keycloak-setup' ? parseKeycloakSetupEnvironment : parseAuth0SetupEnvironment;
+        expect(parse(variables), name).toMatchObject({ publicUrl: 'https://load.example.com/load/v1', basePath: BASE_PATH });
+        // The set-up has no business in the bucket.
+        expect(Object.keys(variables).filter((variable) => /^(AWS|S3|AZURE|EVENTS)_/.test(variable)), name).toEqual([]);
+      }
+      for (const { name, objects } of cases) {
+        if (!ofKind(objects, 'CronJob')) continue;
+        const [container] = pod(objects, 'CronJob').spec.containers;
+        expect({ name, command: container.command, env: container.env }).toEqual({ name, command: ['node', 'dist/main.js', 'verify', '--json'], env: servicePod(objects).spec.containers[0].env });
+      }
+    });
+  });
+
+  it('runs one process on a volume, and no volume for several', () => {
+    for (const { name, objects } of cases) {
+      const claims = podsOf(objects).flatMap(({ pod }) => pod.spec.volumes.filter((volume) => 'persistentVolumeClaim' in volume));
+      if (name.startsWith('embedded')) {
+        expect(ofKind(objects, 'Deployment', 'HorizontalPodAutoscaler', 'PodDisruptionBudget'), name).toBeUndefined();
+        expect(ofKind(objects, 'StatefulSet')?.spec, name).toMatchObject({ replicas: 1, volumeClaimTemplates: [{ metadata: { name: 'data' } }] });
+        expect(servicePod(objects).spec.containers[0].volumeMounts, name).toContainEqual({ name: 'data', mountPath: '/data' });
+      } else {
+        expect(ofKind(objects, 'StatefulSet'), name).toBeUndefined();
+        expect(claims, name).toEqual([]);
+        expect(ofKind(objects, 'Deployment')?.spec?.replicas, name).toBe(name.endsWith('all options') ? undefined : 2);
+      }
+    }
+  });
+
+  it('verifies a volume beside the pod that writes it, and changes nothing', async () => {
+    const objects = await render({ verifyStore: { enabled: true } });
+    const { spec } = pod(objects, 'CronJob');
+    expect(spec.volumes).toContainEqual({ name: 'data', persistentVolumeClaim: { claimName: 'data-load-data-service-0' } });
+    expect(spec.containers[0].volumeMounts).toContainEqual({ name: 'data', mountPath: '/data', readOnly: true });
+    const service = servicePod(objects).metadata.labels;
+    const [term] = (spec.affinity as { podAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { topologyKey: string; labelSelector: { matchLabels: Labels } }[] } }).podAffinity.requiredDuringSchedulingIgnoredDuringExecution;
+    expect(term?.topologyKey).toBe('kubernetes.io/hostname');
+    expect(selects(term?.labelSelector.matchLabels ?? {}, service)).toBe(true);
+    expect(selects(term?.labelSelector.matchLabels ?? {}, pod(objects, 'CronJob').metadata.labels)).toBe(false);
+
+    const existing = await render({ verifyStore: { enabled: true }, persistence: { existingClaim: 'mine' } });
+    for (const kind of ['StatefulSet', 'CronJob']) expect(pod(existing, kind).spec.volumes).toContainEqual({ name: 'data', persistentVolumeClaim: { claimName: 'mine' } });
+  });
+
+  it("sends requests only to the service's pods", () => {
+    for (const { name, objects } of cases) {
+      const selected = (selector: Labels = {}) => podsOf(objects).flatMap(({ kind, pod }) => (selects(selector, pod.metadata.labels) ? [kind] : []));
+      const workload = name.startsWith('embedded') ? 'StatefulSet' : 'Deployment';
+      const service = ofKind(objects, 'Service');
+      expect(selected(service?.spec?.selector), name).toEqual([workload]);
+      expect(service?.spec?.ports?.[0]).toMatchObject({ name: 'http', targetPort: 'http' });
+      expect(servicePod(objects).spec.containers[0].ports, name).toEqual([{ name: 'http', containerPort: 3000 }]);
+      for (const { kind, spec } of objects) {
+        if (['StatefulSet', 'Deployment', 'PodDisruptionBudget'].includes(kind)) expect(selected(spec?.selector?.matchLabels), `${name}: ${kind}`).toEqual([workload]);
+      }
+      const monitor = ofKind(objects, 'ServiceMonitor');
+      if (monitor) expect([monitor.spec?.endpoints?.[0]?.port, selects(monitor.spec?.selector?.matchLabels ?? {}, service?.metadata.labels ?? {})], name).toEqual(['http', true]);
+    }
+  });
+
+  it('gives the service time to stop', async () => {
+    const limits = [undefined, 0, 1_001, 90_500];
+    for (const timeout of limits) {
+      for (const values of [{ config: { ...(timeout !== undefined && { SHUTDOWN_TIMEOUT_MS: timeout }) } }, merged(STORES.s3, PROVIDERS.keycloak, { shape: 'distributed', preStopSeconds: 25, config: { ...(timeout !== undefined && { SHUTDOWN_TIMEOUT_MS: timeout }) } })]) {
+        const { spec } = servicePod(await render(values));
+        const [container] = spec.containers;
+        const { shutdownTimeoutMs } = parseEnvironment(environmentOf(container));
+        const preStop = container.lifecycle?.preStop.sleep.seconds ?? 0;
+        expect(preStop).toBe('shape' in values ? 25 : 0);
+        // The service takes up to two seconds more to close its adapters.
+        const spare = spec.terminationGracePeriodSeconds - preStop - shutdownTimeoutMs / 1000;
+        expect(spare).toBeGreaterThan(2);
+        expect(spare).toBeLessThan(7);
+      }
+    }
+  });
+
+  it('asks the service at its own paths, and lets clients in to all operations, but not to health and metrics', async () => {
+    const objects = await render({ config: { BASE_PATH }, ingress: { enabled: true, host: 'load.example.com' }, serviceMonitor: { enabled: true } });
+    const [container] = servicePod(objects).spec.containers;
+    const service = await startService({ ...environmentOf(container), HOST: '127.0.0.1', DATA_DIR: '' });
+    try {
+      const paths = [container.startupProbe, container.readinessProbe, container.livenessProbe].map(({ httpGet }) => httpGet.path);
+      const { path: metrics = '' } = ofKind(objects, 'ServiceMonitor')?.spec?.endpoints?.[0] ?? {};
+      expect(paths.map((path) => path.replace(BASE_PATH, ''))).toEqual(['/health/live', '/health/ready', '/health/live']);
+      for (const path of [...paths, metrics]) expect([path, (await fetch(`http://127.0.0.1:${service.port}${path}`)).status]).toEqual([path, 200]);
+
+      const allowed = ofKind(objects, 'Ingress')?.spec?.rules?.[0]?.http.paths ?? [];
+      const isLetIn = (path: string) => allowed.some(({ path: own, pathType }) => path === own || (pathType === 'Prefix' && path.startsWith(`${own}/`)));
+      const document = (await (await fetch(`http://127.0.0.1:${service.port}${BASE_PATH}/docs-json`)).json()) as { paths: Record<string, object> };
+      const operations = Object.keys(document.paths).map((path) => (path.startsWith(BASE_PATH) ? path : `${BASE_PATH}${path}`));
+      expect(operations.length).toBeGreaterThan(8);
+      const pages = [BASE_PATH, `${BASE_PATH}/`, `${BASE_PATH}/docs`, `${BASE_PATH}/docs-json`, `${BASE_PATH}/idp/.well-known/openid-configuration`];
+      expect([...operations, ...pages].filter((path) => !isLetIn(path))).toEqual([]);
+      expect([...paths, metrics, `${BASE_PATH}/docs-other`, '/'].filter(isLetIn)).toEqual([]);
+    } finally {
+      await service.close();
+    }
+  });
+
+  it('prints a first command that works', async () => {
+    // Helm prints the notes only when it installs. So a copy of the chart has them in an object.
+    const copy = join(chart.directory, 'chart');
+    await cp(CHART, copy, { recursive: true });
+    const notes = join(copy, 'templates/NOTES.txt');
+    await writeFile(notes, `{{ define "notes" }}${await readFile(notes, 'utf8')}{{ end }}`);
+    await rename(notes, join(copy, 'templates/_notes.tpl'));
+    await writeFile(join(copy, 'templates/notes.yaml'), 'kind: ConfigMap\nnotes: {{ include "notes" . | toJson }}\n');
+    const config = { BASE_PATH, INGESTION_AUTH: 'required' };
+    const rendered = await chart.template({ config }, { chart: copy, parameters: ['--show-only', 'templates/notes.yaml'] });
+    const lines = (JSON.parse(/^notes: (.*)$/m.exec(rendered)?.[1] ?? '') as string).split('\n').map((line) => line.trim());
+    expect(lines).toContain('kubectl --namespace load rollout status statefulset/load-data-service');
+    expect(lines).toContain('kubectl --namespace load port-forward service/load-data-service 3000:80 &');
+    expect(lines).toContain('kubectl --namespace load exec statefulset/load-data-service -- node dist/main.js token');
+
+    const command = lines.find((line) => line.startsWith('curl')) ?? '';
+    const service = await startService(config);
+    const workspace = await Workspace.create();
+    try {
+      const curl = workspace.run('sh', ['-c', command.replace('127.0.0.1:3000', `127.0.0.1:${service.port}`)], { TOKEN: await service.adminToken(['*']) });
+      await curl.exited;
+      expect(curl.stdout).toBe('{"status":"success","message":"Data uploaded successfully."}\n');
+    } finally {
+      await workspace.dispose();
+      await service.close();
+    }
+  });
+
+  describe('refuses', () => {
+    const distributed = merged({ shape: 'distributed' }, STORES.s3, PROVIDERS.keycloak);
+    const keys = (names: readonly string[]) => Object.fromEntries(names.map((name) => [name, name]));
+    it.each<[string, Values, string]>([
+      ['an unknown shape', { shape: 'both' }, "at '/shape': value must be one of 'embedded', 'distributed'"],
+      ['an unknown value', { replicas: 3 }, "additional properties 'replicas' not allowed"],
+      ['an unknown variable', { config: { RATE_LIMIT_PER_MINUT: 5 } }, "at '/config': additional properties 'RATE_LIMIT_PER_MINUT' not allowed"],
+      ['a number that is none', { config: { MAX_JSON_BYTES: '10MB' } }, "at '/config/MAX_JSON_BYTES': got string, want integer"],
+      ['an empty config', { config: null }, "missing property 'config'"],
+      ['several pods on one volume', { replicaCount: 2 }, 'replicaCount is 2, but shape embedded runs one pod, because only one process may use a volume: use shape distributed.'],
+      ['scaling of one pod', { autoscaling: { enabled: true } }, 'autoscaling is enabled, but shape embedded runs one pod, because only one process may use a volume: use shape distributed.'],
+      ['a Deployment with local files', { ...distributed, config: { ...(PROVIDERS.keycloak.config as Values), FILE_STORAGE: 'local' } }, 'shape distributed needs a bucket, because its pods have no volume: set config.FILE_STORAGE to s3 or azure.'],
+      ['a Deployment with users of its own', merged({ shape: 'distributed' }, STORES.s3), 'shape distributed needs an identity provider that its pods share: set config.IDENTITY_PROVIDER to keycloak or auth0.'],
+      ['a volume that nothing uses', { ...distributed, shape: 'embedded' }, 'shape embedded has a volume, on which nothing is kept with FILE_STORAGE s3 and IDENTITY_PROVIDER keycloak: use shape distributed.'],
+      ['S3 without a bucket', merged(distributed, { config: { S3_BUCKET: '' } }), 'config.S3_BUCKET must be set, because FILE_STORAGE s3 needs it.'],
+      ['Azure without a container', { config: { FILE_STORAGE: 'azure', AZURE_STORAGE_ACCOUNT_URL: 'https://a.example' } }, 'config.AZURE_STORAGE_CONTAINER must be set, because FILE_STORAGE azure needs it.'],
+      ['Azure without an account', { config: { FILE_STORAGE: 'azure', AZURE_STORAGE_CONTAINER: 'a' } }, 'FILE_STORAGE azure needs either config.AZURE_STORAGE_ACCOUNT_URL or secret.keys.AZURE_STORAGE_CONNECTION_STRING.'],
+      ['Keycloak without its realm', merged(distributed, { config: { KEYCLOAK_REALM: '' } }), 'config.KEYCLOAK_REALM must be set, because IDENTITY_PROVIDER keycloak needs it.'],
+      ['Keycloak without a secret', { ...distributed, secret: {} }, 'secret.keys.KEYCLOAK_CLIENT_SECRET must name a key in secret.existingSecret, because IDENTITY_PROVIDER keycloak needs it.'],
+      ['Auth0 without anything', { config: { IDENTITY_PROVIDER: 'auth0' } }, 'config.OIDC_AUDIENCE must be set, because IDENTITY_PROVIDER auth0 needs it.'],
+      ['a webhook without a secret', { secret: { existingSecret: 's', keys: { EVENTS_WEBHOOK_URL: 'url' } } }, 'secret.keys.EVENTS_WEBHOOK_SECRET must name a key in secret.existingSecret, because EVENTS_WEBHOOK_URL needs it.'],
+      ['keys without a Secret', { secret: { keys: { EMBEDDED_ADMIN_SECRET: 'admin' } } }, "secret.keys has keys, but secret.existingSecret doesn't name the Secret that contains them."],
+      ['a Secret without keys', { secret: { existingSecret: 's' } }, "secret.existingSecret names a Secret, but secret.keys doesn't say which variable is in which key."],
+      ['a variable that is set twice', { config: { S3_REGION: 'a' }, extraEnv: [{ name: 'S3_REGION', value: 'b' }] }, 'S3_REGION is in extraEnv and set by config: set it once, in config or in secret.keys.'],
+      ["one of the chart's own variables", { extraEnv: [{ name: 'PORT', value: '80' }] }, 'PORT is in extraEnv and set by the chart itself'],
+      ['a secret that is set twice', { config: { BASE_PATH: '/a' }, secret: { existingSecret: 's', keys: { BASE_PATH: 'a' } } }, 'BASE_PATH is in secret.keys and set by config: set it once.'],
+      ['an Ingress without a host', { ingress: { enabled: true } }, 'ingress.host must be set: PUBLIC_URL, which clients see, follows from it.'],
+      ['a base path with a slash at its end', { config: { BASE_PATH: '/load/' } }, 'config.BASE_PATH must begin with "/" and not end with it; it is "/load/".'],
+      ['a public URL without the base path', { config: { BASE_PATH: '/load', PUBLIC_URL: 'https://a.example' } }, 'config.PUBLIC_URL must end with config.BASE_PATH (/load).'],
+      ['scaling down to more than up', merged(distributed, { autoscaling: { enabled: true, minReplicas: 9 } }), 'autoscaling.minReplicas (9) is greater than autoscaling.maxReplicas (8).'],
+      ['a number of pods beside scaling', merged(distributed, { replicaCount: 3, autoscaling: { enabled: true } }), 'replicaCount is set, but autoscaling decides on the number of pods: leave one of them out.'],
+      ['scaling by a share of nothing', merged(distributed, { resources: null, autoscaling: { enabled: true } }), 'autoscaling needs resources.requests.cpu, of which its target is a percentage.'],
+      ['a budget that keeps nodes from being drained', merged(distributed, { podDisruptionBudget: { maxUnavailable: 0 } }), "at '/podDisruptionBudget/maxUnavailable': minimum: got 0, want 1"],
+      ['a set-up of the embedded provider', { identitySetup: { enabled: true } }, 'identitySetup is enabled, but IDENTITY_PROVIDER embedded needs no set-up: it is for keycloak and auth0.'],
+      ['a set-up without an administrator', merged(distributed, { identitySetup: { enabled: true, existingSecret: 'a', keys: keys(['KEYCLOAK_ADMIN_USERNAME']) } }), 'identitySetup needs identitySetup.existingSecret, and its keys for KEYCLOAK_ADMIN_USERNAME and KEYCLOAK_ADMIN_PASSWORD in identitySetup.keys.'],
+      ['to verify a store that only its module knows', { config: { FILE_STORAGE: 'module:./store.js' }, verifyStore: { enabled: true } }, 'verifyStore is enabled, but only FILE_STORAGE local, s3 and azure can be checked by it.'],
+      ['to verify a volume of one pod', { verifyStore: { enabled: true }, persistence: { accessMode: 'ReadWriteOncePod' } }, "verifyStore is enabled, but a volume with persistence.accessMode ReadWriteOncePod can't be read by a second pod: use ReadWriteOnce."],
+    ])('%s', async (_, values, sentence) => {
+      await expect(template(values)).rejects.toThrow(sentence);
+    });
+
+    it.each(['EMBEDDED_ADMIN_SECRET', 'KEYCLOAK_CLIENT_SECRET', 'AUTH0_CLIENT_SECRET', 'AZURE_STORAGE_CONNECTION_STRING', 'EVENTS_WEBHOOK_URL', 'EVENTS_WEBHOOK_SECRET'])('the value of %s, without repeating it', async (name) => {
+      const failures = await Promise.all([{ config: { [name]: 'hunter2' } }, { extraEnv: [{ name, value: 'hunter2' }] }].map((values) => template(values).then(String, String)));
+      expect(failures[0]).toContain(`config contains ${name}, which is a secret: put it into a Secret, and name its key in secret.keys.`);
+      expect(failures[1]).toContain(`extraEnv contains the value of ${name}, which is a secret: put it into a Secret, and name its key in secret.keys.`);
+      for (const failure of failures) expect(failure.replaceAll(/Command failed.*/g, '')).not.toContain('hunter2');
+    });
+
+    it('all problems at once', async () => {
+      const failure = await template({ shape: 'distributed', ingress: { enabled: true } }).then(String, String);
+      expect(failure.match(/^- .*$/gm)).toHaveLength(3);
+    });
+
+    it('nothing that an own variable may supply', async () => {
+      const secretKeyRef = { name: 's', key: 'k' };
+      await template({ ...distributed, secret: {}, extraEnv: [{ name: 'KEYCLOAK_CLIENT_SECRET', valueFrom: { secretKeyRef } }] });
+      await template({ ...distributed, secret: {}, extraEnvFrom: [{ secretRef: { name: 's' } }] });
+    });
+  });
+});
