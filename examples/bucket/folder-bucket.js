@@ -20,6 +20,10 @@ export class FolderBucket extends Bucket {
     this.parts = join(folder, 'parts', prefix);
   }
 
+  get storeTime() {
+    return Date.now();
+  }
+
   async create(key, bytes) {
     const isNew = await this.upload(key, [bytes]).then(
       () => true,

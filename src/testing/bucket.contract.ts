@@ -1,15 +1,19 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { EventEmitter, once } from 'node:events';
-import { type Bucket, ObjectExistsError } from '../ingestion/adapters/out/object-storage/bucket.js';
+import { type Bucket, MissingRightError, ObjectExistsError } from '../ingestion/adapters/out/object-storage/bucket.js';
 import { bucketReadingContract } from './bucket-reading.contract.js';
 import { PROMISES } from './bucket.promises.js';
-import { BucketChecks, type BucketContractSubject, gather, KEY, MIB, oddSizes, PAGE_SIZE, yielding } from './bucket.subject.js';
+import { BucketChecks, type BucketContractSubject, type BucketRight, gather, KEY, MIB, oddSizes, PAGE_SIZE, RIGHTS, yielding } from './bucket.subject.js';
 import { assertBytes, assertEqual, assertInstance, assertLength, assertMatches, eventually, rejectionOf } from './expectations.js';
 import { promisesOf } from './port-promise.js';
 import { currentTestRunner, type TestRunner } from './test-runner.js';
 
-export { type BucketContractSubject, PAGE_SIZE };
+export { type BucketContractSubject, type BucketRight, PAGE_SIZE };
+
+const MINUTE_MS = 60_000;
+/** How inexact a measured time may be, because a store's times are whole seconds and a loaded machine is late. */
+const SLACK_MS = 30_000;
 
 /**
  * Defines the tests that every `Bucket` must pass. They test the promises of that port that can be observed without
@@ -248,11 +252,66 @@ export function bucketContract(name: string, setUp: () => Promise<BucketContract
         assertEqual(await checks.keysUnder(''), ['x']);
         await checks.assertObject('x', Buffer.from('bytes'));
       });
+
+      for (const right of RIGHTS) {
+        it(PROMISES.refused, `rejects when the store refuses what ${right} needs`, async () => {
+          if (!subject.without) return;
+          const restricted = await subject.without(right);
+          assertInstance(await rejectionOf(restricted.checkRights('health-rights')), MissingRightError);
+        });
+      }
     });
 
-    it(PROMISES.clock, 'reports no offset when the clocks of this machine and of the store agree', async () => {
-      await bucket.create(KEY, Buffer.from('bytes'));
-      assert.equal(bucket.clockOffsetMs, 0);
+    describe("the store's clock", () => {
+      const assertAhead = (actualMs: number, expectedMs: number, what: string) => {
+        assert.ok(Math.abs(actualMs - expectedMs) < SLACK_MS, `${what} is ahead of this machine's time by ${actualMs} ms, instead of ${expectedMs} ms.`);
+      };
+
+      it(PROMISES.clock, 'reports no offset when the clocks of this machine and of the store agree', async () => {
+        assertAhead(bucket.storeTime - Date.now(), 0, 'storeTime before the first answer');
+        await bucket.create(KEY, Buffer.from('bytes'));
+        assert.equal(bucket.clockOffsetMs, 0);
+        assertAhead(bucket.storeTime - Date.now(), 0, 'storeTime');
+      });
+
+      for (const [what, call] of [
+        ['create', (other: Bucket) => other.create('other', Buffer.from('bytes'))],
+        ['replace', (other: Bucket) => other.replace(KEY, Buffer.from('bytes'))],
+        ['a small upload', (other: Bucket) => other.upload('other', yielding([Buffer.from('bytes')]))],
+        ['a large upload', (other: Bucket) => other.upload('other', yielding([randomBytes(6 * MIB)]))],
+        ['read', (other: Bucket) => other.read(KEY)],
+        ['list', (other: Bucket) => gather(other.list(''))],
+      ] as const) {
+        for (const minutes of [10, -10] as const) {
+          it(PROMISES.storeTime, `is known after ${what} (${minutes} minutes ahead)`, async () => {
+            await bucket.create(KEY, Buffer.from('bytes'));
+            const other = await subject.withClockAhead?.(minutes * MINUTE_MS);
+            if (!other) return;
+            await call(other);
+            assertAhead(other.storeTime - Date.now(), minutes * MINUTE_MS, 'storeTime');
+            assertAhead(other.clockOffsetMs, minutes * MINUTE_MS, 'The clock of clockOffsetMs');
+          });
+        }
+      }
+
+      it(PROMISES.clock, 'has no offset below four minutes, although the time is known', async () => {
+        await bucket.create(KEY, Buffer.from('bytes'));
+        const other = await subject.withClockAhead?.(2 * MINUTE_MS);
+        if (!other) return;
+        await other.read(KEY);
+        assert.equal(other.clockOffsetMs, 0);
+        assertAhead(other.storeTime - Date.now(), 2 * MINUTE_MS, 'storeTime');
+      });
+
+      it(PROMISES.age, 'determines the age of objects', async () => {
+        await bucket.create(KEY, Buffer.from('bytes'));
+        const other = await subject.withClockAhead?.(10 * MINUTE_MS);
+        if (!other) return;
+        const listed = await gather(other.list(KEY));
+        for (const age of [(await other.read(KEY))?.ageMs ?? Number.NaN, listed[0]?.ageMs ?? Number.NaN]) {
+          assert.ok(Math.abs(age - 10 * MINUTE_MS) < SLACK_MS, `By the store's clock, the object is ten minutes old, but its age is ${age} ms.`);
+        }
+      });
     });
 
     for (const key of [

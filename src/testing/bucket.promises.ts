@@ -74,6 +74,14 @@ export const PROMISES = {
     sentence: 'Resolves if the store permits everything that the other calls need, except writing: to read, list and remove objects, and to list and remove parts.',
     advice: 'Try each on the given key or on one that is absent, and leave nothing behind.',
   },
+  refused: {
+    sentence: 'MissingRightError if the store refuses one of these operations.',
+    advice: 'Ask the store for each operation, and wrap its refusals with missingRight().',
+  },
+  storeTime: {
+    sentence: "The time by the store's clock, in milliseconds since 1970, according to the store's latest answers.",
+    advice: "Note the store's Date in the answers to reads, listings and writes.",
+  },
   clock: {
     sentence: "How far the store's clock is ahead of this machine's, in milliseconds, by its latest answers (`significantOffset`);",
     advice: "Compare the store's Date with this machine's time at the answer, through significantOffset().",

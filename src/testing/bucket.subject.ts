@@ -3,6 +3,10 @@ import { setImmediate } from 'node:timers/promises';
 import type { Bucket } from '../ingestion/adapters/out/object-storage/bucket.js';
 import { assertBytes, assertEqual } from './expectations.js';
 
+/** The operations for which `checkRights` finds out whether the store permits them. */
+export const RIGHTS = ['read', 'list', 'remove', 'removeParts'] as const satisfies readonly (keyof Bucket)[];
+export type BucketRight = (typeof RIGHTS)[number];
+
 /** A new, empty bucket to test, and access to state of its store that the port `Bucket` doesn't show. */
 export interface BucketContractSubject {
   /** The bucket under test. The pages of its listings have `PAGE_SIZE` objects, if the store supports that. */
@@ -13,6 +17,17 @@ export interface BucketContractSubject {
   parts(key: string): Promise<number>;
   /** Begins an upload to a key and leaves it unfinished with one part, as a crashed process does. */
   leaveParts(key: string): Promise<void>;
+  /**
+   * A bucket like `bucket`, with the same objects, in whose store the clock is ahead of this machine's by `aheadMs`
+   * milliseconds. Existing objects keep the time at which they were written. Needed only if the store has a clock of
+   * its own.
+   */
+  withClockAhead?(aheadMs: number): Promise<Bucket>;
+  /**
+   * A bucket like `bucket`, with the same objects, whose store refuses what this operation needs, and permits all other
+   * requests. Needed only if the store has rights.
+   */
+  without?(right: BucketRight): Promise<Bucket>;
   /** Releases the resources of the subject. */
   tearDown(): Promise<void>;
 }

@@ -63,7 +63,7 @@ const nothing = (): never =>
       },
     },
   ) as never;
-const setUp = () => Promise.resolve({ storage: nothing(), provider: nothing(), bucket: nothing(), neighbour: nothing(), events: nothing(), tearDown: () => Promise.resolve() } as never);
+const setUp = () => Promise.resolve({ storage: nothing(), provider: nothing(), bucket: nothing(), neighbour: nothing(), withClockAhead: nothing(), without: nothing(), events: nothing(), tearDown: () => Promise.resolve() } as never);
 
 const PORTS = [
   ['FileStorage', 'src/ingestion/application/ports/file-storage.port.ts', fileStorageContract],

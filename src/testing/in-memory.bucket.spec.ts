@@ -1,16 +1,24 @@
 import { describe, expect, it } from 'vitest';
-import { bucketContract } from './bucket.contract.js';
+import { bucketContract, type BucketContractSubject } from './bucket.contract.js';
 import { InMemoryBucket } from './in-memory.bucket.js';
 
 bucketContract('in memory', () => {
   const bucket = new InMemoryBucket();
-  return Promise.resolve({
+  return Promise.resolve<Required<BucketContractSubject>>({
     bucket,
     neighbour: new InMemoryBucket(),
     parts: (key) => Promise.resolve(bucket.parts(key)),
     leaveParts: (key) => {
       bucket.leaveParts(key);
       return Promise.resolve();
+    },
+    withClockAhead: (aheadMs) => Promise.resolve(Object.assign(bucket.another(), { aheadMs })),
+    without: (right) => {
+      const restricted = bucket.another();
+      restricted.before = (operation) => {
+        if (operation === right) throw new Error('denied');
+      };
+      return Promise.resolve(restricted);
     },
     tearDown: () => Promise.resolve(),
   });

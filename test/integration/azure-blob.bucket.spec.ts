@@ -1,17 +1,18 @@
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { setTimeout } from 'node:timers/promises';
-import { ContainerClient, type RestError } from '@azure/storage-blob';
+import { ContainerClient, ContainerSASPermissions, type RestError } from '@azure/storage-blob';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import {
   AzureBlobBucket,
   type AzureBlobBucketOptions,
 } from '../../src/ingestion/adapters/out/object-storage/azure-blob/azure-blob.bucket.js';
 import { type Bucket, ObjectExistsError } from '../../src/ingestion/adapters/out/object-storage/bucket.js';
-import { bucketContract, PAGE_SIZE } from '../../src/testing/bucket.contract.js';
+import { ObjectStorageFileStorage } from '../../src/ingestion/adapters/out/object-storage/object-storage.file-storage.adapter.js';
+import { bucketContract, type BucketContractSubject, type BucketRight, PAGE_SIZE } from '../../src/testing/bucket.contract.js';
 import { mostBegunAtOnce } from '../support/begun-requests.js';
 import { type Azurite, startAzurite } from '../servers/azurite.mjs';
-import { type FaultProxy, startFaultProxy } from '../servers/fault-proxy.mjs';
+import { type FaultProxy, otherTime, type ProxiedRequest, startFaultProxy } from '../servers/fault-proxy.mjs';
 
 const MIB = 1024 * 1024;
 const PATIENT_MS = 20_000;
@@ -33,11 +34,28 @@ async function useNewContainer(): Promise<void> {
   client = new ContainerClient(server.connectionString, container);
 }
 
+const through = (proxy: FaultProxy) => ({ connectionString: server.connectionString.replace(server.endpoint, proxy.endpoint) });
+
 const bucketWith = (options: Partial<AzureBlobBucketOptions>): AzureBlobBucket =>
   new AzureBlobBucket({ container, account: { connectionString: server.connectionString }, timeoutMs: PATIENT_MS, ...options });
 
-bucketContract('Azure Blob Storage', async () => {
+/** The requests of each operation of `checkRights`. */
+const REQUESTS: Readonly<Record<BucketRight, (request: ProxiedRequest) => boolean>> = {
+  read: ({ method, url }) => method === 'GET' && !url.includes('comp='),
+  list: ({ url }) => url.includes('comp=list&'),
+  remove: ({ method }) => method === 'DELETE',
+  removeParts: ({ method, url }) => method === 'GET' && url.includes('comp=blocklist'),
+};
+
+bucketContract('Azure Blob Storage', async (): Promise<Required<BucketContractSubject>> => {
   await useNewContainer();
+  const proxies: FaultProxy[] = [];
+  const behindProxy = async (spoil: (proxy: FaultProxy) => void) => {
+    const proxy = await startFaultProxy(server.endpoint);
+    proxies.push(proxy);
+    spoil(proxy);
+    return bucketWith({ prefix: 'a/', pageSize: PAGE_SIZE, account: through(proxy) });
+  };
   return {
     bucket: bucketWith({ prefix: 'a/', pageSize: PAGE_SIZE }),
     neighbour: bucketWith({ prefix: 'ab/', pageSize: PAGE_SIZE }),
@@ -51,7 +69,10 @@ bucketContract('Azure Blob Storage', async () => {
       const id = Buffer.from(randomUUID()).toString('base64');
       await client.getBlockBlobClient(`a/${key}`).stageBlock(id, 'left', 4);
     },
+    withClockAhead: (aheadMs) => behindProxy((proxy) => { proxy.alter(otherTime(aheadMs)); }),
+    without: (right) => behindProxy((proxy) => void proxy.answer(403, 'AuthorizationPermissionMismatch', { to: REQUESTS[right], times: Infinity })),
     tearDown: async () => {
+      await Promise.all(proxies.map((proxy) => proxy.close()));
       await client.delete();
     },
   };
@@ -82,7 +103,7 @@ describe('AzureBlobBucket', () => {
   beforeEach(async () => {
     await useNewContainer();
     proxy = await startFaultProxy(server.endpoint);
-    const account = { connectionString: server.connectionString.replace(server.endpoint, proxy.endpoint) };
+    const account = through(proxy);
     bucket = bucketWith({ account });
     impatient = bucketWith({ account, timeoutMs: IMPATIENT_MS });
     await bucket.create('there', Buffer.from('there'));
@@ -246,6 +267,34 @@ describe('AzureBlobBucket', () => {
     await most.upload('new', megabytes(20));
     const { committedBlocks = [] } = await client.getBlockBlobClient('new').getBlockList('committed');
     expect(committedBlocks.map(({ size }) => size / MIB)).toEqual([8, 8, 4]);
+  });
+});
+
+describe('readiness with a shared access signature', () => {
+  beforeEach(useNewContainer);
+  afterEach(() => client.delete());
+
+  /** The error of a health check with a signature that has these permissions; undefined if the check succeeds. */
+  async function healthWith(permissions: string): Promise<unknown> {
+    const url = new URL(await client.generateSasUrl({ permissions: ContainerSASPermissions.parse(permissions), expiresOn: new Date(Date.now() + 3_600_000) }));
+    const connectionString = `BlobEndpoint=${new URL('.', url).href};SharedAccessSignature=${url.search.slice(1)}`;
+    const storage = new ObjectStorageFileStorage({ bucket: bucketWith({ account: { connectionString } }), logger: { warn: () => undefined } });
+    const error: unknown = await storage.checkHealth().then(() => undefined, (reason: unknown) => reason);
+    await storage.close();
+    return error;
+  }
+
+  it('succeeds with the rights to read, write, delete and list', async () => {
+    expect(await healthWith('rwdl')).toBeUndefined();
+  });
+
+  it.each([
+    ['read', 'wdl'],
+    ['write', 'rdl'],
+    ['delete', 'rwl'],
+    ['list', 'rwd'],
+  ])('fails without the right to %s', async (_, permissions) => {
+    expect(await healthWith(permissions)).toMatchObject({ kind: 'storage-failure', cause: { message: expect.stringContaining('not authorized') as string } });
   });
 });
 

@@ -10,8 +10,8 @@ import {
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { ObjectExistsError, StoreSilentError } from '../../src/ingestion/adapters/out/object-storage/bucket.js';
 import { S3Bucket, type S3BucketOptions } from '../../src/ingestion/adapters/out/object-storage/s3/s3.bucket.js';
-import { bucketContract, PAGE_SIZE } from '../../src/testing/bucket.contract.js';
-import { type FaultProxy, type ProxiedRequest, startFaultProxy } from '../servers/fault-proxy.mjs';
+import { bucketContract, type BucketContractSubject, type BucketRight, PAGE_SIZE } from '../../src/testing/bucket.contract.js';
+import { type FaultProxy, otherTime, type ProxiedRequest, startFaultProxy } from '../servers/fault-proxy.mjs';
 import { mostBegunAtOnce } from '../support/begun-requests.js';
 import { isVersitygwAvailable, startVersitygw, type Versitygw } from '../servers/versitygw.mjs';
 
@@ -63,19 +63,38 @@ describe.runIf(isVersitygwAvailable())('S3Bucket on versitygw', () => {
     await client.send(new UploadPartCommand(part));
   };
 
+  /** The requests of each operation of `checkRights`. */
+  const requests: Readonly<Record<BucketRight, (request: ProxiedRequest) => boolean>> = {
+    read: ({ method, url }) => ['GET', 'HEAD'].includes(method) && !/[?&](list-type|uploads)/.test(url),
+    list: ({ url }) => url.includes('list-type=2'),
+    remove: ({ method, url }) => method === 'POST' && url.includes('?delete'),
+    removeParts: ({ method, url }) => method === 'GET' && /[?&]uploads/.test(url),
+  };
+
   bucketContract('S3 (versitygw)', () => {
     const prefix = `contract-${randomUUID()}`;
     const bucket = open(prefix);
     const neighbour = open(`${prefix}-2/`);
-    return Promise.resolve({
+    const proxies: FaultProxy[] = [];
+    const opened = [bucket, neighbour];
+    const behindProxy = async (spoil: (proxy: FaultProxy) => void) => {
+      const proxy = await startFaultProxy(server.endpoint);
+      proxies.push(proxy);
+      spoil(proxy);
+      const behind = open(prefix, { endpoint: proxy.endpoint });
+      opened.push(behind);
+      return behind;
+    };
+    return Promise.resolve<Required<BucketContractSubject>>({
       bucket,
       neighbour,
       parts: (key) => partsAt(`${prefix}/${key}`),
       leaveParts: (key) => leavePartsAt(`${prefix}/${key}`),
-      tearDown: () => {
-        bucket.close();
-        neighbour.close();
-        return Promise.resolve();
+      withClockAhead: (aheadMs) => behindProxy((proxy) => { proxy.alter(otherTime(aheadMs)); }),
+      without: (right) => behindProxy((proxy) => void proxy.answer(403, 'AccessDenied', { to: requests[right], times: Infinity })),
+      tearDown: async () => {
+        for (const each of opened) each.close();
+        await Promise.all(proxies.map((proxy) => proxy.close()));
       },
     });
   });

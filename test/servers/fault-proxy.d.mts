@@ -15,11 +15,14 @@ export interface AnswerOptions {
   to?: (request: ProxiedRequest) => boolean;
 }
 
-export interface CutOptions extends AnswerOptions {
+export interface TimesOptions extends AnswerOptions {
+  /** How many requests or answers are affected. Default: 1. `Infinity`: until the next mode. */
+  times?: number;
+}
+
+export interface CutOptions extends TimesOptions {
   /** How many bytes of the answer's body pass before the cut. Default: 0, where not even the head passes. */
   afterBytes?: number;
-  /** How many answers are cut. Default: 1. `Infinity`: until the next mode. */
-  times?: number;
 }
 
 /** A proxy for an HTTP server, without TLS. It has one mode at a time, initially `pass`, and never changes Host, which may be signed. */
@@ -59,12 +62,13 @@ export interface FaultProxy {
    */
   cutAnswer(options?: CutOptions): Promise<void>;
   /**
-   * Answers the next affected request itself. Adds to the current mode, and is cancelled by the next one.
+   * Answers the next affected request itself, without the server. Adds to the current mode, and is cancelled by the
+   * next one.
    *
    * @param code JSON to send as the body, or the code of an XML error.
-   * @returns resolves when the request is answered
+   * @returns resolves when the first request is answered
    */
-  answer(status: number, code: string, options?: AnswerOptions): Promise<void>;
+  answer(status: number, code: string, options?: TimesOptions): Promise<void>;
   /** The requests so far, oldest first. */
   readonly requests: readonly ProxiedRequest[];
   /** The number of open connections of clients. */
@@ -76,5 +80,8 @@ export interface FaultProxyOptions {
   /** How long an idle connection is kept open. Default: one minute. */
   keepAliveMs?: number;
 }
+
+/** A change for `alter`: the answer's `Date` is this many milliseconds later. */
+export function otherTime(ms: number): (answer: ProxiedAnswer) => Partial<ProxiedAnswer>;
 
 export function startFaultProxy(target: string, options?: FaultProxyOptions): Promise<FaultProxy>;

@@ -108,8 +108,8 @@ class FaultProxy {
     return new Promise((resolve) => this.#faults.push({ to, afterBytes, times, resolve }));
   }
 
-  answer(status, code, { to = () => true } = {}) {
-    return new Promise((resolve) => this.#faults.push({ to, status, code, times: 1, resolve }));
+  answer(status, code, { to = () => true, times = 1 } = {}) {
+    return new Promise((resolve) => this.#faults.push({ to, status, code, times, resolve }));
   }
 
   connections() {
@@ -224,6 +224,13 @@ async function refuseWith(status, code, incoming, outgoing) {
   const isJson = code.startsWith('{');
   outgoing.writeHead(status, { 'content-type': isJson ? 'application/json' : 'application/xml' }).end(isJson ? code : errorBody(code));
 }
+
+/**
+ * A change for `alter`: the answer's `Date` is this many milliseconds later.
+ *
+ * @param {number} ms
+ */
+export const otherTime = (ms) => ({ headers }) => ({ headers: { ...headers, date: new Date(Date.parse(headers.date) + ms).toUTCString() } });
 
 /**
  * Starts a fault proxy on a free port of the loopback interface. At first it passes everything on (the mode `pass`).

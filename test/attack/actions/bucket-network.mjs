@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { otherTime } from '../../servers/fault-proxy.mjs';
 import { MINUTE_MS } from '../clock.mjs';
 
 const LATE_MS = 8_000;
@@ -7,7 +8,6 @@ const isPut = ({ method }) => method === 'PUT';
 
 /** Changes the store's answer to a listing of objects, so that it has each key twice. */
 const twice = ({ body }) => ({ body: Buffer.from(body.toString().replaceAll(/<Contents>.*?<\/Contents>/gs, '$&$&')) });
-const otherTime = (by) => ({ headers }) => ({ headers: { ...headers, date: new Date(Date.parse(headers.date) + by).toUTCString() } });
 
 /**
  * Temporary faults of the network between a replica and its store, by name. `forMs` is how long a fault lasts in place
