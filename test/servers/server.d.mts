@@ -30,3 +30,6 @@ export interface Server {
   /** Stops the server and removes its data. */
   stop(): Promise<void>;
 }
+
+/** Finds a free port of the loopback interface, below those of outgoing connections. */
+export declare function freePort(): Promise<number>;
