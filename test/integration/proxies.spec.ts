@@ -1,0 +1,390 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { rename, readFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { Writable } from 'node:stream';
+import { setTimeout } from 'node:timers/promises';
+import { connect } from 'node:tls';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { parseEnvironment } from '../../src/configuration/service.js';
+import { freePort } from '../servers/server.mjs';
+import { MISSING_PROXIES } from '../servers/proxies.mjs';
+import { form, FORM_TYPE } from '../support/form.js';
+import { HAPROXY, NGINX, startProxy } from '../support/proxies.js';
+import { deploy, type Deployment, Replica, until } from '../support/replicas.js';
+import { type Answer, type Connection, type Protocol, PROTOCOLS, tlsConnection } from '../support/tls-client.js';
+
+const UPLOAD = '/ingestHistoricalLoadData/upload_historical?customer_id=acme&filename=load.csv&manufacturer=m';
+const CSV = { 'Content-Type': 'text/csv' };
+const MIB = 1024 ** 2;
+/** The size of the large upload. The largest that the service takes by default is tried with LARGE_UPLOAD_GIB=5. */
+const LARGE_BYTES = Number(process.env.LARGE_UPLOAD_GIB ?? 1) * 1024 * MIB;
+/** What of a stream may be on its way to the store: in buffers of client, system, proxy and service. */
+const ON_THE_WAY_BYTES = 32 * MIB;
+const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/;
+/** A header that every answer of the service has, and no answer of a proxy. */
+const OF_THE_SERVICE = { 'x-content-type-options': 'nosniff' };
+
+const errorOf = ({ status, headers, body }: Answer) => ({ status, type: headers['content-type'], body: JSON.parse(body) as unknown, id: REQUEST_ID.test(String(headers['x-request-id'])) });
+const error = (status: number, text: string) => ({ status, type: 'application/json; charset=utf-8', body: { error: text }, id: true });
+
+async function send(body: Writable, chunk: Buffer, times: number): Promise<void> {
+  for (let sent = 0; sent < times; sent++) if (!body.write(chunk)) await once(body, 'drain');
+}
+
+describe.each([NGINX, HAPROXY].filter(({ program }) => !MISSING_PROXIES.includes(program)))('the service behind $name', (kind) => {
+  describe('as shipped', () => {
+    let deployment: Deployment;
+    const connections: Connection[] = [];
+    const open = (protocol: Protocol): Connection => {
+      const connection = tlsConnection(protocol, deployment.proxy);
+      connections.push(connection);
+      return connection;
+    };
+    beforeAll(async () => { deployment = await deploy(kind); });
+    afterAll(async () => {
+      for (const connection of connections) connection.close();
+      await deployment.dispose();
+    });
+
+    describe.each(PROTOCOLS)('over %s', (protocol) => {
+      it.each([
+        ['JSON', 'application/json', '{"additional_data":"meter 7"}', { additional_data: 'meter 7', content_size: null }],
+        ['a form', FORM_TYPE, form({ name: 'file', value: 'a,b', filename: 'load.csv' }), { additional_data: null, content_size: 3 }],
+        ['a file', 'text/csv', randomBytes(MIB), { additional_data: null, content_size: MIB, content_type: 'text/csv' }],
+      ])('takes %s', async (_name, type, body, line) => {
+        const answer = await open(protocol).request(UPLOAD, { body, headers: { 'Content-Type': type } });
+        expect(answer).toMatchObject({ status: 200, headers: OF_THE_SERVICE });
+        const stored = (await deployment.lines()).filter(({ upload_id }) => upload_id === answer.headers['x-upload-id']);
+        expect(stored).toEqual([expect.objectContaining(line)]);
+      });
+
+      it('streams a large upload, and writes nothing of it to its own disk', async () => {
+        const [chunk, hash] = [randomBytes(MIB), createHash('sha256')];
+        const half = LARGE_BYTES / MIB / 2;
+        const { body, answer } = open(protocol).begin(UPLOAD, { headers: { ...CSV, 'Content-Length': LARGE_BYTES } });
+        await send(body, chunk, half);
+        await until(async () => (await staged(deployment)) >= LARGE_BYTES / 2 - ON_THE_WAY_BYTES);
+        expect(await deployment.proxy.openFiles()).toEqual([]);
+        await send(body, chunk, half);
+        body.end();
+        for (let hashed = 0; hashed < 2 * half; hashed++) hash.update(chunk);
+        expect(await answer).toMatchObject({ status: 200, headers: { 'x-upload-digest': `sha-256=:${hash.digest('base64')}:` } });
+      }, 300_000);
+
+      it('refuses an upload that waits for 100 Continue by its length, before it is sent', async () => {
+        const { answer, isContinued } = open(protocol).begin(UPLOAD, { headers: { ...CSV, 'Content-Length': 6 * 1024 * MIB, Expect: '100-continue' } });
+        expect({ ...errorOf(await answer), continued: isContinued() }).toEqual({ ...error(413, 'Payload too large.'), continued: false });
+      });
+
+      it('lets an upload that waits for 100 Continue begin', async () => {
+        const { body, answer, continued } = open(protocol).begin(UPLOAD, { headers: { ...CSV, 'Content-Length': 3, Expect: '100-continue' } });
+        // Over HTTP/2, nginx never answers 100 Continue, and clients send after a while.
+        if (kind !== NGINX || protocol !== 'HTTP/2') await continued;
+        body.end('a,b');
+        expect((await answer).status).toBe(200);
+      });
+
+      it('passes a refusal on to an upload that waits for 100 Continue', async () => {
+        const headers = { ...CSV, 'Content-Length': 3, Expect: '100-continue', Origin: 'https://elsewhere.example' };
+        const { answer, isContinued } = open(protocol).begin(UPLOAD, { headers });
+        expect(errorOf(await answer)).toEqual(error(403, 'Unauthorized.'));
+        // Over HTTP/1.1, nginx answers 100 Continue itself, before it asks the service.
+        expect(isContinued()).toBe(kind === NGINX && protocol === 'HTTP/1.1');
+      });
+
+      it("takes the client's request id if it is valid, and otherwise makes one", async () => {
+        const connection = open(protocol);
+        const id = `job-${protocol.replace('/', '-')}`;
+        expect((await connection.request('/nowhere', { headers: { 'X-Request-Id': id } })).headers['x-request-id']).toBe(id);
+        expect((await connection.request('/nowhere', { headers: { 'X-Request-Id': 'a b' } })).headers['x-request-id']).toMatch(/^[0-9a-f-]{32,36}$/);
+        await until(async () => (await deployment.proxy.log()).includes(`"requestId":"${id}"`));
+      });
+
+      it.each(['/metrics', '/load/v1/metrics', '/metric%73', '//metrics', '/x/../metrics', '/./metrics', '/METRICS', '/metrics?a', '/metrics/', '/metrics;a'])('has no %s', async (path) => {
+        expect(errorOf(await open(protocol).request(path, { method: 'GET' }))).toEqual(error(404, 'Not found.'));
+      });
+    });
+
+    it('logs neither tokens nor the query', async () => {
+      const headers = { ...CSV, Authorization: 'Bearer secret-token', 'X-Request-Id': 'logged' };
+      await open('HTTP/2').request(`${UPLOAD}&access_token=secret-token`, { headers, body: 'a,b' });
+      await until(async () => (await deployment.proxy.log()).includes('"requestId":"logged"'));
+      const lines = (await deployment.proxy.log()).split('\n').filter((line) => line.startsWith('{'));
+      const logged = lines.map((line) => JSON.parse(line) as Record<string, unknown>).find(({ requestId }) => requestId === 'logged');
+      expect(logged).toMatchObject({ client: '127.0.0.1', request: 'POST /ingestHistoricalLoadData/upload_historical', status: 200 });
+      expect(lines.filter((line) => /secret-token|customer_id|load\.csv/.test(line))).toEqual([]);
+    });
+
+    it('answers what is no HTTP', async () => {
+      const { port, certificate: ca } = deployment.proxy;
+      const socket = connect({ host: '127.0.0.1', port, ca }).setEncoding('utf8');
+      let text = '';
+      socket.on('data', (part: string) => (text += part)).write('GET / HTTP/1.1\r\nA B: c\r\n\r\n');
+      await once(socket, 'close');
+      expect(text).toMatch(/^HTTP\/1\.1 400 /);
+      // HAProxy's parser has a page of its own, which can't be changed.
+      expect(text).toContain(kind === NGINX ? '\r\n\r\n{"error":"Bad request."}' : '<h1>400 Bad request</h1>');
+    });
+  });
+
+  describe('with a limit', () => {
+    it("lets the service refuse an upload over MAX_UPLOAD_BYTES, and passes its answer on", async () => {
+      const deployment = await deploy(kind, { MAX_UPLOAD_BYTES: String(MIB) });
+      for (const protocol of PROTOCOLS) {
+        const connection = tlsConnection(protocol, deployment.proxy);
+        for (const headers of [{ ...CSV, 'Content-Length': 4 * MIB }, CSV]) {
+          const answer = await connection.request(UPLOAD, { body: randomBytes(4 * MIB), headers });
+          expect(errorOf(answer)).toEqual(error(413, 'Payload too large.'));
+          expect(answer.headers).toMatchObject(OF_THE_SERVICE);
+        }
+        connection.close();
+      }
+      await deployment.dispose();
+    });
+
+    it("counts requests by the client's address, which X-Forwarded-For of the client doesn't change", async () => {
+      const limited = await Replica.start({ TRUST_PROXY: '1', RATE_LIMIT_PER_MINUTE: '3' });
+      const proxy = await startProxy(kind, [limited.port, limited.port]);
+      const statuses = async (address: string, forged: (request: number) => string): Promise<number[]> => {
+        const connection = tlsConnection('HTTP/1.1', proxy, address);
+        const found: number[] = [];
+        for (let request = 0; request < 4; request++) {
+          found.push((await connection.request(UPLOAD, { headers: { 'X-Forwarded-For': forged(request) } })).status);
+        }
+        connection.close();
+        return found;
+      };
+      expect(await statuses('127.0.0.2', (request) => `192.0.2.${request}`)).toEqual([200, 200, 200, 429]);
+      expect(await statuses('127.0.0.3', () => '127.0.0.4')).toEqual([200, 200, 200, 429]);
+      expect(await statuses('127.0.0.4', () => '127.0.0.2')).toEqual([200, 200, 200, 429]);
+      await Promise.all([proxy.stop(), limited.dispose()]);
+    });
+  });
+
+  describe('with short timeouts', () => {
+    const TIMEOUT_MS = 3_000;
+    let deployment: Deployment;
+    beforeAll(async () => {
+      deployment = await deploy(kind, { REQUEST_IDLE_TIMEOUT_MS: String(TIMEOUT_MS - 1_000) }, kind.timeouts('3s', '3s'));
+    });
+    afterAll(() => deployment.dispose());
+
+    describe.each(PROTOCOLS)('over %s', (protocol) => {
+      it('lets a client send slowly for longer than each timeout', async () => {
+        const chunks = 16;
+        const connection = tlsConnection(protocol, deployment.proxy);
+        const { body, answer } = connection.begin(UPLOAD, { headers: { ...CSV, 'Content-Length': chunks * 1024 } });
+        for (let sent = 0; sent < chunks; sent++) {
+          body.write(Buffer.alloc(1024));
+          await setTimeout((1.4 * TIMEOUT_MS) / chunks);
+        }
+        body.end();
+        expect((await answer).status).toBe(200);
+        connection.close();
+      });
+
+      it("passes the service's answer on to a client that stops", async () => {
+        const connection = tlsConnection(protocol, deployment.proxy);
+        const { body, answer } = connection.begin(UPLOAD, { headers: { ...CSV, 'Content-Length': 1024 } });
+        body.write('a');
+        const answered = await answer;
+        expect(errorOf(answered)).toEqual(error(408, 'Request timeout.'));
+        expect(answered.headers).toMatchObject(OF_THE_SERVICE);
+        connection.close();
+      });
+
+      it('answers 504 for a replica that is silent', async () => {
+        for (const replica of deployment.replicas) replica.signal('SIGSTOP');
+        const connection = tlsConnection(protocol, deployment.proxy);
+        const answer = await connection.request(UPLOAD);
+        for (const replica of deployment.replicas) replica.signal('SIGCONT');
+        expect(errorOf(answer)).toEqual(error(504, 'Gateway timeout.'));
+        connection.close();
+        await bothServe(deployment);
+      });
+    });
+  });
+
+  describe.each(PROTOCOLS)('when a replica is lost, over %s', (protocol) => {
+    let deployment: Deployment;
+    let connection: Connection;
+    beforeAll(async () => {
+      deployment = await deploy(kind);
+      connection = tlsConnection(protocol, deployment.proxy);
+    });
+    afterAll(async () => {
+      connection.close();
+      await deployment.dispose();
+    });
+
+    it('answers 502 for an upload that it was receiving, and sends it to no other', async () => {
+      await connection.request(UPLOAD);
+      const before = await deployment.lines();
+      const { body, answer } = connection.begin(UPLOAD, { headers: { ...CSV, 'Content-Length': 2 * MIB } });
+      body.write(Buffer.alloc(MIB));
+      const victim = await first(deployment, async (replica) => (await replica.stagedBytes()) > 0);
+      await victim.end('SIGKILL');
+      // HAProxy may break off instead. That is safe, because the upload wasn't complete.
+      const answered = await answer.then(errorOf, String);
+      if (kind === NGINX || typeof answered !== 'string') expect(answered).toEqual(error(502, 'Bad gateway.'));
+      body.destroy();
+      await victim.restart();
+      expect(await deployment.lines()).toEqual(before);
+    });
+
+    it('answers 502 for an upload that it had received, and sends it to no other', async () => {
+      await bothServe(deployment);
+      await connection.request(UPLOAD);
+      const before = await deployment.lines();
+      for (const replica of deployment.replicas) replica.signal('SIGSTOP');
+      const answer = connection.request(UPLOAD, { headers: CSV, body: randomBytes(8_000) });
+      const victim = await first(deployment, async (replica) => (await replica.unreadBytes()) > 8_000);
+      await victim.end('SIGKILL');
+      for (const replica of deployment.replicas) if (replica !== victim) replica.signal('SIGCONT');
+      expect(errorOf(await answer)).toEqual(error(502, 'Bad gateway.'));
+      await victim.restart();
+      expect(await deployment.lines()).toEqual(before);
+    });
+
+    it('sends uploads to the other while it refuses connections', async () => {
+      await bothServe(deployment);
+      await deployment.replicas[1].end('SIGKILL');
+      const before = await deployment.replicas[0].lines;
+      expect((await answersOf(deployment, 20)).map(({ status }) => status)).toEqual(Array.from({ length: 20 }, () => 200));
+      expect(await deployment.replicas[0].lines).toHaveLength(before.length + 20);
+    });
+
+    it('answers an error of its own when the other is lost too', async () => {
+      await deployment.replicas[0].end('SIGKILL');
+      const answer = errorOf(await connection.request(UPLOAD));
+      expect([error(502, 'Bad gateway.'), error(503, 'Service unavailable.')]).toContainEqual(answer);
+    });
+  });
+
+  // Debian's nginx has no health checks.
+  it.runIf(kind === HAPROXY)('sends nothing to a replica that is not ready, and goes on when it is', async () => {
+    const deployment = await deploy(kind);
+    const { proxy, replicas: [healthy, away] } = deployment;
+    await rename(away.dataDirectory, `${away.dataDirectory}-away`);
+    await proxy.program.line(/replica-2 is DOWN/);
+    expect((await answersOf(deployment, 10)).map(({ status }) => status)).toEqual(Array.from({ length: 10 }, () => 200));
+    expect(await healthy.lines).toHaveLength(10);
+    await rename(`${away.dataDirectory}-away`, away.dataDirectory);
+    await proxy.program.line(/replica-2 is UP/);
+    await answersOf(deployment, 10);
+    expect((await away.lines).length).toBeGreaterThan(0);
+    await deployment.dispose();
+  });
+
+  it('answers every request while replicas are restarted, and stores no upload twice', async () => {
+    const deployment = await deploy(kind);
+    let isOver = false;
+    const answers: Answer[] = [];
+    const clients = Array.from({ length: 8 }, async (_, client) => {
+      const connection = tlsConnection(client % 2 === 0 ? 'HTTP/1.1' : 'HTTP/2', deployment.proxy);
+      // Less than the 1,000 requests after which nginx ends a connection.
+      for (let request = 0; request < 900 && !isOver; request++) {
+        answers.push(await connection.request(UPLOAD, { headers: CSV, body: `${client}-${request}` }));
+      }
+      connection.close();
+    });
+    for (const replica of deployment.replicas) {
+      await bothServe(deployment);
+      await replica.end('SIGTERM');
+      await replica.restart();
+    }
+    await bothServe(deployment);
+    isOver = true;
+    await Promise.all(clients);
+    const failed = answers.filter(({ status }) => status !== 200);
+    expect(failed.map(errorOf)).toEqual(failed.map(() => error(502, 'Bad gateway.')));
+    const lines = (await deployment.lines()).filter(({ content_size }) => Number(content_size) > 0);
+    const stored = new Set(lines.map(({ content_sha256 }) => content_sha256));
+    expect(stored.size).toBe(lines.length);
+    expect(lines.length).toBeGreaterThanOrEqual(answers.length - failed.length);
+    await deployment.dispose();
+  });
+
+  it('serves below BASE_PATH at PUBLIC_URL', async () => {
+    const port = await freePort();
+    const origin = `https://127.0.0.1:${port}`;
+    const secret = 'administrator-secret';
+    const variables = { BASE_PATH: '/load/v1', PUBLIC_URL: `${origin}/load/v1`, EMBEDDED_ADMIN_SECRET: secret };
+    const server = await Replica.start({ TRUST_PROXY: '1', ...variables });
+    const proxy = await startProxy(kind, [server.port, server.port], [], port);
+    const connection = tlsConnection('HTTP/2', proxy);
+    const page = await connection.request('/load/v1/', { method: 'GET', headers: { Accept: 'text/html' } });
+    expect([page.status, new URL(String(page.headers.location), `${origin}/load/v1/`).href]).toEqual([302, expect.stringMatching(`^${origin}/load/v1/docs`)]);
+    const { body } = await connection.request('/load/v1/idp/token', {
+      headers: { Authorization: `Basic ${btoa(`admin:${secret}`)}`, 'Content-Type': 'application/x-www-form-urlencoded' },
+      body: 'grant_type=client_credentials',
+    });
+    const token = (JSON.parse(body) as { access_token: string }).access_token;
+    const roles = await connection.request('/load/v1/idpManagementBackend/roles', { method: 'GET', headers: { Authorization: `Bearer ${token}`, Origin: origin } });
+    expect(roles).toMatchObject({ status: 200, body: '{"roles":[]}' });
+    expect(errorOf(await connection.request('/load/v1/metrics', { method: 'GET' }))).toEqual(error(404, 'Not found.'));
+    connection.close();
+    await Promise.all([proxy.stop(), server.dispose()]);
+  });
+});
+
+describe('the configurations of the proxies', () => {
+  const defaults = parseEnvironment({});
+  const settings = async (file: string, pattern: RegExp) => [...(await readFile(file, 'utf8')).matchAll(pattern)].map(([, value]) => Number(value));
+
+  it('wait longer for a client than the service does', async () => {
+    const found = [
+      ...(await settings(NGINX.configuration, /^ +(?:client_body_timeout|send_timeout) (\d+)s;/gm)),
+      ...(await settings(HAPROXY.configuration, /^ +timeout client (\d+)s$/gm)),
+    ];
+    expect(found.map((seconds) => seconds * 1000 > defaults.requestIdleTimeoutMs)).toEqual([true, true, true]);
+  });
+
+  it('close an idle connection to the service before the service does', async () => {
+    const [seconds = Infinity] = await settings(NGINX.configuration, /^ +keepalive_timeout (\d+)s;/gm);
+    expect(seconds * 1000).toBeLessThan(createServer().keepAliveTimeout);
+    expect(await readFile(HAPROXY.configuration, 'utf8')).toMatch(/^ +option http-server-close$/m);
+  });
+
+  it('let a form of the largest size through', async () => {
+    const [mebibytes = 0] = await settings(NGINX.configuration, /^ +client_max_body_size (\d+)m;/gm);
+    expect(mebibytes * MIB).toBe(defaults.maxUploadBytes + defaults.maxJsonBytes + MIB);
+  });
+});
+
+async function staged({ replicas }: Deployment): Promise<number> {
+  return Math.max(...(await Promise.all(replicas.map((replica) => replica.stagedBytes()))));
+}
+
+/** The first replica for which the condition holds. */
+async function first({ replicas }: Deployment, condition: (replica: Replica) => Promise<boolean>): Promise<Replica> {
+  let found: Replica | undefined;
+  await until(async () => {
+    for (const replica of replicas) if (await condition(replica)) found = replica;
+    return found !== undefined;
+  });
+  if (!found) throw new Error('There is no such replica.');
+  return found;
+}
+
+/** Waits until the proxy sends requests to both replicas. */
+async function bothServe(deployment: Deployment): Promise<void> {
+  const counts = () => Promise.all(deployment.replicas.map(async (replica) => (await replica.lines).length));
+  const before = await counts();
+  await until(async () => {
+    await answersOf(deployment, 2);
+    return (await counts()).every((count, replica) => count > (before[replica] ?? 0));
+  });
+}
+
+/** The answers to uploads one after the other, each over a new connection. */
+async function answersOf({ proxy }: Deployment, count: number): Promise<Answer[]> {
+  const answers: Answer[] = [];
+  for (let sent = 0; sent < count; sent++) {
+    const connection = tlsConnection('HTTP/1.1', proxy);
+    answers.push(await connection.request(UPLOAD));
+    connection.close();
+  }
+  return answers;
+}

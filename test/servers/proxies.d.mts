@@ -1,0 +1,2 @@
+export declare function programPath(name: string): string | undefined;
+export declare const MISSING_PROXIES: readonly string[];

@@ -1,0 +1,148 @@
+import { execFile } from 'node:child_process';
+import { readdir, readFile, readlink, writeFile } from 'node:fs/promises';
+import { connect } from 'node:net';
+import { join, resolve } from 'node:path';
+import { promisify } from 'node:util';
+import { freePort } from '../servers/server.mjs';
+import { programPath } from '../servers/proxies.mjs';
+import { type Program, Workspace } from './process.js';
+
+const RETRY_MS = 20;
+
+/** Replaces a text of a shipped configuration, which must contain it. */
+export type Change = readonly [from: string | RegExp, to: string];
+
+/** What differs between the proxies of `deploy/`. */
+export interface ProxyKind {
+  readonly name: 'nginx' | 'HAProxy';
+  readonly program: 'nginx' | 'haproxy';
+  /** The shipped configuration. */
+  readonly configuration: string;
+  /** Sets the proxy's timeouts of waiting for a client, and for a replica. */
+  readonly timeouts: (client: string, replica: string) => Change[];
+  /** The changes that let the configuration run in a test. */
+  readonly placed: (place: Place) => Change[];
+  /** Writes what else the program needs, and returns the program's parameters. */
+  readonly prepare: (directory: string, file: string) => Promise<string[]>;
+}
+
+interface Place {
+  readonly directory: string;
+  readonly port: number;
+  readonly replicas: readonly [number, number];
+}
+
+export const NGINX: ProxyKind = {
+  name: 'nginx',
+  program: 'nginx',
+  configuration: 'deploy/nginx/load-data-service.conf',
+  timeouts: (client, replica) => [
+    ['client_body_timeout 75s', `client_body_timeout ${client}`],
+    ['send_timeout 75s', `send_timeout ${client}`],
+    ['proxy_send_timeout 300s', `proxy_send_timeout ${replica}`],
+    ['proxy_read_timeout 300s', `proxy_read_timeout ${replica}`],
+  ],
+  placed: ({ directory, port, replicas: [first, second] }) => [
+    ['listen 443 ssl http2', `listen 127.0.0.1:${port} ssl http2`],
+    ['/etc/ssl/load-data-service.crt', join(directory, 'certificate.pem')],
+    ['/etc/ssl/load-data-service.key', join(directory, 'certificate.pem')],
+    ['/var/log/nginx/load-data-service.log', join(directory, 'log')],
+    ['10.0.0.11:3000', `127.0.0.1:${first}`],
+    ['10.0.0.12:3000', `127.0.0.1:${second}`],
+  ],
+  prepare: async (directory, file) => {
+    const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((name) => `${name}_temp_path ${directory}/${name};`);
+    const main = join(directory, 'nginx.conf');
+    // One process, which ends when the test kills it.
+    await writeFile(main, `daemon off; master_process off; pid ${directory}/pid; events {}\nhttp { ${temporary.join(' ')} include ${file}; }\n`);
+    return ['-e', 'stderr', '-c', main];
+  },
+};
+
+export const HAPROXY: ProxyKind = {
+  name: 'HAProxy',
+  program: 'haproxy',
+  configuration: 'deploy/haproxy/load-data-service.cfg',
+  timeouts: (client, replica) => [
+    ['timeout client 75s', `timeout client ${client}`],
+    ['timeout server 300s', `timeout server ${replica}`],
+  ],
+  placed: ({ directory, port, replicas: [first, second] }) => [
+    ['bind :443', `bind 127.0.0.1:${port}`],
+    ['/etc/ssl/load-data-service.pem', join(directory, 'certificate.pem')],
+    [/abns@load-data-service/g, `abns@load-data-service-${port}`],
+    ['10.0.0.11:3000', `127.0.0.1:${first}`],
+    ['10.0.0.12:3000', `127.0.0.1:${second}`],
+  ],
+  prepare: (_directory, file) => Promise.resolve(['-f', file]),
+};
+
+/** A proxy that runs with the configuration of `deploy/`, in front of two replicas on this machine. */
+export interface RunningProxy {
+  readonly port: number;
+  readonly program: Program;
+  /** The certificate, for clients. */
+  readonly certificate: string;
+  /** All that the proxy has logged so far. */
+  log(): Promise<string>;
+  /** The files of its own that the proxy has open, also those that are deleted. */
+  openFiles(): Promise<string[]>;
+  stop(): Promise<void>;
+}
+
+/** Starts a proxy, and waits until it accepts connections. */
+export async function startProxy(kind: ProxyKind, replicas: readonly [number, number], changes: readonly Change[] = [], port?: number): Promise<RunningProxy> {
+  const workspace = await Workspace.create();
+  const { directory } = workspace;
+  const certificate = await selfSigned(directory);
+  const place = { directory, port: port ?? (await freePort()), replicas };
+  const file = join(directory, 'configuration');
+  await writeFile(file, changed(await readFile(kind.configuration, 'utf8'), [...changes, ...kind.placed(place)]));
+  const parameters = await kind.prepare(directory, file);
+  const program = workspace.run(resolve(programPath(kind.program) ?? kind.program), parameters, {});
+  await accepts(place.port, program);
+  return {
+    port: place.port,
+    program,
+    certificate,
+    log: async () => program.stdout + (await readFile(join(directory, 'log'), 'utf8').catch(() => '')),
+    openFiles: async () => {
+      const descriptors = `/proc/${program.child.pid ?? ''}/fd`;
+      const paths = await Promise.all((await readdir(descriptors)).map((name) => readlink(join(descriptors, name)).catch(() => '')));
+      return paths.filter((path) => path.startsWith(`${directory}/`) && path !== join(directory, 'log'));
+    },
+    stop: () => workspace.dispose(),
+  };
+}
+
+/** A configuration with these changes. */
+export function changed(configuration: string, changes: readonly Change[]): string {
+  return changes.reduce((text, [from, to]) => {
+    const after = text.replace(from, to);
+    if (after === text) throw new Error(`The configuration has no ${String(from)}.`);
+    return after;
+  }, configuration);
+}
+
+async function selfSigned(directory: string): Promise<string> {
+  const [certificate, key] = [join(directory, 'certificate.pem'), join(directory, 'key.pem')];
+  const name = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=IP:127.0.0.1'];
+  await promisify(execFile)('openssl', ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2', ...name, '-out', certificate, '-keyout', key]);
+  const text = await readFile(certificate, 'utf8');
+  // HAProxy reads certificate and key from one file, and nginx can.
+  await writeFile(certificate, text + (await readFile(key, 'utf8')));
+  return text;
+}
+
+async function accepts(port: number, program: Program): Promise<void> {
+  const ended = program.exited.then(() => {
+    throw new Error(`The proxy ended: ${program.stderr}`);
+  });
+  for (let isOpen = false; !isOpen; ) {
+    const attempt = new Promise<boolean>((found) => {
+      const socket = connect(port, '127.0.0.1', () => { socket.destroy(); found(true); }).once('error', () => setTimeout(found, RETRY_MS, false));
+    });
+    isOpen = await Promise.race([attempt, ended]);
+  }
+  ended.catch(() => undefined);
+}
