@@ -52,3 +52,13 @@ export const publicPath = ({ publicUrl, basePath }: ServedAddress): string =>
 /** The service's origin, `http://host:port`, with an IPv6 address in brackets. */
 export const origin = (host: string, port: number): string =>
   `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
+
+/** Addresses at which this machine reaches a service that listens on all addresses. */
+const LOOPBACK: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' };
+
+/**
+ * The URL of the service for a client on the same machine, without a trailing slash. Unlike that of `baseUrl`, it can
+ * be opened even if the service listens on all addresses.
+ */
+export const localUrl = ({ host, basePath }: ServedAddress, port: number): string =>
+  `${origin(LOOPBACK[host] ?? host, port)}${basePath}`;

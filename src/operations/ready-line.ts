@@ -1,20 +1,18 @@
 import { resolve } from 'node:path';
 import { ownCommand } from '../common/own-command.js';
-import { baseUrl, origin } from '../configuration/served-address.js';
+import { localUrl } from '../configuration/served-address.js';
 import type { Environment } from '../configuration/service.js';
 
-const ANY_ADDRESS: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' };
-
 /**
- * The line on standard output that announces that the service is ready. Outside production, it also says how to get a
- * token, and has a command to try.
+ * The line on standard output that announces that the service is ready, with a URL that can be opened. Outside
+ * production, it also says how to get a token, and has a command to try.
  */
 export function readyLine(environment: Environment, port: number): string {
-  const base = baseUrl(environment, port);
+  const local = localUrl(environment, port);
+  const base = environment.publicUrl ?? local;
   const ready = `Ready: ${base} | Swagger UI: ${base}/docs`;
   if (environment.production) return ready;
   const line = `${ready} | token: ${tokenSource(environment)}`;
-  const local = `${origin(ANY_ADDRESS[environment.host] ?? environment.host, port)}${environment.basePath}`;
   return `${line} | try: ${environment.ingestionAuthorization === 'open' ? uploadCommand(local) : `curl -s -w '\\n' '${local}/health/ready'`}`;
 }
 

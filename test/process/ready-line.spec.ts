@@ -37,6 +37,8 @@ describe('the ready line', () => {
   ])('is the only line that is not JSON, and ends with a command that works when pasted: %s', async (_, variables, answer) => {
     const { program, readyLine, url, swaggerUrl, curl } = await workspace.start(variables);
 
+    expect(new URL(url).hostname).toBe('127.0.0.1');
+    expect(swaggerUrl).toBe(`${url}/docs`);
     expect((await fetch(`${url}/health/ready`)).status).toBe(200);
     expect((await fetch(swaggerUrl)).status).toBe(200);
     expect((await fetch(`${url}/nowhere`)).status).toBe(404);

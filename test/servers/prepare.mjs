@@ -1,3 +1,4 @@
+import { installCycloneDx, isCycloneDxAvailable } from './cyclonedx.mjs';
 import { installDuckDb, isDuckDbAvailable } from './duckdb.mjs';
 import { installHelm, isHelmAvailable } from './helm.mjs';
 import { installKeycloak, isKeycloakAvailable } from './keycloak.mjs';
@@ -13,6 +14,8 @@ import { installVersitygw, isVersitygwAvailable } from './versitygw.mjs';
 export default async function prepare() {
   if (isDuckDbAvailable()) await installDuckDb();
   else console.log('Left out: the tests with DuckDB, for there is no Python with pip.');
+  if (isCycloneDxAvailable()) await installCycloneDx();
+  else console.log('Left out: the check of the SBOM by CycloneDX, for there is no Python with pip.');
   if (isVersitygwAvailable()) await installVersitygw();
   else console.log('Left out: the tests against S3, for there is no Go to install versitygw with.');
   if (isNatsServerAvailable()) await installNatsServer();

@@ -1,0 +1,303 @@
+import { chown, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { type Azurite, startAzurite } from '../servers/azurite.mjs';
+import { checkCycloneDx, isCycloneDxAvailable } from '../servers/cyclonedx.mjs';
+import { buildah, buildImage, missingForImage } from '../servers/image.mjs';
+import { isVersitygwAvailable, startVersitygw, type Versitygw } from '../servers/versitygw.mjs';
+import { type Program, ready, type Variables, Workspace } from '../support/process.js';
+
+const HIGHEST_SIZE_MB = 110;
+const BUILT_WITHIN_MS = 600_000;
+const STARTED_WITHIN_MS = 120_000;
+const UPLOAD = '/ingestHistoricalLoadData/upload_historical?customer_id=c&filename=load.csv&manufacturer=m';
+/** The parameters of `unshare` for a container, whose first process is the command. */
+const NAMESPACES = ['--mount', '--propagation', 'private', '--pid', '--fork'];
+/**
+ * Runs a command in a root file system, as a container runtime does with `--read-only`. There is no writable `/tmp`, and
+ * no shell or other program of Debian.
+ */
+const CONTAINER = `
+root=$0 volume=$1; shift
+mount --rbind "$root" "$root"
+mount --rbind /dev "$root/dev"
+mount -t proc proc "$root/proc"
+mount --bind "$volume" "$root/data"
+mount -t tmpfs -o size=4k tmpfs "$root/usr/bin"
+mount -o remount,bind,ro "$root"
+exec env -i "$@"`;
+
+interface Configuration {
+  readonly User: string;
+  readonly Env: readonly string[];
+  readonly Entrypoint: readonly string[] | null;
+  readonly Cmd: readonly string[];
+  readonly WorkingDir: string;
+  readonly Labels: Readonly<Record<string, string>>;
+  readonly Healthcheck: { readonly Test: readonly string[] };
+}
+
+interface Manifest {
+  readonly name: string;
+  readonly version: string;
+  readonly dependencies: Record<string, string>;
+  readonly devDependencies?: Record<string, string>;
+  readonly peerDependencies: Record<string, string>;
+  readonly peerDependenciesMeta: Record<string, { optional?: boolean }>;
+}
+
+interface Sbom {
+  readonly metadata: { readonly component: { readonly name: string; readonly version: string } };
+  readonly components: readonly { readonly name: string; readonly version: string }[];
+}
+
+const readJson = async (file: string): Promise<unknown> => JSON.parse(await readFile(file, 'utf8'));
+
+/** The size of an image as buildah prints it, in MB. */
+async function sizeOf(image: string): Promise<number> {
+  const [, size = '', unit = ''] = /^([\d.]+) (\w+)$/.exec(await buildah(['images', '--format', '{{.Size}}', image])) ?? [];
+  return Number(size) * ({ MB: 1, GB: 1_000 }[unit] ?? NaN);
+}
+
+async function freePort(): Promise<string> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return String(port);
+}
+
+const missing = missingForImage();
+if (missing !== undefined) console.warn(`Left out: the tests of the image. ${missing}.`);
+
+describe.runIf(missing === undefined)('the image', { timeout: STARTED_WITHIN_MS }, () => {
+  let image: { name: string; base: string };
+  let configuration: Configuration;
+  let container: string;
+  /** The root file system of the image. */
+  let root: string;
+  let workspace: Workspace;
+  let volume: string;
+  const programs: Program[] = [];
+
+  beforeAll(async () => {
+    image = await buildImage();
+    ({ Docker: { config: configuration } } = JSON.parse(await buildah(['inspect', '--type', 'image', image.name])) as { Docker: { config: Configuration } });
+    container = await buildah(['from', '--pull-never', image.name]);
+    root = await buildah(['mount', container]);
+  }, BUILT_WITHIN_MS);
+  afterAll(async () => {
+    await buildah(['umount', container]);
+    await buildah(['rm', container]);
+  });
+
+  beforeEach(async () => {
+    workspace = await Workspace.create();
+    volume = await mkdtemp(join(tmpdir(), 'load-data-volume-'));
+    await chown(volume, 1000, 1000);
+  });
+  afterEach(async () => {
+    // A container doesn't end with `unshare`.
+    for (const program of programs.splice(0)) if (program.child.exitCode === null) await stop(program, 'SIGKILL');
+    await workspace.dispose();
+    await rm(volume, { recursive: true });
+  });
+
+  /** Runs a command in a container of the image, with the image's variables and these. Default: the image's command. */
+  function run(variables: Variables = {}, command: readonly string[] = [...(configuration.Entrypoint ?? []), ...configuration.Cmd]): Program {
+    const environment = [...configuration.Env, ...Object.entries(variables).map(([name, value]) => `${name}=${value}`)];
+    const [user = '', group = ''] = configuration.User.split(':');
+    const enter = ['nsenter', `--root=${root}`, `--wd=${root}${configuration.WorkingDir}`, '--setuid', user, '--setgid', group, '--'];
+    const program = workspace.run('unshare', [...NAMESPACES, 'sh', '-ec', CONTAINER, root, volume, ...environment, ...enter, ...command], {});
+    programs.push(program);
+    return program;
+  }
+
+  /** Sends a signal to the first process of the container, and waits until the container has ended. */
+  async function stop({ child, exited }: Program, signal: NodeJS.Signals = 'SIGTERM') {
+    const children = await readFile(`/proc/${child.pid}/task/${child.pid}/children`, 'utf8');
+    process.kill(Number(children), signal);
+    return exited;
+  }
+
+  const upload = async (url: string) => (await fetch(`${url}${UPLOAD}`, { method: 'POST', body: 'bytes', headers: { 'Content-Type': 'text/csv' } })).status;
+
+  /** The output of a command that succeeds, in a container with the same volume. */
+  async function output(variables: Variables, ...command: string[]): Promise<string> {
+    const program = run(variables, ['node', ...command]);
+    expect([command, await program.exited, program.stderr]).toEqual([command, { code: 0, signal: null }, '']);
+    return program.stdout;
+  }
+
+  const healthcheck = async (variables: Variables, ...parameters: string[]) => {
+    const program = run(variables, [...configuration.Healthcheck.Test.slice(1), ...parameters]);
+    const { code } = await program.exited;
+    return `${code} ${program.stderr}`;
+  };
+
+  it(`has at most ${HIGHEST_SIZE_MB} MB above its base`, async () => {
+    const above = (await sizeOf(image.name)) - (await sizeOf(image.base));
+    console.log(`The image has ${above} MB above its base.`);
+    expect(above).toBeGreaterThan(0);
+    expect(above).toBeLessThanOrEqual(HIGHEST_SIZE_MB);
+  });
+
+  it('says what it is, runs as a numbered user who is not root, and starts without a shell', async () => {
+    const { version } = (await readJson('package.json')) as Manifest;
+    expect(configuration).toMatchObject({
+      User: '1000:1000',
+      Labels: {
+        'org.opencontainers.image.title': 'load-data-service',
+        'org.opencontainers.image.version': version,
+        'org.opencontainers.image.licenses': 'Apache-2.0',
+        'org.opencontainers.image.base.name': image.base,
+      },
+    });
+    // Also without the script that the official image of Node begins with.
+    expect(configuration.Entrypoint ?? []).toEqual([]);
+    for (const [command = ''] of [configuration.Cmd, configuration.Healthcheck.Test.slice(1)]) expect(command).toBe('node');
+  });
+
+  it('has no TypeScript of packages, no source map without its source, and the licence of each package', async () => {
+    const app = join(root, configuration.WorkingDir);
+    const files = (await readdir(app, { recursive: true, withFileTypes: true })).filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
+    const known = new Set(files);
+    for (const map of files.filter((file) => file.endsWith('.map'))) {
+      const { sources } = (await readJson(map)) as { sources: string[] };
+      expect([map, sources.filter((source) => !known.has(join(dirname(map), source)))]).toEqual([map, []]);
+    }
+    const modules = join(app, 'node_modules');
+    expect(files.filter((file) => file.startsWith(modules) && /\.[cm]?tsx?$/.test(file))).toEqual([]);
+    expect(files.filter((file) => file.includes('.spec.') && !file.startsWith(modules))).toEqual([]);
+
+    const isLicence = (name: string) => /^(licen[cs]e|copying|notice)/i.test(name) && !/\.(map|ts)$/.test(name);
+    for (const manifest of files.filter((file) => file.startsWith(modules) && /node_modules\/(@[^/]+\/)?[^/@]+\/package\.json$/.test(file))) {
+      const folder = dirname(manifest).slice(app.length + 1);
+      const original = (await readdir(folder)).filter(isLicence);
+      expect([folder, (await readdir(dirname(manifest))).filter(isLicence).toSorted()]).toEqual([folder, original.toSorted()]);
+    }
+  });
+
+  it('has a valid list of exactly its packages, which are the dependencies without those for development', async () => {
+    const app = join(root, configuration.WorkingDir);
+    const list = join(app, 'sbom.cdx.json');
+    const { metadata, components } = (await readJson(list)) as Sbom;
+    const own = (await readJson('package.json')) as Manifest;
+    expect(metadata.component).toMatchObject({ name: own.name, version: own.version });
+
+    const manifests = (await readdir(app, { recursive: true })).filter((file) => /(^|\/)node_modules\/(@[^/]+\/)?[^/@]+\/package\.json$/.test(file));
+    const packages = await Promise.all(manifests.map((file) => readJson(join(app, file)) as Promise<Manifest>));
+    const labels = (list: readonly { name: string; version: string }[]) => [...new Set(list.map(({ name, version }) => `${name}@${version}`))].toSorted();
+    expect(labels(components)).toEqual(labels(packages));
+
+    const names = components.map(({ name }) => name);
+    const needed = Object.keys(own.peerDependencies).filter((name) => !own.peerDependenciesMeta[name]?.optional);
+    expect([...Object.keys(own.dependencies), ...needed].filter((name) => !names.includes(name))).toEqual([]);
+    // Some are also dependencies of other packages, and then npm doesn't mark them.
+    const { packages: lock } = (await readJson('package-lock.json')) as { packages: Record<string, { dev?: boolean; devOptional?: boolean } | undefined> };
+    const ofDevelopment = Object.keys(own.devDependencies ?? {}).filter((name) => lock[`node_modules/${name}`]?.dev ?? lock[`node_modules/${name}`]?.devOptional);
+    expect(ofDevelopment).toContain('typescript');
+    expect(ofDevelopment.filter((name) => names.includes(name))).toEqual([]);
+    if (isCycloneDxAvailable()) expect(await checkCycloneDx(list)).toBe('valid');
+  });
+
+  it('serves on a read-only root, stores an upload in its volume, and exits with 0 on SIGTERM', async () => {
+    const port = await freePort();
+    const program = run({ PORT: port, BASE_PATH: '/grid/v1' });
+    const service = await ready(program);
+    expect(service.readyLine).toBe(`Ready: http://127.0.0.1:${port}/grid/v1 | Swagger UI: http://127.0.0.1:${port}/grid/v1/docs`);
+    expect((await fetch(service.swaggerUrl)).status).toBe(200);
+    expect(await upload(service.url)).toBe(200);
+    expect(await stop(program)).toEqual({ code: 0, signal: null });
+    expect(program.stderr).toBe('');
+
+    expect(await output({}, 'dist/main.js', 'token')).toMatch(/^[\w-]+\.[\w-]+\.[\w-]+\n$/);
+    expect(JSON.parse(await output({}, 'dist/main.js', 'verify', '--json'))).toEqual(expect.anything());
+    expect(await output({}, 'dist/main.js', 'erase', '--customer', 'c')).toMatch(/1 upload/);
+  });
+
+  it('says in one line that the owner of a volume is another user', async () => {
+    await chown(volume, 0, 0);
+    const program = run();
+    expect(await program.exited).toEqual({ code: 1, signal: null });
+    expect(program.stdout + program.stderr).toMatch(/^DATA_DIR: EACCES: permission denied, \w+ '\/data\/?[^']*': let the user that runs the service read and write there.*\n$/);
+  });
+
+  it('is healthy while the service answers, whatever its port and base path are', async () => {
+    const variables = { PORT: await freePort(), BASE_PATH: '/grid/v1' };
+    const url = `http://127.0.0.1:${variables.PORT}/grid/v1/health`;
+    expect(await healthcheck(variables)).toMatch(/^1 .*ECONNREFUSED.*\n$/);
+    const program = run(variables);
+    await ready(program);
+    expect(await healthcheck(variables)).toBe('0 ');
+    expect(await healthcheck(variables, 'ready')).toBe('0 ');
+    expect(await healthcheck({ ...variables, BASE_PATH: '/other' })).toMatch(/^1 http.*\/other\/health\/live answered 404\n$/);
+    await rm(join(volume, 'store-id'));
+    await rm(join(volume, 'uploads'), { recursive: true });
+    await expect.poll(() => healthcheck(variables, 'ready'), { timeout: 20_000 }).toBe(`1 ${url}/ready answered 503\n`);
+    expect(await healthcheck(variables)).toBe('0 ');
+    await stop(program);
+  });
+
+  it('has what each command needs', async () => {
+    const help = await output({}, 'dist/main.js', '--help');
+    const names = [...help.matchAll(/^ {2}([a-z0-9-]+) {2}/gm)].map(([, name = '']) => name);
+    expect(names).toHaveLength(7);
+    for (const name of names) expect(await output({}, 'dist/main.js', name, '--help')).toContain(`load-data-service`);
+  });
+
+  describe('with other adapters', () => {
+    let azurite: Azurite;
+    let versitygw: Versitygw | undefined;
+    beforeAll(async () => {
+      azurite = await startAzurite();
+      await azurite.createContainer('image');
+      if (!isVersitygwAvailable()) return;
+      versitygw = await startVersitygw();
+      await versitygw.createBucket('image');
+    }, STARTED_WITHIN_MS);
+    afterAll(async () => {
+      await azurite.stop();
+      await versitygw?.stop();
+    });
+
+    /** Starts the service where a part of it can't be reached, and returns the reason that it logs. */
+    async function reasonWhy(part: string, variables: Variables) {
+      const program = run(variables);
+      const { err } = JSON.parse(await program.line(new RegExp(`"${part} is unhealthy"`))) as { err: unknown };
+      return { program, reason: JSON.stringify(err) };
+    }
+
+    it.runIf(isVersitygwAvailable())('stores uploads in S3, and looks for Keycloak', async () => {
+      const PORT = await freePort();
+      const bucket = { FILE_STORAGE: 's3', ...versitygw?.environment('image') };
+      const keycloak = { IDENTITY_PROVIDER: 'keycloak', KEYCLOAK_URL: 'http://127.0.0.1:1', KEYCLOAK_REALM: 'r', KEYCLOAK_CLIENT_ID: 'c', KEYCLOAK_CLIENT_SECRET: 's' };
+      const { program, reason } = await reasonWhy('identity_provider', { PORT, ...bucket, ...keycloak });
+      expect(reason).toContain('ECONNREFUSED');
+      expect(await upload(`http://127.0.0.1:${PORT}`)).toBe(200);
+      expect(await stop(program)).toEqual({ code: 0, signal: null });
+      expect(await output(bucket, 'dist/main.js', 'verify')).toContain('1');
+      expect(await output(bucket, 'dist/main.js', 'compact', '--dry-run')).toContain('0');
+    });
+
+    it('stores uploads in Azure, and looks for Auth0', async () => {
+      const PORT = await freePort();
+      const bucket = { FILE_STORAGE: 'azure', AZURE_STORAGE_CONTAINER: 'image', AZURE_STORAGE_CONNECTION_STRING: azurite.connectionString };
+      const auth0 = { IDENTITY_PROVIDER: 'auth0', AUTH0_DOMAIN: 'auth0.invalid', AUTH0_CLIENT_ID: 'c', AUTH0_CLIENT_SECRET: 's', OIDC_AUDIENCE: 'load-data-api' };
+      const { program, reason } = await reasonWhy('identity_provider', { PORT, ...bucket, ...auth0 });
+      expect(reason).toContain('ENOTFOUND');
+      expect(await upload(`http://127.0.0.1:${PORT}`)).toBe(200);
+      expect(await stop(program)).toEqual({ code: 0, signal: null });
+    });
+
+    it("looks for Azure's credentials where there is no connection string", async () => {
+      const account = { FILE_STORAGE: 'azure', AZURE_STORAGE_CONTAINER: 'image', AZURE_STORAGE_ACCOUNT_URL: 'https://azure.invalid', AZURE_TOKEN_CREDENTIALS: 'WorkloadIdentityCredential' };
+      const { program, reason } = await reasonWhy('file_storage', { PORT: '0', ...account });
+      expect(reason).toContain('CredentialUnavailableError');
+      expect(await stop(program)).toEqual({ code: 0, signal: null });
+    });
+  });
+});

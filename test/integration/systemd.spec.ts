@@ -1,0 +1,76 @@
+import { execFile, spawnSync } from 'node:child_process';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { parseEnvironment } from '../../src/configuration/service.js';
+import { ready, Workspace } from '../support/process.js';
+
+const UNIT = 'load-data-service.service';
+const HIGHEST_EXPOSURE = 3;
+
+/** The values of a setting of the unit, in the order of the file. */
+async function settings(name: string): Promise<string[]> {
+  const unit = await readFile(join('deploy/systemd', UNIT), 'utf8');
+  return [...unit.matchAll(new RegExp(`^${name}=(.*)$`, 'gm'))].map(([, value = '']) => value);
+}
+
+/** The variables that the unit sets. */
+const variables = async () =>
+  Object.fromEntries((await settings('Environment')).join(' ').split(' ').map((text) => text.split('=') as [string, string]));
+
+const isMissing = spawnSync('systemd-analyze', ['--version']).error !== undefined;
+if (isMissing) console.warn('Left out: the tests of the systemd unit with systemd-analyze, which is missing.');
+
+describe.runIf(!isMissing)('the systemd unit', () => {
+  let directory: string;
+  const analyze = (...parameters: string[]) => promisify(execFile)('systemd-analyze', ['--no-pager', ...parameters]);
+
+  beforeAll(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'load-data-unit-'));
+    const unit = await readFile(join('deploy/systemd', UNIT), 'utf8');
+    // systemd looks for Node in some folders only, which may not be those of this machine.
+    await writeFile(join(directory, UNIT), unit.replace('ExecStart=node ', `ExecStart=${process.execPath} `));
+  });
+  afterAll(() => rm(directory, { recursive: true, force: true }));
+
+  it('is valid', async () => {
+    expect(await analyze('verify', join(directory, UNIT))).toEqual({ stdout: '', stderr: '' });
+  });
+
+  it(`has an exposure below ${HIGHEST_EXPOSURE}`, async () => {
+    // systemd-analyze fails if the exposure, times ten, is above the threshold.
+    const { stdout } = await analyze('security', '--offline=true', `--threshold=${HIGHEST_EXPOSURE * 10 - 1}`, join(directory, UNIT));
+    expect(stdout).toMatch(/Overall exposure level for .* [0-2]\.\d /);
+  });
+});
+
+describe("the systemd unit's settings", () => {
+  it('let requests in flight end', async () => {
+    const [seconds = ''] = await settings('TimeoutStopSec');
+    expect(Number(seconds) * 1_000).toBeGreaterThan(parseEnvironment({}).shutdownTimeoutMs);
+  });
+
+  it('set as many threads as `npm run start:prod` and the image do', async () => {
+    const { scripts } = JSON.parse(await readFile('package.json', 'utf8')) as { scripts: Record<string, string> };
+    const { UV_THREADPOOL_SIZE: threads } = await variables();
+    expect(scripts['start:prod']).toContain(`UV_THREADPOOL_SIZE:-${String(threads)}}`);
+    expect(await readFile('Dockerfile', 'utf8')).toContain(`UV_THREADPOOL_SIZE=${String(threads)}\n`);
+  });
+
+  it('start the service', async () => {
+    const workspace = await Workspace.create();
+    try {
+      const { DATA_DIR, ...others } = await variables();
+      const [command = ''] = await settings('ExecStart');
+      const [program = '', ...parameters] = command.split(' ');
+      const service = await ready(workspace.run(program, parameters, others, resolve('.')));
+      expect(DATA_DIR).toBe(`%S/${(await settings('StateDirectory')).join()}`);
+      expect((await fetch(`${service.url}/health/ready`)).status).toBe(200);
+      expect(await service.program.end('SIGTERM')).toEqual({ code: 0, signal: null });
+    } finally {
+      await workspace.dispose();
+    }
+  });
+});

@@ -1,0 +1,3 @@
+export function isCycloneDxAvailable(): boolean;
+export function installCycloneDx(): Promise<void>;
+export function checkCycloneDx(file: string): Promise<string>;

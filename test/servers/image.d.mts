@@ -1,0 +1,5 @@
+import type { ExecFileOptions } from 'node:child_process';
+
+export function buildah(parameters: readonly string[], options?: ExecFileOptions): Promise<string>;
+export function missingForImage(): string | undefined;
+export function buildImage(): Promise<{ readonly name: string; readonly base: string }>;
