@@ -1,6 +1,7 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { MISSING_PROXIES } from '../servers/proxies.mjs';
 import { Workspace } from '../support/process.js';
 
 describe('before npm run test:integration', () => {
@@ -23,9 +24,12 @@ describe('before npm run test:integration', () => {
     expect(await command.exited).toEqual({ code: 0, signal: null });
     expect(command.lines).toEqual([
       'Left out: the tests with DuckDB, for there is no Python with pip.',
+      'Left out: the check of the SBOM by CycloneDX, for there is no Python with pip.',
       'Left out: the tests against S3, for there is no Go to install versitygw with.',
       'Left out: the tests against NATS, for there is no Go to install nats-server with.',
       'Left out: the tests against Keycloak, for there is no Java, or no Maven to install it with.',
+      'Left out: the tests of the Helm chart, for there is no Go to install Helm with, or no Python with pip for the schemas of Kubernetes.',
+      ...MISSING_PROXIES.map((name) => `Left out: the tests behind ${name}, for it is missing; on Debian: apt-get install ${name}.`),
     ]);
   });
 });

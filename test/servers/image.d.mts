@@ -2,4 +2,5 @@ import type { ExecFileOptions } from 'node:child_process';
 
 export function buildah(parameters: readonly string[], options?: ExecFileOptions): Promise<string>;
 export function missingForImage(): string | undefined;
-export function buildImage(): Promise<{ readonly name: string; readonly base: string }>;
+export function prepareBase(): Promise<string>;
+export function buildImage(): Promise<string>;

@@ -38,13 +38,11 @@ export function missingForImage() {
 }
 
 /**
- * Builds the image. Pulls its base image if that isn't there, or makes a stand-in if no registry of images can be
- * reached. Rejects with the output of the build if it fails.
+ * Builds the image on the base that `prepareBase` made available. Rejects with the output of the build if it fails.
  *
- * @returns {Promise<{ name: string, base: string }>} the names of the image and of its base.
+ * @returns {Promise<string>} the name of the image.
  */
 export async function buildImage() {
-  const base = await prepareBase();
   const folder = await mkdtemp(join(tmpdir(), 'load-data-image-'));
   try {
     const volumes = await npmSettings(folder);
@@ -54,7 +52,7 @@ export async function buildImage() {
   }
   // The image that had the name before.
   await buildah(['rmi', '--prune']);
-  return { name: IMAGE, base };
+  return IMAGE;
 }
 
 /** This machine's settings of npm, as options of a build: the user's, and the certificates that Node trusts. */
@@ -69,8 +67,12 @@ async function npmSettings(folder) {
   return volumes.filter(([file]) => existsSync(file)).flatMap(([file, path]) => ['--volume', `${file}:${path}:ro`]);
 }
 
-/** Makes the base image available. Returns its full name. */
-async function prepareBase() {
+/**
+ * Makes the base image available.
+ *
+ * @returns {Promise<string>} its full name. Rejects if neither a registry nor Debian's packages can be reached.
+ */
+export async function prepareBase() {
   const [, name, major, release] = /^FROM (node:(\d+)-(\w+)-slim)\b/m.exec(await readFile('Dockerfile', 'utf8'));
   const base = `docker.io/library/${name}`;
   const isThere = () => buildah(['inspect', '--type', 'image', base]).then(() => true, () => false);
