@@ -3,7 +3,7 @@ import { Agent, request } from 'node:http';
 import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
-import { hostileBodies } from './pauses/bodies.mjs';
+import { HOSTILE_BODIES } from './pauses/bodies.mjs';
 import { LiveProbe } from './pauses/live-probe.mjs';
 import { MemoryMeter } from './support/memory-meter.mjs';
 import { Progress } from './support/progress.mjs';
@@ -11,6 +11,7 @@ import { withServices } from './support/service.mjs';
 import { askBySignal } from './support/signal-question.mjs';
 
 const MIB = 1024 * 1024;
+const UPLOAD = '/ingestHistoricalLoadData/upload_historical?customer_id=c&filename=load.json&manufacturer=m';
 const MOST_PAUSE_MS = 50;
 const MOST_LATENCY_MS = 250;
 
@@ -25,9 +26,9 @@ export default async function pauses(parameters) {
   const { values } = parseArgs({ args: parameters, options: { only: { type: 'string' }, at: { type: 'string', default: '60' } } });
   const progress = new Progress();
   const rows = [];
-  for (const hostile of hostileBodies().filter(({ title }) => title.includes(values.only ?? ''))) {
+  for (const hostile of HOSTILE_BODIES.filter(({ title }) => title.includes(values.only ?? ''))) {
     progress.show(hostile.title);
-    rows.push(await withServices((services) => measure(services, hostile, Number(values.at))));
+    rows.push(await withServices((services) => measure(services, { ...hostile, ...hostile.make() }, Number(values.at))));
   }
   progress.clear();
   console.table(Object.fromEntries(rows.map(({ title, columns }) => [title, columns])));
@@ -75,8 +76,8 @@ const takePause = async (service, file) => Number(await askBySignal(service, fil
 
 const connections = new Agent({ keepAlive: false, maxSockets: Infinity });
 
-async function send(service, { path, headers, body, keyed }, key) {
-  const sent = request(service.url + path, {
+async function send(service, { headers, body, keyed }, key) {
+  const sent = request(service.url + UPLOAD, {
     method: 'POST',
     agent: connections,
     headers: { ...headers, 'Content-Length': Buffer.byteLength(body), ...(keyed ? { 'Idempotency-Key': key } : {}) },

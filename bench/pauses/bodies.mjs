@@ -1,27 +1,53 @@
 import { brotliCompressSync, gzipSync } from 'node:zlib';
 
 const MAX_JSON_BYTES = 10_485_760;
-const UPLOAD = '/ingestHistoricalLoadData/upload_historical?customer_id=c&filename=load.json&manufacturer=m';
 
-/** A body: `begin` and `end` around as many repetitions of a text as the longest JSON body allows. */
+/**
+ * @typedef {object} HostileBody a body of an upload that is designed to be as expensive for the service as possible
+ * @property {string} title
+ * @property {number} status the status of the answer
+ * @property {boolean} keyed whether the upload has an idempotency key
+ * @property {() => { headers: Record<string, string>, body: Buffer, stored?: { additionalData: string | null, file:
+ *   Buffer | null } }} make makes the body, which takes a moment, and what the service stores of it
+ */
+
+/** A text: `begin` and `end` around as many repetitions of `text` as the longest JSON body allows. */
 const filled = (begin, text, end) =>
   begin + text.repeat(Math.floor((MAX_JSON_BYTES - Buffer.byteLength(begin + end)) / Buffer.byteLength(text))) + end;
 
-const json = (title, text, { status = 200, keyed = false, encode = gzipSync, coding = 'gzip' } = {}) => ({
+/** An object with other members than `additional_data` is stored as the upload's file. */
+const asFile = (text) => ({ additionalData: null, file: Buffer.from(text) });
+
+const json = (title, makeText, { status = 200, keyed = false, encode = gzipSync, coding = 'gzip', stored = asFile } = {}) => ({
   title,
   status,
   keyed,
-  headers: { 'Content-Type': 'application/json', 'Content-Encoding': coding },
-  body: encode(text),
+  make: () => {
+    const text = makeText();
+    return {
+      headers: { 'Content-Type': 'application/json', ...(coding && { 'Content-Encoding': coding }) },
+      body: encode(text),
+      ...(status === 200 && { stored: stored(text) }),
+    };
+  },
 });
 
+const additionalData = (title, text, options) =>
+  json(title, () => filled('{"additional_data":"', text, '"}'), {
+    stored: (body) => ({ additionalData: JSON.parse(body).additional_data, file: null }),
+    ...options,
+  });
+
 const FILE_PART = '--b\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\nx\r\n--b--\r\n';
-const form = (title, text, status = 200) => ({
+const form = (title, makeText, { status = 200, stored = () => null } = {}) => ({
   title,
   status,
   keyed: false,
-  headers: { 'Content-Type': 'multipart/form-data; boundary=b' },
-  body: Buffer.from(text),
+  make: () => ({
+    headers: { 'Content-Type': 'multipart/form-data; boundary=b' },
+    body: Buffer.from(makeText()),
+    ...(status === 200 && { stored: { additionalData: stored(), file: Buffer.from('x') } }),
+  }),
 });
 
 function distinctKeys() {
@@ -34,23 +60,29 @@ function distinctKeys() {
   return `{${members.join(',')}}`;
 }
 
-/** Uploads whose bodies are designed to be as expensive for the service as possible. */
-export function hostileBodies() {
-  const additionalData = (text) => filled('{"additional_data":"', text, '"}');
-  return [
-    json('10 MiB of {} in 10 KB', filled('{"x":[{}', ',{}', ']}')),
-    json('the same as br', filled('{"x":[{}', ',{}', ']}'), { encode: brotliCompressSync, coding: 'br' }),
-    json('distinct keys', distinctKeys()),
-    json('depth 128, again and again', filled('{"x":[0', `,${'['.repeat(120)}${']'.repeat(120)}`, ']}')),
-    json('blanks', filled('{', ' ', '}')),
-    json('malformed at its end', filled('{"x":[{}', ',{}', ''), { status: 400 }),
-    json('additional_data of ASCII', additionalData('x')),
-    json('additional_data of escapes', additionalData('\\u0001')),
-    json('additional_data of emoji', additionalData('😀')),
-    json('the same, keyed', additionalData('😀'), { keyed: true }),
-    json('readings, keyed', filled('{"readings":[1.5', ',1.5', ']}'), { keyed: true }),
-    form('a form with 10 MiB of control characters', `--b\r\nContent-Disposition: form-data; name="additional_data"\r\n\r\n${'\u0001'.repeat(MAX_JSON_BYTES)}\r\n${FILE_PART}`),
-    form('20 MB of empty parts', `${'--b\r\n\r\n\r\n'.repeat(2_000_000)}${FILE_PART}`, 400),
-    form('a part with a blank header', `--b\r\nX: a${' '.repeat(16_000)}b\r\n\r\n\r\n${FILE_PART}`),
-  ].map((request) => ({ ...request, path: UPLOAD }));
-}
+const emptyObjects = () => filled('{"x":[{}', ',{}', ']}');
+const controlCharacters = () => '\u0001'.repeat(MAX_JSON_BYTES);
+
+/**
+ * The hostile bodies that the benchmark measures and the attack rig sends.
+ *
+ * @type {readonly HostileBody[]}
+ */
+export const HOSTILE_BODIES = [
+  json('10 MiB of {} in 10 KB', emptyObjects),
+  json('the same as br', emptyObjects, { encode: brotliCompressSync, coding: 'br' }),
+  json('distinct keys', distinctKeys),
+  json('distinct keys, not compressed', distinctKeys, { encode: Buffer.from, coding: null }),
+  json('depth 128, again and again', () => filled('{"x":[0', `,${'['.repeat(120)}${']'.repeat(120)}`, ']}')),
+  json('blanks', () => filled('{', ' ', '}'), { stored: () => ({ additionalData: null, file: null }) }),
+  json('malformed at its end', () => filled('{"x":[{}', ',{}', ''), { status: 400 }),
+  additionalData('additional_data of ASCII', 'x'),
+  additionalData('additional_data of escapes', '\\u0001'),
+  additionalData('additional_data of emoji', '😀'),
+  additionalData('the same, keyed', '😀', { keyed: true }),
+  json('readings, keyed', () => filled('{"readings":[1.5', ',1.5', ']}'), { keyed: true }),
+  form('a form with 10 MiB of control characters', () => `--b\r\nContent-Disposition: form-data; name="additional_data"\r\n\r\n${controlCharacters()}\r\n${FILE_PART}`, { stored: controlCharacters }),
+  form('20 MB of empty parts', () => `${'--b\r\n\r\n\r\n'.repeat(2_000_000)}${FILE_PART}`, { status: 400 }),
+  form('20 MB of empty parts with names', () => `${'--b\r\nContent-Disposition: form-data; name="a"\r\n\r\n\r\n'.repeat(370_000)}${FILE_PART}`, { status: 400 }),
+  form('a part with a blank header', () => `--b\r\nX: a${' '.repeat(16_000)}b\r\n\r\n\r\n${FILE_PART}`),
+];

@@ -4,6 +4,8 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 
+const LINE_END = 0x0a;
+
 /**
  * All files below a folder of a data directory, as paths relative to that directory. None if the folder doesn't exist.
  */
@@ -21,14 +23,19 @@ export async function inspect(data) {
   const lines = new Map();
   const doubled = [];
   const halves = [];
+  // Many uploads may have the same long text, which is held once.
+  const texts = new Map();
   for (const segment of await filesIn(data, 'uploads')) {
-    const texts = (await readFile(join(data, segment), 'utf8')).split('\n');
-    if (texts.pop() !== '') halves.push(`${segment} ends in a torn line`);
-    for (const text of texts) {
+    for await (const { text, isTorn } of linesOf(join(data, segment))) {
       const line = parse(text);
-      if (!line) halves.push(`${segment} has a line that is not JSON`);
+      if (isTorn) halves.push(`${segment} ends in a torn line`);
+      else if (!line) halves.push(`${segment} has a line that is not JSON`);
       else if (lines.has(line.upload_id)) doubled.push(`${line.upload_id} has two lines`);
-      else lines.set(line.upload_id, line);
+      else {
+        const { additional_data: added } = line;
+        if (!texts.has(added)) texts.set(added, added);
+        lines.set(line.upload_id, { ...line, additional_data: texts.get(added) });
+      }
     }
   }
   const files = new Set(await filesIn(data, 'files'));
@@ -40,6 +47,21 @@ export async function inspect(data) {
   for (const file of files) halves.push(`${file} has no line`);
   for (const path of await leftovers(data)) halves.push(`${path} is left over`);
   return { lines, doubled, halves };
+}
+
+/** The lines of a file that may be longer than the longest string. The last line is torn if it has no line end. */
+async function* linesOf(path) {
+  let begun = [];
+  for await (const chunk of createReadStream(path)) {
+    let from = 0;
+    for (let end = chunk.indexOf(LINE_END); end >= 0; end = chunk.indexOf(LINE_END, from)) {
+      yield { text: Buffer.concat([...begun, chunk.subarray(from, end)]).toString(), isTorn: false };
+      begun = [];
+      from = end + 1;
+    }
+    if (from < chunk.length) begun.push(chunk.subarray(from));
+  }
+  if (begun.length > 0) yield { text: '', isTorn: true };
 }
 
 /**

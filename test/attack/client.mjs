@@ -17,16 +17,16 @@ const agent = new Agent({ keepAlive: false });
  *
  * @param {number} port
  * @param {{ method?: string, path: string, headers?: Record<string, string | number>, body?: Buffer }} what
- * @param {{ pieces?: number, pauseMs?: number }} [pace] the number of pieces in which the body is sent, and the pause
- *   between them
+ * @param {{ pieces?: number, pauseMs?: number, silenceMs?: number }} [pace] the number of pieces in which the body is
+ *   sent, and the pause between them; how long the client waits for the answer
  * @returns {Promise<{ status: number, headers: import('node:http').IncomingHttpHeaders, text?: string }>} `text` is
  *   missing if the connection broke after the answer's head.
  */
-export function send(port, { method = 'POST', path, headers = {}, body }, { pieces = 1, pauseMs = 0 } = {}) {
+export function send(port, { method = 'POST', path, headers = {}, body }, { pieces = 1, pauseMs = 0, silenceMs = SILENCE_MS } = {}) {
   return new Promise((resolve, reject) => {
     const upload = request({ host: '127.0.0.1', port, method, path, headers, agent });
     let head;
-    upload.setTimeout(SILENCE_MS + pieces * pauseMs, () => upload.destroy(Object.assign(new Error('no answer'), { code: 'SILENCE' })));
+    upload.setTimeout(silenceMs + pieces * pauseMs, () => upload.destroy(Object.assign(new Error('no answer'), { code: 'SILENCE' })));
     // An answer may arrive before the whole body is sent, and the connection may break after the answer's head has
     // arrived. The status in this head then counts as the answer.
     upload.on('error', (error) => (head ? resolve({ status: head.statusCode, headers: head.headers }) : reject(error)));

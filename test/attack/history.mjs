@@ -18,8 +18,9 @@ const NUMBERS_BESIDE = [0, 1, 2];
  *
  * @param {import('../../dist/testing/random.js').Random} random
  * @param {import('./actions/index.mjs').Action[]} actions
+ * @param {Record<string, object>} plans choices that are fixed, by the name of the action
  */
-function planSteps(random, actions, steps) {
+function planSteps(random, actions, steps, plans) {
   const faults = dealer(actions.filter(({ isExclusive }) => isExclusive), random);
   const clients = dealer(actions.filter(({ isExclusive }) => !isExclusive), random);
   const numbers = dealer(NUMBERS_BESIDE, random);
@@ -27,7 +28,7 @@ function planSteps(random, actions, steps) {
     const fault = faults(1);
     const [number] = numbers(1);
     // The clients begin first, so that the fault hits their requests.
-    return [...clients(fault.length > 0 ? number : number + 1), ...fault].map((action) => ({ action, plan: action.plan(random), seed: random.below(2 ** 31) }));
+    return [...clients(fault.length > 0 ? number : number + 1), ...fault].map((action) => ({ action, plan: { ...action.plan(random), ...plans[action.name] }, seed: random.below(2 ** 31) }));
   });
 }
 
@@ -44,13 +45,14 @@ function dealer(items, random) {
 /**
  * Runs one history. The same seed repeats the choices of the history, but not the timing of its processes.
  *
- * @param {{ store: 'disk' | 's3', seed: number, only?: string[], steps?: number, variables?: object, noFileSystem?:
- *   string, tell: (line: string) => void, progress: import('../../bench/support/progress.mjs').Progress, number: number
- *   }} options
+ * @param {{ store: 'disk' | 's3', seed: number, only?: string[], steps?: number, plans?: Record<string, object>,
+ *   variables?: object, noFileSystem?: string, tell: (line: string) => void, progress:
+ *   import('../../bench/support/progress.mjs').Progress, number: number }} options `plans` fixes choices, by the name of
+ *   the action
  * @returns {Promise<{ findings: import('./model.mjs').Finding[], tried: Map<string, number>, acknowledged: number,
  *   answers: number, identities: number, probes: number }>}
  */
-export function runHistory({ store, seed, only, steps: length = USUAL_STEPS, variables, noFileSystem, tell, progress, number }) {
+export function runHistory({ store, seed, only, steps: length = USUAL_STEPS, plans = {}, variables, noFileSystem, tell, progress, number }) {
   return WITHIN[store]((bucket) => withServices(async (services) => {
     // Mixes the seed, because the random sequences of neighbouring seeds would begin alike.
     const random = new Random(new Random(seed).below(2 ** 31));
@@ -59,7 +61,7 @@ export function runHistory({ store, seed, only, steps: length = USUAL_STEPS, var
     const world = await WORLDS[store].make({ services, random, seeds, noFileSystem, variables, bucket, progress });
     const { model } = world;
     const actions = ACTIONS[store].filter(({ name, needs }) => (!only || only.includes(name)) && (!needs || world[needs]));
-    const steps = planSteps(random, actions, length);
+    const steps = planSteps(random, actions, length, plans);
     const titles = steps.map((step) => step.map(({ action, plan }) => action.title(plan, world)).join(' + '));
     tell(`history ${number}, seed ${seed}, ${world.title}: ${titles.join(' | ') || 'only uploads'}`);
     const tried = new Map();

@@ -28,7 +28,9 @@ const SHORT_STORES = 'disk';
  */
 const SHORT_FAULTS = ['midnight', 'clock', 'damaged-keys', 'volume-away', 'part-away', 'kill', 'lock-files'];
 const SHORT_CLIENTS = ['hostile-bodies', 'keys-again', 'keys-at-once', 'slow-uploads'];
-const SHORT_PLANS = { disk: { only: [...SHORT_FAULTS, ...SHORT_CLIENTS], steps: SHORT_FAULTS.length } };
+/** Sixty of these bodies are the worst case for which a limit of `/health/live` is promised. */
+const SHORT_BODIES = { body: '10 MiB of {} in 10 KB', clients: 60 };
+const SHORT_PLANS = { disk: { only: [...SHORT_FAULTS, ...SHORT_CLIENTS], steps: SHORT_FAULTS.length, plans: { 'hostile-bodies': SHORT_BODIES } } };
 const MOST_SEED = 2 ** 31;
 
 const duration = (seconds) => `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, '0')}`;

@@ -16,6 +16,8 @@ const SERVICES = [
   // The rig reports refusals while `/health/ready` answers 200 only when they last for seconds, so this service needs
   // the long action.
   { breaks: { ready: 'refuses while ready', live: 'stands still' }, only: ['quiet'], steps: 2 },
+  // The promise that a blocked event loop breaks, by the body that blocks it.
+  { breaks: { live: 'parses whole bodies' }, only: ['hostile-bodies'], steps: 1, plans: { 'hostile-bodies': { body: '10 MiB of {} in 10 KB', clients: 5 } } },
   { breaks: { lock: 'shares DATA_DIR' }, only: ['lock-files'], steps: 1 },
 ];
 /** The default actions of a history: only one, which takes just a moment. */
@@ -42,7 +44,7 @@ export default async function selfTest({ seed, progress }) {
   if (untested.length > 0) tell(`no service breaks: ${untested.join(', ')}`, false);
   let next = 0;
   const testNext = async () => {
-    const { breaks, only = ONLY, steps = STEPS } = SERVICES[next++];
+    const { breaks, only = ONLY, steps = STEPS, plans } = SERVICES[next++];
     const [promises, spoils] = [Object.keys(breaks), Object.values(breaks)];
     const variables = spoils.length > 0 ? { preload: [PRELOAD], values: { SPOILS: spoils.join() } } : undefined;
     const { findings } = await runHistory({
@@ -50,6 +52,7 @@ export default async function selfTest({ seed, progress }) {
       seed: seed + next,
       only,
       steps,
+      plans,
       variables,
       noFileSystem: 'a directory is enough',
       tell: () => undefined,

@@ -5,6 +5,7 @@ import { appendFileSync, readdirSync, readFileSync, statSync, truncateSync, writ
 import { Server } from 'node:http';
 import { join } from 'node:path';
 import { isMainThread } from 'node:worker_threads';
+import { gunzipSync } from 'node:zlib';
 import Database from 'libsql';
 
 const PAUSE_EVERY_MS = 1_500;
@@ -53,6 +54,17 @@ const SPOILS = {
     }),
   'refuses while ready': () => before(UPLOAD, (...exchange) => answer(...exchange, 500, { error: 'Internal server error.' })),
   'stands still': () => setInterval(() => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, PAUSE_MS), PAUSE_EVERY_MS).unref(),
+  'parses whole bodies': () =>
+    before(UPLOAD, (request) => {
+      if (request.headers['content-encoding'] !== 'gzip') return;
+      const chunks = [];
+      const { push } = request;
+      request.push = function (chunk, ...rest) {
+        if (chunk) chunks.push(chunk);
+        else JSON.parse(gunzipSync(Buffer.concat(chunks)));
+        return push.call(this, chunk, ...rest);
+      };
+    }),
   'answers with unknown errors': () => before(UPLOAD, (...exchange) => answer(...exchange, 400, { error: 'x' })),
   'forgets users and roles': () => before(CREATE, (...exchange) => answer(...exchange, 201, { user_id: randomUUID(), role_id: randomUUID() })),
   'shares DATA_DIR': () => {
