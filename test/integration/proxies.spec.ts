@@ -17,8 +17,8 @@ import { type Answer, type Connection, type Protocol, PROTOCOLS, tlsConnection }
 const UPLOAD = '/ingestHistoricalLoadData/upload_historical?customer_id=acme&filename=load.csv&manufacturer=m';
 const CSV = { 'Content-Type': 'text/csv' };
 const MIB = 1024 ** 2;
-/** The size of the large upload. The largest that the service takes by default is tried with LARGE_UPLOAD_GIB=5. */
-const LARGE_BYTES = Number(process.env.LARGE_UPLOAD_GIB ?? 1) * 1024 * MIB;
+/** The size of the large upload: the default of MAX_UPLOAD_BYTES, and less over HTTP/1.1, to save time. */
+const LARGE_BYTES = { 'HTTP/1.1': 1024 * MIB, 'HTTP/2': 5 * 1024 * MIB };
 /** What of a stream may be on its way to the store: in buffers of client, system, proxy and service. */
 const ON_THE_WAY_BYTES = 32 * MIB;
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/;
@@ -61,10 +61,11 @@ describe.each([NGINX, HAPROXY].filter(({ program }) => !MISSING_PROXIES.includes
 
       it('streams a large upload, and writes nothing of it to its own disk', async () => {
         const [chunk, hash] = [randomBytes(MIB), createHash('sha256')];
-        const half = LARGE_BYTES / MIB / 2;
-        const { body, answer } = open(protocol).begin(UPLOAD, { headers: { ...CSV, 'Content-Length': LARGE_BYTES } });
+        const size = LARGE_BYTES[protocol];
+        const half = size / MIB / 2;
+        const { body, answer } = open(protocol).begin(UPLOAD, { headers: { ...CSV, 'Content-Length': size } });
         await send(body, chunk, half);
-        await until(async () => (await staged(deployment)) >= LARGE_BYTES / 2 - ON_THE_WAY_BYTES);
+        await until(async () => (await staged(deployment)) >= size / 2 - ON_THE_WAY_BYTES);
         expect(await deployment.proxy.openFiles()).toEqual([]);
         await send(body, chunk, half);
         body.end();
@@ -97,8 +98,9 @@ describe.each([NGINX, HAPROXY].filter(({ program }) => !MISSING_PROXIES.includes
         const connection = open(protocol);
         const id = `job-${protocol.replace('/', '-')}`;
         expect((await connection.request('/nowhere', { headers: { 'X-Request-Id': id } })).headers['x-request-id']).toBe(id);
-        expect((await connection.request('/nowhere', { headers: { 'X-Request-Id': 'a b' } })).headers['x-request-id']).toMatch(/^[0-9a-f-]{32,36}$/);
-        await until(async () => (await deployment.proxy.log()).includes(`"requestId":"${id}"`));
+        const made = String((await connection.request('/nowhere', { headers: { 'X-Request-Id': 'a b' } })).headers['x-request-id']);
+        expect(made).toMatch(/^[0-9a-f-]{32,36}$/);
+        for (const one of [id, made]) await until(async () => (await deployment.proxy.log()).includes(`"requestId":"${one}"`));
       });
 
       it.each(['/metrics', '/load/v1/metrics', '/metric%73', '//metrics', '/x/../metrics', '/./metrics', '/METRICS', '/metrics?a', '/metrics/', '/metrics;a'])('has no %s', async (path) => {
@@ -263,7 +265,7 @@ describe.each([NGINX, HAPROXY].filter(({ program }) => !MISSING_PROXIES.includes
   });
 
   // Debian's nginx has no health checks.
-  it.runIf(kind === HAPROXY)('sends nothing to a replica that is not ready, and goes on when it is', async () => {
+  if (kind === HAPROXY) it('sends nothing to a replica that is not ready, and goes on when it is', async () => {
     const deployment = await deploy(kind);
     const { proxy, replicas: [healthy, away] } = deployment;
     await rename(away.dataDirectory, `${away.dataDirectory}-away`);
@@ -312,7 +314,14 @@ describe.each([NGINX, HAPROXY].filter(({ program }) => !MISSING_PROXIES.includes
     const secret = 'administrator-secret';
     const variables = { BASE_PATH: '/load/v1', PUBLIC_URL: `${origin}/load/v1`, EMBEDDED_ADMIN_SECRET: secret };
     const server = await Replica.start({ TRUST_PROXY: '1', ...variables });
-    const proxy = await startProxy(kind, [server.port, server.port], [], port);
+    const proxy = await startProxy(kind, [server.port, server.port], kind.below('/load/v1'), port);
+    if (kind === HAPROXY) {
+      // A replica comes back only after a health check.
+      await server.end('SIGTERM');
+      await proxy.program.line(/replica-1 is DOWN/);
+      await server.restart();
+      await proxy.program.line(/replica-1 is UP/);
+    }
     const connection = tlsConnection('HTTP/2', proxy);
     const page = await connection.request('/load/v1/', { method: 'GET', headers: { Accept: 'text/html' } });
     expect([page.status, new URL(String(page.headers.location), `${origin}/load/v1/`).href]).toEqual([302, expect.stringMatching(`^${origin}/load/v1/docs`)]);

@@ -20,6 +20,8 @@ export interface ProxyKind {
   readonly configuration: string;
   /** Sets the proxy's timeouts of waiting for a client, and for a replica. */
   readonly timeouts: (client: string, replica: string) => Change[];
+  /** The changes for a service with this BASE_PATH. */
+  readonly below: (basePath: string) => Change[];
   /** The changes that let the configuration run in a test. */
   readonly placed: (place: Place) => Change[];
   /** Writes what else the program needs, and returns the program's parameters. */
@@ -42,6 +44,7 @@ export const NGINX: ProxyKind = {
     ['proxy_send_timeout 300s', `proxy_send_timeout ${replica}`],
     ['proxy_read_timeout 300s', `proxy_read_timeout ${replica}`],
   ],
+  below: () => [],
   placed: ({ directory, port, replicas: [first, second] }) => [
     ['listen 443 ssl http2', `listen 127.0.0.1:${port} ssl http2`],
     ['/etc/ssl/load-data-service.crt', join(directory, 'certificate.pem')],
@@ -67,6 +70,7 @@ export const HAPROXY: ProxyKind = {
     ['timeout client 75s', `timeout client ${client}`],
     ['timeout server 300s', `timeout server ${replica}`],
   ],
+  below: (basePath) => [['meth GET uri ', `meth GET uri ${basePath}`]],
   placed: ({ directory, port, replicas: [first, second] }) => [
     ['bind :443', `bind 127.0.0.1:${port}`],
     ['/etc/ssl/load-data-service.pem', join(directory, 'certificate.pem')],
