@@ -64,7 +64,7 @@ describe("README's client", () => {
 
 describe('the pages', () => {
   it('link only to existing files and headings', async () => {
-    const pages = ['README.md', 'CONTRIBUTING.md', 'docs/adapters.md', 'docs/auth0.md', 'docs/beside-your-own-controllers.md', 'docs/checking-a-store.md', 'docs/clients.md', 'docs/data-directory.md', 'docs/durability.md', 'docs/keycloak.md', 'docs/log.md', 'docs/managing-uploads.md', 'docs/object-storage.md', 'docs/reading-uploads.md', 'docs/receivers.md', 'docs/telling-uploads.md', 'docs/README.md', 'docs/testing.md', 'docs/troubleshooting.md', 'docs/versions.md', 'docs/adr/README.md', 'examples/README.md'];
+    const pages = ['README.md', 'CONTRIBUTING.md', 'docs/adapters.md', 'docs/auth0.md', 'docs/beside-your-own-controllers.md', 'docs/checking-a-store.md', 'docs/clients.md', 'docs/data-directory.md', 'docs/deploying.md', 'docs/durability.md', 'docs/keycloak.md', 'docs/log.md', 'docs/managing-uploads.md', 'docs/object-storage.md', 'docs/reading-uploads.md', 'docs/receivers.md', 'docs/telling-uploads.md', 'docs/README.md', 'docs/testing.md', 'docs/troubleshooting.md', 'docs/versions.md', 'docs/adr/README.md', 'examples/README.md'];
     for (const page of pages) {
       for (const [link, path = '', heading] of (await readFile(page, 'utf8')).matchAll(/\]\((?!http)([^)#]*)(?:#([^)]*))?\)/g)) {
         const text = await readFile(path ? join(page, '..', path) : page, 'utf8').catch((error: unknown) => (error as NodeJS.ErrnoException).code);
