@@ -87,7 +87,8 @@ describe.each(BUILDERS)('the damaged claim of an upload with %s', (_, builder) =
     expect(await view.lines()).toHaveLength(2);
   });
 
-  it('is taken over by the next upload when the line is 24 hours old', async () => {
+  it.each(['00:00:01', '00:30:00', '01:00:01', '12:00:00', '23:30:00', '23:59:58'])('is taken over by the next upload when the line is 24 hours old (%s UTC)', async (time) => {
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.parse(`2026-03-01T${time}Z`) });
     await store(open());
     await damage();
     expect((await store(open(DAY_MS - 1_000))).replayed).toBe(true);

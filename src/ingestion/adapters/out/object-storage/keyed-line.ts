@@ -10,9 +10,10 @@ const HOUR_MS = 60 * 60 * 1000;
 /**
  * Offsets from the present time, in milliseconds. The index line of an unexpired idempotency key is in the directory of
  * a UTC day to which one of these times belongs. One hour is added on both sides, because a line may be written late,
- * and clocks differ by some minutes.
+ * and clocks differ by some minutes. Neighbouring offsets are at most 24 hours apart, so that no day between is left
+ * out: after midnight these times belong to three days.
  */
-const DAYS_FROM_NOW_MS = [HOUR_MS, 0, -IDEMPOTENCY_PERIOD_MS - HOUR_MS];
+const DAYS_FROM_NOW_MS = [HOUR_MS, 0, -IDEMPOTENCY_PERIOD_MS, -IDEMPOTENCY_PERIOD_MS - HOUR_MS];
 const KEY_MEMBER = Buffer.from('"idempotency_key":');
 
 /** An upload under an idempotency key, and the key of the segment that contains only the upload's line. */
