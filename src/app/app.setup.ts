@@ -10,6 +10,12 @@ import { setUpSwaggerUi } from './docs/swagger-ui.js';
 const EXPOSED_HEADERS = ['X-Request-Id', 'X-Upload-Id', 'X-Upload-Digest', 'Idempotent-Replayed', 'Retry-After', 'Content-Disposition', 'Content-Range', 'ETag', 'Repr-Digest'];
 
 /**
+ * How long an idle connection is kept open, in milliseconds. Longer than common load balancers keep theirs (60 s), so
+ * that they send no request on a connection that the service is closing.
+ */
+const KEEP_ALIVE_TIMEOUT_MS = 75_000;
+
+/**
  * Configures the Nest app for the service: trusted proxies, CORS, base path, timeouts of the HTTP server, start page
  * and Swagger UI. End-to-end tests use it too. Must be called before `init` or `listen`.
  */
@@ -23,6 +29,7 @@ export function setUpApp(app: NestExpressApplication, environment: Environment):
 
   const server: Server = app.getHttpServer();
   Object.assign(server, {
+    keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
     requestTimeout: requestTimeoutMs,
     headersTimeout: Math.min(requestIdleTimeoutMs, requestTimeoutMs),
     connectionsCheckingInterval: Math.min(5_000, requestIdleTimeoutMs),

@@ -14,15 +14,15 @@ const READINESS_INTERVAL_MS = 1_000;
 
 /**
  * Serves an application that `createApp` created, as `npm start` does. Listens on HOST and PORT. After SIGTERM or
- * SIGINT, waits up to SHUTDOWN_TIMEOUT_MS for requests in flight, and then exits the process with 0. Resolves once the
- * service is ready and has printed its ready line on standard output.
+ * SIGINT, isn't ready for SHUTDOWN_DELAY_MS, then waits up to SHUTDOWN_TIMEOUT_MS for requests in flight, and exits the
+ * process with 0. Resolves once the service is ready and has printed its ready line on standard output.
  *
  * @throws errors of initializing the application, and of listening.
  */
 export async function serve(app: NestExpressApplication): Promise<void> {
   const environment = app.get<Environment>(ENVIRONMENT);
   await app.init();
-  shutDownOnSignal(app, environment.shutdownTimeoutMs);
+  shutDownOnSignal(app, environment);
   await app.listen(environment.port, environment.host);
   await app.get(ServiceAddress).announced;
   while (!(await app.get(Readiness).isReady())) await delay(READINESS_INTERVAL_MS);

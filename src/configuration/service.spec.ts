@@ -96,6 +96,12 @@ const VARIABLES: Readonly<Record<string, Variable>> = {
     // The delay of a timer in Node has at most 31 bits, so it is at most 2147483647 ms.
     wrong: [...NOT_WHOLE, '0', '2147483648'],
   },
+  SHUTDOWN_DELAY_MS: {
+    read: ({ shutdownDelayMs }) => shutdownDelayMs,
+    unset: 0,
+    good: [['0', 0], ['2147483647', 2_147_483_647]],
+    wrong: [...NOT_WHOLE, '2147483648'],
+  },
   SHUTDOWN_TIMEOUT_MS: {
     read: ({ shutdownTimeoutMs }) => shutdownTimeoutMs,
     unset: 10_000,

@@ -40,6 +40,7 @@ export const SERVICE_VARIABLES = {
   RATE_LIMIT_PER_MINUTE: whole(0, 0, 1_000_000_000),
   REQUEST_TIMEOUT_MS: whole(7_200_000, 1, HIGHEST_TIMEOUT_MS),
   REQUEST_IDLE_TIMEOUT_MS: whole(60_000, 1, HIGHEST_TIMEOUT_MS),
+  SHUTDOWN_DELAY_MS: whole(0, 0, HIGHEST_TIMEOUT_MS),
   SHUTDOWN_TIMEOUT_MS: whole(10_000, 0, HIGHEST_TIMEOUT_MS),
   LOG_LEVEL: oneOf(...LOG_LEVELS).default('info'),
 };
@@ -96,6 +97,7 @@ export function parseEnvironment(variables: Variables) {
     rateLimitPerMinute: found.RATE_LIMIT_PER_MINUTE,
     requestTimeoutMs: found.REQUEST_TIMEOUT_MS,
     requestIdleTimeoutMs: found.REQUEST_IDLE_TIMEOUT_MS,
+    shutdownDelayMs: found.SHUTDOWN_DELAY_MS,
     shutdownTimeoutMs: found.SHUTDOWN_TIMEOUT_MS,
     logLevel: found.LOG_LEVEL,
     warnings: [...unusedVariables(set, found.IDENTITY_PROVIDER), ...unusedSecret(set), ...unknownVariables(Object.keys(set), KNOWN_NAMES)],

@@ -1,12 +1,18 @@
 import type { Server } from 'node:http';
-import type { Socket } from 'node:net';
+import { Server as NetServer, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type INestApplication, Logger } from '@nestjs/common';
-import { latestExchange } from '../http/exchange.js';
+import { EXCHANGE_END, latestExchange } from '../http/exchange.js';
+import { Readiness } from './health/readiness.js';
 
 const logger = new Logger('Shutdown');
 const SIGNALS = ['SIGTERM', 'SIGINT'] as const;
-const IDLE_SWEEP_MS = 50;
+const SWEEP_INTERVAL_MS = 50;
+/**
+ * For how long no request may have ended before unused connections are closed, in milliseconds. A request that a proxy
+ * is just sending on a kept-alive connection would otherwise be lost.
+ */
+const QUIET_MS = 1_000;
 /** How long closing the adapters may take after the requests have ended or were cut off, in milliseconds. */
 const CLOSE_TIMEOUT_MS = 2_000;
 
@@ -20,12 +26,21 @@ export function exitOnSignal(): void {
 
 const exit = (): never => process.exit(0);
 
+/** How long stopping may take, in milliseconds. */
+export interface ShutdownTimes {
+  /** For how long the service still serves as before, but isn't ready. Load balancers leave it out meanwhile. */
+  readonly shutdownDelayMs: number;
+  /** How long the service then waits for requests in flight. */
+  readonly shutdownTimeoutMs: number;
+}
+
 /**
- * From now on SIGTERM and SIGINT stop the service gracefully: the service accepts no more connections, waits up to
- * `timeoutMs` milliseconds for requests in flight and then cuts them off, waits up to two seconds for the adapters to
- * close, and exits with 0. Must be called before the server listens.
+ * From now on SIGTERM and SIGINT stop the service gracefully. The service isn't ready from then on. After
+ * `shutdownDelayMs`, it accepts no more connections, waits up to `shutdownTimeoutMs` for requests in flight and then
+ * cuts them off, waits up to two seconds for the adapters to close, and exits with 0. Must be called before the server
+ * listens.
  */
-export function shutDownOnSignal(app: INestApplication<Server>, timeoutMs: number): void {
+export function shutDownOnSignal(app: INestApplication<Server>, times: ShutdownTimes): void {
   const server = app.getHttpServer();
   const sockets = new Set<Socket>();
   server.on('connection', (socket: Socket) => {
@@ -36,14 +51,9 @@ export function shutDownOnSignal(app: INestApplication<Server>, timeoutMs: numbe
   const stop = (signal: NodeJS.Signals): void => {
     if (stopping) return;
     stopping = true;
-    // The response that is in progress on a connection is the last one there. Otherwise a client that never pauses
-    // could keep its connection forever. Responses to later requests close their connections anyway.
-    for (const socket of sockets) {
-      const exchange = latestExchange(socket);
-      if (exchange) exchange.response.shouldKeepAlive = false;
-    }
+    app.get(Readiness).stop();
     logger.log({ msg: 'stopping', signal });
-    void finish(app, server, sockets, timeoutMs)
+    void finish(app, sockets, times)
       .catch((error: unknown) => {
         logger.error({ msg: 'while stopping', err: error });
       })
@@ -52,17 +62,37 @@ export function shutDownOnSignal(app: INestApplication<Server>, timeoutMs: numbe
   for (const signal of SIGNALS) process.off(signal, exit).on(signal, stop);
 }
 
-async function finish(app: INestApplication, server: Server, sockets: Set<Socket>, timeoutMs: number): Promise<void> {
+async function finish(app: INestApplication<Server>, sockets: Set<Socket>, { shutdownDelayMs, shutdownTimeoutMs }: ShutdownTimes): Promise<void> {
+  const server = app.getHttpServer();
   if (server.listening) {
-    const closed = new Promise((resolve) => server.close(resolve));
-    const sweep = setInterval(() => {
-      closeUnused(server, sockets);
-    }, IDLE_SWEEP_MS);
-    await Promise.race([closed, delay(timeoutMs)]);
-    clearInterval(sweep);
+    await delay(shutdownDelayMs);
+    const closed = stopListening(server, sockets);
+    await Promise.race([closed, delay(shutdownTimeoutMs)]);
     server.closeAllConnections();
   }
   await Promise.race([app.close(), delay(CLOSE_TIMEOUT_MS)]);
+}
+
+/**
+ * Accepts no more connections, and makes the next answer on each connection the last one there. Otherwise a client that
+ * never pauses could keep its connection forever. Resolves once all connections are closed.
+ */
+async function stopListening(server: Server, sockets: Set<Socket>): Promise<void> {
+  let usedAt = performance.now();
+  server.on(EXCHANGE_END, () => {
+    usedAt = performance.now();
+  });
+  // Not the method of HTTP's server, which closes idle connections at once.
+  const closed = new Promise((resolve) => NetServer.prototype.close.call(server, resolve));
+  for (const socket of sockets) {
+    const exchange = latestExchange(socket);
+    if (exchange) exchange.response.shouldKeepAlive = false;
+  }
+  const sweep = setInterval(() => {
+    if (performance.now() - usedAt >= QUIET_MS) closeUnused(server, sockets);
+  }, SWEEP_INTERVAL_MS);
+  await closed;
+  clearInterval(sweep);
 }
 
 /**

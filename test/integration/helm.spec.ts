@@ -302,14 +302,14 @@ describe.runIf(isHelmAvailable())('the Helm chart', () => {
   it('gives the service time to stop', async () => {
     const limits = [undefined, 0, 1_001, 90_500];
     for (const timeout of limits) {
-      for (const values of [{ config: { ...(timeout !== undefined && { SHUTDOWN_TIMEOUT_MS: timeout }) } }, merged(STORES.s3, PROVIDERS.keycloak, { shape: 'distributed', preStopSeconds: 25, config: { ...(timeout !== undefined && { SHUTDOWN_TIMEOUT_MS: timeout }) } })]) {
+      for (const values of [{ config: { SHUTDOWN_DELAY_MS: 7_000, ...(timeout !== undefined && { SHUTDOWN_TIMEOUT_MS: timeout }) } }, merged(STORES.s3, PROVIDERS.keycloak, { shape: 'distributed', preStopSeconds: 25, config: { ...(timeout !== undefined && { SHUTDOWN_TIMEOUT_MS: timeout }) } })]) {
         const { spec } = servicePod(await render(values));
         const [container] = spec.containers;
-        const { shutdownTimeoutMs } = parseEnvironment(environmentOf(container));
+        const { shutdownDelayMs, shutdownTimeoutMs } = parseEnvironment(environmentOf(container));
         const preStop = container.lifecycle?.preStop.sleep.seconds ?? 0;
         expect(preStop).toBe('shape' in values ? 25 : 0);
         // The service takes up to two seconds more to close its adapters.
-        const spare = spec.terminationGracePeriodSeconds - preStop - shutdownTimeoutMs / 1000;
+        const spare = spec.terminationGracePeriodSeconds - preStop - (shutdownDelayMs + shutdownTimeoutMs) / 1000;
         expect(spare).toBeGreaterThan(2);
         expect(spare).toBeLessThan(7);
       }

@@ -49,7 +49,8 @@ describe.runIf(!isMissing)('the systemd unit', () => {
 describe("the systemd unit's settings", () => {
   it('let requests in flight end', async () => {
     const [seconds = ''] = await settings('TimeoutStopSec');
-    expect(Number(seconds) * 1_000).toBeGreaterThan(parseEnvironment({}).shutdownTimeoutMs);
+    const { shutdownDelayMs, shutdownTimeoutMs } = parseEnvironment({});
+    expect(Number(seconds) * 1_000).toBeGreaterThan(shutdownDelayMs + shutdownTimeoutMs);
   });
 
   it('set as many threads as `npm run start:prod` and the image do', async () => {

@@ -49,6 +49,42 @@ describe('shutdown', () => {
     upload.destroy();
   });
 
+  it('serves as before during SHUTDOWN_DELAY_MS, but is not ready', async () => {
+    const { program, port } = await workspace.start({ SHUTDOWN_DELAY_MS: '1500' });
+    const url = `http://127.0.0.1:${port}`;
+    program.child.kill('SIGTERM');
+    await program.line(/stopping/);
+    const ready = await fetch(`${url}/health/ready`);
+    expect([ready.status, await ready.json()]).toEqual([503, {
+      status: 'error',
+      info: {},
+      error: { service: { status: 'down', stopping: true } },
+      details: { service: { status: 'down', stopping: true } },
+    }]);
+    const uploaded = await fetch(`${url}/ingestHistoricalLoadData/upload_historical?customer_id=late&filename=a.csv&manufacturer=m`, { method: 'POST' });
+    expect([uploaded.status, uploaded.headers.get('connection')]).toEqual([200, 'keep-alive']);
+    expect(program.child.exitCode).toBeNull();
+    expect(await program.exited).toEqual({ code: 0, signal: null });
+    expect(await view.lines()).toMatchObject([{ customer_id: 'late' }]);
+  });
+
+  it('answers a request on a connection that was idle when it stopped listening', async () => {
+    const { program, port } = await workspace.start();
+    const request = 'GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n';
+    const [used, unused] = [await open(port), await open(port)];
+    used.write(request);
+    await once(used, 'data');
+    program.child.kill('SIGTERM');
+    await untilRefused(port);
+    for (const socket of [used, unused]) {
+      socket.write(request);
+      const [answer] = (await once(socket, 'data')) as [Buffer];
+      expect(String(answer)).toMatch(/^HTTP\/1\.1 200 [\s\S]*\r\nConnection: close\r\n/);
+      socket.destroy();
+    }
+    expect(await program.exited).toEqual({ code: 0, signal: null });
+  });
+
   it('exits with 0 even after its timeout, and leaves nothing of an incomplete upload', async () => {
     const { program, port } = await workspace.start({ SHUTDOWN_TIMEOUT_MS: '100' });
     const upload = await SlowUpload.begin(port);

@@ -56,8 +56,8 @@ export class Replica {
     this.service.program.child.kill(signal);
   }
 
-  async end(signal: 'SIGTERM' | 'SIGKILL'): Promise<void> {
-    await this.service.program.end(signal);
+  end(signal: 'SIGTERM' | 'SIGKILL'): ReturnType<ServiceProcess['program']['end']> {
+    return this.service.program.end(signal);
   }
 
   async restart(): Promise<void> {

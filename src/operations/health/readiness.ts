@@ -32,8 +32,9 @@ export class Readiness {
    * The health checks of the file storage and the identity provider. Each answers within five seconds. The reason of a
    * failure is logged, but isn't part of the result. Misconfigurations of the identity provider are logged and are part
    * of the result: as `problems`, or as `warnings` if the operations still work (`degraded`, which counts as ready).
+   * After `stop`, the only check is that of the service itself, which fails.
    */
-  readonly checks = [
+  checks = [
     (): Promise<HealthIndicatorResult> => this.check('file_storage', () => this.fileStorage.checkHealth()),
     (): Promise<HealthIndicatorResult> =>
       this.check(
@@ -42,6 +43,11 @@ export class Readiness {
         () => this.identityProvider.warnings,
       ),
   ];
+
+  /** From now on the service isn't ready, because it stops. */
+  stop(): void {
+    this.checks = [() => Promise.resolve(this.indicators.check('service').down({ stopping: true }))];
+  }
 
   async isReady(): Promise<boolean> {
     const results = await Promise.all(this.checks.map((check) => check()));

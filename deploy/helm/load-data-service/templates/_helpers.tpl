@@ -167,7 +167,7 @@ spec:
   {{- include "load-data-service.pod" . | nindent 2 }}
   serviceAccountName: {{ include "load-data-service.serviceAccountName" . }}
   {{- /* The time of preStop counts too. After SHUTDOWN_TIMEOUT_MS the service takes up to 2 seconds to close its adapters. */}}
-  terminationGracePeriodSeconds: {{ add $preStopSeconds (divf ($environment.SHUTDOWN_TIMEOUT_MS | default "10000") 1000 | ceil) 5 }}
+  terminationGracePeriodSeconds: {{ add $preStopSeconds (divf (add ($environment.SHUTDOWN_DELAY_MS | default "0") ($environment.SHUTDOWN_TIMEOUT_MS | default "10000")) 1000 | ceil) 5 }}
   {{- if eq .Values.shape "distributed" }}
   {{- with .Values.topologySpreadConstraints }}
   topologySpreadConstraints:
