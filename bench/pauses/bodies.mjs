@@ -60,6 +60,20 @@ function distinctKeys() {
   return `{${members.join(',')}}`;
 }
 
+/** A part whose Content-Disposition has as many distinct parameters as fit into the longest headers of a part. */
+function partOfParameters() {
+  let header = 'Content-Disposition: form-data';
+  for (let name = 0; header.length < 16_300; name++) header += `;${name.toString(36)}=b`;
+  return `--b\r\n${header}\r\n\r\n\r\n`;
+}
+
+/** A part with as many headers as fit into the longest headers of a part. */
+function partOfHeaders() {
+  let headers = '';
+  for (let name = 0; headers.length < 16_300; name++) headers += `${name.toString(36)}:\r\n`;
+  return `--b\r\n${headers}\r\n\r\n`;
+}
+
 const emptyObjects = () => filled('{"x":[{}', ',{}', ']}');
 const controlCharacters = () => '\u0001'.repeat(MAX_JSON_BYTES);
 
@@ -85,4 +99,6 @@ export const HOSTILE_BODIES = [
   form('20 MB of empty parts', () => `${'--b\r\n\r\n\r\n'.repeat(2_000_000)}${FILE_PART}`, { status: 400 }),
   form('20 MB of empty parts with names', () => `${'--b\r\nContent-Disposition: form-data; name="a"\r\n\r\n\r\n'.repeat(370_000)}${FILE_PART}`, { status: 400 }),
   form('a part with a blank header', () => `--b\r\nX: a${' '.repeat(16_000)}b\r\n\r\n\r\n${FILE_PART}`),
+  form('parts with thousands of parameters', () => `${partOfParameters().repeat(16)}${FILE_PART}`, { status: 400 }),
+  form('parts with thousands of headers', () => `${partOfHeaders().repeat(100)}${FILE_PART}`),
 ];
