@@ -99,6 +99,7 @@ export const HOSTILE_BODIES = [
   form('20 MB of empty parts', () => `${'--b\r\n\r\n\r\n'.repeat(2_000_000)}${FILE_PART}`, { status: 400 }),
   form('20 MB of empty parts with names', () => `${'--b\r\nContent-Disposition: form-data; name="a"\r\n\r\n\r\n'.repeat(370_000)}${FILE_PART}`, { status: 400 }),
   form('a part with a blank header', () => `--b\r\nX: a${' '.repeat(16_000)}b\r\n\r\n\r\n${FILE_PART}`),
+  form('blanks after a boundary', () => `--b${' \t'.repeat(1_000_000)}\r\n\r\n\r\n${FILE_PART}`),
   form('parts with thousands of parameters', () => `${partOfParameters().repeat(16)}${FILE_PART}`, { status: 400 }),
   form('parts with thousands of headers', () => `${partOfHeaders().repeat(100)}${FILE_PART}`),
 ];

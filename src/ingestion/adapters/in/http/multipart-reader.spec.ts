@@ -80,6 +80,20 @@ describe('MultipartReader', () => {
     expect(turnsOfOthers).toBeGreaterThanOrEqual(3);
   });
 
+  it('skips the blanks after a boundary chunk by chunk, not byte by byte', async () => {
+    const form = Buffer.from(`--${BOUNDARY}${' \t'.repeat(100_000)}\r\n\r\n\r\n--${BOUNDARY}--`);
+    let microtasks = 0;
+    let isRead = false;
+    const count = async (): Promise<void> => {
+      for (; !isRead; microtasks++) await Promise.resolve();
+    };
+    const counting = count();
+    expect(await read(form, [10_000])).toHaveLength(1);
+    isRead = true;
+    await counting;
+    expect(microtasks).toBeLessThan(1_000);
+  });
+
   it('rejects every form that ends before its closing delimiter', async () => {
     await fc.assert(
       fc.asyncProperty(parts, sizes, fc.double({ min: 0, max: 1, noNaN: true }), async (form, chunkSizes, share) => {

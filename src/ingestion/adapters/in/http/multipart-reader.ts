@@ -110,8 +110,8 @@ export class MultipartReader {
   private async isClosed(): Promise<boolean> {
     await this.need(2);
     if (this.unread[0] === DASH && this.unread[1] === DASH) return true;
-    while (this.unread[0] === 0x20 || this.unread[0] === 0x09) {
-      this.unread = this.unread.subarray(1);
+    for (let blanks; (blanks = leadingBlanks(this.unread)) > 0; ) {
+      this.unread = this.unread.subarray(blanks);
       await this.need(2);
     }
     if (!this.unread.subarray(0, 2).equals(CRLF)) throw malformed('text behind a boundary');
@@ -139,6 +139,12 @@ export class MultipartReader {
     if (next.done) throw malformed('the form ends too early');
     this.unread = this.unread.length === 0 ? next.value : Buffer.concat([this.unread, next.value]);
   }
+}
+
+function leadingBlanks(bytes: Buffer): number {
+  let at = 0;
+  while (bytes[at] === 0x20 || bytes[at] === 0x09) at += 1;
+  return at;
 }
 
 async function skip(bytes: AsyncIterable<Buffer>): Promise<void> {
