@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { Agent, request } from 'node:http';
+import { connect } from 'node:net';
 import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -40,7 +41,7 @@ async function measure(services, hostile, atOnce) {
   const meter = pathToFileURL(resolve('bench/pauses/event-loop-meter.mjs')).href;
   const file = join(services.directory, 'pauses');
   const service = await services.start({ NODE_OPTIONS: `--import ${meter}`, PAUSES_FILE: file, LOG_LEVEL: 'fatal' });
-  await send(service, { ...hostile, body: '{}', headers: { 'Content-Type': 'application/json' }, keyed: false }, 'warm');
+  await send(service, { ...hostile, body: '{}', headers: { 'Content-Type': 'application/json' }, keyed: false, chunkBytes: undefined }, 'warm');
   await takePause(service, file);
   const status = await send(service, hostile, 'one');
   const pause = await takePause(service, file);
@@ -76,7 +77,28 @@ const takePause = async (service, file) => Number(await askBySignal(service, fil
 
 const connections = new Agent({ keepAlive: false, maxSockets: Infinity });
 
-async function send(service, { headers, body, keyed }, key) {
+function send(service, hostile, key) {
+  return hostile.chunkBytes ? sendChunks(service, hostile) : sendWhole(service, hostile, key);
+}
+
+/** Sends a body in chunks. They are framed by hand, because Node would send each of them alone. */
+async function sendChunks(service, { headers, body, chunkBytes }) {
+  const { hostname, port } = new URL(service.url);
+  const lines = Object.entries({ Host: hostname, Connection: 'close', 'Transfer-Encoding': 'chunked', ...headers }).map((pair) => pair.join(': '));
+  let text = `${[`POST ${UPLOAD} HTTP/1.1`, ...lines].join('\r\n')}\r\n\r\n`;
+  for (let at = 0; at < body.length; at += chunkBytes) {
+    const chunk = body.subarray(at, at + chunkBytes).toString('latin1');
+    text += `${chunk.length.toString(16)}\r\n${chunk}\r\n`;
+  }
+  const socket = connect({ host: hostname, port: Number(port) });
+  socket.on('error', () => undefined);
+  socket.write(`${text}0\r\n\r\n`, 'latin1');
+  const [answer] = await once(socket, 'data').catch(() => ['']);
+  socket.destroy();
+  return Number(String(answer).split(' ')[1] ?? 0);
+}
+
+async function sendWhole(service, { headers, body, keyed }, key) {
   const sent = request(service.url + UPLOAD, {
     method: 'POST',
     agent: connections,

@@ -7,6 +7,8 @@ const MAX_JSON_BYTES = 10_485_760;
  * @property {string} title
  * @property {number} status the status of the answer
  * @property {boolean} keyed whether the upload has an idempotency key
+ * @property {number} [chunkBytes] the length of the chunks in which the body is sent; undefined if it has a
+ *   Content-Length
  * @property {() => { headers: Record<string, string>, body: Buffer, stored?: { additionalData: string | null, file:
  *   Buffer | null } }} make makes the body, which takes a moment, and what the service stores of it
  */
@@ -18,10 +20,11 @@ const filled = (begin, text, end) =>
 /** An object with other members than `additional_data` is stored as the upload's file. */
 const asFile = (text) => ({ additionalData: null, file: Buffer.from(text) });
 
-const json = (title, makeText, { status = 200, keyed = false, encode = gzipSync, coding = 'gzip', stored = asFile } = {}) => ({
+const json = (title, makeText, { status = 200, keyed = false, encode = gzipSync, coding = 'gzip', stored = asFile, chunkBytes } = {}) => ({
   title,
   status,
   keyed,
+  chunkBytes,
   make: () => {
     const text = makeText();
     return {
@@ -39,10 +42,11 @@ const additionalData = (title, text, options) =>
   });
 
 const FILE_PART = '--b\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\nx\r\n--b--\r\n';
-const form = (title, makeText, { status = 200, stored = () => null } = {}) => ({
+const form = (title, makeText, { status = 200, stored = () => null, chunkBytes } = {}) => ({
   title,
   status,
   keyed: false,
+  chunkBytes,
   make: () => ({
     headers: { 'Content-Type': 'multipart/form-data; boundary=b' },
     body: Buffer.from(makeText()),
@@ -58,6 +62,20 @@ function distinctKeys() {
     members.push(member);
   }
   return `{${members.join(',')}}`;
+}
+
+/** A part whose Content-Disposition has as many distinct parameters as fit into the longest headers of a part. */
+function partOfParameters() {
+  let header = 'Content-Disposition: form-data';
+  for (let name = 0; header.length < 16_300; name++) header += `;${name.toString(36)}=b`;
+  return `--b\r\n${header}\r\n\r\n\r\n`;
+}
+
+/** A part with as many headers as fit into the longest headers of a part. */
+function partOfHeaders() {
+  let headers = '';
+  for (let name = 0; headers.length < 16_300; name++) headers += `${name.toString(36)}:\r\n`;
+  return `--b\r\n${headers}\r\n\r\n`;
 }
 
 const emptyObjects = () => filled('{"x":[{}', ',{}', ']}');
@@ -85,4 +103,9 @@ export const HOSTILE_BODIES = [
   form('20 MB of empty parts', () => `${'--b\r\n\r\n\r\n'.repeat(2_000_000)}${FILE_PART}`, { status: 400 }),
   form('20 MB of empty parts with names', () => `${'--b\r\nContent-Disposition: form-data; name="a"\r\n\r\n\r\n'.repeat(370_000)}${FILE_PART}`, { status: 400 }),
   form('a part with a blank header', () => `--b\r\nX: a${' '.repeat(16_000)}b\r\n\r\n\r\n${FILE_PART}`),
+  form('blanks after a boundary', () => `--b${' \t'.repeat(1_000_000)}\r\n\r\n\r\n${FILE_PART}`),
+  form('parts with thousands of parameters', () => `${partOfParameters().repeat(16)}${FILE_PART}`, { status: 400 }),
+  form('parts with thousands of headers', () => `${partOfHeaders().repeat(100)}${FILE_PART}`),
+  form('a form in 100,000 chunks', () => ' '.repeat(100_000), { status: 400, chunkBytes: 1 }),
+  json('JSON in 100,000 chunks', () => `{${' '.repeat(99_998)}}`, { encode: Buffer.from, coding: null, stored: () => ({ additionalData: null, file: null }), chunkBytes: 1 }),
 ];

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import { bodyPace } from './body-pace.js';
+import { BodyArrival } from './body-arrival.js';
 
 const MAX_DRAINED_BYTES = 64 * 1024 * 1024;
 const MAX_DRAIN_MS = 5_000;
@@ -14,25 +14,33 @@ const MAX_DRAIN_MS = 5_000;
 export function drain(request: IncomingMessage): Promise<boolean> {
   return new Promise((resolve) => {
     let bytes = 0;
+    let isReading = false;
+    let isOver = false;
+    const arrival = new BodyArrival(request);
     const stop = (): void => {
+      isOver = true;
       clearTimeout(timer);
-      request.off('data', count).off('end', stop).off('close', stop).off('error', stop);
+      request.off('readable', read).off('end', stop).off('close', stop).off('error', stop);
       resolve(request.complete);
     };
-    const count = (chunk: Buffer): void => {
-      bytes += chunk.length;
-      if (bytes > MAX_DRAINED_BYTES) stop();
-      const mayContinue = bodyPace.next(chunk.length);
-      if (!mayContinue) return;
-      request.pause();
-      void mayContinue.then(() => request.resume());
+    const discard = async (): Promise<void> => {
+      isReading = true;
+      await arrival.parsed();
+      for (let chunk; !isOver && (chunk = await arrival.read()) !== null; ) {
+        bytes += chunk.length;
+        if (bytes > MAX_DRAINED_BYTES) stop();
+      }
+      isReading = false;
+    };
+    const read = (): void => {
+      if (!isReading) void discard();
     };
     const timer = setTimeout(stop, MAX_DRAIN_MS);
     if (request.readableEnded || request.destroyed) {
       stop();
       return;
     }
-    request.removeAllListeners('readable').on('data', count).once('end', stop).once('close', stop).once('error', stop);
-    request.resume();
+    request.removeAllListeners('readable').on('readable', read).once('end', stop).once('close', stop).once('error', stop);
+    read();
   });
 }

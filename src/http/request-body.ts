@@ -1,8 +1,7 @@
 import type { IncomingMessage } from 'node:http';
-import { FREE_BYTES } from '../common/memory-budget.js';
 import { ServiceError } from '../common/service-error.js';
+import { BodyArrival } from './body-arrival.js';
 import type { BodyMemory } from './body-memory.js';
-import { bodyPace } from './body-pace.js';
 import { ClientRate } from './client-rate.js';
 import { declaredLength } from './request-head.js';
 import { type ExpectedDigest, verified } from './digest-fields.js';
@@ -55,17 +54,16 @@ async function* receivedBody(
     exchange.response.writeContinue();
   }
   const length = declaredLength(request);
-  const isLong = length !== undefined && length > FREE_BYTES;
+  const arrival = new BodyArrival(request);
   let rate: ClientRate | undefined;
   let events: RequestEvents | undefined;
   try {
     for (let bytes = 0; ; ) {
-      const chunk = request.read() as Buffer | null;
+      const chunk = await arrival.read();
       if (chunk !== null) {
         bytes += chunk.length;
         if (bytes > maxBytes) throw new ServiceError('payload-too-large');
         rate?.received(chunk.length);
-        if (isLong || bytes > FREE_BYTES) await bodyPace.next(chunk.length);
         yield chunk;
       } else if (request.readableEnded) {
         return;
@@ -80,6 +78,7 @@ async function* receivedBody(
         events ??= new RequestEvents(request);
         rate ??= rateSince(bytes, memory);
         await nextEvent(events, rate, idleTimeoutMs);
+        await arrival.parsed();
       }
     }
   } finally {

@@ -150,6 +150,7 @@ describe('an upload with a file', () => {
 });
 
 describe('a form', () => {
+  const parameters = (count: number): string => Array.from({ length: count - 1 }, (_, number) => `; p${number}=x`).join('');
   const file = { name: 'file', value: 'a,b\r\n', filename: 'x.csv' };
   it.each<[string, Buffer, { type?: string; data?: string | null; bytes?: string }]>([
     ['a file', form(file), {}],
@@ -161,6 +162,8 @@ describe('a form', () => {
     ['a file without a filename', form({ name: 'file', value: 'x' }), { bytes: 'x' }],
     ['other parts, which are ignored', form({ name: 'x', value: 'y', filename: 'z' }, file, { name: 'File', value: '1' }), {}],
     ['a filename that resembles a parameter', form({ ...file, filename: 'a; name=x' }), {}],
+    ['semicolons in the filename', form({ ...file, filename: ';'.repeat(40) }), {}],
+    ['sixteen parameters', form({ ...file, filename: `x"${parameters(14)}; last="` }), {}],
     ['a filename that is not ASCII', form({ ...file, filename: 'Zürich – 日本.csv' }), {}],
     ['text that resembles its boundary', form({ ...file, value: `\r\n--${BOUNDARY.slice(0, -1)}\r\n--` }), { bytes: `\r\n--${BOUNDARY.slice(0, -1)}\r\n--` }],
     ['a file of the maximum length', form({ ...file, value: 'x'.repeat(MAX_UPLOAD) }), { bytes: 'x'.repeat(MAX_UPLOAD) }],
@@ -202,6 +205,7 @@ describe('a form', () => {
     ['an end in the middle of the headers', typed(FORM_TYPE, whole.subarray(0, 40))],
     ['a malformed header', typed(FORM_TYPE, Buffer.from(whole.toString().replace('Content-Disposition:', 'Content-Disposition')))],
     ['a malformed disposition', typed(FORM_TYPE, Buffer.from(whole.toString().replace('form-data;', 'form-data; ;=')))],
+    ['seventeen parameters', typed(FORM_TYPE, form({ ...file, filename: `x"${parameters(15)}; last="` }))],
     ['a repeated header', typed(FORM_TYPE, Buffer.from(whole.toString().replace('Content-D', 'Content-Disposition: form-data; name="x"\r\nContent-D')))],
     ['too long headers', typed(FORM_TYPE, Buffer.from(whole.toString().replace('Content-D', `X: ${'y'.repeat(20_000)}\r\nContent-D`)))],
     ['text after the boundary', typed(FORM_TYPE, Buffer.from(whole.toString().replace(BOUNDARY, `${BOUNDARY}x`)))],

@@ -1,13 +1,16 @@
 import { createHash } from 'node:crypto';
+import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
+import { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { JsonReader } from '../../src/common/json-reader.js';
 import { bodyPace } from '../../src/http/body-pace.js';
 import { decodingSlots } from '../../src/http/decoding-slots.js';
 import { form, FORM_TYPE } from '../support/form.js';
-import { exchange } from '../support/raw.js';
+import { exchange, open, readAnswer } from '../support/raw.js';
 import { type RunningService, startService } from '../support/service.js';
 import { expectWait } from '../support/waiting-upload.js';
 
@@ -224,6 +227,35 @@ describe('the event loop', () => {
     expect(answered.filter((what) => what === 'body').length).toBeLessThan(60);
     await Promise.all(bodies);
   }, 120_000);
+});
+
+describe('a body in chunks of one byte', () => {
+  const LENGTH = 100_000;
+  it.each([
+    ['JSON', UPLOAD, 'application/json', 200],
+    ['a form', UPLOAD, 'multipart/form-data; boundary=b', 400],
+    ['a file', UPLOAD, 'text/csv', 200],
+    ['a body that nobody reads', '/nothing', 'text/csv', 404],
+  ])('is read in long pieces, and waits for its turn: %s', async (_name, path, type, status) => {
+    const read = vi.spyOn(Readable.prototype, 'read');
+    const next = vi.spyOn(bodyPace, 'next');
+    const head = `POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Type: ${type}\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n`;
+    const socket = await open(service.port);
+    const answer = readAnswer(socket);
+    const isClosed = once(socket, 'close');
+    socket.write(`${head}1\r\n{\r\n${'1\r\n \r\n'.repeat(LENGTH)}1\r\n}\r\n0\r\n\r\n`);
+    expect((await answer).status).toBe(status);
+    socket.end();
+    await isClosed;
+    const ofBody = read.mock.results.filter((_result, at) => read.mock.contexts[at] instanceof IncomingMessage);
+    const lengths = ofBody.flatMap(({ value }) => (Buffer.isBuffer(value) ? [value.length] : []));
+    // One read from the socket has 64 KiB, so at most 10,923 chunks. Another 4 KiB may have been buffered before.
+    expect(Math.max(...lengths)).toBeLessThanOrEqual(10_923 + 4 * 1024);
+    expect(lengths.length).toBeLessThan(1_000);
+    expect(lengths.reduce((sum, length) => sum + length, 0)).toBe(LENGTH + 2);
+    const granted = next.mock.calls.reduce((sum, [bytes]) => sum + bytes, 0);
+    expect(granted).toBeGreaterThan(100 * LENGTH);
+  });
 });
 
 describe('a body waits', () => {

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { ServiceError } from '../../../../common/service-error.js';
 import { MultipartReader } from './multipart-reader.js';
 
@@ -62,6 +62,36 @@ describe('MultipartReader', () => {
     setImmediate(() => order.push('another'));
     await reading;
     expect(order).toEqual(['another', 'the form']);
+  });
+
+  it('yields to other work before it parses the long headers of a few parts', async () => {
+    let now = 0;
+    vi.spyOn(performance, 'now').mockImplementation(() => (now += 10));
+    const header = `X: ${'x'.repeat(16_000)}\r\n`;
+    const form = Buffer.from(`${`--${BOUNDARY}\r\n${header}\r\n\r\n`.repeat(3)}--${BOUNDARY}--`);
+    let turnsOfOthers = 0;
+    let others = setImmediate(function turnOfOthers() {
+      turnsOfOthers += 1;
+      others = setImmediate(turnOfOthers);
+    });
+    expect(await read(form, [form.length])).toHaveLength(3);
+    clearImmediate(others);
+    vi.restoreAllMocks();
+    expect(turnsOfOthers).toBeGreaterThanOrEqual(3);
+  });
+
+  it('skips the blanks after a boundary chunk by chunk, not byte by byte', async () => {
+    const form = Buffer.from(`--${BOUNDARY}${' \t'.repeat(100_000)}\r\n\r\n\r\n--${BOUNDARY}--`);
+    let microtasks = 0;
+    let isRead = false;
+    const count = async (): Promise<void> => {
+      for (; !isRead; microtasks++) await Promise.resolve();
+    };
+    const counting = count();
+    expect(await read(form, [10_000])).toHaveLength(1);
+    isRead = true;
+    await counting;
+    expect(microtasks).toBeLessThan(1_000);
   });
 
   it('rejects every form that ends before its closing delimiter', async () => {

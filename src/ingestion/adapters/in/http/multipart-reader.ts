@@ -4,16 +4,25 @@ import { hasControlCharacter, trimBlanks } from '../../../../common/text.js';
 import { Turns } from '../../../../common/turns.js';
 
 const MAX_PARTS = 1_000;
-/**
- * After this many parts of a form, the reader lets other requests run between parts, because a form can have a thousand
- * empty parts.
- */
-const FEW_PARTS = 16;
 const MAX_PART_HEADER_BYTES = 16_384;
+/**
+ * The most parameters of a Content-Disposition, as in Rack. Browsers send two or three. The package that parses them
+ * compares each name with all earlier names.
+ */
+const MAX_DISPOSITION_PARAMETERS = 16;
+/**
+ * How much work the parts of a form may cause before the reader parses further headers in turns with other requests.
+ * The work of a part is counted as the bytes of its headers and PART_WORK for what each part costs. The limit is above
+ * the work of usual forms, so that they don't wait.
+ */
+const FREE_WORK = 8 * 1024;
+const PART_WORK = 256;
 const FIELD_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 const CRLF = Buffer.from('\r\n');
 const BLANK_LINE = Buffer.from('\r\n\r\n');
 const DASH = 0x2d;
+/** A quoted string, which may lack its end. Without the optional end, unclosed quotes would take quadratic time. */
+const QUOTED_STRING = /"(?:[^"\\]|\\.)*"?/g;
 
 /** One part of a form (RFC 7578). */
 export interface MultipartPart {
@@ -50,8 +59,9 @@ export class MultipartReader {
    */
   private inside = true;
   private parts = 0;
-  /** The turns in which further parts are read; undefined until the form has had more than FEW_PARTS parts. */
-  private turns: Turns | undefined;
+  /** The work that the parts so far have caused, counted as FREE_WORK says. */
+  private work = 0;
+  private readonly turns = new Turns();
 
   constructor(
     private readonly source: AsyncIterator<Buffer>,
@@ -73,13 +83,11 @@ export class MultipartReader {
     }
     this.parts += 1;
     if (this.parts > MAX_PARTS) throw malformed('too many parts');
-    if (this.parts > FEW_PARTS) {
-      this.turns ??= new Turns();
-      if (this.turns.isOver) await this.turns.next();
-    }
-    const headers = parseHeaders(await this.readHeaders());
+    const headers = await this.readHeaders();
+    this.work += PART_WORK + headers.length;
+    if (this.work > FREE_WORK && this.turns.isOver) await this.turns.next();
     this.inside = true;
-    return { ...headers, bytes: this.upToDelimiter() };
+    return { ...parseHeaders(headers), bytes: this.upToDelimiter() };
   }
 
   /** Yields the bytes of the current part up to the next delimiter, then consumes the delimiter. */
@@ -102,8 +110,8 @@ export class MultipartReader {
   private async isClosed(): Promise<boolean> {
     await this.need(2);
     if (this.unread[0] === DASH && this.unread[1] === DASH) return true;
-    while (this.unread[0] === 0x20 || this.unread[0] === 0x09) {
-      this.unread = this.unread.subarray(1);
+    for (let blanks; (blanks = leadingBlanks(this.unread)) > 0; ) {
+      this.unread = this.unread.subarray(blanks);
       await this.need(2);
     }
     if (!this.unread.subarray(0, 2).equals(CRLF)) throw malformed('text behind a boundary');
@@ -131,6 +139,12 @@ export class MultipartReader {
     if (next.done) throw malformed('the form ends too early');
     this.unread = this.unread.length === 0 ? next.value : Buffer.concat([this.unread, next.value]);
   }
+}
+
+function leadingBlanks(bytes: Buffer): number {
+  let at = 0;
+  while (bytes[at] === 0x20 || bytes[at] === 0x09) at += 1;
+  return at;
 }
 
 async function skip(bytes: AsyncIterable<Buffer>): Promise<void> {
@@ -165,6 +179,8 @@ const isFieldValue = (value: string): boolean =>
 
 function nameOf(disposition: string | undefined): string | undefined {
   if (disposition === undefined) return undefined;
+  const separators = disposition.replace(QUOTED_STRING, '').split(';').length - 1;
+  if (separators > MAX_DISPOSITION_PARAMETERS) throw malformed('too many parameters of Content-Disposition');
   try {
     const { type, parameters } = contentDisposition.parse(disposition);
     return type === 'form-data' ? parameters.name : undefined;
