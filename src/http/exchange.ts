@@ -16,6 +16,8 @@ export interface Exchange {
   readonly response: ServerResponse;
   /** Whether the client still waits for `100 Continue` (RFC 9110, section 10.1.1). False once that has been sent. */
   awaitsContinue: boolean;
+  /** Whether the response has been sent, or the connection was lost before that. */
+  isOver?: boolean;
   /** Whether every byte of the request has been read. `request.complete` of Node may still be false. */
   isRead?: boolean;
   /** Whether the whole answer was written while the client might still be sending its request. */

@@ -24,21 +24,12 @@ type Receive = (request: IncomingMessage, response: ServerResponse, awaitsContin
 
 /**
  * Returns a function that begins an `Exchange` for each request, with a request id and in the end a line in the log. It
- * passes the request to the handlers that the server had when `receiver` was called, and refuses an invalid head.
+ * passes the request to the handlers that the server had when `receiver` was called, and refuses an invalid head. A
+ * request that a client sent without waiting for the answer to its previous one is handled after that answer.
  */
 function receiver(server: Server): Receive {
   const handlers = server.listeners('request') as ((request: IncomingMessage, response: ServerResponse) => void)[];
-  return (request, response, awaitsContinue = false) => {
-    const exchange = beginExchange(request, response, awaitsContinue);
-    response.setHeader('X-Request-Id', exchange.requestId);
-    response.setHeader('X-Content-Type-Options', 'nosniff');
-    // While the service stops, the server no longer listens, and each connection is closed after its answer. Otherwise
-    // a client that never pauses could keep its connection open forever.
-    if (!server.listening) response.shouldKeepAlive = false;
-    response.once('close', () => {
-      endExchange(exchange);
-      server.emit(EXCHANGE_END, exchange);
-    });
+  const handle = (request: IncomingMessage, response: ServerResponse): void => {
     const defect = requestHeadDefect(request);
     if (defect !== undefined) {
       // With an invalid head, a proxy in front of the service may disagree about where the request ends. So the
@@ -47,7 +38,33 @@ function receiver(server: Server): Receive {
       answerError(request, response, new ServiceError('bad-request', defect));
       return;
     }
-    for (const handle of handlers) handle.call(server, request, response);
+    for (const handler of handlers) handler.call(server, request, response);
+  };
+  return (request, response, awaitsContinue = false) => {
+    const before = latestExchange(request.socket);
+    const exchange = beginExchange(request, response, awaitsContinue);
+    response.setHeader('X-Request-Id', exchange.requestId);
+    response.setHeader('X-Content-Type-Options', 'nosniff');
+    // While the service stops, the server no longer listens, and each connection is closed after its answer. Otherwise
+    // a client that never pauses could keep its connection open forever.
+    if (!server.listening) response.shouldKeepAlive = false;
+    const end = (): void => {
+      exchange.isOver = true;
+      endExchange(exchange);
+      server.emit(EXCHANGE_END, exchange);
+    };
+    response.once('close', end);
+    if (!before || before.isOver) {
+      handle(request, response);
+      return;
+    }
+    before.response.once('close', () => {
+      // Other connections get their turn first, because a client may send a thousand requests at once.
+      setImmediate(() => {
+        if (request.socket.destroyed) end();
+        else handle(request, response);
+      });
+    });
   };
 }
 

@@ -103,6 +103,26 @@ describe('the HTTP edge', () => {
     expect(answer.headers['x-request-id']).toMatch(id);
   });
 
+  it('answers other clients before the last of many requests that one client sent at once', async () => {
+    const [many, other] = await Promise.all([open(service.port), open(service.port)]);
+    const answers: string[] = [];
+    let received = '';
+    many.on('data', (chunk: Buffer) => {
+      received += chunk.toString('latin1');
+      answers.push(...Array.from(chunk.toString('latin1').matchAll(/X-Request-Id: (\w+)/g), ([, id = '']) => id));
+    });
+    const otherAnswer = readAnswer(other).then(() => answers.push('other'));
+    const ids = Array.from({ length: 500 }, (_, number) => `n${number}`);
+    many.write(ids.map((id) => head(LIVE, `X-Request-Id: ${id}`)).join(''));
+    other.write(head(LIVE));
+    await otherAnswer;
+    await vi.waitFor(() => { expect(received.split('HTTP/1.1 200').length - 1).toBe(ids.length); });
+    expect(answers.filter((id) => id !== 'other')).toEqual(ids);
+    expect(answers.indexOf('other')).toBeLessThan(ids.length);
+    many.destroy();
+    other.destroy();
+  });
+
   it('does not change an answer that was sent before the body turned out to be malformed', async () => {
     const request = head(`POST /nothing HTTP/1.1`, 'Transfer-Encoding: chunked') + 'zz\r\n';
     expectError(await exchange(service.port, request), 404, 'Not found.');
