@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import { trimBlanks } from '../common/text.js';
 
 /** The bytes of a representation that are to be sent. Both offsets are included. */
 export interface RequestedRange {
@@ -39,5 +40,5 @@ export function requestedRange({ method, headers }: IncomingMessage, length: num
 export function isCached({ headers }: IncomingMessage, etag: string): boolean {
   const field = headers['if-none-match'];
   if (field === undefined) return false;
-  return field.trim() === '*' || (field.match(/(?:W\/)?"[^"]*"/g) ?? []).some((tag) => tag.replace(/^W\//, '') === etag);
+  return trimBlanks(field) === '*' || (field.match(/(?:W\/)?"[^"]*"/g) ?? []).some((tag) => tag.replace(/^W\//, '') === etag);
 }

@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { isIPv6 } from 'node:net';
 import { parse } from 'content-type';
 import { ServiceError } from '../common/service-error.js';
+import { trimBlanks } from '../common/text.js';
 
 const REG_NAME = "(?:[A-Za-z0-9._~!$&'()*+;=-]|%[0-9A-Fa-f]{2})+";
 const IP_FUTURE = "[Vv][0-9A-Fa-f]+\\.[A-Za-z0-9._~!$&'()*+,;=:-]+";
@@ -115,7 +116,7 @@ export function mediaTypeParameter({ headers }: IncomingMessage, name: string): 
 
 /** The Content-Encoding of a request in lower case; `identity` if the header is absent (RFC 9110, section 8.4). */
 export const contentCoding = ({ headers }: IncomingMessage): string =>
-  headers['content-encoding']?.trim().toLowerCase().replace(/^$/, 'identity') ?? 'identity';
+  trimBlanks(headers['content-encoding'] ?? '').toLowerCase() || 'identity';
 
 /**
  * Checks the length of a body before the body is read.

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { ServiceError } from '../../../../../common/service-error.js';
+import { trimBlanks } from '../../../../../common/text.js';
 import { contentCoding, declaredLength } from '../../../../../http/request-head.js';
 import { collect } from '../../../../../http/json-body.js';
 import { requestBody } from '../../../../../http/request-body.js';
@@ -15,7 +16,7 @@ const IDLE_TIMEOUT_MS = 10_000;
  * parameter; ServiceError `request-timeout`, `client-aborted`.
  */
 export async function readTokenRequest(request: IncomingMessage): Promise<ReadonlyMap<string, string>> {
-  const mediaType = request.headers['content-type']?.split(';', 1)[0]?.trim().toLowerCase();
+  const mediaType = trimBlanks(request.headers['content-type']?.split(';', 1)[0] ?? '').toLowerCase();
   if (mediaType !== 'application/x-www-form-urlencoded') {
     throw new OAuthError('invalid_request', 'The body must be application/x-www-form-urlencoded.');
   }
