@@ -1,9 +1,11 @@
+import { exitOnSignal } from '../operations/exit-on-signal.js';
+
 /**
  * The commands by name. Each module runs its command when it is imported. By then, `process.argv` has only the
  * arguments behind the command's name.
  */
 const COMMANDS: Readonly<Record<string, { readonly summary: string; readonly run: () => Promise<unknown> }>> = {
-  serve: { summary: 'serves on HOST and PORT (the default)', run: () => import('./serve.js') },
+  serve: { summary: 'serves on HOST and PORT (the default)', run: serve },
   token: { summary: 'prints an access token of the embedded identity provider', run: () => import('./token.js') },
   verify: { summary: 'compares every line of the index with its file, and every file with the index', run: () => import('./verify-store.js') },
   compact: { summary: 'merges the small segments of past days in a bucket', run: () => import('./compact.js') },
@@ -11,6 +13,11 @@ const COMMANDS: Readonly<Record<string, { readonly summary: string; readonly run
   'keycloak-setup': { summary: 'creates what the service needs in a Keycloak realm', run: () => import('./keycloak-setup.js') },
   'auth0-setup': { summary: 'creates what the service needs in an Auth0 tenant', run: () => import('./auth0-setup.js') },
 };
+
+function serve(): Promise<unknown> {
+  exitOnSignal();
+  return import('./serve.js');
+}
 
 const USAGE = 'load-data-service [<command>] [--help]';
 const WIDTH = Math.max(...Object.keys(COMMANDS).map(({ length }) => length));

@@ -2,7 +2,6 @@ import { parseArgs } from 'node:util';
 import { commandArguments, runCommand } from './command.js';
 import { explainRefusal } from '../app/explain-refusal.js';
 import { loadEnvironment } from '../configuration/service.js';
-import { exitOnSignal } from '../operations/shutdown.js';
 
 const USAGE = 'load-data-service [serve]';
 const HELP = `${USAGE}
@@ -45,5 +44,4 @@ async function main(): Promise<number> {
   }
 }
 
-exitOnSignal();
 await runCommand(main, 1, 2);

@@ -3,10 +3,10 @@ import { Server as NetServer, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type INestApplication, Logger } from '@nestjs/common';
 import { EXCHANGE_END, latestExchange } from '../http/exchange.js';
+import { exit, SIGNALS } from './exit-on-signal.js';
 import { Readiness } from './health/readiness.js';
 
 const logger = new Logger('Shutdown');
-const SIGNALS = ['SIGTERM', 'SIGINT'] as const;
 const SWEEP_INTERVAL_MS = 50;
 /**
  * For how long no request may have ended before unused connections are closed, in milliseconds. A request that a proxy
@@ -15,16 +15,6 @@ const SWEEP_INTERVAL_MS = 50;
 const QUIET_MS = 1_000;
 /** How long closing the adapters may take after the requests have ended or were cut off, in milliseconds. */
 const CLOSE_TIMEOUT_MS = 2_000;
-
-/**
- * Makes SIGTERM and SIGINT exit with 0 at once, until `shutDownOnSignal` is called. Before that call, no request is in
- * flight.
- */
-export function exitOnSignal(): void {
-  for (const signal of SIGNALS) process.on(signal, exit);
-}
-
-const exit = (): never => process.exit(0);
 
 /** How long stopping may take, in milliseconds. */
 export interface ShutdownTimes {

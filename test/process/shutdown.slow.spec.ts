@@ -1,5 +1,7 @@
 import { once } from 'node:events';
+import { writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
+import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { DataDirectoryView } from '../../src/testing/data-directory.view.js';
 import { Workspace } from '../support/process.js';
@@ -109,6 +111,22 @@ describe('shutdown', () => {
     }
     expect(await program.end('SIGTERM')).toEqual({ code: 0, signal: null });
     socket.destroy();
+  });
+
+  it('exits with 0 even while its modules are being loaded', async () => {
+    const hook = join(workspace.directory, 'hook.mjs');
+    await writeFile(
+      hook,
+      `import { register } from 'node:module';
+      import { isMainThread } from 'node:worker_threads';
+      if (isMainThread) register(import.meta.url);
+      export function resolve(name, context, next) {
+        if (name === './serve.js') process.kill(process.pid, 'SIGTERM');
+        return next(name, context);
+      }`,
+    );
+    const program = workspace.launch({ NODE_OPTIONS: `--import ${hook}` });
+    expect(await program.exited).toEqual({ code: 0, signal: null });
   });
 
   it('exits with 0 even during boot', async () => {
