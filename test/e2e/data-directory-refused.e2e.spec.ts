@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
-import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, symlink, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import Database from 'libsql';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -46,6 +46,11 @@ describe('a DATA_DIR that cannot be used', () => {
   const garbage = (path: string) => writeFile(path, 'garbage'.repeat(1_000));
   const directory = (path: string) => mkdir(path);
   const link = (path: string) => symlink('/nowhere', path);
+  const linkToItself = (path: string) => symlink(basename(path), path);
+  const tooLong = async (path: string) => {
+    await writeFile(path, '');
+    await truncate(path, 3 * 1024 ** 3);
+  };
   const otherDatabase = (path: string) => {
     const database = new Database(path);
     database.exec('CREATE TABLE users (a); PRAGMA user_version = 1');
@@ -85,6 +90,11 @@ describe('a DATA_DIR that cannot be used', () => {
     ['a link to nothing', 'identity/signing-keys.json', link],
     ['a link to nothing', 'identity/admin-secret', link],
     ['a link to nothing', 'uploads.lock', link],
+    ['a link to itself', 'uploads.lock', linkToItself],
+    ['a link to itself', 'identity/signing-keys.json', linkToItself],
+    ['a link to itself', 'identity/identity.db', linkToItself],
+    ['a link to itself', 'pending', linkToItself],
+    ['3 GiB', 'identity/admin-secret', tooLong],
     ['a FIFO', 'uploads.lock-journal', fifo],
     ['a file', 'uploads/kind=historical', file],
     ['a link to nothing', 'files/kind=nowcast', link],

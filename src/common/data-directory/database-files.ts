@@ -1,4 +1,4 @@
-import { statUnlessAbsent } from './file-identity.js';
+import { isCircleOfLinks, statUnlessAbsent } from './file-identity.js';
 
 /**
  * Suffixes of the paths of a SQLite database's files: the database, its write-ahead log, that log's index, the rollback
@@ -12,5 +12,14 @@ export const DATABASE_SUFFIXES = ['', '-wal', '-shm', '-journal'];
  * most one stat per file of the database.
  */
 export function irregularDatabaseFile(path: string): string | undefined {
-  return DATABASE_SUFFIXES.map((suffix) => path + suffix).find((file) => statUnlessAbsent(file)?.isFile() === false);
+  return DATABASE_SUFFIXES.map((suffix) => path + suffix).find((file) => !isRegularOrAbsent(file));
+}
+
+function isRegularOrAbsent(path: string): boolean {
+  try {
+    return statUnlessAbsent(path)?.isFile() !== false;
+  } catch (error) {
+    if (isCircleOfLinks(error)) return false;
+    throw error;
+  }
 }

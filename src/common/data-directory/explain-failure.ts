@@ -1,6 +1,6 @@
 import { lstatSync } from 'node:fs';
 import { join, relative, resolve, sep } from 'node:path';
-import { statUnlessAbsent } from './file-identity.js';
+import { isCircleOfLinks, statUnlessAbsent } from './file-identity.js';
 
 /** An error thrown by Node.js or SQLite, with a code such as `ENOSPC` or `SQLITE_FULL`, and the path if it is known. */
 export type CodedError = Error & { readonly code: string; readonly path?: unknown };
@@ -9,24 +9,29 @@ export type CodedError = Error & { readonly code: string; readonly path?: unknow
 export function explainFailure(error: CodedError, dataDirectory: string): string {
   const path = typeof error.path === 'string' ? resolve(error.path) : undefined;
   const isBelow = path?.startsWith(`${resolve(dataDirectory)}${sep}`) === true;
-  const obstacle = isBelow && ['ENOENT', 'ENOTDIR'].includes(error.code) ? obstacleOn(path, dataDirectory) : undefined;
+  const obstacle = isBelow && ['ENOENT', 'ENOTDIR', 'ELOOP'].includes(error.code) ? obstacleOn(path, dataDirectory) : undefined;
   if (obstacle !== undefined) return `${obstacle}: move it away, or put the right one back`;
   const where = path === undefined && !error.message.includes(dataDirectory) ? `, in ${dataDirectory}` : '';
   return `${error.message}${where}${adviceFor(error.code)}`;
 }
 
 /**
- * Describes what blocks the way from `directory` to a path below it: a dangling symbolic link, or a file in place of a
- * directory. Undefined if neither blocks the way.
+ * Describes what blocks the way from `directory` to a path below it: a symbolic link that is dangling or leads in a
+ * circle, or a file in place of a directory. Undefined if none of these blocks the way.
  */
 function obstacleOn(path: string, directory: string): string | undefined {
   let at = resolve(directory);
   for (const name of relative(at, path).split(sep)) {
     at = join(at, name);
     if (!lstatSync(at, { throwIfNoEntry: false })) return undefined;
-    const stats = statUnlessAbsent(at);
-    if (!stats) return `${at} is a symbolic link to nothing`;
-    if (at !== path && !stats.isDirectory()) return `${at} is not a directory`;
+    try {
+      const stats = statUnlessAbsent(at);
+      if (!stats) return `${at} is a symbolic link to nothing`;
+      if (at !== path && !stats.isDirectory()) return `${at} is not a directory`;
+    } catch (error) {
+      if (isCircleOfLinks(error)) return `${at} is a symbolic link that leads in a circle`;
+      throw error;
+    }
   }
   return undefined;
 }

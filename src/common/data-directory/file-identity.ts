@@ -19,6 +19,9 @@ export function statUnlessAbsent(path: string): BigIntStats | undefined {
   }
 }
 
+/** Whether an error of the file system means that a path leads through symbolic links in a circle. */
+export const isCircleOfLinks = (error: unknown): boolean => error instanceof Error && 'code' in error && error.code === 'ELOOP';
+
 /**
  * The identity of the file at a path, after following links. Undefined if the file is missing (`ENOENT`, `ENOTDIR`).
  * Throws other file system errors. Synchronous: one stat.

@@ -6,6 +6,8 @@ import { statUnlessAbsent } from '../../../../common/data-directory/file-identit
 import { makeDirectories } from '../../../../common/data-directory/make-directories.js';
 
 const OWNER_ONLY = 0o600;
+/** More than what any of these files contains. */
+const MAX_BYTES = 1024 * 1024;
 
 /**
  * Returns the path of the directory `DATA_DIR/identity`, which is created if it is missing. Only its owner may access
@@ -34,7 +36,9 @@ export async function readOrCreate(path: string, make: () => string | Promise<st
 function readPrivate(path: string): string | undefined {
   try {
     // Only a regular file is read, because reading a FIFO would block forever.
-    if (statUnlessAbsent(path)?.isFile() === false) throw new DataDirectoryError(`${path} is not a regular file: remove it to get a new one, or put the right one back`);
+    const stats = statUnlessAbsent(path);
+    const problem = stats && (!stats.isFile() ? 'is not a regular file' : stats.size > MAX_BYTES ? 'is larger than 1 MiB' : undefined);
+    if (problem !== undefined) throw new DataDirectoryError(`${path} ${problem}: remove it to get a new one, or put the right one back`);
     chmodSync(path, OWNER_ONLY);
     return readFileSync(path, 'utf8');
   } catch (error) {

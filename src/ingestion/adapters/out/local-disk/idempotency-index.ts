@@ -7,7 +7,7 @@ import { UPLOAD_KINDS } from '../../../domain/upload.js';
 import { StoreAwayError, unlessAbsent } from './disk-error.js';
 import type { Disk } from './disk.js';
 import type { DurableDirectories } from './durable-directories.js';
-import { readLines } from './index-lines.js';
+import { longLineWarning, readLines } from './index-lines.js';
 import { KeyDatabases } from './key-databases.js';
 import {
   changeSegment,
@@ -283,7 +283,7 @@ export class IdempotencyIndex {
 
   /** Adds the idempotency keys in the lines of a segment to the database of the day. Resolves to the number of keys. */
   private async addSegment(segment: SegmentToRead, progress: KeyReadingProgress): Promise<number> {
-    const { disk, root, parse } = this.options;
+    const { disk, root, parse, logger } = this.options;
     const { day, path, length, isOpen } = segment;
     const { setAsides } = this.databases;
     // Undefined if the segment was removed after its directory was listed.
@@ -296,7 +296,7 @@ export class IdempotencyIndex {
       let count = 0;
       let rows: DayEntry[] = [];
       let turnBegan = performance.now();
-      for await (const line of readLines(file, 0, length)) {
+      for await (const line of readLines(file, 0, length, () => { logger.warn(longLineWarning(join(root, path))); })) {
         progress.add(line.length + 1);
         const parsing = parse(line);
         const upload = parsing && (await parsing);

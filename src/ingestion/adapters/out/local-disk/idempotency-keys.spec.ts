@@ -179,6 +179,7 @@ describe('idempotency keys on the local disk', () => {
       ['not a database', () => writeFile(path(), 'no database at all')],
       ['a directory', inPlace(() => mkdir(path()))],
       ['a dangling link', inPlace(() => symlink('/nowhere/at/all', path()))],
+      ['a link to itself', inPlace(() => symlink(TODAY, path()))],
       ['a FIFO as its journal', () => promisify(execFile)('mkfifo', [`${path()}-journal`])],
       ['a directory as its log', () => mkdir(`${path()}-wal`)],
       ['a byte of a value', change('"size":1')],
@@ -365,6 +366,18 @@ describe('idempotency keys on the local disk', () => {
       await open();
       await expectKept('a');
       expect(await store('b')).toMatchObject({ replayed: false });
+    });
+
+    it('skips a line that is far too long, and reads those after it', async () => {
+      await store('a');
+      await storage.close();
+      const [segment = ''] = await view.files('uploads');
+      const line = await readFile(view.at(segment));
+      await writeFile(view.at(segment), Buffer.concat([Buffer.alloc(5 * 1024 * 1024, 'x'), Buffer.from('\n'), line]));
+      await rm(view.at('idempotency'), { recursive: true });
+      await open();
+      await expectKept('a');
+      expect(warnings).toContainEqual(expect.stringMatching(/^\/.*\.ndjson has a line of more than 1 MiB/));
     });
 
     it('reads only the whole lines of a torn segment', async () => {
