@@ -391,6 +391,77 @@ describe('loadEnvironment', () => {
   });
 });
 
+describe('a secret in a file', () => {
+  const SECRET = 'a-secret-of-a-file';
+  const KEYCLOAK = { IDENTITY_PROVIDER: 'keycloak', KEYCLOAK_URL: 'https://id.example', KEYCLOAK_REALM: 'r', KEYCLOAK_CLIENT_ID: 'c' };
+  let directory: string;
+  let path: string;
+
+  beforeEach(() => {
+    directory = mkdtempSync(join(tmpdir(), 'secret-files-'));
+    path = join(directory, 'secret');
+  });
+  afterEach(() => { rmSync(directory, { recursive: true }); });
+
+  it.each<[string, Record<string, string>, (environment: Environment) => unknown]>([
+    ['EMBEDDED_ADMIN_SECRET', {}, ({ embeddedAdminSecret }) => embeddedAdminSecret],
+    ['KEYCLOAK_CLIENT_SECRET', KEYCLOAK, ({ identityProvider }) => identityProvider.adapter === 'keycloak' && identityProvider.clientSecret],
+    ['AUTH0_CLIENT_SECRET', { IDENTITY_PROVIDER: 'auth0', AUTH0_DOMAIN: 'a.example', AUTH0_CLIENT_ID: 'c', OIDC_AUDIENCE: 'a' }, ({ identityProvider }) => identityProvider.adapter === 'auth0' && identityProvider.clientSecret],
+    ['AZURE_STORAGE_CONNECTION_STRING', { FILE_STORAGE: 'azure', AZURE_STORAGE_CONTAINER: 'c' }, ({ fileStorage }) => fileStorage.adapter === 'azure' && 'connectionString' in fileStorage.account && fileStorage.account.connectionString],
+  ])('is the value of %s', (name, others, read) => {
+    writeFileSync(path, `${SECRET}\n`);
+    const environment = parseEnvironment({ ...others, [`${name}_FILE`]: path });
+    expect(read(environment)).toBe(SECRET);
+    expect(environment.warnings).toEqual([]);
+  });
+
+  it('can be the URL and the secret of the webhook', () => {
+    const secret = `whsec_${Buffer.alloc(32).toString('base64')}`;
+    writeFileSync(path, secret);
+    writeFileSync(join(directory, 'url'), 'https://a.example/key\r\n');
+    const environment = parseEnvironment({ EVENTS_WEBHOOK_SECRET_FILE: path, EVENTS_WEBHOOK_URL_FILE: join(directory, 'url') });
+    expect(environment.webhook).toEqual(parseEnvironment({ EVENTS_WEBHOOK_SECRET: secret, EVENTS_WEBHOOK_URL: 'https://a.example/key' }).webhook);
+  });
+
+  it("can be the secrets of Keycloak's set-up", () => {
+    writeFileSync(path, SECRET);
+    const variables = { ...KEYCLOAK, KEYCLOAK_ADMIN_USERNAME: 'admin', KEYCLOAK_ADMIN_PASSWORD_FILE: path };
+    expect(parseKeycloakSetupEnvironment(variables)).toEqual(parseKeycloakSetupEnvironment({ ...KEYCLOAK, KEYCLOAK_ADMIN_USERNAME: 'admin', KEYCLOAK_ADMIN_PASSWORD: SECRET }));
+  });
+
+  it.each<[string, string | Buffer, RegExp]>([
+    ['is empty', '', /must contain one line/],
+    ['has only a line break', '\n', /must contain one line/],
+    ['has two lines', `${SECRET}\n${SECRET}\n`, /must contain one line/],
+    ['is too long', Buffer.alloc(70_000, 'x'), /regular file of at most 65536 bytes/],
+  ])('is refused if it %s, without its text', (_what, text, problem) => {
+    writeFileSync(path, text);
+    const problems = problemsOf(() => parseEnvironment({ EMBEDDED_ADMIN_SECRET_FILE: path }));
+    expect(problems).toEqual([expect.stringMatching(problem)]);
+    expect(problems.join()).toMatch(/^EMBEDDED_ADMIN_SECRET_FILE: /);
+    expect(problems.join()).not.toContain(SECRET);
+  });
+
+  it('is refused if it is missing or a directory, and each problem has its line', () => {
+    const variables = { EMBEDDED_ADMIN_SECRET_FILE: path, KEYCLOAK_CLIENT_SECRET_FILE: directory };
+    expect(problemsOf(() => parseEnvironment(variables))).toEqual([
+      expect.stringMatching(/^EMBEDDED_ADMIN_SECRET_FILE: ENOENT/),
+      expect.stringMatching(/^KEYCLOAK_CLIENT_SECRET_FILE: .*regular file/),
+    ]);
+  });
+
+  it('is refused beside the secret itself', () => {
+    writeFileSync(path, SECRET);
+    const variables = { EMBEDDED_ADMIN_SECRET: SECRET, EMBEDDED_ADMIN_SECRET_FILE: path };
+    expect(problemsOf(() => parseEnvironment(variables))).toEqual(['EMBEDDED_ADMIN_SECRET_FILE: must not be set together with EMBEDDED_ADMIN_SECRET']);
+  });
+
+  it('is checked like the secret itself', () => {
+    writeFileSync(path, 'short');
+    expect(problemsOf(() => parseEnvironment({ EMBEDDED_ADMIN_SECRET_FILE: path }))).toEqual(['EMBEDDED_ADMIN_SECRET: must be at least 16 visible ASCII characters']);
+  });
+});
+
 describe('parseKeycloakSetupEnvironment', () => {
   const REALM = { KEYCLOAK_URL: 'https://id.example/auth/', KEYCLOAK_REALM: 'my-realm' };
 

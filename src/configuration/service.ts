@@ -3,10 +3,11 @@ import { ADMIN_SECRET } from '../identity-management/adapters/out/embedded/admin
 import { adapterModule, adapterName } from './adapter-module.js';
 import { EVENTS_NAMES, EVENTS_VARIABLES } from './events.js';
 import { IDENTITY_PROVIDERS } from './identity.js';
+import { SECRET_FILE_NAMES } from './secret-files.js';
 import { SERVED_VARIABLES, servedAddress } from './served-address.js';
 import { FILE_STORAGES } from './storage.js';
 import { unknownVariables } from './unknown-variables.js';
-import { EnvironmentError, HIGHEST_TIMEOUT_MS, httpUrl, onlySet, oneOf, problemOf, readVariables, type Variables, whole } from './variables.js';
+import { effective, EnvironmentError, HIGHEST_TIMEOUT_MS, httpUrl, oneOf, problemOf, readVariables, type Variables, whole } from './variables.js';
 
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
@@ -55,6 +56,7 @@ const KNOWN_NAMES = [
   ...Object.keys(SERVICE_VARIABLES),
   ...[...Object.values(FILE_STORAGES), ...Object.values(IDENTITY_PROVIDERS)].flatMap(({ in: { shape } }) => Object.keys(shape)),
   ...EVENTS_NAMES,
+  ...SECRET_FILE_NAMES,
   ...['KEYCLOAK_ADMIN_USERNAME', 'KEYCLOAK_ADMIN_PASSWORD', 'AUTH0_SETUP_CLIENT_ID', 'AUTH0_SETUP_CLIENT_SECRET', 'AUTH0_CHECK_DOMAIN'],
 ];
 
@@ -67,7 +69,7 @@ export type Environment = Readonly<ReturnType<typeof parseEnvironment>>;
  * @throws EnvironmentError with one line per invalid variable.
  */
 export function parseEnvironment(variables: Variables) {
-  const set = onlySet(variables);
+  const set = effective(variables);
   const parsed = VARIABLES.safeParse(set);
   const fileStorage = chosen('FILE_STORAGE', FILE_STORAGES, VARIABLES.shape.FILE_STORAGE.catch('local').parse(set.FILE_STORAGE), set);
   const identityProvider = chosen('IDENTITY_PROVIDER', IDENTITY_PROVIDERS, VARIABLES.shape.IDENTITY_PROVIDER.catch('embedded').parse(set.IDENTITY_PROVIDER), set);

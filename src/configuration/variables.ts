@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { parseEnv } from 'node:util';
 import { z } from 'zod';
+import { readSecretFiles } from './secret-files.js';
 
 /** Environment variables by name. */
 export type Variables = Readonly<Record<string, string | undefined>>;
@@ -51,6 +52,17 @@ export const onlySet = (variables: Variables): Record<string, string | undefined
   Object.fromEntries(Object.entries(variables).filter(([, value]) => value !== undefined && value !== ''));
 
 /**
+ * The variables that have an effect: drops empty ones, and reads the files of secrets.
+ *
+ * @throws EnvironmentError with one line per secret's file that can't be used.
+ */
+export function effective(variables: Variables): Variables {
+  const { found, problems } = readSecretFiles(onlySet(variables));
+  if (problems.length > 0) throw new EnvironmentError(problems);
+  return found;
+}
+
+/**
  * Describes the problem of a variable in one line that begins with the variable's name. Quotes its value, unless that
  * value may be a secret.
  */
@@ -78,7 +90,7 @@ const shown = (value: string): string =>
  * @throws EnvironmentError with one line per invalid variable.
  */
 export function parseVariables<Schema extends z.ZodType>(schema: Schema, variables: Variables): z.infer<Schema> {
-  const set = onlySet(variables);
+  const set = effective(variables);
   const { success, data, error } = schema.safeParse(set);
   if (!success) throw new EnvironmentError(error.issues.map((issue) => problemOf(issue, set)));
   return data;

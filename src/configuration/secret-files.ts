@@ -1,0 +1,57 @@
+import { readFileSync, statSync } from 'node:fs';
+import type { Variables } from './variables.js';
+
+/**
+ * The variables whose values are secrets. Each may also be given as a file: the variable with the suffix `_FILE`
+ * contains the file's path. Docker, Kubernetes and systemd can pass secrets as files.
+ */
+const SECRETS = [
+  'EMBEDDED_ADMIN_SECRET',
+  'KEYCLOAK_CLIENT_SECRET',
+  'KEYCLOAK_ADMIN_PASSWORD',
+  'AUTH0_CLIENT_SECRET',
+  'AUTH0_SETUP_CLIENT_SECRET',
+  'AZURE_STORAGE_CONNECTION_STRING',
+  'EVENTS_WEBHOOK_URL',
+  'EVENTS_WEBHOOK_SECRET',
+];
+const MAX_BYTES = 64 * 1024;
+
+const fileVariable = (secret: string): string => `${secret}_FILE`;
+
+/** The names of the variables that contain the path of a secret's file. */
+export const SECRET_FILE_NAMES = SECRETS.map(fileVariable);
+
+/**
+ * Reads the files of secrets. A secret is the only line of its file. Synchronous, because it runs before anything else
+ * at the start.
+ *
+ * @param variables the variables that are set, without empty ones.
+ * @returns the variables, with each path of a file replaced by the secret under its own name; and one line per variable
+ *   whose file can't be used, or whose secret is set too.
+ */
+export function readSecretFiles(variables: Variables): { found: Variables; problems: string[] } {
+  const found = Object.fromEntries(Object.entries(variables).filter(([name]) => !SECRET_FILE_NAMES.includes(name)));
+  const problems: string[] = [];
+  for (const secret of SECRETS) {
+    const name = fileVariable(secret);
+    const path = variables[name];
+    if (path === undefined) continue;
+    try {
+      if (variables[secret] !== undefined) throw new Error(`must not be set together with ${secret}`);
+      found[secret] = readSecret(path);
+    } catch (error) {
+      problems.push(`${name}: ${(error as Error).message}`);
+    }
+  }
+  return { found, problems };
+}
+
+function readSecret(path: string): string {
+  const stats = statSync(path);
+  // Reading a FIFO could block forever.
+  if (!stats.isFile() || stats.size > MAX_BYTES) throw new Error(`${path} must be a regular file of at most ${MAX_BYTES} bytes`);
+  const secret = readFileSync(path, 'utf8').replace(/(?:\r?\n)+$/, '');
+  if (!/^[^\0\r\n]+$/.test(secret)) throw new Error(`${path} must contain one line, which is the secret`);
+  return secret;
+}
