@@ -1,5 +1,4 @@
 import { readFileSync, statSync } from 'node:fs';
-import type { Variables } from './variables.js';
 
 /**
  * The variables whose values are secrets. Each may also be given as a file: the variable with the suffix `_FILE`
@@ -15,6 +14,8 @@ const SECRETS = [
   'EVENTS_WEBHOOK_URL',
   'EVENTS_WEBHOOK_SECRET',
 ];
+type Variables = Readonly<Record<string, string | undefined>>;
+
 const MAX_BYTES = 64 * 1024;
 
 const fileVariable = (secret: string): string => `${secret}_FILE`;

@@ -7,7 +7,7 @@ import { UPLOAD_KINDS } from '../../../domain/upload.js';
 import { StoreAwayError, unlessAbsent } from './disk-error.js';
 import type { Disk } from './disk.js';
 import type { DurableDirectories } from './durable-directories.js';
-import { longLineWarning, readLines } from './index-lines.js';
+import { foreignLineWarning, readLines } from './index-lines.js';
 import { KeyDatabases } from './key-databases.js';
 import {
   changeSegment,
@@ -296,7 +296,7 @@ export class IdempotencyIndex {
       let count = 0;
       let rows: DayEntry[] = [];
       let turnBegan = performance.now();
-      for await (const line of readLines(file, 0, length, () => { logger.warn(longLineWarning(join(root, path))); })) {
+      for await (const line of readLines(file, 0, length, () => { logger.warn(foreignLineWarning(join(root, path))); })) {
         progress.add(line.length + 1);
         const parsing = parse(line);
         const upload = parsing && (await parsing);

@@ -1,14 +1,13 @@
-import { isUtf8 } from 'node:buffer';
+import { constants, isUtf8 } from 'node:buffer';
 import type { DiskFile } from './disk.js';
 
 export const NEWLINE = 0x0a;
 export const NEWLINE_BYTES = Buffer.from([NEWLINE]);
 const CHUNK_BYTES = 1024 * 1024;
-/** Lines that are longer aren't lines of the index, which have a few kilobytes at most. */
-const MAX_LINE_BYTES = 1024 * 1024;
+const OPENING_BRACE = 0x7b;
 
 /** The warning about a line that `readLines` omits, in the segment at a path. */
-export const longLineWarning = (path: string): string => `${path} has a line of more than 1 MiB, which is not a line of the index; skipping the line.`;
+export const foreignLineWarning = (path: string): string => `${path} has a long line that is not a line of the index; skipping the line.`;
 
 /** The `upload_id` of an index line; undefined if the line isn't JSON in UTF-8 with a text as its `upload_id`. */
 export function uploadIdOf(line: Buffer): string | undefined {
@@ -23,31 +22,35 @@ export function uploadIdOf(line: Buffer): string | undefined {
 
 /**
  * Yields the lines of a file between two positions (in bytes), without their newlines. Omits an unterminated last line.
- * Calls `onLongLine` for a line of more than 1 MiB, and omits the line. Needs a few MiB of memory.
+ * Calls `onForeignLine` for a line of more than a MiB that can't be a line of the index, and omits the line. Needs
+ * memory for the longest line of the index, but at least 1 MiB.
  */
-export async function* readLines(file: DiskFile, from: number, to: number, onLongLine: () => void): AsyncGenerator<Buffer> {
+export async function* readLines(file: DiskFile, from: number, to: number, onForeignLine: () => void): AsyncGenerator<Buffer> {
   let rest = Buffer.alloc(0);
-  let isInLongLine = false;
+  let isInForeignLine = false;
   const chunk = Buffer.alloc(CHUNK_BYTES);
   for (let position = from; ; ) {
     const read = await file.read(chunk.subarray(0, Math.min(CHUNK_BYTES, to - position)), position);
     if (read === 0) return;
     position += read;
     const bytes = chunk.subarray(0, read);
-    const longLineEnd = isInLongLine ? bytes.indexOf(NEWLINE) : -1;
-    if (isInLongLine && longLineEnd < 0) continue;
-    isInLongLine = false;
-    rest = Buffer.concat([rest, bytes.subarray(longLineEnd + 1)]);
+    const foreignLineEnd = isInForeignLine ? bytes.indexOf(NEWLINE) : -1;
+    if (isInForeignLine && foreignLineEnd < 0) continue;
+    isInForeignLine = false;
+    rest = Buffer.concat([rest, bytes.subarray(foreignLineEnd + 1)]);
     let begin = 0;
     for (let end = rest.indexOf(NEWLINE); end >= 0; end = rest.indexOf(NEWLINE, begin)) {
       yield rest.subarray(begin, end);
       begin = end + 1;
     }
     rest = rest.subarray(begin);
-    if (rest.length > MAX_LINE_BYTES) {
-      isInLongLine = true;
+    if (rest.length > CHUNK_BYTES && isForeign(rest)) {
+      isInForeignLine = true;
       rest = Buffer.alloc(0);
-      onLongLine();
+      onForeignLine();
     }
   }
 }
+
+/** Whether the beginning of a line shows that it isn't a line of the index: no JSON object, or too long for a text. */
+const isForeign = (line: Buffer): boolean => line[0] !== OPENING_BRACE || line.length > constants.MAX_STRING_LENGTH;

@@ -4,7 +4,7 @@ import { DataDirectoryError } from '../../../../common/data-directory/data-direc
 import { SEGMENTS } from '../../../domain/layout-names.js';
 import { hasCode, NotAFileError, unlessAbsent } from './disk-error.js';
 import { type DiskFile, readWhole } from './disk.js';
-import { longLineWarning, readLines, uploadIdOf } from './index-lines.js';
+import { foreignLineWarning, readLines, uploadIdOf } from './index-lines.js';
 import { decodeRecords, isJournal, type JournalRecord } from './journal.js';
 import type { IndexPosition, Marker, PublicationMarker } from './pending-markers.js';
 import { repairSegment } from './segment-repair.js';
@@ -229,7 +229,7 @@ async function deleteIndexed(
     if (!file) continue;
     try {
       const from = name === first ? position.offset : 0;
-      const warn = (): void => { store.logger.warn(longLineWarning(store.at(directory, name))); };
+      const warn = (): void => { store.logger.warn(foreignLineWarning(store.at(directory, name))); };
       for await (const line of readLines(file, from, Infinity, warn)) ids.delete(uploadIdOf(line) ?? '');
     } finally {
       await file.close();

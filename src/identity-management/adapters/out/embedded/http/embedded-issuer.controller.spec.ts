@@ -1,10 +1,9 @@
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { type IncomingMessage, request as httpRequest } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { IncomingMessage, request as httpRequest } from 'node:http';
+import { type AddressInfo, Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { PassThrough } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { inspect } from 'node:util';
 import type { Request } from 'express';
@@ -337,7 +336,7 @@ describe('an invalid request', () => {
   });
 
   it('that is aborted is not a failure of the service', async () => {
-    const broken = Object.assign(new PassThrough(), { headers: { 'content-type': FORM }, rawHeaders: [] }).destroy();
+    const broken = Object.assign(new IncomingMessage(new Socket()), { headers: { 'content-type': FORM } }).destroy();
     const answer = app?.get(EmbeddedIssuerController).token(broken as unknown as Request);
     await expect(answer).rejects.toMatchObject({ kind: 'client-aborted' });
   });

@@ -199,13 +199,13 @@ interface Copy {
   readonly movedTo: (position: number) => number;
 }
 
-function refuseLongLine(): never {
-  throw new Error('The segment has a line of more than 1 MiB, which is not a line of the index: remove the line, then try again');
+function refuseForeignLine(): never {
+  throw new Error('The segment has a long line that is not a line of the index: remove the line, then try again');
 }
 
 /**
- * Copies the lines of a segment, except those of the uploads whose ids are in `removed`. Rejects if a line is longer
- * than 1 MiB, because `readLines` would omit it from the copy.
+ * Copies the lines of a segment, except those of the uploads whose ids are in `removed`. Rejects if `readLines`
+ * would omit a line from the copy.
  */
 async function copyLines(source: DiskFile, copy: DiskFile, removed: ReadonlySet<string>): Promise<Copy> {
   let length = 0;
@@ -219,7 +219,7 @@ async function copyLines(source: DiskFile, copy: DiskFile, removed: ReadonlySet<
     gathered = [];
     gatheredBytes = 0;
   };
-  for await (const line of readLines(source, 0, Infinity, refuseLongLine)) {
+  for await (const line of readLines(source, 0, Infinity, refuseForeignLine)) {
     const lineBegin = begin;
     begin += line.length + 1;
     if (removed.has(headOf(line)?.uploadId ?? '')) {
