@@ -16,6 +16,11 @@ export interface Exchange {
   readonly response: ServerResponse;
   /** Whether the client still waits for `100 Continue` (RFC 9110, section 10.1.1). False once that has been sent. */
   awaitsContinue: boolean;
+  /**
+   * What is done with the request once the connection's previous request has been answered. Undefined from then on, and
+   * if there was nothing to wait for.
+   */
+  onTurn?: (() => void) | undefined;
   /** Whether the response has been sent, or the connection was lost before that. */
   isOver?: boolean;
   /** Whether every byte of the request has been read. `request.complete` of Node may still be false. */

@@ -58,11 +58,14 @@ function receiver(server: Server): Receive {
       handle(request, response);
       return;
     }
+    exchange.onTurn = () => { handle(request, response); };
     before.response.once('close', () => {
       // Other connections get their turn first, because a client may send a thousand requests at once.
       setImmediate(() => {
+        const { onTurn } = exchange;
+        exchange.onTurn = undefined;
         if (request.socket.destroyed) end();
-        else handle(request, response);
+        else onTurn?.();
       });
     });
   };
@@ -165,10 +168,17 @@ function answerInTurn(socket: Socket, kind: ErrorKind, requestId: string): void 
     });
   } else if (before.response.headersSent) {
     socket.destroy();
+  } else if (before.onTurn) {
+    before.onTurn = () => { answerInstead(before, socket, kind); };
   } else {
-    logExchange(before, ERROR_TABLE[kind].status, parserRefusal(kind));
-    sendByHand(socket, kind, before.requestId);
+    answerInstead(before, socket, kind);
   }
+}
+
+/** Answers a request whose rest the HTTP parser refused, in place of the handler. */
+function answerInstead(exchange: Exchange, socket: Socket, kind: ErrorKind): void {
+  logExchange(exchange, ERROR_TABLE[kind].status, parserRefusal(kind));
+  sendByHand(socket, kind, exchange.requestId);
 }
 
 const parserRefusal = (kind: ErrorKind) => ({ kind, reason: 'refused by the HTTP parser' });

@@ -123,6 +123,17 @@ describe('the HTTP edge', () => {
     other.destroy();
   });
 
+  it('answers a request that turns out to be malformed after the requests before it', async () => {
+    const upload = (id: string, ...headers: string[]) => head(`POST ${UPLOAD} HTTP/1.1`, 'Content-Type: text/csv', `X-Request-Id: ${id}`, ...headers);
+    const socket = await open(service.port);
+    let text = '';
+    socket.on('data', (chunk: Buffer) => (text += chunk.toString('latin1')));
+    socket.write(`${upload('first', 'Content-Length: 3')}abc${upload('second', 'Content-Length: 3')}abc${upload('third', 'Transfer-Encoding: chunked')}zz\r\n`);
+    await once(socket, 'end');
+    const answers = Array.from(text.matchAll(/HTTP\/1\.1 (\d+)[^]*?X-Request-Id: (\w+)/g), ([, status, id]) => [id, status]);
+    expect(answers).toEqual([['first', '200'], ['second', '200'], ['third', '400']]);
+  });
+
   it('does not change an answer that was sent before the body turned out to be malformed', async () => {
     const request = head(`POST /nothing HTTP/1.1`, 'Transfer-Encoding: chunked') + 'zz\r\n';
     expectError(await exchange(service.port, request), 404, 'Not found.');
