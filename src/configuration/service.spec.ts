@@ -385,9 +385,14 @@ describe('loadEnvironment', () => {
     expect(problemsOf(loadEnvironment)).toEqual(['EMBEDDED_ADMIN_SECRET: must be at least 16 visible ASCII characters']);
   });
 
+  it('reports a line without = in .env, which would swallow the next line, and shows only its first word', () => {
+    writeFileSync('.env', 'LOG_LEVEL=debug\nEMBEDDED_ADMIN_SECRET a-secret-of-a-file\nPORT=4001\n');
+    expect(problemsOf(loadEnvironment)).toEqual([expect.stringMatching(/\/\.env: the line that begins with "EMBEDDED_ADMIN_SECRET" must have the form NAME=value$/)]);
+  });
+
   it('reports that .env cannot be read', () => {
     mkdirSync('.env');
-    expect(problemsOf(loadEnvironment)).toEqual([expect.stringMatching(/^\.env: EISDIR[^\n]*$/)]);
+    expect(problemsOf(loadEnvironment)).toEqual([expect.stringMatching(/\/\.env: EISDIR[^\n]*$/)]);
   });
 });
 

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
 import { parseEnv } from 'node:util';
 import { z } from 'zod';
 import { readSecretFiles } from './secret-files.js';
@@ -8,7 +9,7 @@ export type Variables = Readonly<Record<string, string | undefined>>;
 
 /**
  * One or more environment variables are invalid. Each problem is one line that begins with the name of a variable (or
- * with `.env`, the file). The line quotes the variable's value, unless that value may be a secret.
+ * with the path of `.env`). The line quotes the variable's value, unless that value may be a secret.
  */
 export class EnvironmentError extends Error {
   constructor(readonly problems: readonly string[]) {
@@ -100,15 +101,22 @@ export function parseVariables<Schema extends z.ZodType>(schema: Schema, variabl
  * The environment variables of the process. The file `.env` in the working directory, if there is one, supplies
  * variables that aren't set in the process's environment or are empty there.
  *
- * @throws EnvironmentError when `.env` exists but can't be read.
+ * @throws EnvironmentError when `.env` exists but can't be read, or has a line without `=`.
  */
 export const readVariables = (): Variables => ({ ...readDotEnv(), ...onlySet(process.env) });
 
 function readDotEnv(): Record<string, string | undefined> {
+  let text: string;
   try {
-    return parseEnv(readFileSync('.env', 'utf8'));
+    text = readFileSync('.env', 'utf8');
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return {};
-    throw new EnvironmentError([`.env: ${(error as Error).message}`]);
+    throw new EnvironmentError([`${resolve('.env')}: ${(error as Error).message}`]);
   }
+  const found = parseEnv(text);
+  // Node takes a line without "=" for the beginning of the name in the next line. Only the first word is shown, because
+  // the others may be a secret.
+  const [wrong] = Object.keys(found).filter((name) => /\s/.test(name));
+  if (wrong !== undefined) throw new EnvironmentError([`${resolve('.env')}: the line that begins with ${JSON.stringify(wrong.split(/\s/, 1)[0])} must have the form NAME=value`]);
+  return found;
 }
