@@ -167,7 +167,7 @@ describe('DATA_DIR while the service runs', () => {
     rmSync(at('identity/signing-keys.json'));
     const command = await workspace.token();
     expect([command.code, command.stdout]).toEqual([1, '']);
-    expect(command.stderr).toMatch(/^[^\n]*signing-keys\.json is gone while the service runs: put it back, or restart[^\n]*\n$/);
+    expect(command.stderr).toMatch(/^[^\n]*signing-keys\.json is gone while the service runs: put it back; a restart[^\n]*\n$/);
     expect(existsSync(at('identity/signing-keys.json'))).toBe(false);
   });
 

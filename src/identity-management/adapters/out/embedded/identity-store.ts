@@ -53,7 +53,7 @@ export class IdentityStore {
   static async open(dataDirectory: string, shared: boolean): Promise<IdentityStore> {
     const path = join(dataDirectory, 'identity', 'identity.db');
     if (shared && isLocked(dataDirectory, 'identity')) {
-      if (!fileIdentity(path)) throw new ProviderUnavailable(`${path} is gone while the service runs: put it back, or restart the service`);
+      if (!fileIdentity(path)) throw new ProviderUnavailable(`${path} is gone while the service runs: put it back; a restart begins without users, roles and keys`);
       return new IdentityStore(dataDirectory, path, await open(path, false), undefined);
     }
     privateDirectory(dataDirectory);

@@ -32,7 +32,7 @@ export type SigningKeys = readonly [SigningKey, ...SigningKey[]];
 export async function loadSigningKeys(dataDirectory: string, { create = true } = {}): Promise<SigningKeys> {
   const path = join(privateDirectory(dataDirectory), 'signing-keys.json');
   const text = await readOrCreate(path, () => {
-    if (!create) throw new DataDirectoryError(`${path} is gone while the service runs: put it back, or restart the service to get new keys`);
+    if (!create) throw new DataDirectoryError(`${path} is gone while the service runs: put it back; a restart makes new keys, and all tokens become invalid`);
     return newSigningKeys();
   });
   try {

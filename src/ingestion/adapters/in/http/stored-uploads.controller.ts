@@ -126,7 +126,7 @@ const COMMA = Buffer.from(',');
  *   must cover all customers.
  */
 function assertCovered(request: IncomingMessage, customerId: string | undefined): void {
-  if (!coversCustomer(customersOf(request), customerId)) throw new ServiceError('unauthorized', "The token doesn't cover the customer.");
+  if (!coversCustomer(customersOf(request), customerId)) throw new ServiceError('unauthorized', 'The customer_id claim of the token does not cover the customer.');
 }
 
 function accessOf(request: IncomingMessage): (customerId: string) => boolean {
