@@ -1,0 +1,102 @@
+import { Agent, request } from 'node:http';
+import { text } from 'node:stream/consumers';
+import { setTimeout as delay } from 'node:timers/promises';
+import { someUpload } from '../crash/load.mjs';
+
+const AGAIN_MS = 100;
+
+/**
+ * @typedef {object} Failure a request that was not answered with 200
+ * @property {number} began when it was sent, by `performance.now()`
+ * @property {number} ended when it failed
+ * @property {string} what the status, or the code of the connection's error
+ */
+
+/** An agent that ignores late errors of connections, which the requests themselves report. */
+class ListeningAgent extends Agent {
+  createConnection(...parameters) {
+    return super.createConnection(...parameters).on('error', () => undefined);
+  }
+}
+
+/**
+ * Clients that upload through a proxy until they are stopped. A client repeats an upload with an idempotency key until
+ * it is answered with 200, as its users would, and doesn't repeat an upload without a key.
+ */
+export class Clients {
+  sent = 0;
+  /** How often a repeated upload was answered with 409, because the key's first request might still be in progress. */
+  waits = 0;
+  /** @type {Failure[]} */
+  failures = [];
+  #port;
+  #ledger;
+  #random;
+  #sizes;
+  #isGoing = true;
+  #agent;
+  #ended;
+
+  /**
+   * @param {number} port where the proxy listens
+   * @param {import('../crash/ledger.mjs').Ledger} ledger records the uploads that are answered with 200
+   * @param {import('../../dist/testing/random.js').Random} random
+   * @param {{ connections: number, largest: number }} options how many clients there are, and how many bytes their
+   *   files have at most
+   */
+  constructor(port, ledger, random, { connections, largest }) {
+    this.#port = port;
+    this.#ledger = ledger;
+    this.#random = random;
+    this.#sizes = { largest };
+    this.#agent = new ListeningAgent({ keepAlive: true, maxSockets: connections });
+    this.#ended = Promise.all(Array.from({ length: connections }, () => this.#work()));
+  }
+
+  /** Stops the clients. Resolves when the uploads in flight are answered, and those with a key were answered with 200. */
+  async stop() {
+    this.#isGoing = false;
+    await this.#ended;
+    this.#agent.destroy();
+  }
+
+  async #work() {
+    while (this.#isGoing) {
+      const upload = someUpload(this.#random, this.#ledger.nextName(), this.#sizes);
+      const isKeyed = 'Idempotency-Key' in upload.headers;
+      for (let pauseMs = await this.#upload(upload); pauseMs !== undefined && isKeyed; ) {
+        await delay(pauseMs);
+        pauseMs = await this.#upload(upload, true);
+      }
+    }
+  }
+
+  /** Uploads once. Resolves to the time after which to repeat, in milliseconds; undefined if the upload is stored. */
+  async #upload({ path, headers, body, sent }, isRepeated = false) {
+    const began = performance.now();
+    this.sent += 1;
+    const { status, id, retryAfter, error } = await this.#send(path, headers, body).catch(({ code, message }) => ({ error: code ?? message }));
+    if (status === 200) {
+      this.#ledger.acknowledge(id, sent);
+      return undefined;
+    }
+    if (status === 409 && isRepeated && retryAfter > 0) {
+      this.waits += 1;
+      return retryAfter * 1000;
+    }
+    this.failures.push({ began, ended: performance.now(), what: error ?? String(status) });
+    return AGAIN_MS;
+  }
+
+  #send(path, headers, body) {
+    return new Promise((resolve, reject) => {
+      const options = { port: this.#port, host: '127.0.0.1', method: 'POST', path, headers, agent: this.#agent };
+      const upload = request(options);
+      upload.once('error', reject).once('response', (answer) => {
+        const { statusCode: status, headers: received } = answer;
+        text(answer).then(() => { resolve({ status, id: received['x-upload-id'], retryAfter: Number(received['retry-after']) }); }, reject);
+      });
+      upload.end(body);
+    });
+  }
+}
