@@ -20,6 +20,11 @@ type ParserError = NodeJS.ErrnoException & { readonly rawPacket?: Buffer };
 /** How long a connection may stay open after an error of the HTTP parser has been answered, in milliseconds. */
 const LINGER_MS = 5_000;
 
+/** How many requests wait on each connection for the answer to an earlier one. */
+const waiting = new WeakMap<Socket, number>();
+/** More than what one read from a connection can contain, after which nothing is read. */
+const MAX_WAITING = 5_000;
+
 type Receive = (request: IncomingMessage, response: ServerResponse, awaitsContinue?: boolean) => void;
 
 /**
@@ -48,27 +53,45 @@ function receiver(server: Server): Receive {
     // While the service stops, the server no longer listens, and each connection is closed after its answer. Otherwise
     // a client that never pauses could keep its connection open forever.
     if (!server.listening) response.shouldKeepAlive = false;
-    const end = (): void => {
+    response.once('close', () => {
       exchange.isOver = true;
       endExchange(exchange);
       server.emit(EXCHANGE_END, exchange);
-    };
-    response.once('close', end);
+    });
     if (!before || before.isOver) {
       handle(request, response);
       return;
     }
     exchange.onTurn = () => { handle(request, response); };
-    before.response.once('close', () => {
-      // Other connections get their turn first, because a client may send a thousand requests at once.
-      setImmediate(() => {
-        const { onTurn } = exchange;
-        exchange.onTurn = undefined;
-        if (request.socket.destroyed) end();
-        else onTurn?.();
-      });
-    });
+    waitForTurn(exchange, before);
   };
+}
+
+/**
+ * Calls `onTurn` of an exchange after the connection's previous one has ended. Reads nothing from the connection while
+ * requests wait on it. Closes the connection if too many wait nevertheless.
+ */
+function waitForTurn(exchange: Exchange, before: Exchange): void {
+  const { response, request: { socket } } = exchange;
+  const count = (waiting.get(socket) ?? 0) + 1;
+  waiting.set(socket, count);
+  socket.pause();
+  if (count > MAX_WAITING) socket.destroy();
+  before.response.once('close', () => {
+    const others = (waiting.get(socket) ?? 1) - 1;
+    waiting.set(socket, others);
+    // Node resumes reading after each answer.
+    if (others > 0) socket.pause();
+    // Other connections get their turn first, because a client may send a thousand requests at once.
+    setImmediate(() => {
+      const { onTurn } = exchange;
+      exchange.onTurn = undefined;
+      if (others === 0) socket.resume();
+      // Node doesn't emit `close` for a response whose turn never came.
+      if (socket.destroyed) response.emit('close');
+      else onTurn?.();
+    });
+  });
 }
 
 /**
@@ -124,6 +147,8 @@ export function guardHttpEdge(server: Server): void {
   server.on('checkExpectation', receive);
   server.on('connection', () => { bodyPace.arrived(); });
   server.on('connect', (request: IncomingMessage, socket: Socket) => {
+    // Node no longer listens for errors of this connection, and an error without a listener would end the process.
+    socket.on('error', () => socket.destroy());
     answerInTurn(socket, requestHeadDefect(request) === undefined ? 'not-found' : 'bad-request', requestIdOf(request));
   });
   server.on('clientError', (error: ParserError, socket: Socket) => {

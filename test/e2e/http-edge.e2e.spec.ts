@@ -123,6 +123,33 @@ describe('the HTTP edge', () => {
     other.destroy();
   });
 
+  it.each([
+    ['CONNECT', 'CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n'],
+    ['a malformed request', 'GRAB / HTTP/1.1\r\n\r\n'],
+    ['many requests', head(LIVE).repeat(2_000)],
+  ])('survives a client that sends %s and resets the connection', async (_name, request) => {
+    for (let attempt = 0; attempt < 20; attempt++) {
+      const socket = await open(service.port);
+      socket.on('error', () => undefined);
+      await new Promise((written) => socket.write(request, written));
+      socket.resetAndDestroy();
+    }
+    expect((await exchange(service.port, head(LIVE))).status).toBe(200);
+  });
+
+  it('reads no further requests while requests of the same client wait', async () => {
+    const socket = await open(service.port);
+    const requests = Buffer.from(head(LIVE).repeat(10_000));
+    let answered = 0;
+    socket.on('data', (chunk: Buffer) => (answered += chunk.toString('latin1').split('HTTP/1.1 200').length - 1));
+    for (let sent = 0; sent < 100; sent++) socket.write(requests);
+    await vi.waitFor(() => { expect(answered).toBeGreaterThan(100); }, { timeout: 10_000 });
+    // The rest may be in buffers of the system.
+    expect(socket.writableLength).toBeGreaterThan(50 * requests.length);
+    socket.destroy();
+    expect((await exchange(service.port, head(LIVE))).status).toBe(200);
+  });
+
   it('answers a request that turns out to be malformed after the requests before it', async () => {
     const upload = (id: string, ...headers: string[]) => head(`POST ${UPLOAD} HTTP/1.1`, 'Content-Type: text/csv', `X-Request-Id: ${id}`, ...headers);
     const socket = await open(service.port);
