@@ -385,9 +385,19 @@ describe('loadEnvironment', () => {
     expect(problemsOf(loadEnvironment)).toEqual(['EMBEDDED_ADMIN_SECRET: must be at least 16 visible ASCII characters']);
   });
 
-  it('reports a line without = in .env, which would swallow the next line, and shows only its first word', () => {
-    writeFileSync('.env', 'LOG_LEVEL=debug\nEMBEDDED_ADMIN_SECRET a-secret-of-a-file\nPORT=4001\n');
+  it.each([
+    ['before another', 'LOG_LEVEL=debug\nEMBEDDED_ADMIN_SECRET a-secret-of-a-file\nPORT=4001\n'],
+    ['at the end', 'LOG_LEVEL=debug\nEMBEDDED_ADMIN_SECRET a-secret-of-a-file'],
+    ['with = in its value', 'EMBEDDED_ADMIN_SECRET a-secret=of-a-file\n'],
+    ['after a quoted value', 'LOG_LEVEL="debug"\nEMBEDDED_ADMIN_SECRET\nPORT="4001"\n'],
+  ])('reports a line without NAME= in .env, %s, and shows only its first word', (_place, text) => {
+    writeFileSync('.env', text);
     expect(problemsOf(loadEnvironment)).toEqual([expect.stringMatching(/\/\.env: the line that begins with "EMBEDDED_ADMIN_SECRET" must have the form NAME=value$/)]);
+  });
+
+  it('reads comments, export, blanks around =, and quoted values of several lines in .env', () => {
+    writeFileSync('.env', '# PORT 1\n\nexport PORT=4001\nLOG_LEVEL = debug # not "info\nBASE_PATH="/a"\nNOTE="first\nsecond = line\nthird line"\nDATA_DIR=/from/file\n');
+    expect(loadEnvironment()).toMatchObject({ port: 4001, logLevel: 'debug', basePath: '/a', dataDirectory: '/from/file' });
   });
 
   it('reports that .env cannot be read', () => {

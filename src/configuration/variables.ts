@@ -82,6 +82,10 @@ const MOST_SHOWN = 80;
 const mayBeSecret = (name: string, value: string): boolean =>
   /SECRET|PASSWORD|CONNECTION_STRING|TOKEN|WEBHOOK|KEY(?!CLOAK)/.test(name) || /[@?#]/.test(value);
 
+/** The beginning of a line of `.env`: a name and its equals sign. */
+const ASSIGNMENT = /^(?:export\s+)?[^\s=]+\s*=/;
+const QUOTED_VALUE = /^([ \t]*(?:export[ \t]+)?[^\s=#]+[ \t]*=[ \t]*)(["'`])[^]*?\2/gm;
+
 const shown = (value: string): string =>
   JSON.stringify(value.length > MOST_SHOWN ? `${value.slice(0, MOST_SHOWN)}…` : value);
 
@@ -101,7 +105,7 @@ export function parseVariables<Schema extends z.ZodType>(schema: Schema, variabl
  * The environment variables of the process. The file `.env` in the working directory, if there is one, supplies
  * variables that aren't set in the process's environment or are empty there.
  *
- * @throws EnvironmentError when `.env` exists but can't be read, or has a line without `=`.
+ * @throws EnvironmentError when `.env` exists but can't be read, or has a line that isn't of the form NAME=value.
  */
 export const readVariables = (): Variables => ({ ...readDotEnv(), ...onlySet(process.env) });
 
@@ -113,10 +117,17 @@ function readDotEnv(): Record<string, string | undefined> {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return {};
     throw new EnvironmentError([`${resolve('.env')}: ${(error as Error).message}`]);
   }
-  const found = parseEnv(text);
-  // Node takes a line without "=" for the beginning of the name in the next line. Only the first word is shown, because
-  // the others may be a secret.
-  const [wrong] = Object.keys(found).filter((name) => /\s/.test(name));
+  // Node passes over such a line, or takes it for a part of the next name, depending on the version. Only the first word
+  // is shown, because the others may be a secret.
+  const wrong = lineWithoutAssignment(text);
   if (wrong !== undefined) throw new EnvironmentError([`${resolve('.env')}: the line that begins with ${JSON.stringify(wrong.split(/\s/, 1)[0])} must have the form NAME=value`]);
-  return found;
+  return parseEnv(text);
 }
+
+/** The first line that is neither blank nor a comment nor of the form NAME=value. A quoted value may have several lines. */
+const lineWithoutAssignment = (text: string): string | undefined =>
+  text
+    .replace(QUOTED_VALUE, '$1')
+    .split('\n')
+    .map((line) => line.trim())
+    .find((line) => line !== '' && !line.startsWith('#') && !ASSIGNMENT.test(line));
