@@ -7,7 +7,7 @@ const BENCHES = {
   pauses: 'the longest pause of the event loop with expensive bodies, and /health/live during 60 of them [--only=<part of a title>] [--at=60]',
   walk: 'the number of files and functions of the service that one request runs [--only=<part of a title>] [--show]',
   fuzz: 'random requests, whose answers must all be documented ones [--requests=10000] [--seed=<n>] [--only=<i>]',
-  uploads: 'rates compared with other ways to store uploads; as root, on a new disk image [--rounds=5] [--seconds=4] [--only=<rows>] [--directory=<dir>]',
+  uploads: 'rates compared with other ways to store uploads; as root, on a new disk image [--rounds=5] [--seconds=4] [--only=<rows>] [--directory=<dir>] [--earlier=<dist of an earlier build>]',
   'object-storage': 'the same with uploads in an S3 with a latency of 10 ms; needs versitygw, or Go to install it [--rounds=5] [--seconds=4] [--only=<rows>]',
   finding: 'finding, fetching and removing uploads in a store of 1,000 days, one with 1,000,000 uploads; needs nginx and curl [--only=<parts>] [--uploads=<n>] [--days=<n>] [--requests=300]',
   telling: 'telling a webhook of uploads: a backlog, and uploads that are told compared with others [--only=<parts>]',

@@ -162,12 +162,12 @@ export class LoadDataClient {
     await this.identity('POST', 'assign-role', { body: assignment, ...options });
   }
 
-  /** Creates a role. Resolves to the id of the role. */
+  /** Asks the service to create a role, without repeating the request. Resolves to the role's id. */
   async createRole(role: Schemas['NewRole'], options: RequestOptions = {}): Promise<string> {
     return (parsed(await this.identity('POST', 'create-role', { body: role, ...options })) as Schemas['RoleCreated']).role_id;
   }
 
-  /** Creates a user. Resolves to the id of the user. */
+  /** Asks the service to create a user, without repeating the request. Resolves to the user's id. */
   async createUser(user: Schemas['NewUser'], options: RequestOptions = {}): Promise<string> {
     return (parsed(await this.identity('POST', 'create-user', { body: user, ...options })) as Schemas['UserCreated']).user_id;
   }

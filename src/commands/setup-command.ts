@@ -15,7 +15,9 @@ export interface ProviderSetup {
   /**
    * The requirements that the provider must fulfil for the service, in the order in which they can be fulfilled. If an
    * administrator's e-mail is given, one requirement is that this user exists and has the role with all permissions.
-   * Rejects, before anything is changed, if the environment names something that the provider lacks.
+   * Rejects, before anything is changed, if a client id in the environment of the Auth0 set-up names no application.
+   * Other missing things, such as the connection AUTH0_CONNECTION, are found only when the requirement that needs them
+   * is reached, after the changes for earlier requirements.
    */
   readonly parts: (administrator: string | undefined) => Promise<readonly Requirement[]>;
   /**

@@ -1,6 +1,5 @@
 import type { IncomingMessage } from 'node:http';
 import { nextTick } from 'node:process';
-import { setImmediate as nextIteration } from 'node:timers/promises';
 import { FREE_BYTES } from '../common/memory-budget.js';
 import { bodyPace } from './body-pace.js';
 import { declaredLength } from './request-head.js';
@@ -12,12 +11,11 @@ import { declaredLength } from './request-head.js';
 const FRAMING_WEIGHT = 64;
 
 /**
- * Reads the body of a request as it arrives, in few pieces however short its chunks are, and lets long bodies wait for
- * their turn (`BodyPace`). Nothing is read from the socket meanwhile, so a body that waits causes no further work.
+ * Reads the body of a request as it arrives, and lets long bodies wait for their turn (`BodyPace`). Nothing is read from
+ * the socket meanwhile, so a body that waits causes no further work.
  */
 export class BodyArrival {
   private readonly isLong: boolean;
-  private readonly isChunked: boolean;
   private readonly socketBytesBefore: number;
   private bytesRead = 0;
   /** The cost of the body so far, in bytes. */
@@ -25,17 +23,8 @@ export class BodyArrival {
 
   constructor(private readonly request: IncomingMessage) {
     const length = declaredLength(request);
-    this.isChunked = length === undefined;
     this.isLong = length !== undefined && length > FREE_BYTES;
     this.socketBytesBefore = request.socket.bytesRead;
-  }
-
-  /**
-   * Resolves when Node has parsed everything that the socket received. Must be called after an event of the request:
-   * Node resumes promises between the chunks of a chunked body, and reading then would read the chunks one by one.
-   */
-  async parsed(): Promise<void> {
-    if (this.isChunked) await nextIteration();
   }
 
   /** Everything that has arrived and wasn't read yet, once it may be used; null if there is nothing. */
@@ -56,8 +45,8 @@ export class BodyArrival {
   }
 
   /**
-   * Waits for the turn of this body while Node reads nothing from the socket. Otherwise Node would buffer thousands of
-   * chunks, and each takes a kilobyte however short it is.
+   * Waits for the turn of this body while Node reads nothing from the socket. Otherwise Node would parse thousands of
+   * short chunks before this body may have its turn.
    */
   private async withoutReading(turn: Promise<void>): Promise<void> {
     const { socket } = this.request;

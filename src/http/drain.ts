@@ -25,7 +25,6 @@ export function drain(request: IncomingMessage): Promise<boolean> {
     };
     const discard = async (): Promise<void> => {
       isReading = true;
-      await arrival.parsed();
       for (let chunk; !isOver && (chunk = await arrival.read()) !== null; ) {
         bytes += chunk.length;
         if (bytes > MAX_DRAINED_BYTES) stop();

@@ -8,6 +8,7 @@ import { hasBody, requestHeadDefect } from './request-head.js';
 import { drain } from './drain.js';
 import { ERROR_TABLE } from './error-table.js';
 import { beginExchange, type Exchange, EXCHANGE_END, latestExchange, requestIdOf } from './exchange.js';
+import { gatherShortChunks } from './short-chunks.js';
 import { answerError, errorBody } from './service-exception.filter.js';
 
 const logger = new Logger('Http');
@@ -48,6 +49,7 @@ function receiver(server: Server): Receive {
   return (request, response, awaitsContinue = false) => {
     const before = latestExchange(request.socket);
     const exchange = beginExchange(request, response, awaitsContinue);
+    gatherShortChunks(request);
     response.setHeader('X-Request-Id', exchange.requestId);
     response.setHeader('X-Content-Type-Options', 'nosniff');
     // While the service stops, the server no longer listens, and each connection is closed after its answer. Otherwise

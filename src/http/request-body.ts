@@ -78,7 +78,6 @@ async function* receivedBody(
         events ??= new RequestEvents(request);
         rate ??= rateSince(bytes, memory);
         await nextEvent(events, rate, idleTimeoutMs);
-        await arrival.parsed();
       }
     }
   } finally {

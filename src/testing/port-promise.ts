@@ -29,8 +29,8 @@ export const promisesOf =
   };
 
 /**
- * Puts an explanation before the message of a failed assertion, and returns the assertion's error. For any other error,
- * returns a new error that has that error as its cause, and its stack.
+ * Puts an explanation before the message of an error. Changes and returns the error of a failed assertion. For any
+ * other error, returns a new error that has that error as its cause, and its stack.
  */
 function explained(error: unknown, explanation: string): Error {
   if (error instanceof AssertionError) {

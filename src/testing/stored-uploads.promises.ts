@@ -74,7 +74,7 @@ export const PROMISES = {
     advice: 'Count in a dry run, report with onProgress, and remove nothing.',
   },
   signal: {
-    sentence: "Ends the call at its next step, which rejects with the signal's reason.",
+    sentence: "When this signal aborts, the call stops at its next step and rejects with the signal's reason.",
     advice: 'Call signal.throwIfAborted() before each step.',
   },
 } as const satisfies Record<string, PortPromise>;

@@ -93,7 +93,7 @@ export interface RemovalOptions {
   readonly dryRun?: boolean;
   /** Called after the lines of each segment were read. */
   readonly onProgress?: (progress: RemovalProgress) => void;
-  /** Ends the call at its next step, which rejects with the signal's reason. */
+  /** When this signal aborts, the call stops at its next step and rejects with the signal's reason. */
   readonly signal?: AbortSignal;
 }
 

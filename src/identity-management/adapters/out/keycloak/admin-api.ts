@@ -31,7 +31,10 @@ export const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 const REFUSAL = z.object({ error: z.string().optional(), errorMessage: z.string().optional(), field: z.string().optional() });
 
-/** Why Keycloak refused a request, according to the body of its answer; empty if the body doesn't say. */
+/**
+ * The members of an answer's body that say why Keycloak refused a request. Each may be missing. Returns an empty object
+ * if the body has another form.
+ */
 export const refusalOf = (body: unknown): z.infer<typeof REFUSAL> => REFUSAL.safeParse(body).data ?? {};
 
 const MISSING: readonly (readonly [RegExp, typeof RoleNotFound | typeof UserNotFound])[] = [

@@ -46,7 +46,7 @@ const ROLES = z.array(ROLE);
 const CLIENTS = z.array(z.object({ id: z.string() }));
 
 type KeycloakRole = z.infer<typeof ROLE>;
-/** The members of a role that Keycloak needs in a request that assigns the role. */
+/** A role's id and name, which Keycloak needs in the body of a request that assigns the role. */
 export type NamedRole = Pick<KeycloakRole, 'id' | 'name'>;
 
 const isOurs = ({ clientRole, attributes }: KeycloakRole): boolean =>

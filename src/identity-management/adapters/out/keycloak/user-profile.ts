@@ -18,7 +18,8 @@ export type UserProfile = z.infer<typeof USER_PROFILE>;
 /** A defect of a realm's user profile that keeps the service from working, or is a risk. */
 export interface ProfileDefect {
   /**
-   * The change that repairs the defect as the set-up prints it, for example `~ user profile: lastName not required`.
+   * The line that the set-up prints for the change that repairs the defect, for example `~ user profile: lastName not
+   * required`.
    */
   readonly change: string;
   /** The defect, as a sentence. */

@@ -12,7 +12,7 @@ interface Limit {
   readonly readAt: number;
   /** When the call was sent whose answer reported this state, by `performance.now()`. */
   readonly sentAt: number;
-  /** How long the bucket takes to gain one more call, in milliseconds. */
+  /** How long until the limit's token bucket has one more token, in milliseconds. */
   readonly refillMs: number;
 }
 

@@ -103,7 +103,7 @@ export class SegmentLog {
       if (!next) return;
       const [directory, lines] = next;
       const batch = lines.splice(0, batchLength(lines));
-      // Moves the directory to the end of the map, so that the lines of the other directories get their turn.
+      // Moves a directory that has lines left to the end of the map, so that the other directories get their turn.
       this.waiting.delete(directory);
       if (lines.length > 0) this.waiting.set(directory, lines);
       const writing = this.write(directory, batch).finally(() => {

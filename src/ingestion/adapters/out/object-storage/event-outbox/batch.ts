@@ -51,8 +51,8 @@ export class BatchDraft {
 /** Events of one sort, such as removals, that the receiver hasn't confirmed yet, the oldest first. */
 export interface EventSource {
   /**
-   * About when the oldest of these events happened, in milliseconds since 1970; undefined if no event of this sort
-   * waits.
+   * About when the oldest of these events happened, in milliseconds since 1970. Undefined if no event of this sort
+   * waits. The source with the oldest event is the first to fill a batch.
    */
   readonly since: number | undefined;
   /**

@@ -272,8 +272,10 @@ export class SegmentScan implements EventSource {
   }
 
   /**
-   * The time in names at which the listing begins: the watermark, or, if it is long ago, the beginning of the next day
-   * that has segments with unconfirmed events.
+   * The listing begins with segments that have this time in their names, in milliseconds since 1970. It is the
+   * watermark, unless the watermark is before yesterday (UTC). In that case, days without segments are skipped: the
+   * listing begins 10 s before the next day that has segments with unconfirmed events, and at the latest 10 s before
+   * today, but never before the watermark.
    */
   private async beginning(now: number): Promise<number> {
     const { watermark } = this.position;

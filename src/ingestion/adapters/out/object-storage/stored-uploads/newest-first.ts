@@ -4,8 +4,9 @@ import type { Upload } from '../../../../domain/upload.js';
 
 const READS_AT_ONCE = 32;
 /**
- * How many bytes of segments are read at once (MOST_BYTES_AT_ONCE), and for one page (MOST_BYTES). More are read if a
- * single read is longer, or if the page would otherwise not get beyond its own beginning.
+ * MOST_BYTES_AT_ONCE: at most this many bytes of segments are read at once, unless a single read is longer. MOST_BYTES:
+ * once this many bytes were read for a page, no more are read, and the page ends early. Reading goes on only if the
+ * next page would otherwise begin where this one began, because a client would then get the same page again and again.
  */
 const MOST_BYTES_AT_ONCE = 8 * 1024 * 1024;
 const MOST_BYTES = 64 * 1024 * 1024;

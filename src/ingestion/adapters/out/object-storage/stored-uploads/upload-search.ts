@@ -80,8 +80,7 @@ class UploadSearch {
   async run(): Promise<FoundLine | undefined> {
     const own = this.search(this.days.map((day) => ({ key: `${directoryOf(day)}${this.uploadId}.ndjson`, size: 0, ageMs: 0 })));
     const listed = Promise.all([...this.slowDays.map((day) => this.slow(day)), ...this.days.map((day) => this.near(day, SOON))]);
-    // `listed` isn't awaited if `own` finds the line in the upload's own segment, so a rejection of `listed` needs a
-    // handler.
+    // `listed` isn't awaited if `own` finds the line or rejects, so a rejection of `listed` needs a handler.
     listed.catch(() => undefined);
     return (await own) ?? (await this.search((await listed).flat())) ?? this.everywhere();
   }
