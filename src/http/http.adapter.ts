@@ -3,6 +3,13 @@ import type { NestApplicationOptions } from '@nestjs/common';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import express, { type Express } from 'express';
 
+/**
+ * How many bytes of a request body Node buffers before it stops reading from the socket. The limit is below what one
+ * read from the socket contains if each chunk of a chunked body has one byte, so that Node parses no more of them until
+ * the body has had its turn (`BodyPace`).
+ */
+const HIGH_WATER_MARK = 4 * 1024;
+
 /** Express configured for the service interface: exact paths, no extra headers, and minimal query parsing. */
 export class HttpAdapter extends ExpressAdapter {
   constructor() {
@@ -23,6 +30,6 @@ export class HttpAdapter extends ExpressAdapter {
     class ExpressResponse extends ServerResponse<ExpressRequest> {}
     instance.request = Object.setPrototypeOf(ExpressRequest.prototype, instance.request) as Express['request'];
     instance.response = Object.setPrototypeOf(ExpressResponse.prototype, instance.response) as Express['response'];
-    this.setHttpServer(createServer({ IncomingMessage: ExpressRequest, ServerResponse: ExpressResponse }, instance));
+    this.setHttpServer(createServer({ IncomingMessage: ExpressRequest, ServerResponse: ExpressResponse, highWaterMark: HIGH_WATER_MARK }, instance));
   }
 }

@@ -39,10 +39,9 @@ export function gatherShortChunks(request: IncomingMessage): void {
       flush();
       return push(chunk);
     }
-    const isFirst = length === 0;
+    if (length === 0) setImmediate(flush);
     add(chunk);
-    if (isFirst) setImmediate(flush);
-    // False makes Node stop reading from the socket, until the stream has been read.
-    return !isFirst;
+    // False makes Node stop reading from the socket, until the stream is read.
+    return false;
   };
 }
