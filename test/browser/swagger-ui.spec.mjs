@@ -205,6 +205,8 @@ describe('Swagger UI, 400 pixels wide', () => {
         if (box) expect([id, box.x >= 0 && box.x + box.width <= 400]).toEqual([id, true]);
       }
       expect([id, await width()]).toEqual([id, 400]);
+      const [title, button] = await Promise.all(['.tab-item h4', '.try-out .btn'].map((part) => block.locator(part).first().boundingBox()));
+      expect([id, title.height < 24, title.x + title.width < button.x]).toEqual([id, true, true]);
       await screenshot(page, `${id}-400`);
       await close(page, id);
     }
