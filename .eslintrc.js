@@ -9,6 +9,7 @@ export default defineConfig(
   eslint.configs.recommended,
   { files: ['**/*.{js,mjs}'], languageOptions: { globals: globals.node } },
   { files: ['src/app/docs/page/*.js', 'test/browser/*.mjs'], languageOptions: { globals: globals.browser } },
+  { files: ['test/integration/runners/*.cjs'], languageOptions: { globals: globals.jest } },
   {
     files: ['**/*.ts'],
     extends: [tseslint.configs.strictTypeChecked, tseslint.configs.stylisticTypeChecked],

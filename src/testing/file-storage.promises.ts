@@ -73,7 +73,7 @@ export const KEY_PROMISES = {
     advice: "Compare requestIdentity() of both uploads, and throw a new ServiceError('idempotency-key-reused') if they differ.",
   },
   inProgress: {
-    sentence: '`request-in-progress`, before any byte is read, while another upload of the scope is in progress;',
+    sentence: '`request-in-progress` with `retryAfterSeconds` 1, before any byte is read, while another upload of the scope is in progress;',
     advice: "Remember the scopes in progress, and throw a ServiceError of kind 'request-in-progress' with retryAfterSeconds 1 before reading.",
   },
   freed: {

@@ -73,8 +73,18 @@ describe('Swagger UI, 1280 pixels wide', () => {
   it('says how to begin, and shows no list of one server', async () => {
     await screenshot(page, 'start-1280');
     const text = await page.locator('.info').innerText();
-    for (const part of ['Upload a file', 'Get a token', 'admin-secret', 'troubleshooting.md']) expect(text).toContain(part);
+    for (const part of ['Upload a file', 'Get a token', 'admin-secret']) expect(text).toContain(part);
     expect(await page.locator('.servers').isVisible()).toBe(false);
+  });
+
+  it('shows the pages to which it links', async () => {
+    for (const [link, title] of [['all pages', '# Documentation'], ['errors and their cures', '# Troubleshooting']]) {
+      const opened = page.context().waitForEvent('page');
+      await page.locator('.info a', { hasText: link }).click();
+      const shown = await opened;
+      expect((await shown.locator('pre').innerText()).startsWith(`${title}\n`)).toBe(true);
+      await shown.close();
+    }
   });
 
   it.each(OPERATIONS)('shows %s on at most 1,500 pixels', async (id) => {
@@ -195,6 +205,8 @@ describe('Swagger UI, 400 pixels wide', () => {
         if (box) expect([id, box.x >= 0 && box.x + box.width <= 400]).toEqual([id, true]);
       }
       expect([id, await width()]).toEqual([id, 400]);
+      const [title, button] = await Promise.all(['.tab-item h4', '.try-out .btn'].map((part) => block.locator(part).first().boundingBox()));
+      expect([id, title.height < 24, title.x + title.width < button.x]).toEqual([id, true, true]);
       await screenshot(page, `${id}-400`);
       await close(page, id);
     }

@@ -62,6 +62,13 @@ describe("README's client", () => {
   });
 });
 
+describe('npm test', () => {
+  it('says what it leaves out', async () => {
+    const { scripts } = JSON.parse(await readFile('package.json', 'utf8')) as { scripts: Record<string, string> };
+    for (const left of ['test:slow', 'test:integration', 'test:browser']) expect(scripts.posttest).toContain(`npm run ${left}`);
+  });
+});
+
 describe('the pages', () => {
   it('link only to existing files and headings', async () => {
     const pages = ['README.md', 'CONTRIBUTING.md', 'docs/adapters.md', 'docs/auth0.md', 'docs/behind-a-proxy.md', 'docs/beside-your-own-controllers.md', 'docs/checking-a-store.md', 'docs/clients.md', 'docs/data-directory.md', 'docs/deploying.md', 'docs/durability.md', 'docs/keycloak.md', 'docs/kubernetes.md', 'docs/log.md', 'docs/managing-uploads.md', 'docs/object-storage.md', 'docs/performance.md', 'docs/reading-uploads.md', 'docs/receivers.md', 'docs/telling-uploads.md', 'docs/README.md', 'docs/testing.md', 'docs/troubleshooting.md', 'docs/versions.md', 'docs/adr/README.md', 'examples/README.md', 'deploy/helm/load-data-service/README.md'];
@@ -106,13 +113,28 @@ describe('the pages', () => {
   });
 
   it('say what changed in the version of the package, on which the examples depend', async () => {
-    const { version } = JSON.parse(await readFile('package.json', 'utf8')) as { version: string };
-    expect(await readFile('CHANGELOG.md', 'utf8')).toMatch(new RegExp(`^## ${version.replaceAll('.', '\\.')} - \\d{4}-\\d\\d-\\d\\d$`, 'm'));
+    const { version, private: isPrivate } = JSON.parse(await readFile('package.json', 'utf8')) as { version: string; private?: boolean };
+    // npm publishes no private package.
+    expect(isPrivate).toBeUndefined();
+    const versions = [...(await readFile('CHANGELOG.md', 'utf8')).matchAll(/^## (.*)$/gm)].map(([, heading = '']) => heading);
+    expect(versions.find((heading) => heading !== 'Unreleased')).toMatch(new RegExp(`^${version.replaceAll('.', '\\.')} - \\d{4}-\\d\\d-\\d\\d$`));
+    expect(versions.indexOf('Unreleased')).toBeLessThanOrEqual(0);
     const examples = (await readdir('examples', { withFileTypes: true })).filter((entry) => entry.isDirectory());
     for (const { name } of examples) {
       const { dependencies } = JSON.parse(await readFile(join('examples', name, 'package.json'), 'utf8')) as { dependencies: Record<string, string> };
       expect([name, dependencies['load-data-service']]).toEqual([name, `^${version}`]);
     }
+  });
+
+  it('name the same version of Node wherever one is recommended, and the tests run on it', async () => {
+    const recommended: [string, RegExp][] = [
+      ['.nvmrc', /^(\d+)$/],
+      ['Dockerfile', /^FROM node:(\d+)-/],
+      ['src/common/node-version.ts', /nvm install (\d+)/],
+      ['test/integration/node-versions.spec.ts', /\['20\.19\.\d+', '22\.\d+\.\d+', '(\d+)\.\d+\.\d+'\]/],
+    ];
+    const versions = await Promise.all(recommended.map(async ([file, pattern]) => [file, ...[...(await readFile(file, 'utf8')).matchAll(new RegExp(pattern, 'gm'))].map(([, major]) => major)]));
+    expect(versions).toEqual([['.nvmrc', '24'], ['Dockerfile', '24', '24'], ['src/common/node-version.ts', '24'], ['test/integration/node-versions.spec.ts', '24']]);
   });
 
   it('describe in README every variable that compose.yaml sets, except those of Keycloak itself', async () => {

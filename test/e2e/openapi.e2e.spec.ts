@@ -304,6 +304,8 @@ describe.each([
     const headers = all.filter(({ in: place }) => place === 'header').map(({ name, required }) => [name, required]);
     expect(headers).toEqual(['Idempotency-Key', 'X-Upload-Digest', 'Content-Digest', 'Repr-Digest'].map((name) => [name, false]));
     for (const { schema, example } of parameters) expect(mismatches(document, schema, example ?? schema.example)).toEqual([]);
+    const [, { schema: filename } = {}] = parameters;
+    expect(filename?.example).toBe(operation.path.includes('historical') ? 'nem12_multiple_meters.csv' : 'greenbutton_usage.xml');
   });
 
   it.each(OPERATIONS.filter((operation) => !isUpload(operation)))('has no parameters: $path', (operation) => {

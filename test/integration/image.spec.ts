@@ -217,6 +217,9 @@ describe.runIf(missing === undefined)('the image', { timeout: STARTED_WITHIN_MS 
     const service = await ready(program);
     expect(service.readyLine).toBe(`Ready: http://127.0.0.1:${port}/grid/v1 | Swagger UI: http://127.0.0.1:${port}/grid/v1/docs`);
     expect((await fetch(service.swaggerUrl)).status).toBe(200);
+    for (const page of ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'LICENSE', 'docs/README.md', 'docs/adr/README.md', 'examples/README.md']) {
+      expect([page, (await fetch(`${service.swaggerUrl}/pages/${page}`)).status]).toEqual([page, 200]);
+    }
     expect(await upload(service.url)).toBe(200);
     expect(await stop(program)).toEqual({ code: 0, signal: null });
     expect(program.stderr).toBe('');

@@ -127,13 +127,14 @@ describe.each(APPS)('the packed package in a new application on $name', (app) =>
 
   it('runs the commands', async () => {
     const help = await run(path, 'npx', 'load-data-service', '--help');
-    for (const command of ['serve', 'token', 'verify', 'compact', 'keycloak-setup', 'auth0-setup']) {
-      expect(help).toContain(`  ${command} `);
+    const commands = [...help.matchAll(/^ {2}([a-z0-9-]+) {2}/gm)].map(([, command = '']) => command);
+    expect(commands).toEqual(['serve', 'token', 'verify', 'compact', 'erase', 'keycloak-setup', 'auth0-setup']);
+    for (const command of commands) {
       expect(await run(path, 'npx', 'load-data-service', command, '--help')).toMatch(new RegExp(`^load-data-service \\[?${command}.*\\n[^]*Examples?:\\n  .*npx load-data-service`));
     }
   }, 120_000);
 
-  it('serves, and its ready line has a command that prints a token here', async () => {
+  it('serves, also its pages, and its ready line has a command that prints a token here', async () => {
     const workspace = await Workspace.create();
     try {
       const service = await ready(workspace.run(process.execPath, ['node_modules/load-data-service/dist/main.js'], {}, path));
@@ -143,6 +144,8 @@ describe.each(APPS)('the packed package in a new application on $name', (app) =>
       expect(await token.exited).toEqual({ code: 0, signal: null });
       const answer = await fetch(`${service.url}/idpManagementBackend/users`, { headers: { Authorization: `Bearer ${token.stdout.trim()}` } });
       expect([answer.status, await answer.json()]).toEqual([200, { users: [] }]);
+      const page = await fetch(`${service.url}/docs/pages/docs/README.md`);
+      expect([page.status, await page.text()]).toEqual([200, await readFile('docs/README.md', 'utf8')]);
     } finally {
       await workspace.dispose();
     }
@@ -176,6 +179,25 @@ describe.each(APPS)('the packed package in a new application on $name', (app) =>
     const { stdout, stderr } = await execute('npm', ['test'], { cwd: path, env: ENVIRONMENT });
     expect(stdout + stderr).toMatch(app.example === 'nest-11' ? /Tests: +48 passed, 48 total/ : /Tests +52 passed \(52\)/);
     if (app.example === 'nest-11') await run(path, 'npm', 'run', 'test:e2e');
+  }, 300_000);
+
+  it('runs the suites in Vitest, Jest and node:test, all of their tests in each', async () => {
+    const runners = join(path, 'runners');
+    await cp('test/integration/runners', runners, { recursive: true });
+    // Only now, so that what is tested above doesn't need them.
+    await run(path, 'npm', 'install', '--no-save', '--no-audit', '--no-fund', '--prefer-offline', 'vitest@^4.1.0', 'jest@^30.0.0');
+    const passed = async (count: RegExp, ...parameters: string[]): Promise<number> => {
+      const { stdout, stderr } = await execute(process.execPath, parameters, { cwd: runners, env: ENVIRONMENT });
+      return Number(count.exec(stdout + stderr)?.[1]);
+    };
+    const counts = [
+      await passed(/Tests +(\d+) passed \(\1\)/, '../node_modules/vitest/vitest.mjs', 'run'),
+      await passed(/^Tests: +(\d+) passed, \1 total$/m, '../node_modules/jest/bin/jest.js', '--config', JSON.stringify({ rootDir: runners, testMatch: ['**/jest.spec.cjs'] })),
+      await passed(/^# pass (\d+)\n# fail 0$/m, '--test'),
+    ];
+    const [count = 0] = counts;
+    expect(count).toBeGreaterThan(100);
+    expect(counts).toEqual([count, count, count]);
   }, 300_000);
 
   if (app.example === 'nest-12') {

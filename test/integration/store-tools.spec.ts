@@ -93,6 +93,11 @@ function toolsOn(open: () => Promise<{ bucket: Bucket; variables: Variables; els
     expect(findings).toEqual([{ state: 'compacted', path: DIRECTORY, sources: 0, targets: 0, bytes: 0, fences: 0 }]);
     expect(summary).toMatchObject({ days: 1, sources: 0, failed: 0, dry_run: true });
     expect(await view.keys()).toEqual(before);
+
+    const terminal = workspace.onTerminal('compact', '--dry-run', variables);
+    expect(await terminal.exited).toEqual({ code: 0, signal: null });
+    // Clears the progress line before the result.
+    expect(terminal.stdout).toContain('\r\x1b[K');
   });
 
   it("erase removes a customer's uploads, those before a time or all", async () => {

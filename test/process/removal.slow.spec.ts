@@ -54,6 +54,13 @@ describe('npm run erase', () => {
     expect(program.lines.filter((line) => line.includes('"level":40'))).toEqual([]);
   });
 
+  it('has a progress line on a terminal, which the result replaces', async () => {
+    await (await workspace.start({ LOG_LEVEL: 'silent' })).program.end('SIGTERM');
+    const terminal = workspace.onTerminal('erase', '--customer c1', {});
+    expect(await terminal.exited).toEqual({ code: 0, signal: null });
+    expect(terminal.stdout).toContain('\r\x1b[K0 uploads were removed.\r\n');
+  });
+
   it('removes only uploads before a time', async () => {
     await fill();
     const before = new Date(Date.now() - DAY_MS).toISOString();

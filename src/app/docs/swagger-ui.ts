@@ -8,6 +8,7 @@ import { publicPath } from '../../configuration/served-address.js';
 import type { Environment } from '../../configuration/service.js';
 import { createOpenApiDocument } from './openapi.js';
 import { withOneUploadBody } from './one-upload-body.js';
+import { setUpPages } from './pages.js';
 import { ServiceAddress } from '../../operations/service-address.js';
 
 /**
@@ -42,8 +43,8 @@ const contentSecurityPolicy = ({ tokenUrl }: AuthorizationServer) => ({
 });
 
 /**
- * Serves Swagger UI at `docs` and the OpenAPI document at `docs-json`. Must be called after the app's global prefix was
- * set, because both paths begin with the prefix.
+ * Serves Swagger UI at `docs`, with the pages of this package, and the OpenAPI document at `docs-json`. Must be called
+ * after the app's global prefix was set, because all paths begin with the prefix.
  */
 export function setUpSwaggerUi(app: NestExpressApplication, environment: Environment): void {
   const { basePath } = environment;
@@ -61,6 +62,7 @@ export function setUpSwaggerUi(app: NestExpressApplication, environment: Environ
   // still reach the window that opened the popup, which a stricter policy would prevent.
   if (login) app.use(`${basePath}/${REDIRECT_PAGE}`, helmet.crossOriginOpenerPolicy({ policy: 'unsafe-none' }));
 
+  setUpPages(app, environment);
   const script = pageFile('swagger-ui.js');
   const express: Express = app.getHttpAdapter().getInstance();
   express.get(`${basePath}/${SCRIPT}`, (_request: Request, response: Response) => {

@@ -79,9 +79,9 @@ export abstract class FileStorage {
    *
    * @returns the receipt, which may be the upload that `conclude` returned. For a repeated request, the receipt of
    *   the first request, after the repeated bytes were read and `conclude` was called too.
-   * @throws ServiceError `request-in-progress`, before any byte is read, while another upload of the scope is in
-   *   progress; `idempotency-key-reused` if the first upload differs (see `requestIdentity`); `storage-failure`. Errors
-   *   of `bytes` and of `conclude`.
+   * @throws ServiceError `request-in-progress` with `retryAfterSeconds` 1, before any byte is read, while another upload
+   *   of the scope is in progress; `idempotency-key-reused` if the first upload differs (see `requestIdentity`);
+   *   `storage-failure`. Errors of `bytes` and of `conclude`.
    */
   abstract store(draft: UploadDraft): Promise<UploadReceipt>;
 

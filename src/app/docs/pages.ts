@@ -1,0 +1,27 @@
+import { join } from 'node:path';
+import type { NestExpressApplication } from '@nestjs/platform-express';
+import express, { type Response } from 'express';
+import type { ServedAddress } from '../../configuration/served-address.js';
+
+/** The folder of this package. It is the same distance above `src` and above `dist`. */
+const PACKAGE = join(import.meta.dirname, '../../..');
+
+/** The pages that are served, as paths in the package: files, and the folder of all others. */
+const PAGES = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'LICENSE', 'docs', 'examples/README.md'];
+
+/** Browsers show plain text. Some of them offer Markdown as a download instead. */
+const AS_TEXT = { index: false, redirect: false, setHeaders: (response: Response) => response.type('text/plain') } as const;
+
+/**
+ * Serves the pages of this package as plain text, below `docs/pages/` and their path in the package, such as
+ * `docs/pages/docs/clients.md`. So a link from one page to another is also the link between their URLs. A page is read
+ * when it is requested.
+ */
+export function setUpPages(app: NestExpressApplication, { basePath }: ServedAddress): void {
+  const pages = express.Router();
+  for (const path of PAGES) pages.use(`/${path}`, express.static(join(PACKAGE, path), AS_TEXT));
+  app.use(`${basePath}/docs/pages`, pages);
+}
+
+/** The path of a page of this package, as clients see it. */
+export const pagePath = (publicPath: string, page: string): string => `${publicPath}/docs/pages/${page}`;

@@ -1,0 +1,3 @@
+import { defineSuites } from './suites.cjs';
+
+defineSuites();
