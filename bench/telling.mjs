@@ -108,6 +108,11 @@ const PARTS = { backlog: measureBacklog, uploads: measureUploads };
 export default async function telling(parameters) {
   const { values } = parseArgs({ args: parameters, options: { only: { type: 'string' } } });
   const names = values.only?.split(',') ?? Object.keys(PARTS);
+  const unknown = names.filter((name) => !Object.hasOwn(PARTS, name));
+  if (unknown.length > 0) {
+    console.error(`--only: there is no part ${unknown.join(', ')}; there are ${Object.keys(PARTS).join(', ')}`);
+    return false;
+  }
   tellConditions({ rounds: ROUNDS, seconds: SECONDS });
   const results = [];
   for (const name of names) results.push(...(await withServices(PARTS[name])));

@@ -1,11 +1,17 @@
 import { v7 as uuidV7 } from 'uuid';
+import { MemoryMeter } from '../support/memory-meter.mjs';
 import { figuresOf } from '../support/latencies.mjs';
 import { Progress } from '../support/progress.mjs';
 import { CUSTOMERS, DAY_MS, fillStore } from './filled-store.mjs';
 
+const MIB = 1024 * 1024;
+
 const pick = (list) => list[Math.floor(Math.random() * list.length)];
 
-/** Measures how long it takes to find and list uploads. Sends one request after the other. */
+/**
+ * Measures how long it takes to find and list uploads, and how much the service's memory grows meanwhile. Sends one
+ * request after the other.
+ */
 export async function measureLookups(services, { uploads, days, requests }) {
   const { large, others, day } = await fillStore(services.data, { uploads, days });
   const service = await services.start();
@@ -21,6 +27,8 @@ export async function measureLookups(services, { uploads, days, requests }) {
     { title: 'find an id that nobody has', target: () => `/uploads/${uuidV7({ msecs: begin + Math.random() * DAY_MS })}`, status: 404 },
   ];
   const results = [];
+  const meter = new MemoryMeter(service.child.pid);
+  await meter.begin();
   for (const { title, target, status = 200, most } of rows) {
     const { median, p99 } = await timed(title, most === undefined ? Math.ceil(requests / 10) : requests, async () => {
       const answer = await fetch(service.url + target(), { headers });
@@ -30,7 +38,8 @@ export async function measureLookups(services, { uploads, days, requests }) {
     const goal = most === undefined ? '' : `p50 <= ${most} ms`;
     results.push({ title, figure: `p50 ${median.toFixed(1)} ms, p99 ${p99.toFixed(1)} ms`, goal, ok: most === undefined || median <= most });
   }
-  return results;
+  const { growth } = await meter.read();
+  return [...results, { title: 'growth of memory meanwhile', figure: `${Math.round(growth / MIB)} MiB`, goal: '< 100 MiB', ok: growth < 100 * MIB }];
 }
 
 async function timed(title, count, work) {

@@ -142,6 +142,14 @@ export function storedUploadsContract(name: string, setUp: () => Promise<FileSto
         assertEqual([...first.uploads, ...rest], before.reverse());
       });
 
+      it(PROMISES.after, 'continues after the last upload of a page although it was removed meanwhile', async () => {
+        const [first, second, third, last] = await storeAt([0, 1, 2, 3]);
+        const page = await uploadsOf(storage).list({}, 2);
+        assertEqual(page.uploads, [last, third]);
+        for (const upload of [third, first]) await uploadsOf(storage).remove(upload?.uploadId ?? '');
+        assertEqual(page.next && (await listed(uploadsOf(storage), {}, 2, page.next)), [second]);
+      });
+
       it(PROMISES.page, 'lists uploads with long texts in several short pages', async () => {
         const uploads = await storeAt([0, 1, 2], anUploadDraft().with({ additionalData: 'x'.repeat(3 * 1024 * 1024) }));
         assert.ok((await uploadsOf(storage).list({}, 10)).uploads.length < 3, 'A page has three uploads of 3 MiB each.');

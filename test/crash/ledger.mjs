@@ -7,6 +7,7 @@ const REFUSAL = '{"error":"Internal server error."}';
  * @typedef {object} Sent the expected contents of an upload
  * @property {'historical' | 'nowcast'} kind
  * @property {string} filename unique to the upload
+ * @property {string} customerId
  * @property {string | null} additionalData
  * @property {number | null} size the size of the upload's file, in bytes; null for an upload without a file
  * @property {string | null} sha256 the digest of the upload's file, in hex; null for an upload without a file
@@ -26,6 +27,13 @@ export class Ledger {
   /** The service process that refused each refused upload, by the upload's filename. */
   #refused = new Map();
   #killed = new Set();
+  /** The ids of uploads whose removal has begun, and of those whose removal was answered as done. */
+  #removing = new Set();
+  #removed = new Set();
+  /** Until which upload, by the number in its filename, the uploads of a customer may have been removed together. */
+  #erasedUntil = new Map();
+  /** The ids of the acknowledged uploads that `takeRemovable` has not returned. */
+  #removable = [];
   #keyed = [];
   #names = 0;
   #isCut = false;
@@ -57,6 +65,19 @@ export class Ledger {
     return this.#refused.size;
   }
 
+  /** The number of uploads whose removal was answered as done. */
+  get removed() {
+    return this.#removed.size;
+  }
+
+  get acknowledgedIds() {
+    return [...this.#acknowledged.keys()];
+  }
+
+  get removedIds() {
+    return [...this.#removed];
+  }
+
   /** A filename for an upload that no other upload to the store has. */
   nextName() {
     this.#names += 1;
@@ -75,16 +96,54 @@ export class Ledger {
     else if (Number.parseInt(sent.filename) > this.#lastAlive) this.wrong.add('an upload was acknowledged by a disk without power');
     else if (!this.#isCut) {
       this.#acknowledged.set(id, sent);
+      this.#removable.push(id);
+      if (this.mayBeErased(id)) this.#removing.add(id);
       if (again) this.#keyed.push({ id, ...again });
     }
   }
 
+  /** Whether an acknowledged upload may have been removed together with all of its customer. */
+  mayBeErased(id) {
+    const { customerId, filename } = this.#acknowledged.get(id);
+    return Number.parseInt(filename) <= (this.#erasedUntil.get(customerId) ?? 0);
+  }
+
+  /** Returns the id of an acknowledged upload that may be removed, each once; undefined if there is none. */
+  takeRemovable() {
+    for (let id = this.#removable.shift(); id !== undefined; id = this.#removable.shift()) if (!this.#removing.has(id)) return id;
+    return undefined;
+  }
+
   /**
-   * Returns the latest uploads that were acknowledged under an idempotency key, at most 20. Forgets all such uploads,
-   * so that the next call returns only later ones.
+   * Removes an upload with `remove`, which resolves to whether the removal was answered as done. An upload whose removal
+   * was not answered may be stored or not.
+   */
+  async duringRemoval(id, remove) {
+    this.#removing.add(id);
+    if (await remove()) this.#removed.add(id);
+  }
+
+  /**
+   * Removes all uploads of a customer with `remove`, which resolves to whether the removal was answered as done. An
+   * upload that begins before this answer may be removed too.
+   */
+  async duringErasure(customerId, remove) {
+    const ids = [...this.#acknowledged].filter(([, sent]) => sent.customerId === customerId).map(([id]) => id);
+    for (const id of ids) this.#removing.add(id);
+    this.#erasedUntil.set(customerId, Infinity);
+    try {
+      if (await remove()) for (const id of ids) this.#removed.add(id);
+    } finally {
+      this.#erasedUntil.set(customerId, this.#names);
+    }
+  }
+
+  /**
+   * Returns the latest uploads that were acknowledged under an idempotency key and not removed, at most 20. Forgets all
+   * such uploads, so that the next call returns only later ones.
    */
   takeKeyed() {
-    return this.#keyed.splice(0).slice(-MOST_SENT_AGAIN);
+    return this.#keyed.splice(0).filter(({ id }) => !this.#removing.has(id)).slice(-MOST_SENT_AGAIN);
   }
 
   /**
@@ -140,7 +199,9 @@ export class Ledger {
     }
     for (const [id, sent] of this.#acknowledged) {
       const line = lines.get(id);
-      if (!line) this.lost.add(`${id} is lost`);
+      if (line && this.#removed.has(id)) this.wrong.add(`${id} was removed and is back`);
+      else if (!line && this.#removing.has(id)) continue;
+      else if (!line) this.lost.add(`${id} is lost`);
       else if (!isAsSent(line, sent)) this.lost.add(`${id} differs from what was sent`);
     }
     for (const { upload_id: id, filename } of this.#refusedMayRemain ? [] : lines.values()) {

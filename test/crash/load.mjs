@@ -126,11 +126,12 @@ export class Load {
 export function someUpload(random, filename, sizes) {
   const kind = random.pick(['historical', 'nowcast']);
   const { type, body, additionalData, bytes } = random.pick([json, raw, form])(random, sizes);
-  const path = `${OPERATIONS[kind]}?customer_id=c${random.below(8)}&filename=${filename}&manufacturer=m`;
+  const customerId = `c${random.below(8)}`;
+  const path = `${OPERATIONS[kind]}?customer_id=${customerId}&filename=${filename}&manufacturer=m`;
   const key = random.chance(KEYED_SHARE) ? { 'Idempotency-Key': filename } : {};
   const headers = { 'Content-Type': type, 'Content-Length': body.length, ...key };
   const sha256 = bytes && createHash('sha256').update(bytes).digest('hex');
-  return { path, headers, body, sent: { kind, filename, additionalData, size: bytes && bytes.length, sha256 } };
+  return { path, headers, body, sent: { kind, customerId, filename, additionalData, size: bytes && bytes.length, sha256 } };
 }
 
 /** Random bytes for a file: mostly few and sometimes many, so that a crash hits uploads at every stage. */

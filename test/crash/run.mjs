@@ -14,21 +14,24 @@ import kills from './kills.mjs';
 import { LoopFileSystem } from './loop-file-system.mjs';
 import objectStorage from './object-storage.mjs';
 import powerCuts from './power-cuts.mjs';
+import { removals, removalsInBucket } from './removals.mjs';
 import selfTest from './self-test.mjs';
 
 /**
  * The parts of the crash test, and the share of all uploads that each part makes. `disk-full` and `forgetful-disk` make
- * as many as they need. The share of `object-storage` is in addition to the shares of the parts on disk, which add up
- * to 1.
+ * as many as they need. The shares of the parts in a bucket are in addition to the shares of the parts on disk, which
+ * add up to 1.
  */
 const PARTS = {
-  kills: { run: kills, share: 0.4 },
+  kills: { run: kills, share: 0.3 },
+  removals: { run: removals, share: 0.1 },
   'power-cuts': { run: powerCuts, share: 0.35, needsFileSystem: true },
   'forgetful-disk': { run: forgetfulDisk, share: 0 },
   'disk-full': { run: diskFull, share: 0 },
   'io-errors': { run: ioErrors, share: 0.15 },
   'boot-kills': { run: bootKills, share: 0.1 },
   'object-storage': { run: objectStorage, share: 0.5, needsBucket: true },
+  'removals-in-bucket': { run: removalsInBucket, share: 0.1, needsBucket: true },
 };
 const SELF_TEST = 'self-test';
 const MOST_SHOWN = 20;
@@ -43,8 +46,8 @@ const countsOf = (ledger) => [ledger.acknowledged, ledger.refused, ...findingsOf
 /**
  * Runs all parts of the crash test, or only one, and prints a row with the results of each.
  *
- * @returns {Promise<boolean>} whether no upload was lost, doubled, half shown or answered wrong, and the self-test
- *   passed.
+ * @returns {Promise<boolean>} whether no upload was lost, doubled, half shown, answered wrong, never told or brought
+ *   back, and the self-test passed.
  */
 async function crash({ uploads, kills, cuts, seed, only }) {
   console.log(`seed ${seed}`);
@@ -59,11 +62,12 @@ async function crash({ uploads, kills, cuts, seed, only }) {
   row('', '', COUNTS);
   for (const [name, { run, share, needsFileSystem, needsBucket }] of Object.entries(PARTS)) {
     if ((only && name !== only) || (needsFileSystem && noFileSystem) || (needsBucket && noBucket)) continue;
-    const { title, runs, ledger } = await run({ uploads: uploads * share, kills, cuts, random, progress, noFileSystem });
+    const { title, runs, ledger, facts = {}, findings: others = [] } = await run({ uploads: uploads * share, kills, cuts, random, progress, noFileSystem });
     progress.clear();
     row(title, runs, countsOf(ledger));
+    if (Object.keys(facts).length > 0) console.log(`  ${Object.entries(facts).map(([name, count]) => `${name} ${count}`).join(', ')}`);
     for (const [at, count] of countsOf(ledger).entries()) totals[at] += count;
-    findings.push(...findingsOf(ledger).flatMap((found) => [...found]));
+    findings.push(...findingsOf(ledger).flatMap((found) => [...found]), ...others);
   }
   row('total', '', totals);
   for (const finding of findings.slice(0, MOST_SHOWN)) console.log(`  ${finding}`);

@@ -1,7 +1,10 @@
 import { createHash } from 'node:crypto';
+import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
+import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { InMemoryFileStorage } from '../../src/testing/in-memory.file-storage.js';
+import { anUploadDraft, storeUpload } from '../../src/testing/upload-draft.builder.js';
 import { FileStorage } from '../../src/ingestion/application/ports/file-storage.port.js';
 import { type RunningService, startService } from '../support/service.js';
 
@@ -55,6 +58,12 @@ const list = async (query: Record<string, string>, covers?: string[]): Promise<P
 /** Returns once the clock has advanced to another millisecond, so that the next upload has a later `received_at`. */
 function nextMillisecond(): void {
   for (const now = Date.now(); Date.now() === now; );
+}
+
+function deferred<Value>() {
+  let resolve = (_: Value): void => undefined;
+  const promise = new Promise<Value>((done) => (resolve = done));
+  return { promise, resolve: (value: Value | Promise<Value>) => void Promise.resolve(value).then((each) => { resolve(each); }) };
 }
 
 const idsOf = ({ uploads }: Page): unknown[] => uploads.map(({ upload_id }) => upload_id);
@@ -211,6 +220,16 @@ describe('GET /uploads/<upload_id>/content', () => {
   });
 
   it.each([
+    ['50%41.csv', `filename="50%41.csv"; filename*=UTF-8''50%2541.csv`],
+    ['a;b="c".csv', `filename="a;b=\\"c\\".csv"`],
+    ['\u202Efdp.exe', `filename="?fdp.exe"; filename*=UTF-8''%E2%80%AEfdp.exe`],
+    ['電力 😀.csv', `filename="?? ??.csv"; filename*=UTF-8''%E9%9B%BB%E5%8A%9B%20%F0%9F%98%80.csv`],
+  ])('names the download as the file was named: %s', async (filename, parameters) => {
+    const { id } = await store({ filename });
+    expect((await ask(`/uploads/${id}/content`)).headers.get('content-disposition')).toBe(`attachment; ${parameters}`);
+  });
+
+  it.each([
     ['bytes=0-0', 206, 'N', `bytes 0-0/${BYTES.length}`],
     ['bytes=1-4', 206, 'EM12', `bytes 1-4/${BYTES.length}`],
     [`bytes=${BYTES.length - 2}-`, 206, '2 ', `bytes ${BYTES.length - 2}-${BYTES.length - 1}/${BYTES.length}`],
@@ -220,6 +239,10 @@ describe('GET /uploads/<upload_id>/content', () => {
     ['bytes=4-1', 200, BYTES, null],
     ['bytes=0-1,3-4', 200, BYTES, null],
     ['bytes=-', 200, BYTES, null],
+    ['bytes=1--4', 200, BYTES, null],
+    ['bytes=+1-4', 200, BYTES, null],
+    ['bytes=0x1-4', 200, BYTES, null],
+    ['Bytes=1-4', 206, 'EM12', `bytes 1-4/${BYTES.length}`],
     ['items=0-1', 200, BYTES, null],
   ])('answers Range: %s with %s', async (range, status, bytes, contentRange) => {
     const { id } = await store();
@@ -228,7 +251,7 @@ describe('GET /uploads/<upload_id>/content', () => {
     expect(Object.fromEntries(answer.headers)).toMatchObject({ etag, 'x-content-type-options': 'nosniff', 'content-security-policy': 'sandbox' });
   });
 
-  it.each([`bytes=${BYTES.length}-`, 'bytes=99999999-', 'bytes=-0'])('refuses Range: %s', async (range) => {
+  it.each([`bytes=${BYTES.length}-`, 'bytes=99999999-', `bytes=${'9'.repeat(400)}-`, 'bytes=-0'])('refuses Range: %s', async (range) => {
     const { id } = await store();
     const answer = await ask(`/uploads/${id}/content`, { headers: { Range: range } });
     expect(answer.headers.get('content-range')).toBe(`bytes */${BYTES.length}`);
@@ -240,6 +263,8 @@ describe('GET /uploads/<upload_id>/content', () => {
     [{ 'If-None-Match': `"x", W/${etag}` }, 304],
     [{ 'If-None-Match': '*' }, 304],
     [{ 'If-None-Match': '"x"' }, 200],
+    [{ 'If-None-Match': `"x, ${etag.slice(1)}` }, 200],
+    [{ 'If-None-Match': etag.slice(1, -1) }, 200],
     [{ 'If-None-Match': etag, Range: 'bytes=0-0' }, 304],
     [{ 'If-Range': etag, Range: 'bytes=0-0' }, 206],
     [{ 'If-Range': '"x"', Range: 'bytes=0-0' }, 200],
@@ -322,6 +347,37 @@ describe('DELETE', () => {
   it.each(['', 'customer_id=', 'customer_id=a&customer_id=b', 'customer_id=a&before=yesterday', 'customer_id=a&before=', 'customer_id=a&kind=nowcast', 'customer_id=a&to=2025-01-01T00:00:00Z'])('refuses ?%s', async (query) => {
     await expectError(await ask(`/uploads?${query}`, { method: 'DELETE' }), 400, 'Invalid or missing query parameter.');
   });
+});
+
+it('ends a removal whose connection is broken, and completes it when it is sent again', async () => {
+  const storage = new InMemoryFileStorage();
+  const { storedUploads } = storage;
+  const removeAll = storedUploads.removeAll.bind(storedUploads);
+  const begun = deferred<AbortSignal>();
+  const ended = deferred<unknown>();
+  storedUploads.removeAll = (filter, options) => {
+    const { signal = new AbortController().signal } = options ?? {};
+    begun.resolve(signal);
+    const removing = once(signal, 'abort').then(() => removeAll(filter, options));
+    ended.resolve(removing.catch((error: unknown) => error));
+    return removing;
+  };
+  const own = await startService({}, (builder) => builder.overrideProvider(FileStorage).useValue(storage));
+  try {
+    for (let count = 0; count < 2; count++) await storeUpload(storage, anUploadDraft().with({ customerId: 'leaving' }).build());
+    const authorization = `Bearer ${await own.adminToken()}`;
+    // A client that only ends its side of the connection may still read the answer, so the connection is reset.
+    const client = connect(own.port, '127.0.0.1');
+    client.write(`DELETE /uploads?customer_id=leaving HTTP/1.1\r\nHost: localhost\r\nAuthorization: ${authorization}\r\n\r\n`);
+    await begun.promise;
+    client.resetAndDestroy();
+    expect(await ended.promise).toMatchObject({ kind: 'client-aborted' });
+
+    storedUploads.removeAll = removeAll;
+    expect(await (await fetch(`${own.url}/uploads?customer_id=leaving`, { method: 'DELETE', headers: { authorization } })).json()).toEqual({ status: 'success', deleted: 2 });
+  } finally {
+    await own.close();
+  }
 });
 
 it('answers 404 if the store does not offer its uploads, and says so at boot', async () => {

@@ -1,7 +1,8 @@
 import { isDate } from './layout-names.js';
 import type { Upload, UploadKind } from './upload.js';
 
-const RFC_3339 = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/i;
+const RFC_3339 = /^(\d{4}-\d\d-\d\d)(T(?:[01]\d|2[0-3]):[0-5]\d:)([0-5]\d|60)(\.\d+)?(Z|[+-]\d\d:\d\d)$/;
+const LEAP_SECOND = '60';
 
 /** Conditions that select uploads. An upload must meet all conditions that are given. */
 export interface UploadFilter {
@@ -45,8 +46,16 @@ export const positionBehind = (time: number): UploadPosition => ({ receivedAt: n
 export const comparePositions = (one: UploadPosition, other: UploadPosition): number =>
   one.receivedAt.getTime() - other.receivedAt.getTime() || (one.uploadId < other.uploadId ? -1 : Number(one.uploadId > other.uploadId));
 
-/** The time that a text in the form of RFC 3339 names, cut to milliseconds; undefined for any other text. */
+/**
+ * The time that a text in the form of RFC 3339 names, rounded up to milliseconds; undefined for any other text. Rounding
+ * up selects the same uploads, because their times are whole milliseconds. A leap second (23:59:60 in UTC) counts as
+ * the second after it, as in Unix time.
+ */
 export function parseTime(text: string): Date | undefined {
-  const time = new Date(text.toUpperCase());
-  return RFC_3339.test(text) && isDate(text.slice(0, 10)) && !Number.isNaN(time.getTime()) ? time : undefined;
+  const [, date = '', minute, second, fraction = '', zone] = RFC_3339.exec(text.toUpperCase()) ?? [];
+  const isLeap = second === LEAP_SECOND;
+  const isFiner = /[1-9]/.test(fraction.slice(4));
+  const time = new Date(Date.parse(`${date}${minute}${isLeap ? '59' : second}${fraction.slice(0, 4)}${zone}`) + (isLeap ? 1_000 : 0) + Number(isFiner));
+  if (!isDate(date) || Number.isNaN(time.getTime())) return undefined;
+  return isLeap && !time.toISOString().includes('T00:00:00') ? undefined : time;
 }

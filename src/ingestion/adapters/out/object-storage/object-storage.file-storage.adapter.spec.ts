@@ -5,7 +5,7 @@ import { fileStorageContract, type FileStorageContractSubject } from '../../../.
 import { InMemoryBucket } from '../../../../testing/in-memory.bucket.js';
 import { storedUploadsContract } from '../../../../testing/stored-uploads.contract.js';
 import type { UploadDraft } from '../../../application/ports/file-storage.port.js';
-import { anUploadDraft, type UploadDraftBuilder } from '../../../../testing/upload-draft.builder.js';
+import { anUploadDraft, storeUpload, type UploadDraftBuilder } from '../../../../testing/upload-draft.builder.js';
 import { type Bucket, StoreSilentError } from './bucket.js';
 import { compactDay } from './compaction.js';
 import { ObjectStorageFileStorage } from './object-storage.file-storage.adapter.js';
@@ -482,6 +482,27 @@ describe('readiness', () => {
 });
 
 describe('two processes on one bucket', () => {
+  it.each<[string, () => UploadDraftBuilder]>([
+    ['a file', () => anUploadDraft().file('the bytes')],
+    ['no file', () => anUploadDraft()],
+  ])('find, list, read and remove what the other one has just stored with %s', async (_, builder) => {
+    const bucket = new InMemoryBucket();
+    const [one, other] = [open(bucket.another()), open(bucket.another())];
+    for (let count = 0; count < 3; count++) {
+      const upload = await storeUpload(one, builder().build());
+      const { storedUploads } = other;
+      expect(await storedUploads.find(upload.uploadId)).toEqual(upload);
+      expect((await storedUploads.list({}, 10)).uploads).toEqual([upload]);
+      const pieces = await storedUploads.openContent(upload);
+      for await (const piece of pieces ?? []) expect(Buffer.from(piece).toString()).toBe('the bytes');
+      expect(pieces === undefined).toBe(upload.content === null);
+      expect(await storedUploads.remove(upload.uploadId)).toBe(true);
+      expect(await one.storedUploads.find(upload.uploadId)).toBeUndefined();
+      expect((await one.storedUploads.list({}, 10)).uploads).toEqual([]);
+    }
+    await Promise.all([one.close(), other.close()]);
+  });
+
   it.each([
     ['without a file', () => anUploadDraft().with(KEYED)],
     ['with a file', () => anUploadDraft().with(KEYED).file('the bytes')],

@@ -8,15 +8,22 @@ const [BEGIN, COMMA, END] = ['[', ',', ']'].map((text) => Buffer.from(text)) as 
  * long, it is encoded in pieces, between which other work can run.
  */
 export async function encodeBatch(events: readonly UploadEvent[]): Promise<Buffer> {
+  // Encoding all events at once takes much less time than one by one.
+  if (events.every((event) => longText(event) === undefined)) return Buffer.from(JSON.stringify(events));
   const parts: Buffer[] = [];
   for (const event of events) {
     parts.push(parts.length === 0 ? BEGIN : COMMA);
-    const { data } = event;
-    const text = 'additional_data' in data ? data.additional_data : null;
-    if (text === null || text.length <= LONG_TEXT) parts.push(Buffer.from(JSON.stringify(event)));
-    else parts.push(...(await encodeLong({ ...event, data: { ...data, additional_data: '' } }, text)));
+    const text = longText(event);
+    if (text === undefined) parts.push(Buffer.from(JSON.stringify(event)));
+    else parts.push(...(await encodeLong({ ...event, data: { ...event.data, additional_data: '' } }, text)));
   }
   return Buffer.concat([...parts, END]);
+}
+
+/** The `additional_data` of an event if it is long. */
+function longText({ data }: UploadEvent): string | undefined {
+  const text = 'additional_data' in data ? data.additional_data : null;
+  return text !== null && text.length > LONG_TEXT ? text : undefined;
 }
 
 /**

@@ -5,6 +5,7 @@ import { indexLine } from '../../../../domain/layout.js';
 import { comparePositions } from '../../../../domain/upload-filter.js';
 import type { Upload } from '../../../../domain/upload.js';
 import type { UploadFilter, UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
+import type { ListedObject } from '../bucket.js';
 import { compactDay } from '../compaction.js';
 import { segmentOf } from '../segment-names.js';
 import { BucketUploads } from './bucket-uploads.js';
@@ -67,6 +68,35 @@ async function listed(bucket: InMemoryBucket, filter: UploadFilter, limit: numbe
     ({ next } = page);
   }
   return all;
+}
+
+/** A bucket whose listings take a request for each 1,000 objects or directories, as those of a real store do. */
+class PagedBucket extends InMemoryBucket {
+  override list(prefix: string): AsyncGenerator<ListedObject> {
+    return this.inPages(prefix, super.list(prefix));
+  }
+
+  override listDirectories(prefix: string): AsyncGenerator<string> {
+    return this.inPages(prefix, directoriesIn(prefix, super.list(prefix)));
+  }
+
+  private async *inPages<T>(prefix: string, listed: AsyncIterable<T>): AsyncGenerator<T> {
+    let count = 0;
+    for await (const each of listed) {
+      if (count > 0 && count % 1_000 === 0) await this.before('list', prefix);
+      count += 1;
+      yield each;
+    }
+  }
+}
+
+async function* directoriesIn(prefix: string, objects: AsyncIterable<ListedObject>): AsyncGenerator<string> {
+  let last = '';
+  for await (const { key } of objects) {
+    const directory = key.slice(0, key.indexOf('/', prefix.length) + 1);
+    if (directory !== last) yield directory;
+    last = directory;
+  }
 }
 
 /**
@@ -138,6 +168,90 @@ describe.each([
     const count = countRequests(bucket);
     expect(await new BucketUploads(bucket).find(uuidAt(new Date(MIDNIGHT + 5 * HOUR_MS)))).toBeUndefined();
     expect(count.requests).toBeLessThan(300);
+  });
+});
+
+/** Uploads by the way in which their lines were written, and the newest of them, newest first. */
+type LargeDay = Record<'own' | 'shared' | 'late' | 'slow' | 'newest', Upload[]>;
+
+/**
+ * Stores what a search and a first page read of a store with 1,000 days, the last of which has 1,000,000 uploads: all
+ * segments of the day's last minutes, about 12 a second, each with the line of one upload; some segments of each hour;
+ * and one upload of each other day. Every second segment is named by the id of its upload. Every hundredth upload took
+ * almost ten seconds, and others were slow.
+ */
+async function storeLargeDay(bucket: InMemoryBucket, until: number): Promise<LargeDay> {
+  const uploads: LargeDay = { own: [], shared: [], late: [], slow: [], newest: [] };
+  bucket.aheadMs = -26 * HOUR_MS;
+  for (let day = 1; day < 1_000; day++) await own(bucket, uploadAt(MIDNIGHT - day * 24 * HOUR_MS));
+  for (let at = MIDNIGHT; at < until - HOUR_MS; at += HOUR_MS / 4) await own(bucket, uploadAt(at));
+  for (let index = 0, at = until - 120_000; at < until; index += 1, at += 86.4) {
+    const tookMs = index % 100 === 1 ? 9_900 : index % 10;
+    const upload = uploadAt(Math.floor(at), { beganAt: Math.floor(at) - tookMs });
+    uploads[index % 2 === 0 ? 'own' : tookMs > 1_000 ? 'late' : 'shared'].push(upload);
+    await (index % 2 === 0 ? own(bucket, upload) : share(bucket, [upload]));
+  }
+  for (let index = 0; index < 100; index++) {
+    const upload = uploadAt(until - 30_000 - index * 500, { beganAt: until - 600_000 - index });
+    uploads.slow.push(upload);
+    await own(bucket, upload);
+  }
+  bucket.aheadMs = 0;
+  return { ...uploads, newest: Object.values(uploads).flat().sort((one, other) => comparePositions(other, one)) };
+}
+
+/** Merges the segments of the day, and removes only half of the merged ones. */
+async function beginCompaction(bucket: InMemoryBucket): Promise<void> {
+  const originals = bucket.keys.filter((key) => key.startsWith(DIRECTORY) && !key.includes('slow-'));
+  bucket.before = (operation) => {
+    if (operation === 'remove') throw new Error('stopped');
+  };
+  await expect(compactDay(bucket, 'nowcast', DATE)).rejects.toThrow('stopped');
+  bucket.before = () => undefined;
+  await bucket.remove(originals.filter((_, index) => index % 2 === 0));
+}
+
+describe.each([
+  ['the current day', 12 * HOUR_MS, 12 * HOUR_MS, 'not compacted'],
+  ['the last hour of the current day', 23.9 * HOUR_MS, 23.9 * HOUR_MS, 'not compacted'],
+  ['the day before, a second after midnight', 24 * HOUR_MS, 24 * HOUR_MS + 1_000, 'not compacted'],
+  ['a past day', 24 * HOUR_MS, 50 * HOUR_MS, 'not compacted'],
+  ['a past day', 24 * HOUR_MS, 50 * HOUR_MS, 'being compacted'],
+  ['a past day', 24 * HOUR_MS, 50 * HOUR_MS, 'compacted'],
+])('%s with 1,000,000 uploads, in a store of 1,000 days (%#)', (_, until, now, state) => {
+  let bucket: InMemoryBucket;
+  let uploads: LargeDay;
+  beforeAll(async () => {
+    vi.useFakeTimers({ toFake: ['Date'], now: MIDNIGHT + now });
+    bucket = new PagedBucket();
+    uploads = await storeLargeDay(bucket, MIDNIGHT + until);
+    if (state === 'being compacted') await beginCompaction(bucket);
+    if (state === 'compacted') await compactDay(bucket, 'nowcast', DATE);
+  });
+  afterEach(() => {
+    bucket.before = () => undefined;
+  });
+  afterAll(() => {
+    vi.useRealTimers();
+  });
+
+  it.each(['own', 'shared', 'late', 'slow'] as const)('has uploads that are found with three requests one after the other (%s)', async (segment) => {
+    const some = uploads[segment].filter((__, index, all) => index % Math.ceil(all.length / 4) === 0);
+    expect(some.length).toBeGreaterThan(1);
+    for (const upload of some) {
+      const count = countRequests(bucket);
+      expect(await new BucketUploads(bucket).find(upload.uploadId)).toEqual(upload);
+      expect(count.rounds).toBeLessThanOrEqual(3);
+      expect(count.requests).toBeLessThan(500);
+    }
+  });
+
+  it.each([1, 10, 100])('is listed with three requests one after the other (limit %i)', async (limit) => {
+    const count = countRequests(bucket);
+    const page = await new BucketUploads(bucket).list({}, limit);
+    expect(idsOf(page.uploads)).toEqual(idsOf(uploads.newest.slice(0, limit)));
+    expect(count.rounds).toBeLessThanOrEqual(3);
+    expect(count.requests).toBeLessThan(600);
   });
 });
 

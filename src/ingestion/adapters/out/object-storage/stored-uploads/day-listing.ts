@@ -44,7 +44,9 @@ export async function firstPage(bucket: Bucket, day: Day): Promise<{ segments: L
 export async function targets(bucket: Bucket, day: Day, prefix = directoryOf(day)): Promise<ListedObject[]> {
   if (!mayBeCompacted(day)) return [];
   // The begin and the end of the listed span are rounded to powers of 16 ms, so that the listing takes few requests.
-  const begin = Math.floor((endOf(day) + DAY_GRACE_MS) / 16 ** 5) * 16 ** 5;
+  // The begin is rounded by a minute at most, so that it doesn't come before the end of the day, when there may be many
+  // other segments.
+  const begin = Math.floor((endOf(day) + DAY_GRACE_MS) / 16 ** 4) * 16 ** 4;
   const end = Math.ceil((Date.now() + HOUR_MS) / 16 ** 6) * 16 ** 6;
   const segments = await listNamed(bucket, prefix, begin, end);
   return segments.filter(({ key, size }) => size > 0 && parseName(day, key).origin === 'target');

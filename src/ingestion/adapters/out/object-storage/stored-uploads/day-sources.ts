@@ -7,11 +7,22 @@ import type { OnLine, Source } from './newest-first.js';
 import { allLines } from './segment-lines.js';
 import { SortedSource, WHOLE_BYTES } from './sorted-segment.js';
 
-const DAY_MS = 24 * 60 * 60_000;
+const MINUTE_MS = 60_000;
+const DAY_MS = 24 * 60 * MINUTE_MS;
 const FIRST_WINDOW_MS = FINEST_MS * 16;
 const LONGEST_WINDOW_MS = FINEST_MS * 16 ** 3;
 const FEW_IN_WINDOW = 100;
 const MANY_IN_WINDOW = 3_000;
+
+interface MovingDay {
+  /** The keys of the segments that compaction had created when the day was listed. */
+  readonly known: ReadonlySet<string>;
+  /**
+   * The segments that compaction had created after the last of the day's listings; undefined while that has to be
+   * listed.
+   */
+  later: Promise<readonly ListedObject[]> | undefined;
+}
 
 /**
  * The sources that a list of uploads is read from. At first, each source is a day. When a day is read, the day's
@@ -20,8 +31,8 @@ const MANY_IN_WINDOW = 3_000;
 export class DaySources {
   /** All uploads of the list were received at this time or earlier, in milliseconds since 1970. */
   private readonly until: number;
-  /** For each day with many segments, the keys of those that compaction had created when the day was listed. */
-  private readonly created = new Map<Day, ReadonlySet<string>>();
+  /** The days with many segments that compaction may move lines of. */
+  private readonly moving = new Map<Day, MovingDay>();
 
   constructor(
     private readonly bucket: Bucket,
@@ -36,14 +47,16 @@ export class DaySources {
     const kinds = kind ? [kind] : UPLOAD_KINDS;
     const isWanted = (day: Day): boolean => endOf(day) > (from?.getTime() ?? -Infinity) && endOf(day) - DAY_MS <= this.until;
     // A list mostly begins with the current day, so the segments of the current day are listed at the same time as the
-    // days.
-    const current = new Map(kinds.map((each) => ({ kind: each, date: dateAt(Date.now()) })).filter(isWanted).map((day) => [directoryOf(day), this.read(day)]));
+    // days. Shortly after midnight, so are those of the day before.
+    const now = Date.now();
+    const recent = [...new Set([dateAt(now), dateAt(now - MINUTE_MS)])].flatMap((date) => kinds.map((each) => ({ kind: each, date })));
+    const current = new Map(recent.filter(isWanted).map((day) => [directoryOf(day), this.read(day, true)]));
     for (const reading of current.values()) reading.catch(() => undefined);
-    const days = await Promise.all(kinds.map((each) => daysOf(this.bucket, each)));
-    return days
-      .flat()
-      .filter(isWanted)
-      .map((day) => ({ size: undefined, latest: endOf(day) - 1, read: () => current.get(directoryOf(day)) ?? this.read(day) }));
+    const days = await Promise.all(kinds.map(async (each) => (await daysOf(this.bucket, each)).filter(isWanted)));
+    return days.flatMap((ofKind) => {
+      const first = this.until >= now ? ofKind.at(-1) : undefined;
+      return ofKind.map((day) => ({ size: undefined, latest: endOf(day) - 1, read: () => current.get(directoryOf(day)) ?? this.read(day, day === first) }));
+    });
   }
 
   /**
@@ -51,23 +64,33 @@ export class DaySources {
    * afterwards may already lack the segments that they replace, so lines may be missing from the page.
    */
   async hasMoved(): Promise<boolean> {
-    const moved = [...this.created].map(async ([day, known]) => (await allTargets(this.bucket, day)).some(({ key }) => !known.has(key)));
+    const moved = [...this.moving].map(async ([day, { known, later }]) => (await (later ?? allTargets(this.bucket, day))).some(({ key }) => !known.has(key)));
     return (await Promise.all(moved)).includes(true);
   }
 
-  private async read(day: Day): Promise<Source[]> {
-    const windows = [directoryOf(day), slowPrefix(day)].map((prefix) => this.window(day, prefix));
-    // The current day is probably large, so its newest segments are listed at the same time as its first page.
-    const newest = mayBeCompacted(day) ? undefined : Promise.all(windows.map((window) => window.read()));
-    newest?.catch(() => undefined);
+  /** @param isLarge whether to list the day at once as one with more than a page of segments. */
+  private async read(day: Day, isLarge = false): Promise<Source[]> {
+    const listLarge = () => Promise.all([this.newest(day), allTargets(this.bucket, day)]);
+    const large = isLarge ? listLarge() : undefined;
+    large?.catch(() => undefined);
     const { segments, isWhole } = await firstPage(this.bucket, day);
     if (isWhole) {
       const few = isFew(segments);
       return segments.flatMap((segment) => this.segment(day, segment, few));
     }
-    const created = await allTargets(this.bucket, day);
-    if (mayBeCompacted(day)) this.created.set(day, new Set(created.map(({ key }) => key)));
-    return [...(newest ? (await newest).flat() : windows), ...created.flatMap((segment) => this.segment(day, segment))];
+    const [newest, created] = await (large ?? listLarge());
+    if (mayBeCompacted(day)) {
+      // Listed while the first segments are read, because a page mostly needs no further listing of the day.
+      const later = allTargets(this.bucket, day);
+      later.catch(() => undefined);
+      this.moving.set(day, { known: new Set(created.map(({ key }) => key)), later });
+    }
+    return [...newest, ...created.flatMap((segment) => this.segment(day, segment))];
+  }
+
+  /** The sources for a day's newest segments, and for the older ones. */
+  private async newest(day: Day): Promise<Source[]> {
+    return (await Promise.all([directoryOf(day), slowPrefix(day)].map((prefix) => this.window(day, prefix).read()))).flat();
   }
 
   /**
@@ -82,8 +105,11 @@ export class DaySources {
       latest: Math.min(end - 1 + tolerance, endOf(day) - 1),
       read: async () => {
         // Listing a window of time takes one or two requests: a store lists by prefix, so a window begins and ends at
-        // multiples of its length.
-        const begin = Math.floor((end - span / 2) / span) * span;
+        // multiples of its length. The first window of the current day goes on to the end of the day, in case the clock
+        // of another machine is ahead.
+        const begin = Math.floor((Math.min(end, Date.now()) - span / 2) / span) * span;
+        const moving = this.moving.get(day);
+        if (moving) moving.later = undefined;
         const isWithin = ({ key, size }: ListedObject): boolean => {
           const { origin, time } = parseName(day, key);
           return size > 0 && origin === 'original' && time >= begin && time < end;

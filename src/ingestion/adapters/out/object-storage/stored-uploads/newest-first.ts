@@ -1,8 +1,11 @@
 import { MAX_PAGE_BYTES, type UploadFilter, type UploadPage, type UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
 import { comparePositions, isSelected, positionBehind } from '../../../../domain/upload-filter.js';
 import type { Upload } from '../../../../domain/upload.js';
+import { NAME_TOLERANCE_MS } from '../segment-names.js';
 
+/** How many segments are read at once, and how many at most if the page probably needs more. */
 const READS_AT_ONCE = 32;
+const MOST_READS_AT_ONCE = 256;
 /**
  * MOST_BYTES_AT_ONCE: at most this many bytes of segments are read at once, unless a single read is longer. MOST_BYTES:
  * once this many bytes were read for a page, no more are read, and the page ends early. Reading goes on only if the
@@ -52,7 +55,7 @@ export async function readPage(sources: readonly Source[], filter: UploadFilter,
     const bound = newest.latest + 1;
     if (page.isFullAbove(bound)) return page.end(true);
     if ((reads >= MOST_READS || bytes >= MOST_BYTES) && page.isProgress(bound)) return page.endAbove(bound);
-    const now = nextReads(rest, page.room);
+    const now = nextReads(rest, page);
     rest = rest.slice(now.length);
     const left = await Promise.all(now.map((source) => source.read((upload, size) => { page.add(upload, size); })));
     rest.push(...left.flat().filter((source) => page.mayHave(source)));
@@ -62,18 +65,21 @@ export async function readPage(sources: readonly Source[], filter: UploadFilter,
 }
 
 /**
- * The sources to read at once: the newest ones, up to the first source that has to list segments. If the sources before
- * that one can't fill the page, up to two sources that list are read too, because both may be of the same day.
+ * The sources to read at once: those that the page probably needs, newest first, up to the first source that has to
+ * list segments. If the sources before that one can't fill the page, up to two sources that list are read too, because
+ * both may be of the same day.
  */
-function nextReads(sources: readonly Source[], room: number): Source[] {
+function nextReads(sources: readonly Source[], page: Page): Source[] {
   const [newest] = sources;
+  const needed = page.expectedEnd(sources);
   let bytes = 0;
   let listings = 0;
   const end = sources.findIndex(({ size, latest }, index) => {
     bytes += size ?? 0;
     if (size === undefined) listings += 1;
-    const isEarlyListing = size === undefined && latest !== newest?.latest && (listings > 2 || index >= room);
-    return index > 0 && (index === READS_AT_ONCE || bytes > MOST_BYTES_AT_ONCE || isEarlyListing);
+    const isEarlyListing = size === undefined && latest !== newest?.latest && (listings > 2 || index >= page.room);
+    const isEnough = index >= READS_AT_ONCE && (latest < needed || index === MOST_READS_AT_ONCE);
+    return index > 0 && (isEnough || bytes > MOST_BYTES_AT_ONCE || isEarlyListing);
   });
   return end < 0 ? [...sources] : sources.slice(0, end);
 }
@@ -99,6 +105,15 @@ class Page {
     return this.limit - this.entries.length;
   }
 
+  /**
+   * About when the last upload of the page was received, in milliseconds since 1970, if each of the unread sources
+   * (`sources`, newest first) has an upload for the page.
+   */
+  expectedEnd(sources: readonly Source[]): number {
+    const last = this.isFull ? this.entries.at(-1)?.upload.receivedAt.getTime() : undefined;
+    return last ?? (sources[Math.min(this.room, sources.length) - 1]?.latest ?? 0) - NAME_TOLERANCE_MS;
+  }
+
   /** Whether a source may have uploads that were received late enough for the list's filter. */
   mayHave({ latest }: Source): boolean {
     return latest >= (this.filter.from?.getTime() ?? -Infinity);
@@ -121,8 +136,7 @@ class Page {
    */
   isFullAbove(bound: number): boolean {
     const last = this.entries.at(-1);
-    const isFull = this.isCut || this.entries.length === this.limit;
-    return isFull && last !== undefined && last.upload.receivedAt.getTime() >= bound;
+    return this.isFull && last !== undefined && last.upload.receivedAt.getTime() >= bound;
   }
 
   /**
@@ -147,6 +161,10 @@ class Page {
   endAbove(bound: number): UploadPage {
     const uploads = this.entries.map(({ upload }) => upload).filter(({ receivedAt }) => receivedAt.getTime() >= bound);
     return { uploads, next: positionBehind(bound) };
+  }
+
+  private get isFull(): boolean {
+    return this.isCut || this.entries.length === this.limit;
   }
 
   /** Drops the oldest uploads, for which the page has no room. */

@@ -2,7 +2,7 @@ import { timeOfUuid } from '../../../../../common/uuid.js';
 import { UPLOAD_ID } from '../../../../domain/layout-names.js';
 import { MAX_UPLOAD_DURATION_MS, UPLOAD_KINDS, type Upload } from '../../../../domain/upload.js';
 import type { Bucket, ByteRange, ListedObject } from '../bucket.js';
-import { dateAt, type Day, dayOf, directoryOf, listNamed, NAME_TOLERANCE_MS, parseName, slowPrefix, uploadIdIn } from '../segment-names.js';
+import { dateAt, type Day, dayOf, directoryOf, endOf, listNamed, NAME_TOLERANCE_MS, parseName, slowPrefix, uploadIdIn } from '../segment-names.js';
 import { firstPage, isFew, mayBeCompacted, targets } from './day-listing.js';
 import { linesWith, SegmentGoneError } from './segment-lines.js';
 import { probe, WHOLE_BYTES } from './sorted-segment.js';
@@ -17,14 +17,21 @@ const CLOCKS_APART_MS = 15 * 60_000;
  */
 const ID_TOLERANCE_MS = 2 * NAME_TOLERANCE_MS;
 /**
- * How far the time in a segment's name may be from the time of the wanted upload's id, in milliseconds. SOON is tried
- * first, because a line is usually written at once. WIDE covers all names that the segment of the upload's line can
- * have.
+ * How far the time in a segment's name may be from the time of the wanted upload's id, in milliseconds. LIKELY covers
+ * all names that the segment of the upload's line can have, unless the clock of a machine was set back meanwhile. WIDE
+ * covers those too.
  */
-const SOON: Window = { before: 5_000, after: 5_000 };
+const LIKELY: Window = { before: NAME_TOLERANCE_MS / 2, after: NAME_TOLERANCE_MS * 1.5 };
 const WIDE: Window = { before: ID_TOLERANCE_MS, after: ID_TOLERANCE_MS };
 const MOST_ROUNDS = 10;
-const READS_AT_ONCE = 32;
+/** How long after the end of a day its segments are still being compacted at most, if compaction keeps up. */
+const COMPACTION_MS = 3 * DAY_MS;
+/**
+ * How many segments are read at once. First the nearest ones, because a line is usually written at once, and then more:
+ * with 1,000,000 uploads a day, each in a segment of its own, LIKELY covers fewer than both together.
+ */
+const FIRST_READS = 32;
+const READS_AT_ONCE = 256;
 const LATEST = Date.parse('9999-12-31');
 
 /** An upload, and the key of the segment that contains its line. */
@@ -34,8 +41,10 @@ export interface FoundLine {
 }
 
 /**
- * Finds the index line of an upload by the upload's id, in most cases with at most three requests that wait for each
- * other: one that lists segments, one that reads lines, and one more for a segment that compaction created.
+ * Finds the index line of an upload by the upload's id, with at most three requests that wait for each other: one that
+ * lists segments, one that reads lines, and one more for a long segment that compaction created, or for a line that was
+ * written late. Two kinds of uploads need more: slow ones on a day with more than 1,000 of them, and those of a machine
+ * whose clock was set back.
  *
  * @returns undefined if no segment contains such a line. Throws errors of the bucket.
  */
@@ -66,6 +75,8 @@ class UploadSearch {
   private readonly searched = new Set<string>();
   /** How many segments from listings were gone when they were to be read. */
   private missed = 0;
+  /** Whether the line was found, so that searches still in progress can end. */
+  private isFound = false;
 
   constructor(
     private readonly bucket: Bucket,
@@ -79,10 +90,15 @@ class UploadSearch {
 
   async run(): Promise<FoundLine | undefined> {
     const own = this.search(this.days.map((day) => ({ key: `${directoryOf(day)}${this.uploadId}.ndjson`, size: 0, ageMs: 0 })));
-    const listed = Promise.all([...this.slowDays.map((day) => this.slow(day)), ...this.days.map((day) => this.near(day, SOON))]);
-    // `listed` isn't awaited if `own` finds the line or rejects, so a rejection of `listed` needs a handler.
-    listed.catch(() => undefined);
-    return (await own) ?? (await this.search((await listed).flat())) ?? this.everywhere();
+    // Listed and searched separately, so that a search waits only for the requests that it needs.
+    const listings = [
+      this.days.map((day) => this.near(day)),
+      this.days.map((day) => this.created(day)),
+      this.slowDays.map((day) => this.slow(day)),
+    ].map((lists) => Promise.all(lists));
+    // The listings aren't awaited if `own` finds the line or rejects, so their rejections need handlers.
+    for (const listing of listings) listing.catch(() => undefined);
+    return (await own) ?? (await firstFound(listings.map(async (listing) => this.search((await listing).flat())))) ?? this.everywhere();
   }
 
   /**
@@ -94,7 +110,7 @@ class UploadSearch {
     for (let round = 0; round < MOST_ROUNDS; round++) {
       const { missed } = this;
       const before = this.searched.size;
-      const lists = [...this.slowDays.map((day) => this.slow(day, true)), ...this.days.map((day) => this.near(day, WIDE, true))];
+      const lists = [...this.slowDays.map((day) => this.slow(day, true)), ...this.days.map((day) => this.all(day))];
       const found = await this.search((await Promise.all(lists)).flat());
       if (found) return found;
       if (this.missed === missed && this.searched.size === before) return undefined;
@@ -103,36 +119,50 @@ class UploadSearch {
   }
 
   /**
-   * The segments of a day that may contain the line if the upload was slow: the upload's own one, and with `all` also
-   * those that compaction created from segments of slow uploads.
+   * The segments of a day that may contain the line if the upload was slow: the upload's own one, and the short ones
+   * that compaction created from segments of slow uploads; with `all`, also the long ones.
    */
   private async slow(day: Day, all = false): Promise<ListedObject[]> {
     const segments: ListedObject[] = [];
     for await (const segment of this.bucket.list(slowPrefix(day))) {
       if (segment.size === 0) continue;
-      if (uploadIdIn(segment.key) === this.uploadId || (all && parseName(day, segment.key).origin === 'target')) segments.push(segment);
+      if (uploadIdIn(segment.key) === this.uploadId || ((all || segment.size <= WHOLE_BYTES) && parseName(day, segment.key).origin === 'target')) segments.push(segment);
     }
     return segments;
   }
 
-  /**
-   * The segments of a day that may contain the line, unless the upload was slow; with `all`, also those with unknown
-   * names.
-   */
-  private async near(day: Day, window: Window, all = false): Promise<ListedObject[]> {
-    const isNear = (time: number): boolean => time >= this.began - window.before && time <= this.began + window.after;
-    const windowed = () => listNamed(this.bucket, directoryOf(day), Math.max(0, this.began - window.before), this.began + window.after + 1);
-    const wanted = ({ key, size }: ListedObject): boolean => {
-      const { origin, isSlow, time } = parseName(day, key);
-      return size > 0 && !isSlow && (origin === 'original' ? isNear(time) : all || origin === 'target');
-    };
-    const isCompacted = mayBeCompacted(day);
-    if (!isCompacted && !all) return (await windowed()).filter(wanted);
+  /** The segments of a day that probably contain the line, unless compaction moved it or the upload was slow. */
+  private async near(day: Day): Promise<ListedObject[]> {
+    return (await this.named(day, LIKELY)).filter(({ key }) => parseName(day, key).origin === 'original');
+  }
+
+  /** The segments of a day that may contain the line because compaction created them, or their names are unknown. */
+  private async created(day: Day): Promise<ListedObject[]> {
+    if (!mayBeCompacted(day)) return [];
+    // A day is compacted soon after it has ended. Later it has few segments.
+    if (Date.now() < endOf(day) + COMPACTION_MS) return targets(this.bucket, day);
     const page = await firstPage(this.bucket, day);
-    if (page.isWhole) return all && isFew(page.segments) ? page.segments : page.segments.filter(wanted);
+    return page.isWhole ? page.segments.filter(({ key }) => parseName(day, key).origin !== 'original') : targets(this.bucket, day);
+  }
+
+  /** The segments of a day that may contain the line, also those with unknown names, unless the upload was slow. */
+  private async all(day: Day): Promise<ListedObject[]> {
+    const page = await firstPage(this.bucket, day);
+    if (page.isWhole) return isFew(page.segments) ? page.segments : page.segments.filter((segment) => this.mayHaveLine(day, segment, WIDE));
     // Segments that compaction created are listed after the others: they exist before the segments that they replace
     // are gone, so a line that moves meanwhile isn't missed.
-    return [...(await windowed()), ...(await targets(this.bucket, day))].filter(wanted);
+    return [...(await this.named(day, WIDE)), ...(await targets(this.bucket, day))];
+  }
+
+  /** The segments of a day with a time in their name that is within a window. */
+  private async named(day: Day, window: Window): Promise<ListedObject[]> {
+    const segments = await listNamed(this.bucket, directoryOf(day), Math.max(0, this.began - window.before), this.began + window.after + 1);
+    return segments.filter((segment) => this.mayHaveLine(day, segment, window));
+  }
+
+  private mayHaveLine(day: Day, { key, size }: ListedObject, { before, after }: Window): boolean {
+    const { origin, isSlow, time } = parseName(day, key);
+    return size > 0 && !isSlow && (origin !== 'original' || (time >= this.began - before && time <= this.began + after));
   }
 
   /** Searches segments for the line, first those whose names have times nearest to the time of the upload's id. */
@@ -144,10 +174,13 @@ class UploadSearch {
     const rest = segments
       .filter(({ key, size }) => !this.searched.has(`${key} ${size}`))
       .sort((one, other) => distance(one) - distance(other));
-    while (rest.length > 0) {
-      const found = await Promise.all(rest.splice(0, READS_AT_ONCE).map((segment) => this.searchIn(segment)));
+    for (let count = FIRST_READS; rest.length > 0 && !this.isFound; count = READS_AT_ONCE) {
+      const found = await Promise.all(rest.splice(0, count).map((segment) => this.searchIn(segment)));
       const line = found.find((each) => each !== undefined);
-      if (line) return line;
+      if (line) {
+        this.isFound = true;
+        return line;
+      }
     }
     return undefined;
   }
@@ -180,6 +213,14 @@ class UploadSearch {
     }
     return { first, last: Math.max(first, end - 1) };
   }
+}
+
+/** The line that is found first by any of the searches; undefined if none finds it. */
+function firstFound(searches: readonly Promise<FoundLine | undefined>[]): Promise<FoundLine | undefined> {
+  return new Promise((resolve, reject) => {
+    for (const search of searches) search.then((line) => { if (line) resolve(line); }, reject);
+    Promise.all(searches).then(() => { resolve(undefined); }, reject);
+  });
 }
 
 const daysAt = (times: readonly number[]): Day[] =>

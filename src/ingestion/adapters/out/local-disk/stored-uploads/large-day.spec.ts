@@ -1,0 +1,78 @@
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { uuidAt } from '../../../../../common/uuid.js';
+import { GatedDisk } from '../../../../../testing/gated-disk.js';
+import { indexLine } from '../../../../domain/layout.js';
+import type { Upload } from '../../../../domain/upload.js';
+import { LocalDiskFileStorage } from '../local-disk.file-storage.adapter.js';
+
+const MIB = 1024 * 1024;
+const SEGMENTS = 4;
+const LINES = 20_000;
+const DAY = '2026-03-10';
+const DAYS = 30;
+const DAY_MS = 24 * 60 * 60_000;
+
+let directory: string;
+let disk: GatedDisk;
+let storage: LocalDiskFileStorage;
+const uploads: Upload[] = [];
+
+const uploadAt = (time: number): Upload => ({
+  uploadId: uuidAt(new Date(time)),
+  kind: 'nowcast',
+  customerId: 'customer-1',
+  filename: 'load.csv',
+  manufacturer: 'Acme',
+  idempotencyKey: null,
+  additionalData: 'x'.repeat(100),
+  receivedAt: new Date(time + 2),
+  content: null,
+});
+
+async function writeSegment(lines: readonly Upload[]): Promise<void> {
+  const [{ uploadId, receivedAt }] = lines as [Upload];
+  const day = join(directory, `uploads/kind=nowcast/date=${receivedAt.toISOString().slice(0, 10)}`);
+  await mkdir(day, { recursive: true });
+  await writeFile(join(day, `${uploadId}.ndjson`), lines.map((upload) => `${indexLine(upload)}\n`).join(''));
+}
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'large-day-'));
+  const begin = Date.parse(DAY);
+  for (let day = 1; day < DAYS; day++) await writeSegment([uploadAt(begin - day * DAY_MS)]);
+  for (let segment = 0; segment < SEGMENTS; segment++) {
+    const lines = Array.from({ length: LINES }, (_, index) => uploadAt(begin + Math.floor(((segment * LINES + index) * DAY_MS) / (SEGMENTS * LINES))));
+    uploads.push(...lines);
+    await writeSegment(lines);
+  }
+  disk = new GatedDisk();
+  storage = await LocalDiskFileStorage.open({ directory, disk });
+});
+afterAll(async () => {
+  await storage.close();
+  await rm(directory, { recursive: true });
+});
+
+async function bytesReadBy(work: () => Promise<void>): Promise<number> {
+  const before = disk.bytesRead;
+  await work();
+  return disk.bytesRead - before;
+}
+
+it('finds an upload in a day with many without reading more than a part of a segment', async () => {
+  for (const upload of uploads.filter((_, index) => index % 9_999 === 0)) {
+    expect(await bytesReadBy(async () => { expect(await storage.storedUploads.find(upload.uploadId)).toEqual(upload); })).toBeLessThan(2 * MIB);
+  }
+});
+
+it.each<[string, number | undefined]>([['the newest', undefined], ['those before a time', 33_333]])('lists a page of %s without reading more than a part of some segments', async (_, end) => {
+  const expected = uploads.slice(0, end).slice(-100).reverse().map(({ uploadId }) => uploadId);
+  const to = end === undefined ? undefined : uploads[end]?.receivedAt;
+  const bytes = await bytesReadBy(async () => {
+    expect((await storage.storedUploads.list({ to }, 100)).uploads.map(({ uploadId }) => uploadId)).toEqual(expected);
+  });
+  expect(bytes).toBeLessThan(2 * MIB);
+});

@@ -1,0 +1,80 @@
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import { buffer } from 'node:stream/consumers';
+import { Webhook } from 'standardwebhooks';
+
+/** The share of the deliveries that the receiver refuses, or ends without an answer. */
+const REFUSED_SHARE = 0.03;
+const BROKEN_SHARE = 0.03;
+
+/**
+ * A webhook that counts how often it was told of each event. Some deliveries fail: it answers them with 503 or breaks
+ * their connection, and doesn't count them.
+ */
+export class EventReceiver {
+  /** What is wrong with the deliveries. One sentence each. */
+  findings = [];
+  /** The times that an event was told again. */
+  toldTwice = 0;
+  /** The ids of the events in the order in which they were first told, with their places in this order. */
+  #order = new Map();
+  #secret = `whsec_${randomBytes(32).toString('base64')}`;
+  #random;
+  #server = createServer((request, response) => {
+    this.#take(request, response).catch((error) => this.findings.push(`a delivery is not valid: ${error.message}`));
+  });
+
+  /** @param {import('../../dist/testing/random.js').Random} random */
+  static async start(random) {
+    const receiver = new EventReceiver();
+    receiver.#random = random;
+    receiver.#server.listen(0, '127.0.0.1');
+    await once(receiver.#server, 'listening');
+    return receiver;
+  }
+
+  /** The environment of a service that tells this receiver. */
+  get variables() {
+    return { EVENTS_WEBHOOK_URL: `http://127.0.0.1:${this.#server.address().port}/`, EVENTS_WEBHOOK_SECRET: this.#secret };
+  }
+
+  /** The number of different events that were told. */
+  get told() {
+    return this.#order.size;
+  }
+
+  hasTold(id) {
+    return this.#order.has(id);
+  }
+
+  /** The place of an event among all, by when it was first told; undefined if it was not. */
+  orderOf(id) {
+    return this.#order.get(id);
+  }
+
+  close() {
+    this.#server.close();
+    this.#server.closeAllConnections();
+  }
+
+  async #take(request, response) {
+    // A killed service breaks its connection, so that a body may end early. Such a delivery doesn't count.
+    const body = await buffer(request).catch(() => undefined);
+    if (body === undefined) return;
+    if (this.#random.chance(BROKEN_SHARE)) {
+      request.socket.destroy();
+      return;
+    }
+    if (this.#random.chance(REFUSED_SHARE)) {
+      response.writeHead(503, { 'Retry-After': '0' }).end();
+      return;
+    }
+    const events = new Webhook(this.#secret).verify(body, request.headers);
+    for (const { id } of events) {
+      if (this.#order.has(id)) this.toldTwice += 1;
+      else this.#order.set(id, this.#order.size);
+    }
+    response.writeHead(204).end();
+  }
+}
