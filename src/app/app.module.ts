@@ -19,6 +19,7 @@ import { HealthController } from '../operations/health/health.controller.js';
 import { Readiness } from '../operations/health/readiness.js';
 import { MetricsController } from '../operations/metrics/metrics.controller.js';
 import { RequestMetrics } from '../operations/metrics/request-metrics.js';
+import { MeasuredDirectory, StateMetrics } from '../operations/metrics/state-metrics.js';
 import { OperationsModule } from '../operations/operations.module.js';
 import { ServiceAddress } from '../operations/service-address.js';
 import { type Imports, provideReplacement, type Replacement } from './replacement.js';
@@ -92,6 +93,8 @@ export class AppModule {
         { provide: ENVIRONMENT, useValue: environment },
         Readiness,
         RequestMetrics,
+        { provide: MeasuredDirectory, useValue: new MeasuredDirectory(usesDataDirectory(environment) ? environment.dataDirectory : undefined) },
+        StateMetrics,
         // Guards run in this order.
         ...(rateLimitPerMinute > 0 ? [{ provide: APP_GUARD, useClass: RateLimitGuard }] : []),
         {
@@ -107,3 +110,6 @@ export class AppModule {
     };
   }
 }
+
+/** Whether the adapters that the environment selects keep anything in DATA_DIR. */
+const usesDataDirectory = ({ fileStorage, identityProvider }: Environment): boolean => fileStorage.adapter === 'local' || identityProvider.adapter === 'embedded';

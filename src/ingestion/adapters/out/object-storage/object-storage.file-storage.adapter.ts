@@ -41,7 +41,7 @@ const RIGHTS_GOOD_FOR_MS = 60_000;
 
 export interface ObjectStorageOptions {
   readonly bucket: Bucket;
-  /** Called after each attempt to write a segment that uploads share. */
+  /** Called after each attempt to write a segment. */
   readonly onFlush?: (flush: IndexFlush) => void;
   readonly logger?: StorageLogger;
 }
@@ -60,6 +60,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
   private readonly retries: Retries;
   private readonly late: LateSegments;
   private readonly log: SegmentLog;
+  private readonly onFlush: (flush: IndexFlush) => void;
   private readonly claims: IdempotencyClaims;
   private readonly sweeper: Sweeper;
   private readonly compactor: Compactor;
@@ -77,6 +78,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
     this.late = new LateSegments(bucket);
     this.eventOutbox = new BucketEventOutbox(bucket);
     this.storedUploads = new BucketUploads(bucket, () => { this.eventOutbox.wake(); });
+    this.onFlush = onFlush;
     this.log = new SegmentLog(bucket, this.late, new Retries(logger), onFlush);
     this.claims = new IdempotencyClaims(bucket, this.late, this.retries, logger);
     this.sweeper = new Sweeper(bucket, logger);
@@ -245,9 +247,13 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
 
   private async writeLine(upload: Upload, segment: string): Promise<void> {
     const line = await encodeIndexLine(upload);
-    const made = await this.late
-      .around(segment, () => [upload.uploadId], () => this.bucket.create(segment, line))
-      .catch(storageFailure('A segment could not be written.'));
+    const began = performance.now();
+    let made: string | undefined;
+    try {
+      made = await this.late.around(segment, () => [upload.uploadId], () => this.bucket.create(segment, line)).catch(storageFailure('A segment could not be written.'));
+    } finally {
+      this.onFlush({ lines: 1, seconds: (performance.now() - began) / 1000, ok: made !== undefined });
+    }
     if (made === undefined) throw new ServiceError('storage-failure', `${segment} exists: the upload was taken for lost.`);
   }
 
