@@ -1,4 +1,5 @@
 import { Logger, type OnApplicationShutdown } from '@nestjs/common';
+import { observeMethods, type Observer } from '../../../../common/observer.js';
 import { ServiceError } from '../../../../common/service-error.js';
 import { SharedProbe } from '../../../../common/shared-probe.js';
 import { withTimeLimit } from '../../../../common/time-limit.js';
@@ -43,6 +44,8 @@ export interface ObjectStorageOptions {
   readonly bucket: Bucket;
   /** Called after each attempt to write a segment. */
   readonly onFlush?: (flush: IndexFlush) => void;
+  /** Observes how long uploads wait until a segment that they share is written. */
+  readonly observeWait?: Observer;
   readonly logger?: StorageLogger;
 }
 
@@ -71,7 +74,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
   private closing: Promise<void> | undefined;
 
   /** Starts to clean up after crashed processes and to compact past days. The bucket needn't be reachable yet. */
-  constructor({ bucket, onFlush = () => undefined, logger = new Logger(ObjectStorageFileStorage.name) }: ObjectStorageOptions) {
+  constructor({ bucket, onFlush = () => undefined, observeWait, logger = new Logger(ObjectStorageFileStorage.name) }: ObjectStorageOptions) {
     super();
     this.bucket = bucket;
     this.retries = new Retries(logger);
@@ -80,6 +83,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
     this.storedUploads = new BucketUploads(bucket, () => { this.eventOutbox.wake(); });
     this.onFlush = onFlush;
     this.log = new SegmentLog(bucket, this.late, new Retries(logger), onFlush);
+    if (observeWait) observeMethods(this.log, observeWait, { append: 'wait for the index' });
     this.claims = new IdempotencyClaims(bucket, this.late, this.retries, logger);
     this.sweeper = new Sweeper(bucket, logger);
     this.compactor = new Compactor(bucket, logger);
