@@ -45,6 +45,7 @@ export const SERVICE_VARIABLES = {
   SHUTDOWN_DELAY_MS: whole(0, 0, HIGHEST_TIMEOUT_MS),
   SHUTDOWN_TIMEOUT_MS: whole(10_000, 0, HIGHEST_TIMEOUT_MS),
   LOG_LEVEL: oneOf(...LOG_LEVELS).default('info'),
+  LOG_SAMPLE: whole(1, 1, 1_000_000),
 };
 
 const VARIABLES = z.object(SERVICE_VARIABLES);
@@ -106,6 +107,7 @@ export function parseEnvironment(variables: Variables) {
     shutdownDelayMs: found.SHUTDOWN_DELAY_MS,
     shutdownTimeoutMs: found.SHUTDOWN_TIMEOUT_MS,
     logLevel: found.LOG_LEVEL,
+    logSample: found.LOG_SAMPLE,
     warnings: [...unusedVariables(set, found.IDENTITY_PROVIDER), ...unusedSecret(set), ...unknownVariables(Object.keys(set), KNOWN_NAMES)],
   };
 }
