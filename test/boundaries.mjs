@@ -42,6 +42,16 @@ const forbidden = [
     to: { path: inner('ingestion/adapters/out/object-storage/(s3|azure-blob)/'), dynamic: false },
   },
   {
+    name: 'opentelemetry-stays-in-its-room',
+    from: { path: inner(''), pathNot: inner('operations/tracing/') },
+    to: { path: 'node_modules/@opentelemetry/' },
+  },
+  {
+    name: 'opentelemetry-is-loaded-when-it-is-asked-for',
+    from: { path: inner(''), pathNot: inner('operations/tracing/') },
+    to: { path: inner('operations/tracing/'), dynamic: false, dependencyTypesNot: ['type-only'] },
+  },
+  {
     name: 'common-imports-nothing-of-ours',
     from: { path: inner('common/'), pathNot: '\\.spec\\.ts$' },
     to: { path: inner(''), pathNot: inner('common/') },

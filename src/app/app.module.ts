@@ -19,12 +19,16 @@ import { HealthController } from '../operations/health/health.controller.js';
 import { Readiness } from '../operations/health/readiness.js';
 import { MetricsController } from '../operations/metrics/metrics.controller.js';
 import { RequestMetrics } from '../operations/metrics/request-metrics.js';
+import { MeasuredDirectory, StateMetrics } from '../operations/metrics/state-metrics.js';
 import { OperationsModule } from '../operations/operations.module.js';
+import type { Tracing } from '../operations/tracing/tracing.js';
 import { ServiceAddress } from '../operations/service-address.js';
 import { type Imports, provideReplacement, type Replacement } from './replacement.js';
 
 /** The token by which Nest injects the validated environment variables. */
 export const ENVIRONMENT = Symbol('environment');
+
+const TRACING = Symbol('tracing');
 
 /**
  * Replacements for parts of the service that the environment variables would otherwise select, and modules to add to
@@ -52,9 +56,9 @@ export interface AppParts {
  */
 @Module({})
 export class AppModule {
-  static forRoot(environment: Environment, { imports: own = [], ...parts }: AppParts = {}): DynamicModule {
+  static forRoot(environment: Environment, { imports: own = [], ...parts }: AppParts = {}, tracing?: Tracing): DynamicModule {
     const { maxUploadBytes, maxJsonBytes, rateLimitPerMinute, requestIdleTimeoutMs: idleTimeoutMs, retentionDays } = environment;
-    const storage = fileStorageFor(environment, parts.fileStorage && provideReplacement(parts.fileStorage, own));
+    const storage = fileStorageFor(environment, parts.fileStorage && provideReplacement(parts.fileStorage, own), tracing);
     const { imports: importsOfEvents, events } = eventsFor(environment, parts.events && provideReplacement(parts.events, own));
     const { imports, identityProvider, ...chosen } = identityProviderFor(environment, {
       provider: parts.identityProvider && provideReplacement(parts.identityProvider, own),
@@ -90,8 +94,12 @@ export class AppModule {
       controllers: [HealthController, MetricsController],
       providers: [
         { provide: ENVIRONMENT, useValue: environment },
+        // A provider, so that Nest ends it with the application.
+        ...(tracing ? [{ provide: TRACING, useFactory: () => tracing }] : []),
         Readiness,
         RequestMetrics,
+        { provide: MeasuredDirectory, useValue: new MeasuredDirectory(usesDataDirectory(environment) ? environment.dataDirectory : undefined) },
+        StateMetrics,
         // Guards run in this order.
         ...(rateLimitPerMinute > 0 ? [{ provide: APP_GUARD, useClass: RateLimitGuard }] : []),
         {
@@ -107,3 +115,6 @@ export class AppModule {
     };
   }
 }
+
+/** Whether the adapters that the environment selects keep anything in DATA_DIR. */
+const usesDataDirectory = ({ fileStorage, identityProvider }: Environment): boolean => fileStorage.adapter === 'local' || identityProvider.adapter === 'embedded';

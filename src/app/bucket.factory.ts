@@ -1,19 +1,35 @@
 import type { BucketEnvironment } from '../configuration/storage.js';
 import { EnvironmentError } from '../configuration/variables.js';
+import type { Observer } from '../common/observer.js';
 import type { Bucket } from '../ingestion/adapters/out/object-storage/bucket.js';
+
+export interface BucketObservers {
+  /** Observes each call to the bucket. */
+  readonly observeCall: Observer;
+  /** Called before a request to S3 is repeated. Azure's SDK doesn't tell when it repeats one. */
+  readonly onRetry: () => void;
+}
 
 /**
  * Opens the bucket (S3 or Azure Blob Storage) that the environment selects, even if the store is unhealthy. Loads only
  * the SDK of the selected store.
  *
  * @param maxUploadBytes the length of the longest file that may be uploaded to the bucket, in bytes.
+ * @param observers observe the calls, if they are given.
  * @throws EnvironmentError when the account URL or the connection string of Azure is malformed.
  */
-export async function openBucket(environment: BucketEnvironment, maxUploadBytes: number): Promise<Bucket> {
+export async function openBucket(environment: BucketEnvironment, maxUploadBytes: number, observers?: BucketObservers): Promise<Bucket> {
+  const bucket = await openUnobserved(environment, maxUploadBytes, observers?.onRetry);
+  if (!observers) return bucket;
+  const { ObservedBucket } = await import('../ingestion/adapters/out/object-storage/observed-bucket.js');
+  return new ObservedBucket(bucket, observers.observeCall);
+}
+
+async function openUnobserved(environment: BucketEnvironment, maxUploadBytes: number, onRetry?: () => void): Promise<Bucket> {
   switch (environment.adapter) {
     case 's3': {
       const { S3Bucket } = await import('../ingestion/adapters/out/object-storage/s3/s3.bucket.js');
-      return new S3Bucket({ ...environment, maxUploadBytes });
+      return new S3Bucket({ ...environment, maxUploadBytes, ...(onRetry && { onRetry }) });
     }
     case 'azure': {
       const { AzureBlobBucket } = await import('../ingestion/adapters/out/object-storage/azure-blob/azure-blob.bucket.js');

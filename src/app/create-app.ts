@@ -3,12 +3,15 @@ import type { NestApplicationOptions } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import { type Environment, loadEnvironment, parseEnvironment } from '../configuration/service.js';
+import type { TracingEnvironment } from '../configuration/tracing.js';
 import type { Variables } from '../configuration/variables.js';
 import { HttpAdapter } from '../http/http.adapter.js';
-import { createLogger, PinoLoggerService } from '../operations/logging.js';
+import { createLogger, PinoLoggerService, SamplingLoggerService } from '../operations/logging.js';
+import type { Tracing } from '../operations/tracing/tracing.js';
 import { AppModule, type AppParts } from './app.module.js';
 import { setUpApp } from './app.setup.js';
 import { CreatedInstances } from './created-instances.js';
+import { tracedInstances } from './traced-instances.js';
 
 export interface AppOptions extends AppParts {
   /**
@@ -39,9 +42,10 @@ export async function createApp({ environment, ...parts }: AppOptions = {}): Pro
 
 /** Like `createApp`, with an environment that is already validated. */
 export async function createAppFor(environment: Environment, parts: AppParts = {}): Promise<NestExpressApplication> {
-  const logger = await createLogger(environment.logLevel);
+  const tracing = environment.tracing && (await startTracing(environment.tracing));
+  const logger = await createLogger(environment.logLevel, tracing?.logMembers);
   for (const warning of environment.warnings) logger.warn(warning);
-  const nestLogger = new PinoLoggerService(logger);
+  const nestLogger = environment.logSample > 1 ? new SamplingLoggerService(logger, environment.logSample) : new PinoLoggerService(logger);
   const created = new CreatedInstances(nestLogger);
   const options: NestApplicationOptions = {
     // Nest parses bodies only for the routes of modules that a team adds (`imports`). The service reads the bodies of
@@ -49,10 +53,11 @@ export async function createAppFor(environment: Environment, parts: AppParts = {
     bodyParser: parts.imports !== undefined,
     abortOnError: false,
     logger: nestLogger,
-    instrument: { instanceDecorator: created.record },
+    instrument: { instanceDecorator: tracing ? withTracing(tracing, created.record) : created.record },
   };
   try {
-    const app = await NestFactory.create<NestExpressApplication>(AppModule.forRoot(environment, parts), new HttpAdapter(), options);
+    const app = await NestFactory.create<NestExpressApplication>(AppModule.forRoot(environment, parts, tracing), new HttpAdapter(), options);
+    tracing?.traceRequests(app.getHttpServer());
     setUpApp(app, environment);
     created.stop();
     return app;
@@ -60,4 +65,15 @@ export async function createAppFor(environment: Environment, parts: AppParts = {
     await created.abandon();
     throw error;
   }
+}
+
+/** Loads OpenTelemetry, and begins to trace. */
+async function startTracing(environment: TracingEnvironment): Promise<Tracing> {
+  const { Tracing } = await import('../operations/tracing/tracing.js');
+  return Tracing.start(environment);
+}
+
+function withTracing(tracing: Tracing, record: (instance: unknown) => unknown): (instance: unknown) => unknown {
+  const traced = tracedInstances(tracing);
+  return (instance) => record(traced(instance));
 }

@@ -1,5 +1,6 @@
 import type { DynamicModule } from '@nestjs/common';
-import { openBucket } from './bucket.factory.js';
+import { type BucketObservers, openBucket } from './bucket.factory.js';
+import type { Observer } from '../common/observer.js';
 import type { ProviderDefinition } from '../common/provider-definition.js';
 import type { Environment } from '../configuration/service.js';
 import { EnvironmentError } from '../configuration/variables.js';
@@ -7,21 +8,31 @@ import { LocalDiskFileStorage } from '../ingestion/adapters/out/local-disk/local
 import type { IndexFlush } from '../ingestion/application/ports/index-flush.js';
 import type { FileStorage } from '../ingestion/application/ports/file-storage.port.js';
 import type { StorageLogger } from '../ingestion/application/storage-logger.js';
+import { measuredBucket } from '../operations/metrics/measured-bucket.js';
 import { MeasuredFileStorage, measuredFlush } from '../operations/metrics/measured-file-storage.js';
+import type { Tracing } from '../operations/tracing/tracing.js';
 import { Metrics } from '../operations/metrics/metrics.js';
 import type { ProvidedReplacement } from './replacement.js';
 import { contextOf, createAdapter, type FileStorageAdapter, loadAdapter } from './team-adapter.js';
+
+interface StoreOptions {
+  readonly onFlush?: (flush: IndexFlush) => void;
+  readonly bucketObservers?: BucketObservers;
+  readonly observeWait?: Observer;
+  readonly logger?: StorageLogger;
+}
 
 /**
  * Opens the store that FILE_STORAGE selects, which must be one of the service's own: local disk, S3 or Azure. The
  * caller must close the store.
  *
- * @param options `onFlush` is called after each group commit of index lines. `logger` is Nest's by default.
+ * @param options `onFlush` is called after each write of index lines. `bucketObservers` observe the calls to a bucket.
+ * `observeWait` observes how long uploads wait for a flush. `logger` is Nest's by default.
  * @throws EnvironmentError when FILE_STORAGE names a team's module; errors of opening the store.
  */
 export async function openFileStorage(
   { fileStorage, dataDirectory, maxUploadBytes }: Environment,
-  options: { readonly onFlush?: (flush: IndexFlush) => void; readonly logger?: StorageLogger } = {},
+  { bucketObservers, ...options }: StoreOptions = {},
 ): Promise<FileStorage & { close(): Promise<void> }> {
   switch (fileStorage.adapter) {
     case 'local':
@@ -29,7 +40,7 @@ export async function openFileStorage(
     case 's3':
     case 'azure': {
       const { ObjectStorageFileStorage } = await import('../ingestion/adapters/out/object-storage/object-storage.file-storage.adapter.js');
-      return new ObjectStorageFileStorage({ bucket: await openBucket(fileStorage, maxUploadBytes), ...options });
+      return new ObjectStorageFileStorage({ bucket: await openBucket(fileStorage, maxUploadBytes, bucketObservers), ...options });
     }
     case 'module':
       throw new EnvironmentError(["FILE_STORAGE: must be one of the service's own adapters here, not a module"]);
@@ -37,12 +48,23 @@ export async function openFileStorage(
 }
 
 /** Opens the store that FILE_STORAGE selects: one of the service's own, or one of a team's module. */
-async function openAny(environment: Environment, metrics: Metrics): Promise<FileStorage> {
+async function openAny(environment: Environment, metrics: Metrics, tracing?: Tracing): Promise<FileStorage> {
   const { fileStorage } = environment;
-  if (fileStorage.adapter !== 'module') return openFileStorage(environment, { onFlush: measuredFlush(metrics) });
+  if (fileStorage.adapter !== 'module') {
+    return openFileStorage(environment, {
+      onFlush: measuredFlush(metrics),
+      bucketObservers: traced(measuredBucket(metrics), tracing),
+      ...(tracing && { observeWait: tracing.observe }),
+    });
+  }
   const loaded = await loadAdapter<FileStorageAdapter<never>>(fileStorage, ['create']);
   return createAdapter(fileStorage, loaded, contextOf(environment), ['store', 'checkHealth']);
 }
+
+const traced = ({ observeCall, onRetry }: BucketObservers, tracing?: Tracing): BucketObservers => ({
+  observeCall: tracing ? (operation, call) => tracing.observe(`Bucket.${operation}`, () => observeCall(operation, call)) : observeCall,
+  onRetry,
+});
 
 export interface ChosenFileStorage {
   /** The Nest modules whose exports the adapter may inject. */
@@ -51,7 +73,7 @@ export interface ChosenFileStorage {
 }
 
 /** Chooses the file storage: the replacement if there is one, otherwise the store that FILE_STORAGE selects. */
-export function fileStorageFor(environment: Environment, replacement?: ProvidedReplacement): ChosenFileStorage {
+export function fileStorageFor(environment: Environment, replacement?: ProvidedReplacement, tracing?: Tracing): ChosenFileStorage {
   if (replacement) {
     return {
       imports: [replacement.module],
@@ -65,7 +87,7 @@ export function fileStorageFor(environment: Environment, replacement?: ProvidedR
     imports: [],
     fileStorage: {
       inject: [Metrics],
-      useFactory: async (metrics: Metrics) => new MeasuredFileStorage(await openAny(environment, metrics), metrics),
+      useFactory: async (metrics: Metrics) => new MeasuredFileStorage(await openAny(environment, metrics, tracing), metrics),
     },
   };
 }

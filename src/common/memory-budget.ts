@@ -57,6 +57,11 @@ export class MemoryBudget {
     return this.used[use];
   }
 
+  /** How many requests wait for memory. */
+  get waitingCount(): number {
+    return Object.values(this.queues).reduce((sum, { waiting }) => sum + waiting.length, 0);
+  }
+
   /** Whether a request has been waiting for memory for at least a second. */
   get isShort(): boolean {
     const since = performance.now() - SHORT_AFTER_MS;

@@ -114,6 +114,14 @@ const VARIABLES: Readonly<Record<string, Variable>> = {
     good: ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'].map((level) => [level, level] as const),
     wrong: ['loud', 'INFO'],
   },
+  LOG_SAMPLE: { read: ({ logSample }) => logSample, unset: 1, good: [['1', 1], ['100', 100]], wrong: [...NOT_WHOLE, '0'] },
+  // The other variables of OpenTelemetry are tested further below.
+  OTEL_EXPORTER_OTLP_ENDPOINT: {
+    read: ({ tracing }) => tracing,
+    unset: undefined,
+    good: [['http://a.example:4318/', { protocol: 'http/protobuf', variables: { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://a.example:4318/' } }]],
+    wrong: NO_URL,
+  },
 };
 
 const cases = Object.entries(VARIABLES);
@@ -154,6 +162,29 @@ describe('parseEnvironment', () => {
     const isSecret = name === 'EMBEDDED_ADMIN_SECRET' || /[@?#]/.test(text);
     expect(problem.endsWith(`; it is ${JSON.stringify(text)}`)).toBe(!isSecret);
     if (isSecret && text.length > 3) expect(problem).not.toContain(text);
+  });
+
+  const ENDPOINT = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://a.example' };
+  it.each<[Record<string, string>, string | undefined]>([
+    [{ OTEL_TRACES_EXPORTER: 'otlp' }, 'http/protobuf'],
+    [{ OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: 'http://a.example/v1/traces' }, 'http/protobuf'],
+    [{ ...ENDPOINT, OTEL_EXPORTER_OTLP_PROTOCOL: 'http/json' }, 'http/json'],
+    [{ ...ENDPOINT, OTEL_EXPORTER_OTLP_PROTOCOL: 'http/json', OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: 'http/protobuf' }, 'http/protobuf'],
+    [{ ...ENDPOINT, OTEL_SDK_DISABLED: 'false' }, 'http/protobuf'],
+    [{ ...ENDPOINT, OTEL_SDK_DISABLED: 'TRUE' }, undefined],
+    [{ ...ENDPOINT, OTEL_TRACES_EXPORTER: 'none' }, undefined],
+    [{ OTEL_SERVICE_NAME: 'a', OTEL_EXPORTER_OTLP_PROTOCOL: 'http/json' }, undefined],
+  ])('with %j exports traces by %s', (variables, protocol) => {
+    const { tracing, warnings } = parseEnvironment({ PORT: '0', ...variables });
+    expect(tracing).toEqual(protocol && { protocol, variables });
+    expect(warnings).toEqual([]);
+  });
+
+  it.each([
+    ['OTEL_EXPORTER_OTLP_PROTOCOL', 'grpc', '"http/protobuf" or "http/json"'],
+    ['OTEL_TRACES_EXPORTER', 'zipkin', '"otlp" or "none"'],
+  ])('rejects %s=%s', (name, value, allowed) => {
+    expect(problemsOf(() => parseEnvironment({ [name]: value }))).toEqual([`${name}: must be ${allowed}; it is "${value}"`]);
   });
 
   it('cuts a long value', () => {

@@ -6,6 +6,7 @@ import { IDENTITY_PROVIDERS } from './identity.js';
 import { SECRET_FILE_NAMES } from './secret-files.js';
 import { SERVED_VARIABLES, servedAddress } from './served-address.js';
 import { FILE_STORAGES } from './storage.js';
+import { TRACING_SCHEMAS, TRACING_VARIABLES } from './tracing.js';
 import { unknownVariables } from './unknown-variables.js';
 import { effective, EnvironmentError, HIGHEST_TIMEOUT_MS, httpUrl, oneOf, problemOf, readVariables, type Variables, whole } from './variables.js';
 
@@ -15,8 +16,8 @@ export type LogLevel = (typeof LOG_LEVELS)[number];
 const isOrigin = (text: string): boolean => text === '*' || (URL.canParse(text) && new URL(text).origin === text);
 
 /**
- * The schemas of the service's environment variables, except those of the file storages, of Keycloak, of Auth0 and of
- * events.
+ * The schemas of the service's environment variables, except those of the file storages, of Keycloak, of Auth0, of
+ * events and of OpenTelemetry.
  */
 export const SERVICE_VARIABLES = {
   NODE_ENV: z.string().optional(),
@@ -44,6 +45,7 @@ export const SERVICE_VARIABLES = {
   SHUTDOWN_DELAY_MS: whole(0, 0, HIGHEST_TIMEOUT_MS),
   SHUTDOWN_TIMEOUT_MS: whole(10_000, 0, HIGHEST_TIMEOUT_MS),
   LOG_LEVEL: oneOf(...LOG_LEVELS).default('info'),
+  LOG_SAMPLE: whole(1, 1, 1_000_000),
 };
 
 const VARIABLES = z.object(SERVICE_VARIABLES);
@@ -56,6 +58,7 @@ const KNOWN_NAMES = [
   ...Object.keys(SERVICE_VARIABLES),
   ...[...Object.values(FILE_STORAGES), ...Object.values(IDENTITY_PROVIDERS)].flatMap(({ in: { shape } }) => Object.keys(shape)),
   ...EVENTS_NAMES,
+  ...Object.keys(TRACING_SCHEMAS),
   ...SECRET_FILE_NAMES,
   ...['KEYCLOAK_ADMIN_USERNAME', 'KEYCLOAK_ADMIN_PASSWORD', 'AUTH0_SETUP_CLIENT_ID', 'AUTH0_SETUP_CLIENT_SECRET', 'AUTH0_CHECK_DOMAIN'],
 ];
@@ -74,8 +77,9 @@ export function parseEnvironment(variables: Variables) {
   const fileStorage = chosen('FILE_STORAGE', FILE_STORAGES, VARIABLES.shape.FILE_STORAGE.catch('local').parse(set.FILE_STORAGE), set);
   const identityProvider = chosen('IDENTITY_PROVIDER', IDENTITY_PROVIDERS, VARIABLES.shape.IDENTITY_PROVIDER.catch('embedded').parse(set.IDENTITY_PROVIDER), set);
   const webhook = EVENTS_VARIABLES.safeParse(set);
-  if (!parsed.success || !fileStorage.success || !identityProvider.success || !webhook.success) {
-    const issues = [parsed, fileStorage, identityProvider, webhook].flatMap(({ error }) => error?.issues ?? []);
+  const tracing = TRACING_VARIABLES.safeParse(set);
+  if (!parsed.success || !fileStorage.success || !identityProvider.success || !webhook.success || !tracing.success) {
+    const issues = [parsed, fileStorage, identityProvider, webhook, tracing].flatMap(({ error }) => error?.issues ?? []);
     throw new EnvironmentError(issues.map((issue) => problemOf(issue, set)));
   }
   const found = parsed.data;
@@ -88,6 +92,7 @@ export function parseEnvironment(variables: Variables) {
     fileStorage: fileStorage.data,
     identityProvider: identityProvider.data,
     webhook: webhook.data,
+    tracing: tracing.data,
     oidc: { issuer: found.OIDC_ISSUER, audience: found.OIDC_AUDIENCE },
     embeddedAdminSecret: found.EMBEDDED_ADMIN_SECRET,
     ingestionAuthorization: found.INGESTION_AUTH,
@@ -102,6 +107,7 @@ export function parseEnvironment(variables: Variables) {
     shutdownDelayMs: found.SHUTDOWN_DELAY_MS,
     shutdownTimeoutMs: found.SHUTDOWN_TIMEOUT_MS,
     logLevel: found.LOG_LEVEL,
+    logSample: found.LOG_SAMPLE,
     warnings: [...unusedVariables(set, found.IDENTITY_PROVIDER), ...unusedSecret(set), ...unknownVariables(Object.keys(set), KNOWN_NAMES)],
   };
 }

@@ -109,6 +109,16 @@ export function parseVariables<Schema extends z.ZodType>(schema: Schema, variabl
  */
 export const readVariables = (): Variables => ({ ...readDotEnv(), ...onlySet(process.env) });
 
+/**
+ * Adds variables that the process's environment doesn't have, for a library that reads them there. They may come from
+ * `.env`, or from a caller of `createApp`.
+ */
+export function supplyVariables(variables: Variables): void {
+  for (const [name, value] of Object.entries(variables)) {
+    if (value !== undefined && !process.env[name]) process.env[name] = value;
+  }
+}
+
 function readDotEnv(): Record<string, string | undefined> {
   let text: string;
   try {

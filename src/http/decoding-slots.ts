@@ -19,6 +19,11 @@ export class DecodingSlots {
   private free = SLOTS;
   private readonly waiting = new FairQueue<() => void>();
 
+  /** How many bodies wait for a slot. */
+  get waitingCount(): number {
+    return this.waiting.length;
+  }
+
   /**
    * Waits for a slot to decode a body. Resolves to a function that frees the slot and may be called again. After two
    * seconds the slot is freed even if the function wasn't called.

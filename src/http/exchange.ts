@@ -32,6 +32,8 @@ export interface Exchange {
    * rest of the request.
    */
   isLogged?: boolean;
+  /** The id of the trace to which the request belongs, for the log. Undefined if the request isn't traced. */
+  traceId?: string;
   /** Why the request was refused, for the log. Undefined for a request that was not refused. */
   refusal?: { readonly kind: string; readonly reason: string };
 }

@@ -243,9 +243,9 @@ function sendByHand(socket: Socket, kind: ErrorKind, requestId: string): void {
 function logExchange(exchange: Exchange, status: number | undefined, details: object): void {
   if (exchange.isLogged) return;
   exchange.isLogged = true;
-  const { requestId, startedAt, path, request } = exchange;
+  const { requestId, startedAt, path, request, response, traceId: trace_id } = exchange;
   const ms = Math.round((performance.now() - startedAt) * 10) / 10;
-  logger.log({ msg: 'request', requestId, method: request.method, path, status, ms, ...details });
+  logger.log({ msg: 'request', requestId, trace_id, method: request.method, path, status, ms, uploadId: response.getHeader('x-upload-id'), ...details });
 }
 
 /**

@@ -1,12 +1,12 @@
 import { PassThrough } from 'node:stream';
-import { pino } from 'pino';
+import { type Logger, pino } from 'pino';
 import pretty from 'pino-pretty';
 import { describe, expect, it } from 'vitest';
-import { LOG_SERIALIZERS, PinoLoggerService, PRETTY } from './logging.js';
+import { LOG_SERIALIZERS, PinoLoggerService, PRETTY, SamplingLoggerService } from './logging.js';
 
-function logged(write: (logger: PinoLoggerService) => void): Record<string, unknown>[] {
+function logged(write: (logger: PinoLoggerService) => void, of: (logger: Logger) => PinoLoggerService = (logger) => new PinoLoggerService(logger)): Record<string, unknown>[] {
   const stream = new PassThrough();
-  write(new PinoLoggerService(pino({ base: null, serializers: LOG_SERIALIZERS }, stream)));
+  write(of(pino({ base: null, serializers: LOG_SERIALIZERS }, stream)));
   return String(stream.read() ?? '').split('\n').filter(Boolean).map((line) => JSON.parse(line) as Record<string, unknown>);
 }
 
@@ -51,6 +51,23 @@ describe('the log', () => {
     ['fatal', 60],
   ] as const)('writes %s as level %i, with its context', (method, level) => {
     expect(logged((logger) => { logger[method]('text', 'Context'); })).toMatchObject([{ level, msg: 'text', context: 'Context' }]);
+  });
+
+  it('with LOG_SAMPLE has one in so many lines of successful requests, and all others', () => {
+    const write = (logger: PinoLoggerService): void => {
+      for (let requestId = 0; requestId < 6; requestId++) {
+        logger.log({ msg: 'request', requestId, status: 200 });
+        logger.log({ msg: 'request', requestId, status: 403, kind: 'unauthorized' });
+        logger.log({ msg: 'request', requestId, status: 503 });
+        logger.log({ msg: 'request', requestId, status: 200, aborted: true });
+      }
+      logger.log({ msg: 'stopping' });
+      logger.log('text');
+      logger.warn({ msg: 'request', status: 200 });
+    };
+    const lines = logged(write, (logger) => new SamplingLoggerService(logger, 3));
+    expect(lines.filter(({ level, status, aborted }) => level === 30 && status === 200 && aborted === undefined).map(({ requestId }) => requestId)).toEqual([0, 3]);
+    expect(lines).toHaveLength(2 + 6 + 6 + 6 + 3);
   });
 
   it("omits Nest's boot messages by default", () => {

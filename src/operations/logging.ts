@@ -9,9 +9,13 @@ import type { PrettyOptions } from 'pino-pretty';
 const WRITTEN_AT_BYTES = 4096;
 const WRITTEN_AFTER_MS = 100;
 
-/** Creates a logger that writes JSON lines to standard output, or readable text if standard output is a terminal. */
-export async function createLogger(level: string): Promise<Logger> {
-  const options = { level, base: null, serializers: LOG_SERIALIZERS };
+/**
+ * Creates a logger that writes JSON lines to standard output, or readable text if standard output is a terminal.
+ *
+ * @param members returns further members for a line.
+ */
+export async function createLogger(level: string, members?: () => object): Promise<Logger> {
+  const options = { level, base: null, serializers: LOG_SERIALIZERS, ...(members && { mixin: members }) };
   if (!process.stdout.isTTY) return pino(options, pino.destination({ sync: false, minLength: WRITTEN_AT_BYTES, periodicFlush: WRITTEN_AFTER_MS }));
   const { default: pretty } = await import('pino-pretty');
   return pino(options, pretty({ ...PRETTY, sync: true, colorize: true }));
@@ -25,7 +29,7 @@ const text = (value: unknown): string => (typeof value === 'string' || typeof va
  */
 export const PRETTY = {
   singleLine: true,
-  ignore: 'context,requestId,method,path,status,ms,kind,reason,aborted',
+  ignore: 'context,requestId,trace_id,method,path,status,ms,uploadId,kind,reason,aborted',
   messageFormat: ({ msg, requestId, method, path, status, ms, kind, reason, aborted }) => {
     const outcome = aborted ? 'aborted' : text(status);
     const request = [text(method), text(path), outcome, ms === undefined ? '' : `${text(ms)} ms`];
@@ -111,5 +115,27 @@ export class PinoLoggerService implements LoggerService {
     }
     const err = [message, ...rest].find((part) => part instanceof Error);
     this.logger[level]({ context, stack, err }, message instanceof Error ? messageOf(message) : withoutCustomers(String(message)));
+  }
+}
+
+/** Whether a message is the line of a request that succeeded and whose client got its whole answer. */
+function isSuccess(message: unknown): boolean {
+  const { msg, status, aborted } = (typeof message === 'object' && message !== null ? message : {}) as { readonly msg?: unknown; readonly status?: unknown; readonly aborted?: unknown };
+  return msg === 'request' && typeof status === 'number' && status < 400 && aborted === undefined;
+}
+
+/** Like `PinoLoggerService`, but writes only one in `every` lines of successful requests. */
+export class SamplingLoggerService extends PinoLoggerService {
+  private successes = 0;
+
+  constructor(
+    logger: Logger,
+    private readonly every: number,
+  ) {
+    super(logger);
+  }
+
+  override log(message: unknown, ...rest: unknown[]): void {
+    if (!isSuccess(message) || this.successes++ % this.every === 0) super.log(message, ...rest);
   }
 }

@@ -20,6 +20,8 @@ const FORBIDDEN = [
     '../ingestion/adapters/out/object-storage/s3/s3.bucket.js',
     'sdks-of-stores-are-loaded-when-they-are-chosen',
   ],
+  ['operations/logging.ts', '@opentelemetry/api', 'opentelemetry-stays-in-its-room'],
+  ['app/create-app.ts', '../operations/tracing/tracing.js', 'opentelemetry-is-loaded-when-it-is-asked-for'],
   ['common/turns.ts', '../configuration/variables.js', 'common-imports-nothing-of-ours'],
   ['http/exchange.ts', '../authentication/claims.js', 'http-knows-common-only'],
   ['authentication/claims.ts', '../ingestion/domain/upload.js', 'authentication-knows-no-feature'],

@@ -672,6 +672,17 @@ describe('metrics and HEAD', () => {
       /^load_data_upload_bytes_total\{kind="historical"\} [1-9]/m,
       /^load_data_flushes_total\{outcome="ok"\} [1-9]/m,
       /^identity_provider_calls_total\{operation="listRoles",outcome="ok"\} [1-9]/m,
+      /^load_data_ready 1$/m,
+      /^load_data_dependency_state\{dependency="file_storage",state="up"\} 1$/m,
+      /^load_data_dependency_state\{dependency="identity_provider",state="down"\} 0$/m,
+      /^load_data_disk_free_bytes [1-9]/m,
+      /^load_data_disk_size_bytes [1-9]/m,
+      /^load_data_clock_shift_seconds -?[\d.e-]+$/m,
+      /^load_data_queue_length\{queue="body_memory"\} 0$/m,
+      /^load_data_queue_length\{queue="decoding"\} 0$/m,
+      /^load_data_uploads_in_progress \d+$/m,
+      /^identity_provider_calls_in_progress [01]$/m,
+      /^load_data_bucket_retries_total 0$/m,
     ]) {
       expect(metrics).toMatch(line);
     }

@@ -85,6 +85,17 @@ describe('the log', () => {
     expect(service.logged()).not.toMatch(/MARK|TUFSS/);
   });
 
+  it('names the upload of a request, by which its customer can be found, and no upload where there is none', async () => {
+    const path = `/ingestHistoricalLoadData/upload_historical?${WHO}`;
+    const { headers } = await exchange(service.port, post(path, 'MARK', 'Content-Type: text/csv', 'X-Request-Id: named'));
+    const { uploadId } = JSON.parse(await lineOf('named')) as Record<string, unknown>;
+    expect(uploadId).toBe(headers['x-upload-id']);
+    const authorization = { Authorization: `Bearer ${await service.adminToken()}` };
+    const found = await fetch(`${service.url}/uploads/${String(uploadId)}`, { headers: authorization });
+    expect(await found.json()).toMatchObject({ upload_id: uploadId, customer_id: 'MARK-customer' });
+    expect(JSON.parse((await logLine('unnamed', post('/upload', ''))).line)).not.toHaveProperty('uploadId');
+  });
+
   it.each([
     ['breaks off', 'abc', (socket: Socket) => socket.end()],
     ['has a malformed chunk', 'abc', (socket: Socket) => socket.write('xyz\r\n')],

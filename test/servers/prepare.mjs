@@ -4,6 +4,8 @@ import { installHelm, isHelmAvailable } from './helm.mjs';
 import { installKeycloak, isKeycloakAvailable } from './keycloak.mjs';
 import { installNatsServer, isNatsServerAvailable } from './nats-server.mjs';
 import { MISSING_PROXIES } from './proxies.mjs';
+import { installDecoder, isDecoderAvailable } from './opentelemetry-proto.mjs';
+import { isPrometheusAvailable } from './prometheus.mjs';
 import { MISSING_RUNTIMES } from './runtimes.mjs';
 import { installVersitygw, isVersitygwAvailable } from './versitygw.mjs';
 
@@ -25,5 +27,8 @@ export default async function prepare() {
   if (isHelmAvailable()) await installHelm();
   else console.log('Left out: the tests of the Helm chart, for there is no Go to install Helm with, or no Python with pip for the schemas of Kubernetes.');
   for (const name of MISSING_PROXIES) console.log(`Left out: the tests behind ${name}, for it is missing; on Debian: apt-get install ${name}.`);
+  if (isDecoderAvailable()) await installDecoder();
+  else console.log('Left out: the test that reads exported traces as protobuf, for there is no Python with pip.');
+  if (!isPrometheusAvailable()) console.log('Left out: the tests of the rules and the dashboard, for Prometheus is missing; on Debian: apt-get install prometheus.');
   for (const name of MISSING_RUNTIMES) console.log(`Left out: the client in ${name}, for npm has none for this machine.`);
 }

@@ -11,6 +11,8 @@ type Terminus12Indicator = ReturnType<HealthIndicatorService['check']>;
 /** Terminus 11 doesn't know `degraded`, so that method is optional. */
 type Indicator = Pick<Terminus12Indicator, 'up' | 'down'> & Partial<Pick<Terminus12Indicator, 'degraded'>>;
 
+export type HealthState = 'up' | 'degraded' | 'down';
+
 /** Whether the service's dependencies are healthy: the file storage is writable, and the identity provider answers. */
 @Injectable()
 export class Readiness {
@@ -50,8 +52,14 @@ export class Readiness {
   }
 
   async isReady(): Promise<boolean> {
+    return Object.values(await this.states()).every((state) => state !== 'down');
+  }
+
+  /** Checks the health. Resolves to the state of each dependency, by its name. */
+  async states(): Promise<Readonly<Record<string, HealthState>>> {
     const results = await Promise.all(this.checks.map((check) => check()));
-    return results.every((result) => Object.values(result).every(({ status }) => status !== 'down'));
+    const found = results.flatMap((result) => Object.entries(result));
+    return Object.fromEntries(found.map(([name, { status, warnings }]) => [name, status === 'up' && warnings !== undefined ? 'degraded' : status]));
   }
 
   private async check(name: string, probe: () => Promise<void>, warningsOf: () => readonly string[] = () => []): Promise<HealthIndicatorResult> {

@@ -38,6 +38,7 @@ export class MeasuredFileStorage extends FileStorage implements OnApplicationShu
 
   override async store(draft: UploadDraft): Promise<UploadReceipt> {
     const { kind } = draft;
+    this.metrics.uploadsInProgress += 1;
     try {
       const receipt = await this.storage.store(draft);
       if (!receipt.replayed) {
@@ -49,6 +50,8 @@ export class MeasuredFileStorage extends FileStorage implements OnApplicationShu
     } catch (error) {
       this.metrics.uploadFailures.inc({ kind, reason: error instanceof ServiceError ? error.kind : 'internal' });
       throw error;
+    } finally {
+      this.metrics.uploadsInProgress -= 1;
     }
   }
 

@@ -61,6 +61,7 @@ export class MeasuredIdentityProvider extends IdentityProvider implements OnAppl
   private async measured<Result>(operation: string, call: () => Promise<Result>): Promise<Result> {
     const stop = this.metrics.providerSeconds.startTimer({ operation });
     let outcome = 'failed';
+    this.metrics.providerCallsInProgress += 1;
     try {
       const result = await call();
       outcome = 'ok';
@@ -70,6 +71,7 @@ export class MeasuredIdentityProvider extends IdentityProvider implements OnAppl
       throw error;
     } finally {
       stop();
+      this.metrics.providerCallsInProgress -= 1;
       this.metrics.providerCalls.inc({ operation, outcome });
     }
   }

@@ -2,6 +2,8 @@ import { Injectable } from '@nestjs/common';
 import type { ErrorKind } from '../../common/service-error.js';
 import { UPLOAD_KINDS, type UploadKind } from '../../ingestion/domain/upload.js';
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { decodingSlots } from '../../http/decoding-slots.js';
+import { processMemory } from '../../common/memory-budget.js';
 import { RequestTallies } from './request-tallies.js';
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60];
@@ -19,6 +21,23 @@ const UPLOAD_FAILURES: readonly ErrorKind[] = [
   'idempotency-key-reused',
 ];
 
+/** How far the clock of the machine was set forward since the start, in seconds: by the monotonic clock, which nobody sets. */
+const clockShift = (): number => (Date.now() - performance.timeOrigin - performance.now()) / 1000;
+
+/** The queues in which requests wait because too many others are in progress. */
+function queueLengths(): Gauge {
+  return new Gauge({
+    name: 'load_data_queue_length',
+    help: 'Requests that wait for memory for their bodies, or for a slot to decode them',
+    labelNames: ['queue'],
+    registers: [],
+    collect() {
+      this.set({ queue: 'body_memory' }, processMemory.waitingCount);
+      this.set({ queue: 'decoding' }, decodingSlots.waitingCount);
+    },
+  });
+}
+
 /** The metrics of the service. They have their own registry, so that two services in one process don't collide. */
 @Injectable()
 export class Metrics {
@@ -35,6 +54,12 @@ export class Metrics {
   readonly eventsDelivered = this.counter('load_data_events_delivered_total', 'Events in the deliveries that succeeded', ['type']);
   /** When the oldest event happened that was not delivered yet; undefined if all events were delivered. */
   oldestEvent: Date | undefined;
+  readonly bucketCalls = this.counter('load_data_bucket_calls_total', 'Calls to the bucket', ['operation', 'outcome']);
+  readonly bucketSeconds = this.histogram('load_data_bucket_call_duration_seconds', 'Time of a call to the bucket', ['operation']);
+  readonly bucketRetries = this.counter('load_data_bucket_retries_total', 'Requests to the bucket that were repeated', []);
+  uploadsInProgress = 0;
+  bucketCallsInProgress = 0;
+  providerCallsInProgress = 0;
   readonly providerCalls = this.counter('identity_provider_calls_total', 'Calls to the identity provider', [
     'operation',
     'outcome',
@@ -44,7 +69,15 @@ export class Metrics {
   ]);
 
   constructor() {
-    this.registry.registerMetric(this.eventsLag());
+    this.gauge('load_data_events_lag_seconds', 'Age of the oldest undelivered event, in seconds', () => {
+      const oldestAt = this.oldestEvent?.getTime() ?? Infinity;
+      return Math.max(0, (Date.now() - oldestAt) / 1000);
+    });
+    this.gauge('load_data_uploads_in_progress', 'Uploads in progress', () => this.uploadsInProgress);
+    this.gauge('load_data_bucket_calls_in_progress', 'Calls to the bucket in progress', () => this.bucketCallsInProgress);
+    this.gauge('identity_provider_calls_in_progress', 'Calls to the identity provider in progress', () => this.providerCallsInProgress);
+    this.gauge('load_data_clock_shift_seconds', 'How far the clock of the machine was set forward since the start, in seconds', clockShift);
+    this.registry.registerMetric(queueLengths());
     this.tallied('http_requests_total', 'HTTP requests answered', ['method', 'route', 'status'], () => this.requests.counts());
     this.registry.registerMetric(this.requests.histogram('http_request_duration_seconds', 'Time from head to answer'));
     const byKind = (of: 'count' | 'bytes') => () => UPLOAD_KINDS.map((kind) => ({ labels: { kind }, value: this.uploads[kind][of] }));
@@ -60,14 +93,14 @@ export class Metrics {
     }
   }
 
-  private eventsLag(): Gauge {
-    const oldestAt = (): number => this.oldestEvent?.getTime() ?? Infinity;
-    return new Gauge({
-      name: 'load_data_events_lag_seconds',
-      help: 'Age of the oldest undelivered event, in seconds',
-      registers: [],
+  /** Registers a gauge whose value is read whenever the metrics are. */
+  private gauge(name: string, help: string, read: () => number): void {
+    const gauge = new Gauge({
+      name,
+      help,
+      registers: [this.registry],
       collect() {
-        this.set(Math.max(0, (Date.now() - oldestAt()) / 1000));
+        gauge.set(read());
       },
     });
   }

@@ -1,5 +1,6 @@
 /**
- * The result of one group commit of index lines. A storage adapter passes it to the callback `onFlush` of its options.
+ * The result of one write of index lines: those of a group commit, or the line of an upload that has a segment of its
+ * own. A storage adapter passes it to the callback `onFlush` of its options.
  */
 export interface IndexFlush {
   readonly lines: number;

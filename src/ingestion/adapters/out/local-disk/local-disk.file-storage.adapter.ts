@@ -1,5 +1,6 @@
 import { resolve } from 'node:path';
 import { Logger, type OnApplicationShutdown } from '@nestjs/common';
+import type { Observer } from '../../../../common/observer.js';
 import { ServiceError } from '../../../../common/service-error.js';
 import { SharedProbe } from '../../../../common/shared-probe.js';
 import { Wakeup } from '../../../../common/wakeup.js';
@@ -36,6 +37,8 @@ export interface LocalDiskOptions {
   readonly maxJournalBytes?: number;
   /** Called after each flush of index lines, whether it succeeded or failed. */
   readonly onFlush?: (flush: IndexFlush) => void;
+  /** Observes how long uploads wait until their index lines, and small files, are flushed. */
+  readonly observeWait?: Observer;
   readonly logger?: StorageLogger;
 }
 
@@ -75,12 +78,12 @@ export class LocalDiskFileStorage extends FileStorage implements OnApplicationSh
    * @throws DataDirectoryInUseError; DataDirectoryError; StoreAwayError; an error of the file system.
    */
   static async open(options: LocalDiskOptions): Promise<LocalDiskFileStorage> {
-    const { directory, disk = new NodeDisk(), maxSegmentBytes = 64 * MIB, maxJournalBytes = 8 * MIB, onFlush = () => undefined } = options;
+    const { directory, disk = new NodeDisk(), maxSegmentBytes = 64 * MIB, maxJournalBytes = 8 * MIB, onFlush = () => undefined, observeWait } = options;
     const logger = options.logger ?? new Logger(LocalDiskFileStorage.name);
     const root = resolve(directory);
     await makeRoot(disk, root);
     await disk.assertWritable(root);
-    const openOptions = { root, directory, disk, logger, maxSegmentBytes, maxJournalBytes, onFlush, news: new Wakeup() };
+    const openOptions = { root, directory, disk, logger, maxSegmentBytes, maxJournalBytes, onFlush, observeWait, news: new Wakeup() };
     const store = await OpenStore.open(openOptions);
     try {
       return new LocalDiskFileStorage(openOptions, await ensureStoreId(disk, root, logger), new StoreVolumes(disk, root), store);

@@ -1,3 +1,4 @@
+import { observeMethods, type Observer } from '../../../../common/observer.js';
 import { ServiceError } from '../../../../common/service-error.js';
 import type { Wakeup } from '../../../../common/wakeup.js';
 import type { DataDirectoryLock } from '../../../../common/data-directory/data-directory-lock.js';
@@ -34,6 +35,8 @@ export interface OpenStoreOptions extends IndexLogOptions {
   readonly disk: Disk;
   readonly logger: StorageLogger;
   readonly maxJournalBytes: number;
+  /** Observes how long uploads wait until their index lines, and small files, are flushed. */
+  readonly observeWait: Observer | undefined;
   /** Wakes the event outbox when index lines were added or uploads were removed. */
   readonly news: Wakeup;
 }
@@ -58,7 +61,7 @@ export class OpenStore {
   private constructor(
     private readonly directory: StoreDirectory,
     private readonly lock: DataDirectoryLock,
-    options: IndexLogOptions,
+    { observeWait, ...options }: OpenStoreOptions,
   ) {
     this.logs = { historical: new IndexLog(directory, options), nowcast: new IndexLog(directory, options) };
     this.health = new HealthProbe(directory);
@@ -66,6 +69,9 @@ export class OpenStore {
     this.archive = new Archive(directory, (purge, rotate) => this.settle(purge, rotate), MOST_SMALL_BYTES);
     this.events = new EventQueue(directory, new Segments(directory));
     this.everySegmentTold = directory.events.isBegun;
+    if (!observeWait) return;
+    for (const log of Object.values(this.logs)) observeMethods(log, observeWait, { append: 'wait for the index' });
+    observeMethods(directory.journals, observeWait, { add: 'wait for a journal' });
   }
 
   /**

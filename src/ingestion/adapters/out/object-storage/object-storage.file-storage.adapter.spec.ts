@@ -4,6 +4,7 @@ import { eventOutboxContract } from '../../../../testing/event-outbox.contract.j
 import { fileStorageContract, type FileStorageContractSubject } from '../../../../testing/file-storage.contract.js';
 import { InMemoryBucket } from '../../../../testing/in-memory.bucket.js';
 import { storedUploadsContract } from '../../../../testing/stored-uploads.contract.js';
+import type { IndexFlush } from '../../../application/ports/index-flush.js';
 import type { UploadDraft } from '../../../application/ports/file-storage.port.js';
 import { anUploadDraft, storeUpload, type UploadDraftBuilder } from '../../../../testing/upload-draft.builder.js';
 import { type Bucket, StoreSilentError } from './bucket.js';
@@ -180,6 +181,25 @@ describe.each(UPLOADS)('an upload with %s', (_, isKeyed, builder) => {
       expect(await open(other).store(builder().build())).toBeDefined();
     },
   );
+});
+
+describe('each write of index lines is reported', () => {
+  it.each<(typeof UPLOADS)[number]>([['no file', false, () => anUploadDraft()], ...UPLOADS])('of an upload with %s', async (_, isKeyed, builder) => {
+    const bucket = new InMemoryBucket();
+    const flushes: IndexFlush[] = [];
+    const storage = new ObjectStorageFileStorage({ bucket, logger, onFlush: (flush) => flushes.push(flush) });
+    onTestFinished(() => storage.close());
+    await storage.store(builder().build());
+    bucket.before = (operation, key) => {
+      if (operation === 'create' && key.startsWith('uploads/')) throw new Error('no answer');
+    };
+    await expect(storage.store((isKeyed ? builder().with({ idempotencyKey: 'another' }) : builder()).build())).rejects.toThrow();
+    bucket.before = () => undefined;
+    expect(flushes).toEqual([
+      { lines: 1, seconds: expect.any(Number) as number, ok: true },
+      { lines: 1, seconds: expect.any(Number) as number, ok: false },
+    ]);
+  });
 });
 
 describe('uploads without a file', () => {

@@ -1,4 +1,5 @@
 import { Logger, type OnApplicationShutdown } from '@nestjs/common';
+import { observeMethods, type Observer } from '../../../../common/observer.js';
 import { ServiceError } from '../../../../common/service-error.js';
 import { SharedProbe } from '../../../../common/shared-probe.js';
 import { withTimeLimit } from '../../../../common/time-limit.js';
@@ -41,8 +42,10 @@ const RIGHTS_GOOD_FOR_MS = 60_000;
 
 export interface ObjectStorageOptions {
   readonly bucket: Bucket;
-  /** Called after each attempt to write a segment that uploads share. */
+  /** Called after each attempt to write a segment. */
   readonly onFlush?: (flush: IndexFlush) => void;
+  /** Observes how long uploads wait until a segment that they share is written. */
+  readonly observeWait?: Observer;
   readonly logger?: StorageLogger;
 }
 
@@ -60,6 +63,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
   private readonly retries: Retries;
   private readonly late: LateSegments;
   private readonly log: SegmentLog;
+  private readonly onFlush: (flush: IndexFlush) => void;
   private readonly claims: IdempotencyClaims;
   private readonly sweeper: Sweeper;
   private readonly compactor: Compactor;
@@ -70,14 +74,16 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
   private closing: Promise<void> | undefined;
 
   /** Starts to clean up after crashed processes and to compact past days. The bucket needn't be reachable yet. */
-  constructor({ bucket, onFlush = () => undefined, logger = new Logger(ObjectStorageFileStorage.name) }: ObjectStorageOptions) {
+  constructor({ bucket, onFlush = () => undefined, observeWait, logger = new Logger(ObjectStorageFileStorage.name) }: ObjectStorageOptions) {
     super();
     this.bucket = bucket;
     this.retries = new Retries(logger);
     this.late = new LateSegments(bucket);
     this.eventOutbox = new BucketEventOutbox(bucket);
     this.storedUploads = new BucketUploads(bucket, () => { this.eventOutbox.wake(); });
+    this.onFlush = onFlush;
     this.log = new SegmentLog(bucket, this.late, new Retries(logger), onFlush);
+    if (observeWait) observeMethods(this.log, observeWait, { append: 'wait for the index' });
     this.claims = new IdempotencyClaims(bucket, this.late, this.retries, logger);
     this.sweeper = new Sweeper(bucket, logger);
     this.compactor = new Compactor(bucket, logger);
@@ -245,9 +251,13 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
 
   private async writeLine(upload: Upload, segment: string): Promise<void> {
     const line = await encodeIndexLine(upload);
-    const made = await this.late
-      .around(segment, () => [upload.uploadId], () => this.bucket.create(segment, line))
-      .catch(storageFailure('A segment could not be written.'));
+    const began = performance.now();
+    let made: string | undefined;
+    try {
+      made = await this.late.around(segment, () => [upload.uploadId], () => this.bucket.create(segment, line)).catch(storageFailure('A segment could not be written.'));
+    } finally {
+      this.onFlush({ lines: 1, seconds: (performance.now() - began) / 1000, ok: made !== undefined });
+    }
     if (made === undefined) throw new ServiceError('storage-failure', `${segment} exists: the upload was taken for lost.`);
   }
 

@@ -19,6 +19,8 @@ export interface S3ConnectionOptions {
   readonly forcePathStyle: boolean;
   /** The time-out: a call fails when the store has made no progress for this many milliseconds. */
   readonly timeoutMs: number;
+  /** Called before a request is repeated. */
+  readonly onRetry?: () => void;
   /** The credentials. Default: those that the SDK finds with its default chain. */
   readonly credentials?: S3ClientConfig['credentials'];
 }
@@ -42,13 +44,15 @@ export class S3Connection {
    */
   readonly uploading: S3Client;
   readonly watch: StoreWatch;
+  readonly onRetry: () => void;
   private readonly timeoutMs: number;
 
-  constructor({ bucket, prefix, region, endpoint, forcePathStyle, timeoutMs, credentials }: S3ConnectionOptions) {
+  constructor({ bucket, prefix, region, endpoint, forcePathStyle, timeoutMs, onRetry = () => undefined, credentials }: S3ConnectionOptions) {
     const trimmed = prefix.replace(/^\/+|\/+$/g, '');
     this.bucket = bucket;
     this.prefix = trimmed && `${trimmed}/`;
     this.timeoutMs = timeoutMs;
+    this.onRetry = onRetry;
     // The SDK would warn about Node 20 on standard error, although this release of the SDK still supports Node 20.
     env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED ??= 'true';
     const config: S3ClientConfig = {
@@ -68,7 +72,7 @@ export class S3Connection {
     };
     this.client = new S3Client(config);
     this.uploading = new S3Client({ ...config, maxAttempts: 1 });
-    this.watch = new StoreWatch([this.client, this.uploading], timeoutMs);
+    this.watch = new StoreWatch([this.client, this.uploading], { timeoutMs, onRetry });
   }
 
   /** Returns the error for a call in which the store made no progress until the time-out. */
@@ -111,12 +115,14 @@ export class S3Connection {
       } catch (error) {
         if (isSkewLearnt(error) && !hasLearntSkew) {
           hasLearntSkew = true;
+          this.onRetry();
           continue;
         }
         const nowMs = performance.now();
         lastMs = Math.min(lastMs, nowMs + this.timeoutMs);
         if (!isPassing(error) || nowMs + PART_PAUSE_MS >= lastMs) throw error;
         await sleep(PART_PAUSE_MS);
+        this.onRetry();
       }
     }
   }

@@ -15,6 +15,7 @@ const LISTING = `<?xml version="1.0" encoding="UTF-8"?>
 describe('S3Bucket', () => {
   let server: Server;
   let bucket: S3Bucket;
+  let retries: number;
   afterEach(() => {
     bucket.close();
     server.close();
@@ -24,6 +25,7 @@ describe('S3Bucket', () => {
     server = createServer(answer).listen(0, '127.0.0.1');
     await once(server, 'listening');
     const { port } = server.address() as AddressInfo;
+    retries = 0;
     bucket = new S3Bucket({
       bucket: 'load-data',
       prefix: '/data/',
@@ -32,6 +34,7 @@ describe('S3Bucket', () => {
       forcePathStyle: true,
       timeoutMs: 10_000,
       maxUploadBytes,
+      onRetry: () => { retries += 1; },
       credentials: { accessKeyId: 'id', secretAccessKey: 'secret' },
     });
   };
@@ -96,6 +99,32 @@ describe('S3Bucket', () => {
       response.writeHead(404).end('<Error><Code>NoSuchBucket</Code><Message>No.</Message></Error>');
     });
     await expect(call()).rejects.toThrow(expect.objectContaining({ name: 'NoSuchBucket' }));
+  });
+
+  it.each<[string, () => Promise<unknown>]>([
+    ['a small request', () => bucket.create('a', Buffer.from('bytes'))],
+    ['a part of a file', () => bucket.upload('a', one(Buffer.from('bytes')))],
+  ])('reports each request that it repeats: %s', async (_, store) => {
+    let failures = 2;
+    await open((request, response) => {
+      request.resume().once('end', () => response.writeHead(failures-- > 0 ? 503 : 200, { etag: '"1"' }).end());
+    });
+    await store();
+    expect(retries).toBe(2);
+    await store();
+    expect(retries).toBe(2);
+  });
+
+  it('reports that it reads again after an answer broke off', async () => {
+    let answers = 0;
+    await open((_, response) => {
+      answers += 1;
+      response.writeHead(200, { date: DATE, 'last-modified': LAST_MODIFIED, etag: '"1"', 'content-length': 5 });
+      if (answers === 1) response.write('by', () => response.destroy());
+      else response.end('bytes');
+    });
+    expect((await bucket.read('a'))?.bytes.toString()).toBe('bytes');
+    expect(retries).toBe(1);
   });
 
   it('sends larger parts when the largest file would have too many', async () => {

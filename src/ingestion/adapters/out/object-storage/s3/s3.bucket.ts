@@ -93,6 +93,7 @@ export class S3Bucket extends Bucket {
         } catch (error) {
           // The SDK retries a request that failed, but not one whose answer breaks off in the middle.
           if (attempt === READ_ATTEMPTS || options.abortSignal.aborted) throw error;
+          connection.onRetry();
         }
       }
     });

@@ -26,11 +26,13 @@ export class StoreWatch {
   private readonly answeredAt = new WeakMap<object, number>();
   /** How far the store's clock was ahead of this machine's at the latest answer, in milliseconds. */
   private aheadMs = 0;
+  private readonly timeoutMs: number;
+  private readonly onRetry: () => void;
 
-  constructor(
-    clients: readonly S3Client[],
-    private readonly timeoutMs: number,
-  ) {
+  /** @param options `timeoutMs` is the time-out of a request. `onRetry` is called when the SDK repeats a request. */
+  constructor(clients: readonly S3Client[], { timeoutMs, onRetry }: { readonly timeoutMs: number; readonly onRetry: () => void }) {
+    this.timeoutMs = timeoutMs;
+    this.onRetry = onRetry;
     for (const client of clients) this.see(client);
   }
 
@@ -55,6 +57,7 @@ export class StoreWatch {
     client.middlewareStack.add(
       (next) => async (args) => {
         const begun = performance.now();
+        if (isRepeated(args.request)) this.onRetry();
         const { systemClockOffset: assumedAheadMs } = client.config;
         try {
           const result = await next(args);
@@ -83,6 +86,12 @@ export class StoreWatch {
     return isTimeout && elapsedMs >= this.timeoutMs - EARLY_MS ? new StoreSilentError(this.timeoutMs) : error;
   }
 }
+
+/** Whether the SDK has sent the request before. It numbers its attempts in a header: `attempt=2; max=3`. */
+const isRepeated = (request: unknown): boolean => {
+  const { headers } = request as { readonly headers: Readonly<Record<string, string | undefined>> };
+  return !(headers['amz-sdk-request'] ?? 'attempt=1').startsWith('attempt=1');
+};
 
 /**
  * Marks a store's refusal of a request whose signature has a wrong time, so that the SDK repeats the request by the

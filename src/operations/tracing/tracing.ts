@@ -1,0 +1,127 @@
+import type { IncomingMessage, RequestListener, Server } from 'node:http';
+import type { OnApplicationShutdown } from '@nestjs/common';
+import { type Context, context, propagation, ROOT_CONTEXT, type Span, SpanKind, SpanStatusCode, trace, type Tracer } from '@opentelemetry/api';
+import { W3CTraceContextPropagator } from '@opentelemetry/core';
+import { defaultResource, detectResources, envDetector, resourceFromAttributes } from '@opentelemetry/resources';
+import { BatchSpanProcessor, NodeTracerProvider, type SpanExporter } from '@opentelemetry/sdk-trace-node';
+import type { Request } from 'express';
+import type { Observer } from '../../common/observer.js';
+import { ServiceError } from '../../common/service-error.js';
+import type { TracingEnvironment } from '../../configuration/tracing.js';
+import { supplyVariables } from '../../configuration/variables.js';
+import { type Exchange, EXCHANGE_END, exchangeOf } from '../../http/exchange.js';
+import { ClientSpans } from './client-spans.js';
+import { ReportedExporter } from './reported-exporter.js';
+
+const NAME = 'load-data-service';
+/** The paths of the requests that orchestrators and monitoring send, which aren't traced. */
+const PROBES = /\/(?:health\/(?:live|ready)|metrics)$/;
+
+/**
+ * Traces requests, use cases, and calls to stores and providers by OpenTelemetry, and exports the spans. This module and
+ * its neighbours are the only ones that know OpenTelemetry. They are loaded only if traces are exported.
+ *
+ * A span has no text that a client sent, except the path of a request.
+ */
+export class Tracing implements OnApplicationShutdown {
+  private readonly tracer: Tracer;
+  private readonly clients: ClientSpans;
+  private readonly spans = new WeakMap<Exchange, Span>();
+
+  private constructor(private readonly provider: NodeTracerProvider) {
+    // If the process has a provider already, because the service is part of another application, that one is used.
+    provider.register({ propagator: new W3CTraceContextPropagator() });
+    this.tracer = trace.getTracer(NAME);
+    this.clients = new ClientSpans(this.tracer);
+  }
+
+  /** Loads the exporter of the protocol, and begins to trace. */
+  static async start({ protocol, variables }: TracingEnvironment): Promise<Tracing> {
+    supplyVariables(variables);
+    const exporter = new ReportedExporter(await exporterOf(protocol));
+    const resource = defaultResource()
+      .merge(resourceFromAttributes({ 'service.name': NAME }))
+      .merge(detectResources({ detectors: [envDetector] }));
+    return new Tracing(new NodeTracerProvider({ resource, spanProcessors: [new BatchSpanProcessor(exporter)] }));
+  }
+
+  /** Gives a call a span, if it is part of something that has a span. So what the service does by itself has none. */
+  readonly observe: Observer = (operation, call) => (trace.getActiveSpan() ? this.observeAll(operation, call) : call());
+
+  /** Gives a call a span. */
+  readonly observeAll: Observer = (operation, call) =>
+    this.tracer.startActiveSpan(operation, async (span) => {
+      try {
+        return await call();
+      } catch (error) {
+        span.setAttribute('error.type', typeOf(error)).setStatus({ code: SpanStatusCode.ERROR });
+        throw error;
+      } finally {
+        span.end();
+      }
+    });
+
+  /** The members that a line of the log has while something is traced. */
+  readonly logMembers = (): object => {
+    const span = trace.getActiveSpan();
+    return span ? { trace_id: span.spanContext().traceId } : {};
+  };
+
+  /**
+   * Gives each request that the server handles from now on a span. The span is a child of the one in the request's
+   * `traceparent`, if it has one. Must be called before the server's edge is guarded (`guardHttpEdge`).
+   */
+  traceRequests(server: Server): void {
+    const handlers = server.listeners('request') as RequestListener[];
+    server.removeAllListeners('request').on('request', (request: IncomingMessage, response) => {
+      context.with(this.begin(request), () => {
+        for (const handle of handlers) handle.call(server, request, response);
+      });
+    });
+    server.on(EXCHANGE_END, (exchange: Exchange) => { this.end(exchange); });
+  }
+
+  /** Exports the spans that have ended, and traces nothing more. */
+  async onApplicationShutdown(): Promise<void> {
+    this.clients.stop();
+    await this.provider.shutdown();
+  }
+
+  private begin(request: IncomingMessage): Context {
+    const exchange = exchangeOf(request);
+    if (!exchange || PROBES.test(exchange.path)) return ROOT_CONTEXT;
+    const parent = propagation.extract(ROOT_CONTEXT, request.headers);
+    const { method = '' } = request;
+    const attributes = { 'http.request.method': method, 'url.path': exchange.path, 'url.scheme': 'http', 'http.response.header.x-request-id': [exchange.requestId] };
+    const span = this.tracer.startSpan(method, { kind: SpanKind.SERVER, startTime: exchange.startedAt, attributes }, parent);
+    this.spans.set(exchange, span);
+    exchange.traceId = span.spanContext().traceId;
+    return trace.setSpan(parent, span);
+  }
+
+  private end(exchange: Exchange): void {
+    const span = this.spans.get(exchange);
+    if (!span) return;
+    const { request, response, refusal } = exchange;
+    const { path: route } = ((request as Request).route ?? {}) as { readonly path?: string };
+    if (route !== undefined) span.updateName(`${request.method ?? ''} ${route}`).setAttribute('http.route', route);
+    const uploadId = response.getHeader('x-upload-id');
+    if (uploadId !== undefined) span.setAttribute('load_data.upload_id', String(uploadId));
+    if (response.headersSent) span.setAttribute('http.response.status_code', response.statusCode);
+    if (refusal) span.setAttribute('error.type', refusal.kind);
+    else if (!response.writableFinished) span.setAttribute('error.type', 'aborted');
+    if (response.statusCode >= 500) span.setStatus({ code: SpanStatusCode.ERROR });
+    span.end();
+  }
+}
+
+async function exporterOf(protocol: TracingEnvironment['protocol']): Promise<SpanExporter> {
+  const { OTLPTraceExporter } = protocol === 'http/json' ? await import('@opentelemetry/exporter-trace-otlp-http') : await import('@opentelemetry/exporter-trace-otlp-proto');
+  return new OTLPTraceExporter();
+}
+
+/** Messages of errors aren't traced, because they can contain customer ids. The log has them, under the trace's id. */
+const typeOf = (error: unknown): string => {
+  if (error instanceof ServiceError) return error.kind;
+  return error instanceof Error ? error.name : typeof error;
+};

@@ -1,0 +1,150 @@
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { NestExpressApplication } from '@nestjs/platform-express';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { createApp } from '../../src/app/index.js';
+import { processMemory } from '../../src/common/memory-budget.js';
+import { decodingSlots } from '../../src/http/decoding-slots.js';
+import { TokenIssuer } from '../../src/identity-management/adapters/out/embedded/token-issuer.js';
+import type { NewRole, ProviderCallOptions, UploadDraft, UploadReceipt } from '../../src/index.js';
+import { InMemoryFileStorage, InMemoryIdentityProvider } from '../../src/testing/index.js';
+
+const UPLOAD = '/ingestHistoricalLoadData/upload_historical?customer_id=a&filename=b.csv&manufacturer=c';
+
+/** A store whose uploads wait until `open`. */
+class SlowStorage extends InMemoryFileStorage {
+  open = (): void => undefined;
+  private gate = Promise.resolve();
+
+  shut(): void {
+    this.gate = new Promise((resolve) => { this.open = resolve; });
+  }
+
+  override async store(draft: UploadDraft): Promise<UploadReceipt> {
+    await this.gate;
+    return super.store(draft);
+  }
+}
+
+/**
+ * An identity provider that can report warnings, as Keycloak does for a realm with a small misconfiguration, and whose
+ * new roles wait until `open`.
+ */
+class SlowIdentityProvider extends InMemoryIdentityProvider {
+  told: readonly string[] = [];
+  open = (): void => undefined;
+  private opened = Promise.resolve();
+
+  override get warnings(): readonly string[] {
+    return this.told;
+  }
+
+  shut(): void {
+    this.opened = new Promise((resolve) => { this.open = resolve; });
+  }
+
+  override async createRole(role: NewRole, options: ProviderCallOptions): Promise<string> {
+    await this.opened;
+    return super.createRole(role, options);
+  }
+}
+
+let directory: string;
+let storage: SlowStorage;
+let provider: SlowIdentityProvider;
+let app: NestExpressApplication;
+let url: string;
+
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'load-data-'));
+  [storage, provider] = [new SlowStorage(), new SlowIdentityProvider()];
+  app = await createApp({ fileStorage: storage, identityProvider: provider, environment: { DATA_DIR: directory, LOG_LEVEL: 'silent' } });
+  await app.listen(0, '127.0.0.1');
+  url = await app.getUrl();
+});
+afterEach(async () => {
+  vi.useRealTimers();
+  await app.close();
+  await rm(directory, { recursive: true, force: true });
+});
+
+const read = async (): Promise<string> => (await fetch(`${url}/metrics`)).text();
+
+/** The values of a metric, by its labels as they are written. */
+async function values(name: string): Promise<Record<string, number>> {
+  const lines = [...(await read()).matchAll(new RegExp(`^${name}(?:\\{(.*)\\})? (.*)$`, 'gm'))];
+  return Object.fromEntries(lines.map(([, labels = '', value]) => [labels, Number(value)]));
+}
+
+async function createRole(): Promise<Response> {
+  const token = await app.get(TokenIssuer, { strict: false }).administratorToken();
+  const headers = { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' };
+  return fetch(`${url}/idpManagementBackend/create-role`, { method: 'POST', headers, body: '{"role_name":"Auditor","permissions":["read:users"]}' });
+}
+
+const state = (dependency: string, current: string) =>
+  Object.fromEntries(['up', 'degraded', 'down'].map((each) => [`dependency="${dependency}",state="${each}"`, each === current ? 1 : 0]));
+
+describe('the metrics show', () => {
+  it.each<[string, string, string, number, () => void]>([
+    ['healthy dependencies', 'up', 'up', 1, () => undefined],
+    ['an identity provider that is degraded', 'up', 'degraded', 1, () => { provider.told = ['A scope is missing.']; }],
+    ['an identity provider that is down', 'up', 'down', 0, () => { provider.failWith(new Error('no connection')); }],
+    ['a store that is down', 'down', 'up', 0, () => { storage.failWith(new Error('disk full')); }],
+  ])('%s', async (_name, store, identity, ready, change) => {
+    change();
+    expect(await values('load_data_dependency_state')).toEqual({ ...state('file_storage', store), ...state('identity_provider', identity) });
+    expect(await values('load_data_ready')).toEqual({ '': ready });
+    expect((await fetch(`${url}/health/ready`)).status).toBe(ready === 1 ? 200 : 503);
+  });
+
+  it('the space on the volume of DATA_DIR, unless it is away', async () => {
+    const { '': free = 0 } = await values('load_data_disk_free_bytes');
+    const { '': size = 0 } = await values('load_data_disk_size_bytes');
+    expect(free).toBeGreaterThan(0);
+    expect(size).toBeGreaterThan(free);
+    await rm(directory, { recursive: true });
+    expect([await values('load_data_disk_free_bytes'), await values('load_data_disk_size_bytes')]).toEqual([{}, {}]);
+  });
+
+  it('how far the clock was set', async () => {
+    expect(Math.abs((await values('load_data_clock_shift_seconds'))[''] ?? NaN)).toBeLessThan(1);
+    vi.useFakeTimers({ now: Date.now() + 3_600_000, toFake: ['Date'] });
+    expect(Math.round((await values('load_data_clock_shift_seconds'))[''] ?? NaN)).toBe(3_600);
+  });
+
+  it.each<[string, string, () => { shut(): void; open(): void }, () => Promise<Response>]>([
+    ['uploads', 'load_data_uploads_in_progress', () => storage, () => fetch(url + UPLOAD, { method: 'POST', headers: { 'Content-Type': 'text/csv' }, body: 'a,b' })],
+    ['calls to the identity provider', 'identity_provider_calls_in_progress', () => provider, createRole],
+  ])('%s in progress', async (_name, metric, adapter, begin) => {
+    adapter().shut();
+    const before = (await values(metric))[''] ?? NaN;
+    const request = begin();
+    await expect.poll(() => values(metric), { interval: 5 }).toEqual({ '': before + 1 });
+    adapter().open();
+    expect((await request).ok).toBe(true);
+    await expect.poll(() => values(metric), { interval: 5 }).toEqual({ '': before });
+  });
+
+  it('requests that wait for memory, and bodies that wait to be decoded', async () => {
+    const holders = [processMemory.bytes, 1, 1].map((bytes) => {
+      const held = processMemory.hold('text');
+      void held.grow(bytes);
+      return held;
+    });
+    const slots = Array.from({ length: 5 }, () => decodingSlots.take());
+    // The first holder has all memory, and the second may exceed the budget.
+    expect(await values('load_data_queue_length')).toEqual({ 'queue="body_memory"': 1, 'queue="decoding"': 1 });
+    for (const held of holders) held.release();
+    for (const slot of slots) (await slot)();
+    expect(await values('load_data_queue_length')).toEqual({ 'queue="body_memory"': 0, 'queue="decoding"': 0 });
+  });
+});
+
+it('docs/monitoring.md describes each metric of the service, and no other', async () => {
+  const page = await readFile('docs/monitoring.md', 'utf8');
+  const names = [...(await read()).matchAll(/^# TYPE ((?!nodejs_|process_)\S+)/gm)].map(([, name = '']) => name);
+  const described = [...page.matchAll(/^\| `([a-z_]+)`/gm)].map(([, name = '']) => name);
+  expect(described.sort()).toEqual(names.sort());
+});

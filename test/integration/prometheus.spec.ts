@@ -1,0 +1,119 @@
+import { readFile } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type Azurite, startAzurite } from '../servers/azurite.mjs';
+import { isPrometheusAvailable, type Prometheus, runPromtool, startPrometheus } from '../servers/prometheus.mjs';
+import { type ServiceProcess, Workspace } from '../support/process.js';
+import { WebhookReceiver } from '../support/webhook-receiver.js';
+
+const RULES = 'deploy/prometheus/load-data-service.rules.yml';
+const DASHBOARD = 'deploy/grafana/load-data-service.json';
+const JOB = 'load-data-service';
+const CONTAINER = 'load-data';
+const PATIENCE = { timeout: 60_000, interval: 500 };
+/** What promtool says about the metrics of Node, whose names are those of prom-client. */
+const OF_NODE = ['active_handles', 'active_requests', 'active_resources'].map((name) => `nodejs_${name}_total non-counter metrics should not have "_total" suffix`);
+const UPLOAD = '/ingestNowcastLoadData/upload_nowcast?customer_id=acme&filename=load.csv&manufacturer=Acme';
+
+interface Panel {
+  readonly title: string;
+  readonly targets?: readonly { readonly expr: string }[];
+}
+
+/** Each query of the dashboard, with the title of its panel, as Grafana sends it for all jobs and instances. */
+async function queries(): Promise<{ title: string; expression: string }[]> {
+  const { panels } = JSON.parse(await readFile(DASHBOARD, 'utf8')) as { panels: Panel[] };
+  const written = panels.flatMap(({ title, targets = [] }) => targets.map(({ expr }) => ({ title, expr })));
+  return written.map(({ title, expr }) => ({ title, expression: expr.replace(/\$(?:job|instance)/g, '.*').replaceAll('$__rate_interval', '10s') }));
+}
+
+/** Uploads to a service, and lists its roles, until the signal aborts. */
+async function load({ url }: ServiceProcess, token: string, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    const answers = await Promise.all([
+      fetch(url + UPLOAD, { method: 'POST', headers: { 'content-type': 'text/csv' }, body: 'a,b' }),
+      fetch(url + UPLOAD, { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"additional_data":"meter 7"}' }),
+      fetch(`${url}/idpManagementBackend/roles`, { headers: { authorization: `Bearer ${token}` } }),
+    ]);
+    await Promise.all(answers.map((answer) => answer.arrayBuffer()));
+  }
+}
+
+describe.runIf(isPrometheusAvailable())('the rules', () => {
+  it('are valid, and so is the configuration that loads them', async () => {
+    expect(await runPromtool(['check', 'config', 'deploy/prometheus/prometheus.yml'])).toEqual({ code: 0, output: expect.stringMatching(/SUCCESS: \d+ rules found/) as string });
+  });
+
+  it.each(['deploy/prometheus/load-data-service.rules.test.yml', 'deploy/prometheus/error-budget.test.yml'])('alert when they should: %s', async (file) => {
+    expect(await runPromtool(['test', 'rules', file])).toEqual({ code: 0, output: expect.stringContaining('SUCCESS') as string });
+  });
+
+  it('are each tested, with an alert and without', async () => {
+    const [rules, ...tests] = await Promise.all([RULES, 'deploy/prometheus/load-data-service.rules.test.yml', 'deploy/prometheus/error-budget.test.yml'].map((file) => readFile(file, 'utf8')));
+    const names = [...(rules ?? '').matchAll(/- alert: (\w+)/g)].map(([, name]) => name);
+    const tested = [...tests.join('').matchAll(/alertname: (\w+)\n +exp_alerts:\n/g)].map(([, name]) => name);
+    expect(new Set(tested)).toEqual(new Set(names));
+  });
+});
+
+describe.runIf(isPrometheusAvailable())('a Prometheus that scrapes services under load', () => {
+  let workspace: Workspace;
+  let azurite: Azurite;
+  let webhook: WebhookReceiver;
+  let services: ServiceProcess[];
+  let prometheus: Prometheus;
+  const end = new AbortController();
+  let loads: Promise<unknown>;
+
+  beforeAll(async () => {
+    workspace = await Workspace.create();
+    [azurite, webhook] = await Promise.all([startAzurite(), WebhookReceiver.answering()]);
+    await azurite.createContainer(CONTAINER);
+    const onDisk = await workspace.start(webhook.variables);
+    const inBucket = await workspace.start({ DATA_DIR: `${workspace.directory}/bucket`, FILE_STORAGE: 'azure', AZURE_STORAGE_CONTAINER: CONTAINER, AZURE_STORAGE_CONNECTION_STRING: azurite.connectionString });
+    services = [onDisk, inBucket];
+    const tokens = [await workspace.token(), await workspace.token([], { DATA_DIR: `${workspace.directory}/bucket` })];
+    loads = Promise.all(services.map((service, index) => load(service, tokens[index]?.stdout.trim() ?? '', end.signal)));
+    prometheus = await startPrometheus({ job: JOB, targets: services.map(({ origin }) => new URL(origin).host), rules: resolve(RULES) });
+  });
+  afterAll(async () => {
+    end.abort();
+    await loads;
+    await prometheus.stop();
+    await workspace.dispose();
+    await Promise.all([azurite.stop(), webhook.close()]);
+  });
+
+  it('finds something for each query of the dashboard', async () => {
+    const all = await queries();
+    expect(all.length).toBeGreaterThan(30);
+    const empty = async () => {
+      const found = await Promise.all(all.map(async (query) => ({ ...query, series: await prometheus.query(query.expression) })));
+      return found.filter(({ series }) => series.length === 0 || series.every(({ value: [, value] }) => value === 'NaN')).map(({ title, expression }) => `${title}: ${expression}`);
+    };
+    await expect.poll(empty, PATIENCE).toEqual([]);
+  });
+
+  it('knows each metric of the rules', async () => {
+    const rules = await readFile(RULES, 'utf8');
+    const metrics = new Set([...rules.matchAll(/\b([a-z_]+)\{/g)].map(([, name = '']) => name));
+    expect(metrics.size).toBeGreaterThan(8);
+    const unknown = async () => {
+      const found = await Promise.all([...metrics].map(async (metric) => ({ metric, series: await prometheus.query(metric) })));
+      return found.filter(({ series }) => series.length === 0).map(({ metric }) => metric);
+    };
+    await expect.poll(unknown, PATIENCE).toEqual([]);
+  });
+
+  it('sees no alert while the services are healthy', async () => {
+    expect(await prometheus.query('ALERTS{alertstate="firing"}')).toEqual([]);
+  });
+
+  it('gets metrics whose names and units follow the conventions', async () => {
+    for (const { url } of services) {
+      const metrics = await (await fetch(`${url}/metrics`)).text();
+      const { output } = await runPromtool(['check', 'metrics'], metrics);
+      expect(output.trim().split('\n').sort()).toEqual(OF_NODE);
+    }
+  });
+});
