@@ -167,15 +167,16 @@ describe('the HTTP edge', () => {
   });
 
   it('sends none of the headers of an answer that it replaces', async () => {
+    const names = ['content-encoding', 'content-disposition', 'content-range', 'cache-control', 'etag', 'repr-digest', 'accept-ranges'];
     const server = createServer((request, response) => {
-      response.setHeader('Content-Encoding', 'gzip').setHeader('Content-Disposition', 'attachment').setHeader('Cache-Control', 'max-age=60');
+      for (const name of names) response.setHeader(name, 'x');
       answerError(request, response, new ServiceError('internal'));
     });
     guardHttpEdge(server);
     await once(server.listen(0, '127.0.0.1'), 'listening');
     const answer = await exchange((server.address() as AddressInfo).port, head('GET / HTTP/1.1'));
     expectError(answer, 500, 'Internal server error.');
-    for (const name of ['content-encoding', 'content-disposition', 'cache-control']) expect(answer.headers[name]).toBeUndefined();
+    expect(Object.keys(answer.headers).filter((name) => names.includes(name))).toEqual([]);
     server.close();
   });
 

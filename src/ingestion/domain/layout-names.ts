@@ -48,3 +48,7 @@ export function isLayoutPath(path: string, { top, directories, isFile }: LayoutR
 export const SEGMENTS: LayoutRules = { top: 'uploads', directories: [isKind, isDay], isFile: isSegment };
 export const CONTENT: LayoutRules = { top: 'files', directories: [isKind, isCustomer, isDay], isFile: isContent };
 export const STAGING: LayoutRules = { top: 'staging', directories: [], isFile: () => true };
+
+/** Whether a path, relative to the store's root, is one that the file of an upload can have. */
+export const isContentOf = (uploadId: string, path: string): boolean =>
+  isLayoutPath(path, CONTENT) && uploadIdOfFile(path.slice(path.lastIndexOf('/') + 1)) === uploadId;

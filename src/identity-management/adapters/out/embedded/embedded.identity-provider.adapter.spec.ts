@@ -106,6 +106,13 @@ describe('EmbeddedIdentityProvider', () => {
     expect(isLocked(directory.path, 'identity')).toBe(false);
   });
 
+  it('is not opened beside a service of another version', async () => {
+    const database = await beside();
+    database.exec('PRAGMA user_version = 99');
+    database.close();
+    await expect(EmbeddedIdentityProvider.open(directory.path, { shared: true })).rejects.toThrow('identity.db: it was made by another version');
+  });
+
   it('can be opened beside the service, and each sees what the other writes', async () => {
     const shared = await EmbeddedIdentityProvider.open(directory.path, { shared: true });
     await createUser('ada@example.com');

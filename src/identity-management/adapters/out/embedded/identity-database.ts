@@ -47,8 +47,7 @@ const BUSY_ATTEMPTS = 200;
 
 /**
  * Opens the embedded provider's database. Creates the database if it is missing. If `create` is false, the database
- * must exist, and its version isn't checked. Any number of processes may open it at once. Committed data survives a
- * power failure.
+ * must exist. Any number of processes may open it at once. Committed data survives a power failure.
  *
  * @throws DataDirectoryError when the file isn't a database of this service, can't be written, or belongs to another
  * version of the service; SqliteError `SQLITE_BUSY` when another process keeps the file locked for about two seconds.
@@ -87,8 +86,7 @@ async function prepare(database: IdentityDatabase, path: string, create: boolean
     await unlessBusy(() => { checkpoint(database); });
     syncDirectory(dirname(path));
   }
-  const version = schemaVersion(database);
-  if (create && version !== SCHEMA_VERSION) {
+  if (schemaVersion(database) !== SCHEMA_VERSION) {
     throw new DataDirectoryError(`${path}: it was made by another version of the service: start that one, or move the file away`);
   }
 }

@@ -329,6 +329,19 @@ describe('idempotency keys on the local disk', () => {
       expect([...days].sort()).toEqual(['2025-06-09', '2025-06-10']);
     });
 
+    it('is rebuilt without parsing the lines that have no key', async () => {
+      for (let line = 0; line < 20; line++) await storage.store(anUploadDraft().with({ receivedAt: new Date(), additionalData: '{"idempotency_key":"a"}' }).build());
+      for (const key of ['a', 'b']) await store(key);
+      await storage.close();
+      await rm(view.at('idempotency'), { recursive: true });
+      await open();
+      const parse = vi.spyOn(JSON, 'parse');
+      await expectKept('a', 'b');
+      const lines = parse.mock.calls.filter(([text]) => text.includes('"upload_id":'));
+      parse.mockRestore();
+      expect(lines).toHaveLength(2);
+    });
+
     it('is complete after a crash during its rebuild', async () => {
       await storage.close();
       await open(1);

@@ -1,6 +1,6 @@
-import { basename, join } from 'node:path';
+import { join } from 'node:path';
 import { v7 as uuidV7 } from 'uuid';
-import { CONTENT, isLayoutPath, SEGMENTS, uploadIdOfFile } from '../../../domain/layout-names.js';
+import { isContentOf, isLayoutPath, SEGMENTS } from '../../../domain/layout-names.js';
 import { hasCode } from './disk-error.js';
 import type { Disk } from './disk.js';
 import type { DurableDirectories } from './durable-directories.js';
@@ -48,7 +48,7 @@ export function asMarker(id: string, data: unknown): Marker | undefined {
   const { segment, offset, content_path: path, durable_length: length } = data as Partial<Record<string, unknown>>;
   if (typeof segment !== 'string' || !isLayoutPath(segment, SEGMENTS)) return undefined;
   if (path === undefined) return length === undefined || isLength(length) ? { segment, ...(isLength(length) && { durable_length: length }) } : undefined;
-  const isPublication = typeof path === 'string' && isLayoutPath(path, CONTENT) && uploadIdOfFile(basename(path)) === id && isLength(offset);
+  const isPublication = typeof path === 'string' && isContentOf(id, path) && isLength(offset);
   return isPublication ? { content_path: path, segment, offset } : undefined;
 }
 

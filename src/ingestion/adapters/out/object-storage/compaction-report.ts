@@ -21,7 +21,7 @@ export async function* textReport(run: CompactionRun): AsyncGenerator<string> {
     for (const { key, problem } of malformed) yield line(`left alone: ${key}: ${problem}`);
     if (sources > 0) yield line(`${path}: ${count(sources, 'segment')} ${become} ${number(targets)}`);
     if (fences > 0) yield line(`${path}: ${count(fences, 'empty segment')} ${removed}`);
-    if (isUnderWay) yield line(`under way: ${path}: another process compacts it`);
+    if (isUnderWay) yield line(`under way: ${path}: another process is working on it`);
   }
   const { sources, targets, bytes, fences, claims, malformed, failed, underWay } = totals;
   const counts = [

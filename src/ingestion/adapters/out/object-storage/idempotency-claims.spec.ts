@@ -1,3 +1,4 @@
+import { v7 as uuidV7 } from 'uuid';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { BucketView } from '../../../../testing/bucket.view.js';
 import { InMemoryBucket } from '../../../../testing/in-memory.bucket.js';
@@ -50,6 +51,7 @@ describe.each(BUILDERS)('the damaged claim of an upload with %s', (_, builder) =
     ['an array', () => '[]'],
     ["another upload's segment", (whole) => String(whole).replace(/"segment":"[^"]*/, '"segment":"uploads/kind=historical/date=2026-03-01/1.ndjson')],
     ['a path outside of files/', (whole) => String(whole).replace(/"content_path":[^,}]*/, '"content_path":"uploads/README"')],
+    ["another upload's file", (whole) => String(whole).replace(/"content_path":[^,}]*/, `"content_path":"files/kind=historical/customer_id=c/date=2026-03-01/${uuidV7()}.csv"`)],
   ])('is rebuilt from the line, and the repeated request is answered (%s)', async (__, form) => {
     const first = await store(open());
     for (const idempotencyKey of ['another', 'key-2', null]) await open().store(builder().with({ idempotencyKey }).build());

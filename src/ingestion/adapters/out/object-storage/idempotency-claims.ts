@@ -5,6 +5,7 @@ import { receiptOf, type UploadReceipt } from '../../../application/ports/file-s
 import { storageFailure } from '../../../application/storage-failure.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
 import { IDEMPOTENCY_PERIOD_MS, idempotencyScope } from '../../../domain/idempotency.js';
+import { isContentOf } from '../../../domain/layout-names.js';
 import type { Upload, UploadKind } from '../../../domain/upload.js';
 import { parseJson } from '../../../application/line-text.js';
 import type { Bucket, ReadObject } from './bucket.js';
@@ -39,7 +40,7 @@ const CLAIM = z.object({
 }).refine(({ upload_id: uploadId, segment, content_path: path }) => {
   // A process may overwrite the segment and remove the file that a claim names, so the claim's keys are checked: a
   // damaged claim must not lead to other objects.
-  return isOwnSegment(segment, uploadId) && (path === null || path.startsWith('files/'));
+  return isOwnSegment(segment, uploadId) && (path === null || isContentOf(uploadId, path));
 });
 
 /** The content of a claim. The key of its object is `idempotency/` plus the SHA-256 of the idempotency scope in hex. */

@@ -1,5 +1,8 @@
 import { z } from 'zod';
 import { parseJson } from '../../../application/line-text.js';
+import { isContentOf } from '../../../domain/layout-names.js';
+import { MARKERS } from './keys.js';
+import { isOwnSegment } from './segment-names.js';
 
 const MARKER = z.object({
   content_path: z.string(),
@@ -17,5 +20,12 @@ const MARKER = z.object({
 /** The content of a marker: the state of an unfinished upload with a file. */
 export type Marker = Readonly<z.infer<typeof MARKER>>;
 
-/** Parses the bytes of a marker; undefined if they aren't those of a marker. */
-export const parseMarker = (bytes: Buffer): Marker | undefined => MARKER.safeParse(parseJson(bytes)).data;
+/**
+ * Parses the object at the key of a marker. Undefined if it isn't a marker, or names the file or segment of another
+ * upload: the sweeper removes that file, and puts a fence in place of that segment.
+ */
+export function parseMarker(key: string, bytes: Buffer): Marker | undefined {
+  const marker = MARKER.safeParse(parseJson(bytes)).data;
+  const uploadId = key.slice(MARKERS.length);
+  return marker && isContentOf(uploadId, marker.content_path) && isOwnSegment(marker.segment, uploadId) ? marker : undefined;
+}

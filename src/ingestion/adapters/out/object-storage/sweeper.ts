@@ -22,6 +22,8 @@ export class Sweeper {
   private timer: NodeJS.Timeout | undefined;
   private sweeping: Promise<void> | undefined;
   private readonly removal: UploadRemoval;
+  /** The keys of malformed markers that were logged. */
+  private readonly malformed = new Set<string>();
   private isClosed = false;
 
   constructor(
@@ -68,8 +70,12 @@ export class Sweeper {
    */
   async settle(key: string): Promise<void> {
     const found = await this.bucket.read(key);
-    const marker = found && parseMarker(found.bytes);
-    if (!found || !marker) return;
+    if (!found) return;
+    const marker = parseMarker(key, found.bytes);
+    if (!marker) {
+      this.warnOfMalformed(key);
+      return;
+    }
     let version: string | undefined = found.version;
     if (marker.failed) {
       if (marker.cleared && found.ageMs < LATE_FOR_MS) return;
@@ -108,11 +114,22 @@ export class Sweeper {
     for await (const { key, ageMs } of this.bucket.list(MARKERS)) {
       if (this.isClosed) return;
       if (ageMs < LOST_AFTER_MS) continue;
-      const settling = isRemovalKey(key) ? this.removal.resume(key) : this.settle(key);
+      const settling = isRemovalKey(key) ? this.resumeRemoval(key) : this.settle(key);
       await settling.catch((error: unknown) => {
         this.logger.warn(`Settling ${key} failed; retrying.`, error);
       });
     }
+  }
+
+  private async resumeRemoval(key: string): Promise<void> {
+    if (!(await this.removal.resume(key))) this.warnOfMalformed(key);
+  }
+
+  /** Logs a warning about a malformed marker, once for each key. */
+  private warnOfMalformed(key: string): void {
+    if (this.malformed.has(key)) return;
+    this.malformed.add(key);
+    this.logger.warn(`${key} is not a marker of this store; leaving it alone.`);
   }
 
   /**

@@ -1,6 +1,5 @@
-import { basename } from 'node:path';
 import { parseJson } from '../../../../application/line-text.js';
-import { CONTENT, isLayoutPath, SEGMENTS, uploadIdOfFile } from '../../../../domain/layout-names.js';
+import { isContentOf, isLayoutPath, SEGMENTS } from '../../../../domain/layout-names.js';
 
 /** Suffix of the names of removal lists in `pending/`. */
 export const REMOVAL_EXTENSION = '.removal';
@@ -53,6 +52,7 @@ export function decodeRemovalList(bytes: Buffer): RemovalList | undefined {
 function isRemovedUpload(value: unknown): value is RemovedUpload {
   if (typeof value !== 'object' || value === null) return false;
   const { uploadId, customerId, contentPath, scope } = value as Partial<Record<string, unknown>>;
-  const isFileOfUpload = typeof contentPath === 'string' && isLayoutPath(contentPath, CONTENT) && uploadIdOfFile(basename(contentPath)) === uploadId;
-  return typeof uploadId === 'string' && (customerId === undefined || typeof customerId === 'string') && (contentPath === null || isFileOfUpload) && (scope === null || typeof scope === 'string');
+  if (typeof uploadId !== 'string') return false;
+  const isFileOfUpload = typeof contentPath === 'string' && isContentOf(uploadId, contentPath);
+  return (customerId === undefined || typeof customerId === 'string') && (contentPath === null || isFileOfUpload) && (scope === null || typeof scope === 'string');
 }

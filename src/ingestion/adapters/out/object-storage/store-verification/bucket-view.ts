@@ -18,7 +18,7 @@ import {
 } from '../../../../application/store-verification/store-view.js';
 import { isKeptUnderKey } from '../../../../domain/idempotency.js';
 import type { Bucket } from '../bucket.js';
-import { claimKey } from '../keys.js';
+import { claimKey, markerKey } from '../keys.js';
 import { dayOf, directoryOf, parseName } from '../segment-names.js';
 import { isRemovalKey, parseRemoval } from '../stored-uploads/removal-marker.js';
 import { mentions } from '../stored-uploads/segment-lines.js';
@@ -120,8 +120,9 @@ class BucketView implements StoreView {
     }
     return async (uploadId, contentPath) => {
       if (removed.has(uploadId)) return true;
-      const marker = staged.has(uploadId) ? await this.bucket.read(`${STAGING.top}/${uploadId}`) : undefined;
-      return marker !== undefined && parseMarker(marker.bytes)?.content_path === contentPath;
+      const key = markerKey(uploadId);
+      const marker = staged.has(uploadId) ? await this.bucket.read(key) : undefined;
+      return marker !== undefined && parseMarker(key, marker.bytes)?.content_path === contentPath;
     };
   }
 

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { uuidAt } from '../../../../../common/uuid.js';
 import { parseJson } from '../../../../application/line-text.js';
 import { idempotencyScope } from '../../../../domain/idempotency.js';
+import { isContentOf } from '../../../../domain/layout-names.js';
 import { UPLOAD_KINDS, type Upload } from '../../../../domain/upload.js';
 import type { RemovedUpload } from '../event-outbox/removed-uploads.js';
 import { claimKey, MARKERS } from '../keys.js';
@@ -16,12 +17,12 @@ const SUFFIX = '.removal';
 const REMNANT = z.object({
   upload_id: z.string(),
   /** Path of the upload's file; null for an upload without a file. */
-  content_path: z.string().startsWith('files/').nullable(),
+  content_path: z.string().nullable(),
   /** Key of the claim of the upload's idempotency key; null if there is no claim. */
   claim: z.string().nullable(),
   /** The data of the event of the upload's removal; missing if the event outbox was never opened. */
   told: z.object({ kind: z.enum(UPLOAD_KINDS), customer_id: z.string(), removed_at: z.string() }).optional(),
-});
+}).refine(({ upload_id: uploadId, content_path: path }) => path === null || isContentOf(uploadId, path));
 
 /** The remnant of an upload whose index line is removed: a file and a claim to remove, and an event to deliver. */
 export type Remnant = Readonly<z.infer<typeof REMNANT>>;

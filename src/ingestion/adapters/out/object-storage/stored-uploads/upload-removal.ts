@@ -59,13 +59,16 @@ export class UploadRemoval {
    * is younger than a minute by the store's clock. Throws errors of the bucket.
    *
    * @param key the key of the marker.
+   * @returns false if the marker is malformed; then nothing was done.
    */
-  async resume(key: string): Promise<void> {
+  async resume(key: string): Promise<boolean> {
     const found = await this.bucket.read(key);
-    const remnants = found && found.ageMs >= LOST_AFTER_MS ? parseRemoval(found.bytes) : undefined;
-    if (!remnants) return;
+    if (!found || found.ageMs < LOST_AFTER_MS) return true;
+    const remnants = parseRemoval(found.bytes);
+    if (!remnants) return false;
     await eachOf(remnants, ({ upload_id: uploadId }) => this.removeCopies(uploadId));
     await this.remnantRemoval.conclude([{ key, remnants }]);
+    return true;
   }
 
   /**
