@@ -127,7 +127,7 @@ describe.each(APPS)('the packed package in a new application on $name', (app) =>
 
   it('runs the commands', async () => {
     const help = await run(path, 'npx', 'load-data-service', '--help');
-    for (const command of ['serve', 'token', 'verify', 'compact', 'keycloak-setup', 'auth0-setup']) {
+    for (const command of ['serve', 'token', 'verify', 'compact', 'move', 'keycloak-setup', 'auth0-setup']) {
       expect(help).toContain(`  ${command} `);
       expect(await run(path, 'npx', 'load-data-service', command, '--help')).toMatch(new RegExp(`^load-data-service \\[?${command}.*\\n[^]*Examples?:\\n  .*npx load-data-service`));
     }
