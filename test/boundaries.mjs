@@ -7,8 +7,8 @@ const root = process.argv[2] ?? 'src';
 const FEATURE = '(?:ingestion|identity-management)';
 const inner = (path) => `^${root}/${path}`;
 
-/** Modules that only commands use: they check a store, or set up a provider. */
-const COMMAND_TOOLS = '/store-verification/|/(tenant|realm)-setup\\.ts$';
+/** Modules that only commands use: they check or move a store, or set up a provider. */
+const COMMAND_TOOLS = '/store-(verification|move)/|/(tenant|realm)-setup\\.ts$';
 
 const forbidden = [
   {

@@ -9,6 +9,7 @@ const COMMANDS: Readonly<Record<string, { readonly summary: string; readonly run
   token: { summary: 'prints an access token of the embedded identity provider', run: () => import('./token.js') },
   verify: { summary: 'compares every line of the index with its file, and every file with the index', run: () => import('./verify-store.js') },
   compact: { summary: 'merges the small segments of past days in a bucket', run: () => import('./compact.js') },
+  move: { summary: 'moves the uploads in DATA_DIR to a bucket', run: () => import('./move-store.js') },
   erase: { summary: 'removes all uploads of a customer for good', run: () => import('./erase.js') },
   'keycloak-setup': { summary: 'creates what the service needs in a Keycloak realm', run: () => import('./keycloak-setup.js') },
   'auth0-setup': { summary: 'creates what the service needs in an Auth0 tenant', run: () => import('./auth0-setup.js') },

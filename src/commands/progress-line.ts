@@ -22,6 +22,12 @@ export class ProgressLine {
     }
   }
 
+  /** Prints text on standard output, as `beside` yields it. */
+  write(text: string): void {
+    this.clear();
+    process.stdout.write(text);
+  }
+
   end(): void {
     clearInterval(this.timer);
     this.clear();

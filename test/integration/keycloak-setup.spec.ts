@@ -487,6 +487,21 @@ describe.runIf(isKeycloakAvailable())('npm run keycloak:setup', { timeout: 60_00
       await server.administer('PUT', await clientPath(SERVICE), { secret });
       expect((await setUp()).environment.KEYCLOAK_CLIENT_SECRET).toBe(secret);
     });
+
+    it('the client of the service is to be replaced, the set-up creates a second one, and services with either are ready', async () => {
+      const { environment: first } = await setUp();
+      const second = await workspace.keycloakSetup([], { ...variables, ...first, KEYCLOAK_CLIENT_ID: 'second', KEYCLOAK_CLIENT_SECRET: '' });
+      expect(second.stderr).toContain('+ client second\n');
+      const services = [await startService(first), await startService(parseEnv(second.stdout) as Record<string, string>)] as const;
+      const readinessOf = async (service: { readonly port: number }) => readiness(`http://127.0.0.1:${service.port}`);
+      for (const service of services) expect(await readinessOf(service)).toEqual({ status: 200 });
+      await services[0].close();
+      await server.administer('DELETE', await clientPath(SERVICE));
+      expect(await readinessOf(services[1])).toEqual({ status: 200 });
+      await services[1].close();
+      await server.administer('DELETE', await clientPath('second'));
+      await setUp();
+    });
   });
 
   it('asks for the administrator on a terminal, and shows no password', async () => {

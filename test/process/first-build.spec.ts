@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Workspace } from '../support/process.js';
 
-const OTHERS = ['verify:store', 'compact', 'erase', 'keycloak:setup', 'auth0:setup'];
+const OTHERS = ['verify:store', 'compact', 'move:store', 'erase', 'keycloak:setup', 'auth0:setup'];
 
 describe('a command in a fresh clone', () => {
   let workspace: Workspace;

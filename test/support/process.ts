@@ -146,6 +146,12 @@ export class Workspace {
     return Object.assign(program, await program.exited);
   }
 
+  /** Runs the command that moves a store to a bucket, and waits for its exit. */
+  async moveStore(parameters: readonly string[] = [], variables: Variables = {}): Promise<Program & Exit> {
+    const program = this.run(process.execPath, [resolve('dist/commands/move-store.js'), ...parameters], variables);
+    return Object.assign(program, await program.exited);
+  }
+
   /** Runs the command that removes a customer's uploads, and waits for its exit. */
   async erase(parameters: readonly string[] = [], variables: Variables = {}): Promise<Program & Exit> {
     const program = this.run(process.execPath, [resolve('dist/commands/erase.js'), ...parameters], variables);

@@ -40,8 +40,9 @@ function textOf({ state, path, uploadId, line, detail }: Finding): string {
 }
 
 /** Escapes control characters, because a text may contain names from the store, which must not control a terminal. */
-const printable = (text: string): string => text.replaceAll(/\p{C}/gu, (char) => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`);
+export const printable = (text: string): string => text.replaceAll(/\p{C}/gu, (char) => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`);
 
 const number = (value: number): string => value.toLocaleString('en');
 
-const count = (value: number, what: string): string => `${number(value)} ${what}${value === 1 ? '' : 's'}`;
+/** A number and what it counts, such as `1 file` or `2,000 files`. */
+export const count = (value: number, what: string): string => `${number(value)} ${what}${value === 1 ? '' : 's'}`;

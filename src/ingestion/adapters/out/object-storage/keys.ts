@@ -38,3 +38,5 @@ export const FENCE = Buffer.alloc(0);
 export const HEALTH = 'health';
 /** The key of an object that is read and removed to check whether the store permits reading and removing. */
 export const HEALTH_RIGHTS = 'health-rights';
+/** The key of the object that says which store is moved, or was moved, to the bucket from elsewhere. */
+export const MOVE = 'move';

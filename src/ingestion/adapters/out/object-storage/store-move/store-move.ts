@@ -1,0 +1,297 @@
+import { dirname } from 'node:path';
+import { z } from 'zod';
+import { ContentDigest } from '../../../../application/content.js';
+import { decodeIndexLine } from '../../../../application/encoded-upload.js';
+import { parseJson } from '../../../../application/line-text.js';
+import type { SourceLine, StoreSource } from '../../../../application/store-move/store-source.js';
+import { concurrently } from '../../../../application/store-verification/concurrently.js';
+import { checkLine } from '../../../../application/store-verification/line-rules.js';
+import { type ContentProblem, digestProblem, type ExpectedContent, otherSize } from '../../../../application/store-verification/store-view.js';
+import { type Bucket, ObjectExistsError } from '../bucket.js';
+import { CLAIMS, HEALTH, MOVE } from '../keys.js';
+import { dayOf } from '../segment-names.js';
+import { eachOf } from '../stored-uploads/each-of.js';
+import { MovedLines } from './moved-lines.js';
+
+const FILES_AT_ONCE = 8;
+/** How many files are looked up in the bucket together. */
+const LOOKED_UP_AT_ONCE = 2_000;
+const REMOVED_AT_ONCE = 1_000;
+/** Only a file that is longer than this may have left parts in the bucket when a move was interrupted. In bytes. */
+const LEAST_PARTS_BYTES = 1024 * 1024;
+const FILES = 'files/';
+const LINES = 'uploads/';
+
+const NOTE = z.object({
+  /** The id of the store that is moved to the bucket. */
+  store_id: z.string(),
+  /** When the move was complete (RFC 3339, UTC). */
+  completed_at: z.string().optional(),
+});
+type Note = Readonly<z.infer<typeof NOTE>>;
+
+const bytesOf = (note: Note): Buffer => Buffer.from(`${JSON.stringify(note)}\n`);
+
+/** The bucket can't take the store, because it has objects of something else. */
+export class BucketTakenError extends Error {
+  constructor(reason: string) {
+    super(`${reason} Choose an empty bucket, or another prefix.`);
+    this.name = new.target.name;
+  }
+}
+
+/** A line or file of the store that can't be moved. */
+export interface MoveProblem {
+  /** The path of the segment or file, relative to the store's root. */
+  readonly path: string;
+  readonly detail: string;
+}
+
+export interface MoveTotals {
+  /** Whole lines of the store, and the files that they name, with the length of these in bytes. */
+  uploads: number;
+  files: number;
+  bytes: number;
+  /** The files that were copied, or that a dry run would copy. */
+  copiedFiles: number;
+  copiedBytes: number;
+  problems: number;
+}
+
+export interface MoveProgress {
+  phase: 'counting' | 'files' | 'lines';
+  /** In phase `files`: bytes of files. In phase `lines`: uploads. */
+  done: number;
+  total: number;
+}
+
+/**
+ * Moves a store to an empty bucket. An object (`move`) in the bucket names the store, so that only a move of the same
+ * store continues there. Safe to interrupt at any point and to run again.
+ *
+ * `copyFiles` may run while a service uses the store: it copies files only, and readers and services find uploads by
+ * their lines. `finish` needs the lock of the store. It copies the remaining files, removes those of uploads that were
+ * removed meanwhile, and writes lines and claims anew.
+ *
+ * A file becomes visible in the bucket only if its size and sha-256 are those in its line. Memory doesn't depend on the
+ * size of the store.
+ */
+export class StoreMove {
+  readonly totals: MoveTotals = { uploads: 0, files: 0, bytes: 0, copiedFiles: 0, copiedBytes: 0, problems: 0 };
+  readonly progress: MoveProgress = { phase: 'counting', done: 0, total: 0 };
+  /** Whether parts of files may be left from an interrupted move. */
+  private isResumed = false;
+
+  /** @param dryRun whether to change nothing. */
+  constructor(
+    private readonly source: StoreSource,
+    private readonly bucket: Bucket,
+    private readonly dryRun: boolean,
+  ) {}
+
+  /**
+   * Begins or continues the move. Resolves to whether the move is complete already.
+   *
+   * @throws BucketTakenError; an error of the bucket.
+   */
+  async begin(): Promise<boolean> {
+    const { storeId } = this.source;
+    let found = await this.note();
+    if (!found) {
+      await this.assertEmpty();
+      if (this.dryRun || (await this.bucket.create(MOVE, bytesOf({ store_id: storeId }))) !== undefined) return false;
+      found = await this.note();
+    }
+    if (found?.store_id !== storeId) throw new BucketTakenError('Another store was moved to the bucket.');
+    this.isResumed = true;
+    return found.completed_at !== undefined;
+  }
+
+  /**
+   * Copies the files that the bucket doesn't have yet. Yields the lines and files that can't be moved. Rejects with an
+   * error of the store or of the bucket.
+   *
+   * @param isStopped whether no service uses the store. Otherwise files may be missing, and lines may be torn.
+   */
+  async *copyFiles(isStopped: boolean): AsyncGenerator<MoveProblem> {
+    const { totals, progress } = this;
+    Object.assign(totals, { uploads: 0, files: 0, bytes: 0 });
+    Object.assign(progress, { phase: 'counting', done: 0, total: 0 });
+    for await (const line of this.source.lines()) {
+      const checked = check(line);
+      if (!('problem' in checked)) {
+        totals.uploads += 1;
+        if (checked.content) {
+          totals.files += 1;
+          totals.bytes += checked.content.size;
+        }
+      } else if (isStopped || line.bytes) {
+        yield this.problem(line.segment, checked.problem);
+      }
+    }
+    Object.assign(progress, { phase: 'files', done: 0, total: totals.bytes });
+    for await (const problem of concurrently(this.missingFiles(), FILES_AT_ONCE, (file) => this.copy(file, isStopped))) {
+      if (problem) yield this.problem(problem.path, problem.detail);
+    }
+  }
+
+  /**
+   * Completes the move while this process has the lock of the store. If a line or file can't be moved, yields it, and
+   * leaves the move incomplete. Rejects with an error of the store or of the bucket.
+   *
+   * @param assertHere rejects unless all of the store's directories are at their paths.
+   * @throws BucketTakenError if a service has used the bucket since the move began.
+   */
+  async *finish(assertHere: () => Promise<void>): AsyncGenerator<MoveProblem> {
+    const before = this.totals.problems;
+    yield* this.copyFiles(true);
+    if (this.totals.problems > before) return;
+    await assertHere();
+    await this.assertUnused();
+    await this.removeAll(FILES, async (path) => !(await this.source.hasContent(path)));
+    // What an earlier attempt has written may include uploads that were removed since.
+    await this.removeAll(LINES);
+    await this.removeAll(CLAIMS);
+    await this.writeLines();
+    // A volume that went away would look like uploads that were removed.
+    await assertHere();
+    await this.bucket.replace(MOVE, bytesOf({ store_id: this.source.storeId, completed_at: new Date(this.bucket.storeTime).toISOString() }));
+  }
+
+  private async note(): Promise<Note | undefined> {
+    const found = await this.bucket.read(MOVE);
+    if (!found) return undefined;
+    const { data } = NOTE.safeParse(parseJson(found.bytes));
+    if (!data) throw new BucketTakenError(`The object "${MOVE}" in the bucket is damaged.`);
+    return data;
+  }
+
+  private async assertEmpty(): Promise<void> {
+    for await (const { key, size } of this.bucket.list('')) {
+      // Consoles create empty objects in the place of directories.
+      if (size > 0 || !(key === '' || key.endsWith('/'))) throw new BucketTakenError(`The bucket is not empty: it has ${JSON.stringify(key)}.`);
+    }
+  }
+
+  /** A service that uses the bucket writes to `health` at its start. What else it has stored must not be removed. */
+  private async assertUnused(): Promise<void> {
+    const foreign: string[] = (await this.bucket.read(HEALTH)) ? [HEALTH] : [];
+    for await (const directory of this.bucket.listDirectories('')) if (![FILES, LINES, CLAIMS].includes(directory)) foreign.push(directory);
+    if (foreign.length > 0) throw new BucketTakenError(`A service has used the bucket since the move began (${foreign.join(', ')}).`);
+  }
+
+  /** Yields the files of all lines that the bucket doesn't have. */
+  private async *missingFiles(): AsyncGenerator<ExpectedContent> {
+    for await (const files of this.batches()) {
+      const directories = new Set(files.map(({ path }) => dirname(path)));
+      const sizes = new Map<string, number>();
+      await eachOf([...directories], async (directory) => {
+        for await (const { key, size } of this.bucket.list(`${directory}/`)) sizes.set(key, size);
+      });
+      for (const file of files) {
+        if (sizes.get(file.path) === file.size) this.progress.done += file.size;
+        else yield file;
+      }
+    }
+  }
+
+  private async *batches(): AsyncGenerator<ExpectedContent[]> {
+    let batch: ExpectedContent[] = [];
+    for await (const line of this.source.lines()) {
+      const checked = check(line);
+      if ('problem' in checked || !checked.content) continue;
+      batch.push(checked.content);
+      if (batch.length < LOOKED_UP_AT_ONCE) continue;
+      yield batch;
+      batch = [];
+    }
+    yield batch;
+  }
+
+  private async copy(file: ExpectedContent, isStopped: boolean): Promise<MoveProblem | undefined> {
+    const { path, size } = file;
+    if (this.dryRun) {
+      this.count(size);
+      return undefined;
+    }
+    if (this.isResumed && size > LEAST_PARTS_BYTES) await this.bucket.removeParts(path);
+    const bytes = await this.source.openContent(path);
+    // While a service runs, an upload may have been removed since its line was read.
+    if (!bytes) return isStopped ? { path, detail: 'the file is absent' } : undefined;
+    try {
+      await this.bucket.upload(path, this.checked(bytes, file));
+    } catch (error) {
+      if (error instanceof ContentDiffersError) return { path, detail: error.message };
+      if (error instanceof ObjectExistsError) return isStopped ? { path, detail: 'the bucket has another object under this name' } : undefined;
+      throw error;
+    }
+    this.count(size);
+    return undefined;
+  }
+
+  /** Yields the bytes of a file. Rejects at their end with a ContentDiffersError unless they are those of its line. */
+  private async *checked(bytes: AsyncIterable<Uint8Array>, file: ExpectedContent): AsyncGenerator<Uint8Array> {
+    const digest = new ContentDigest();
+    for await (const chunk of bytes) {
+      digest.add(chunk);
+      this.progress.done += chunk.length;
+      yield chunk;
+    }
+    const { size, sha256 } = digest.end();
+    const problem = size === file.size ? digestProblem(sha256, file) : otherSize(size, file);
+    if (problem) throw new ContentDiffersError(problem);
+  }
+
+  private count(bytes: number): void {
+    this.totals.copiedFiles += 1;
+    this.totals.copiedBytes += bytes;
+  }
+
+  private async removeAll(prefix: string, isWanted: (key: string) => Promise<boolean> = () => Promise.resolve(true)): Promise<void> {
+    let keys: string[] = [];
+    for await (const { key } of this.bucket.list(prefix)) {
+      if (await isWanted(key)) keys.push(key);
+      if (keys.length < REMOVED_AT_ONCE) continue;
+      await this.bucket.remove(keys);
+      keys = [];
+    }
+    if (keys.length > 0) await this.bucket.remove(keys);
+  }
+
+  private async writeLines(): Promise<void> {
+    const { progress } = this;
+    Object.assign(progress, { phase: 'lines', done: 0, total: this.totals.uploads });
+    const lines = new MovedLines(this.bucket);
+    for await (const { segment, bytes } of this.source.lines()) {
+      const day = dayOf(segment);
+      const upload = bytes && (await decodeIndexLine(bytes));
+      if (!day || !upload) throw new Error(`${segment} has changed since it was checked.`);
+      await lines.add(day, { upload, bytes });
+      progress.done += 1;
+    }
+    await lines.flush();
+    if (progress.done !== progress.total) throw new Error(`The store had ${progress.total} uploads, and has ${progress.done} now.`);
+  }
+
+  private problem(path: string, detail: string): MoveProblem {
+    this.totals.problems += 1;
+    return { path, detail };
+  }
+}
+
+/** The bytes of a file aren't those of its line. */
+class ContentDiffersError extends Error {
+  constructor({ detail }: ContentProblem) {
+    super(detail);
+    this.name = new.target.name;
+  }
+}
+
+/** What a line says about its file (null if there is none), or a description of what is wrong with the line. */
+function check({ segment, number, bytes }: SourceLine): { content: ExpectedContent | null } | { problem: string } {
+  if (!bytes) return { problem: `line ${number} is torn, or no line of an upload` };
+  const checked = checkLine(parseJson(bytes), dirname(segment));
+  if ('problem' in checked) return { problem: `line ${number} is malformed: ${checked.problem}` };
+  const { content_path: path, content_size: size, content_sha256: sha256 } = checked.line;
+  return { content: path === null || size === null || sha256 === null ? null : { path, size, sha256 } };
+}

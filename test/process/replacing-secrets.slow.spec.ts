@@ -1,0 +1,72 @@
+import { execFile } from 'node:child_process';
+import { readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { type ServiceProcess, Workspace } from '../support/process.js';
+
+const run = promisify(execFile);
+
+/** The commands in the part of docs/replacing-secrets.md below a heading, as they are written there. */
+async function commandsBelow(heading: string): Promise<string[]> {
+  const page = await readFile('docs/replacing-secrets.md', 'utf8');
+  const part = page.split(/^## /m).find((text) => text.startsWith(`${heading}\n`)) ?? '';
+  return [...part.matchAll(/^( *)```sh\n([^]*?)^ *```/gm)].map(([, indent = '', text = '']) => text.replaceAll(new RegExp(`^${indent}`, 'gm'), ''));
+}
+
+describe('the commands of docs/replacing-secrets.md', () => {
+  let workspace: Workspace;
+  let service: ServiceProcess;
+  beforeEach(async () => {
+    workspace = await Workspace.create();
+    service = await workspace.start();
+  });
+  afterEach(() => workspace.dispose());
+
+  const paste = async (command: string | undefined): Promise<void> => {
+    expect(command).toBeDefined();
+    await run('bash', ['-eu', '-c', command ?? ''], { env: { ...process.env, DATA_DIR: workspace.data } });
+  };
+  const restart = async (): Promise<void> => {
+    await service.program.end('SIGTERM');
+    service = await workspace.start();
+  };
+  const newToken = async (): Promise<string> => (await workspace.token()).stdout.trim();
+  const statusWith = async (token: string): Promise<number> =>
+    (await fetch(`${service.url}/uploads`, { headers: { authorization: `Bearer ${token}` } })).status;
+  const mode = async (name: string): Promise<number> => (await stat(join(workspace.data, 'identity', name))).mode & 0o777;
+
+  it('replace the signing keys while old tokens stay valid, and then end them', async () => {
+    const [add, keepFirst] = await commandsBelow('Signing keys of the embedded provider');
+    // The issuer is the service's base URL, whose port changes with each start here.
+    const old = await newToken();
+    const { origin } = service;
+    expect(await statusWith(old)).toBe(200);
+    await paste(add);
+    await service.program.end('SIGTERM');
+    const start = () => workspace.start({ PORT: new URL(origin).port });
+    service = await start();
+    const token = await newToken();
+    expect([await statusWith(old), await statusWith(token)]).toEqual([200, 200]);
+    await paste(keepFirst);
+    await service.program.end('SIGTERM');
+    service = await start();
+    expect([await statusWith(old), await statusWith(token)]).toEqual([403, 200]);
+    expect(await mode('signing-keys.json')).toBe(0o600);
+  });
+
+  it("replace the administrator's secret", async () => {
+    const path = join(workspace.data, 'identity', 'admin-secret');
+    const ask = async (secret: string): Promise<number> => {
+      const headers = { authorization: `Basic ${btoa(`admin:${secret}`)}`, 'content-type': 'application/x-www-form-urlencoded' };
+      return (await fetch(`${service.url}/idp/token`, { method: 'POST', headers, body: 'grant_type=client_credentials' })).status;
+    };
+    const old = (await readFile(path, 'utf8')).trim();
+    expect(await ask(old)).toBe(200);
+    const [replace] = await commandsBelow('Secret of `admin`');
+    await paste(replace);
+    await restart();
+    expect([await ask(old), await ask((await readFile(path, 'utf8')).trim())]).toEqual([401, 200]);
+    expect(await mode('admin-secret')).toBe(0o600);
+  });
+});
