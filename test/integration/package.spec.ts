@@ -128,7 +128,7 @@ describe.each(APPS)('the packed package in a new application on $name', (app) =>
   it('runs the commands', async () => {
     const help = await run(path, 'npx', 'load-data-service', '--help');
     const commands = [...help.matchAll(/^ {2}([a-z0-9-]+) {2}/gm)].map(([, command = '']) => command);
-    expect(commands).toEqual(['serve', 'token', 'verify', 'compact', 'erase', 'move', 'keycloak-setup', 'auth0-setup']);
+    expect(commands).toEqual(['serve', 'token', 'verify', 'compact', 'move', 'erase', 'keycloak-setup', 'auth0-setup']);
     for (const command of commands) {
       expect(await run(path, 'npx', 'load-data-service', command, '--help')).toMatch(new RegExp(`^load-data-service \\[?${command}.*\\n[^]*Examples?:\\n  .*npx load-data-service`));
     }

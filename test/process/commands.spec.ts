@@ -3,7 +3,7 @@ import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Variables, Workspace } from '../support/process.js';
 
-const COMMANDS = ['serve', 'token', 'verify', 'compact', 'erase', 'move', 'keycloak-setup', 'auth0-setup'];
+const COMMANDS = ['serve', 'token', 'verify', 'compact', 'move', 'erase', 'keycloak-setup', 'auth0-setup'];
 
 describe('load-data-service', () => {
   let workspace: Workspace;
