@@ -21,7 +21,7 @@ COPY --from=build /app/dist dist
 # Where the source maps in dist find their sources.
 COPY src src
 # The pages that Swagger UI links to.
-COPY README.md CHANGELOG.md CONTRIBUTING.md ./
+COPY README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md ./
 COPY docs docs
 COPY examples/README.md examples/
 ENV NODE_ENV=production HOST=0.0.0.0 DATA_DIR=/data UV_THREADPOOL_SIZE=16

@@ -7,7 +7,7 @@ import type { ServedAddress } from '../../configuration/served-address.js';
 const PACKAGE = join(import.meta.dirname, '../../..');
 
 /** The pages that are served, as paths in the package: files, and the folder of all others. */
-const PAGES = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'LICENSE', 'docs', 'examples/README.md'];
+const PAGES = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md', 'LICENSE', 'docs', 'examples/README.md'];
 
 /** Browsers show plain text. Some of them offer Markdown as a download instead. */
 const AS_TEXT = { index: false, redirect: false, setHeaders: (response: Response) => response.type('text/plain') } as const;
