@@ -255,7 +255,7 @@ describe.runIf(missing === undefined)('the image', { timeout: STARTED_WITHIN_MS 
   it('has what each command needs', async () => {
     const help = await output({}, 'dist/main.js', '--help');
     const names = [...help.matchAll(/^ {2}([a-z0-9-]+) {2}/gm)].map(([, name = '']) => name);
-    expect(names).toHaveLength(7);
+    expect(names).toHaveLength(8);
     for (const name of names) expect(await output({}, 'dist/main.js', name, '--help')).toContain(`load-data-service`);
   });
 
