@@ -1,4 +1,4 @@
-import { appendFile, cp, mkdtemp, readFile, rm, truncate, writeFile } from 'node:fs/promises';
+import { appendFile, cp, mkdtemp, readdir, readFile, rename, rm, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -283,6 +283,22 @@ describe('moving a store from the local disk to a bucket', () => {
     await move.begin();
     await expect(problemsOf(move.finish(() => Promise.reject(new Error('away'))))).rejects.toThrow('away');
     expect(await new BucketView(bucket).contentPaths()).toEqual(files);
+    expect(await finish()).toEqual([]);
+    await expectMoved(uploads);
+  });
+
+  it.each(['files', 'uploads'])('is not complete if %s/ goes away during the last step, and is once it is back', async (part) => {
+    const uploads = await seed();
+    const storage = await openDisk();
+    const move = await moveOf();
+    await move.begin();
+    // A health check may repeat a healthy result from before.
+    const leave = async (): Promise<void> => {
+      if ((await readdir(view.directory)).includes(part)) await rename(view.at(part), view.at('away'));
+    };
+    await expect(problemsOf(move.finish(leave))).rejects.toThrow();
+    await rename(view.at('away'), view.at(part));
+    await storage.close();
     expect(await finish()).toEqual([]);
     await expectMoved(uploads);
   });

@@ -148,13 +148,11 @@ export class StoreMove {
     if (this.totals.problems > before) return;
     await assertHere();
     await this.assertUnused();
-    await this.removeAll(FILES, async (path) => !(await this.source.hasContent(path)));
+    await this.removeOtherFiles();
     // What an earlier attempt has written may include uploads that were removed since.
     await this.removeAll(LINES);
     await this.removeAll(CLAIMS);
     await this.writeLines();
-    // A volume that went away would look like uploads that were removed.
-    await assertHere();
     await this.bucket.replace(MOVE, bytesOf({ store_id: this.source.storeId, completed_at: new Date(this.bucket.storeTime).toISOString() }));
   }
 
@@ -245,6 +243,21 @@ export class StoreMove {
   private count(bytes: number): void {
     this.totals.copiedFiles += 1;
     this.totals.copiedBytes += bytes;
+  }
+
+  /**
+   * Removes the files of uploads that were removed since an earlier attempt. A volume that went away looks like removed
+   * uploads too, so the files that stay are counted.
+   */
+  private async removeOtherFiles(): Promise<void> {
+    let kept = 0;
+    await this.removeAll(FILES, async (path) => {
+      const isKept = await this.source.hasContent(path);
+      if (isKept) kept += 1;
+      return !isKept;
+    });
+    const { files } = this.totals;
+    if (kept !== files) throw new Error(`The lines of the store have ${files} files, and ${kept} of those in the bucket are in the store. Check the store (docs/checking-a-store.md), and run this again.`);
   }
 
   private async removeAll(prefix: string, isWanted: (key: string) => Promise<boolean> = () => Promise.resolve(true)): Promise<void> {
