@@ -46,7 +46,8 @@ const CLAIM = z.object({
 /** The content of a claim. The key of its object is `idempotency/` plus the SHA-256 of the idempotency scope in hex. */
 export type Claim = Readonly<z.infer<typeof CLAIM>>;
 
-const bytesOf = (claim: Claim): Buffer => Buffer.from(JSON.stringify(claim));
+/** The content of the object of a claim. */
+export const claimBytes = (claim: Claim): Buffer => Buffer.from(JSON.stringify(claim));
 /**
  * The claim that replaces the claim of a removed upload. It makes the idempotency scope free and contains nothing about
  * the upload.
@@ -171,7 +172,7 @@ export class IdempotencyClaims {
    * exists or will still appear. Does nothing if another upload has the claim. Rejects with errors of the bucket.
    */
   private async free(key: string, own: Claim): Promise<void> {
-    const freed = bytesOf({ ...own, free: true });
+    const freed = claimBytes({ ...own, free: true });
     if ((await this.bucket.create(key, freed)) !== undefined) return;
     const found = await this.bucket.read(key);
     if (found && parseClaim(found)?.upload_id === own.upload_id) await this.bucket.replace(key, freed, found.version);
@@ -182,7 +183,7 @@ export class IdempotencyClaims {
    * already kept. Throws `request-in-progress`.
    */
   private async take(key: string, request: KeyedRequest, own: Claim): Promise<string | Upload> {
-    const bytes = bytesOf(own);
+    const bytes = claimBytes(own);
     for (let turn = 0; turn < MOST_TURNS; turn++) {
       const made = await this.bucket.create(key, bytes);
       if (made !== undefined) return made;
@@ -223,7 +224,7 @@ export class IdempotencyClaims {
     // The process that stored the upload may have crashed before it announced the segment as late, so the segment is
     // announced again.
     if (!claim.kept) await this.late.announceWritten(claim.segment, upload.uploadId, written.ageMs);
-    if (claim.kept || (await this.bucket.replace(key, bytesOf({ ...claim, kept: true }), found.version)) !== undefined) return upload;
+    if (claim.kept || (await this.bucket.replace(key, claimBytes({ ...claim, kept: true }), found.version)) !== undefined) return upload;
     return 'changed';
   }
 
@@ -240,7 +241,7 @@ export class IdempotencyClaims {
     // announced again.
     await this.late.announceWritten(segment, upload.uploadId, ageMs);
     const claim: Claim = { upload_id: upload.uploadId, segment, content_path: upload.content?.path ?? null, kept: true };
-    if ((await this.bucket.replace(key, bytesOf(claim), found.version)) === undefined) return 'changed';
+    if ((await this.bucket.replace(key, claimBytes(claim), found.version)) === undefined) return 'changed';
     this.logger.warn(`${key} was damaged. It was rebuilt from the line in ${segment}.`);
     return upload;
   }

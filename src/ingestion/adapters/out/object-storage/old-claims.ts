@@ -1,8 +1,8 @@
-import type { Bucket } from './bucket.js';
+import type { Bucket, ListedObject } from './bucket.js';
 import { CLAIMS } from './keys.js';
+import { removeListed } from './remove-listed.js';
 
 const CLAIM_AGE_MS = 25 * 60 * 60_000;
-const CLAIMS_AT_ONCE = 1_000;
 
 export interface ClaimRemovalOptions {
   /** Whether to only count the old claims, and remove none. */
@@ -21,19 +21,10 @@ export interface ClaimRemovalOptions {
  *
  * @returns the number of claims that were removed; in a dry run, the number of those that would be.
  */
-export async function removeOldClaims(bucket: Bucket, { dryRun = false, signal }: ClaimRemovalOptions = {}): Promise<number> {
-  let count = 0;
-  const keys: string[] = [];
-  const removeThem = async () => {
-    count += keys.length;
-    const batch = keys.splice(0);
-    if (!dryRun && batch.length > 0) await bucket.remove(batch);
-  };
-  for await (const { key, ageMs } of bucket.list(CLAIMS)) {
+export function removeOldClaims(bucket: Bucket, { dryRun = false, signal }: ClaimRemovalOptions = {}): Promise<number> {
+  const isOld = ({ ageMs }: ListedObject): boolean => {
     signal?.throwIfAborted();
-    if (ageMs > CLAIM_AGE_MS) keys.push(key);
-    if (keys.length >= CLAIMS_AT_ONCE) await removeThem();
-  }
-  await removeThem();
-  return count;
+    return ageMs > CLAIM_AGE_MS;
+  };
+  return removeListed(bucket, CLAIMS, isOld, { dryRun });
 }

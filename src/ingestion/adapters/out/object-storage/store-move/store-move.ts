@@ -9,6 +9,7 @@ import { checkLine } from '../../../../application/store-verification/line-rules
 import { type ContentProblem, digestProblem, type ExpectedContent, otherSize } from '../../../../application/store-verification/store-view.js';
 import { type Bucket, ObjectExistsError } from '../bucket.js';
 import { CLAIMS, HEALTH, MOVE } from '../keys.js';
+import { removeListed } from '../remove-listed.js';
 import { dayOf } from '../segment-names.js';
 import { eachOf } from '../stored-uploads/each-of.js';
 import { MovedLines } from './moved-lines.js';
@@ -16,7 +17,6 @@ import { MovedLines } from './moved-lines.js';
 const FILES_AT_ONCE = 8;
 /** How many files are looked up in the bucket together. */
 const LOOKED_UP_AT_ONCE = 2_000;
-const REMOVED_AT_ONCE = 1_000;
 /** Only a file that is longer than this may have left parts in the bucket when a move was interrupted. In bytes. */
 const LEAST_PARTS_BYTES = 1024 * 1024;
 const FILES = 'files/';
@@ -150,8 +150,7 @@ export class StoreMove {
     await this.assertUnused();
     await this.removeOtherFiles();
     // What an earlier attempt has written may include uploads that were removed since.
-    await this.removeAll(LINES);
-    await this.removeAll(CLAIMS);
+    for (const prefix of [LINES, CLAIMS]) await removeListed(this.bucket, prefix, () => true);
     await this.writeLines();
     await this.bucket.replace(MOVE, bytesOf({ store_id: this.source.storeId, completed_at: new Date(this.bucket.storeTime).toISOString() }));
   }
@@ -251,24 +250,13 @@ export class StoreMove {
    */
   private async removeOtherFiles(): Promise<void> {
     let kept = 0;
-    await this.removeAll(FILES, async (path) => {
-      const isKept = await this.source.hasContent(path);
+    await removeListed(this.bucket, FILES, async ({ key }) => {
+      const isKept = await this.source.hasContent(key);
       if (isKept) kept += 1;
       return !isKept;
     });
     const { files } = this.totals;
     if (kept !== files) throw new Error(`The lines of the store have ${files} files, and ${kept} of those in the bucket are in the store. Check the store (docs/checking-a-store.md), and run this again.`);
-  }
-
-  private async removeAll(prefix: string, isWanted: (key: string) => Promise<boolean> = () => Promise.resolve(true)): Promise<void> {
-    let keys: string[] = [];
-    for await (const { key } of this.bucket.list(prefix)) {
-      if (await isWanted(key)) keys.push(key);
-      if (keys.length < REMOVED_AT_ONCE) continue;
-      await this.bucket.remove(keys);
-      keys = [];
-    }
-    if (keys.length > 0) await this.bucket.remove(keys);
   }
 
   private async writeLines(): Promise<void> {

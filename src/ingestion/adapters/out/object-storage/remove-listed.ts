@@ -1,0 +1,35 @@
+import type { Bucket, ListedObject } from './bucket.js';
+
+const REMOVED_AT_ONCE = 1_000;
+
+export interface ListedRemovalOptions {
+  /** Whether to only count the objects, and remove none. */
+  readonly dryRun?: boolean;
+}
+
+/**
+ * Removes the objects of a bucket whose keys begin with a prefix, and that are obsolete, while it lists them. Throws
+ * errors of the bucket and of `isObsolete`.
+ *
+ * @returns the number of objects that were removed; in a dry run, the number of those that would be.
+ */
+export async function removeListed(
+  bucket: Bucket,
+  prefix: string,
+  isObsolete: (object: ListedObject) => boolean | Promise<boolean>,
+  { dryRun = false }: ListedRemovalOptions = {},
+): Promise<number> {
+  let count = 0;
+  const keys: string[] = [];
+  const removeThem = async (): Promise<void> => {
+    count += keys.length;
+    const batch = keys.splice(0);
+    if (!dryRun && batch.length > 0) await bucket.remove(batch);
+  };
+  for await (const object of bucket.list(prefix)) {
+    if (await isObsolete(object)) keys.push(object.key);
+    if (keys.length >= REMOVED_AT_ONCE) await removeThem();
+  }
+  await removeThem();
+  return count;
+}
