@@ -87,7 +87,7 @@ export function readUploadRemovalQuery(request: IncomingMessage): UploadFilter {
   const raw = new RawQuery(request);
   // These parameters belong to the list of uploads. A removal that ignored one would remove more than the client asked
   // for.
-  for (const name of ['kind', 'from', 'to', 'limit']) if (raw.values(name)?.length !== 0) throw new ServiceError('invalid-query-parameter', name);
+  for (const name of ['kind', 'from', 'to', 'limit', 'page_token']) if (raw.values(name)?.length !== 0) throw new ServiceError('invalid-query-parameter', name);
   const { customer_id: customerId, before: to } = validQuery(
     Object.assign(new UploadRemovalQueryDto(), {
       customer_id: raw.single('customer_id'),
