@@ -565,6 +565,24 @@ describe('LocalDiskFileStorage', () => {
     expect(await view.contentPaths()).toEqual([]);
   });
 
+  it('rejects the removal of a customer, also when it is repeated, until no bytes are left', async () => {
+    const disk = new GatedDisk();
+    await open({ disk });
+    const { storedUploads } = storage;
+    const { content } = await storeUpload(storage, anUploadDraft().with({ customerId: 'customer-1' }).file('first').build());
+    await storeUpload(storage, anUploadDraft().with({ customerId: 'customer-2' }).file('second').build());
+    await storeUpload(storage, anUploadDraft().with({ customerId: 'customer-3' }).file('third').build());
+    disk.gate = (perform, operation, path) => (operation === 'remove' && path.endsWith(content?.path ?? '') ? Promise.reject(new Error('EIO')) : perform());
+    for (let time = 1; time <= 2; time += 1) await expect(storedUploads.removeAll({ customerId: 'customer-1' })).rejects.toMatchObject({ kind: 'storage-failure' });
+    expect(await storedUploads.removeAll({ customerId: 'customer-2' })).toBe(1);
+    await expect(storedUploads.removeAll({})).rejects.toMatchObject({ kind: 'storage-failure' });
+    expect(await view.lines()).toEqual([]);
+    expect(await view.contentPaths()).toEqual([content?.path]);
+    disk.gate = (perform) => perform();
+    expect(await storedUploads.removeAll({ customerId: 'customer-1' })).toBe(0);
+    expect(await view.contentPaths()).toEqual([]);
+  });
+
   it('does not take uploads for removed while their lines are away', async () => {
     await open();
     const { uploadId } = await storeUpload(storage, anUploadDraft().build());

@@ -6,7 +6,7 @@ import { UPLOAD_KINDS, type Upload, type UploadKind } from '../../../../domain/u
 import { unlessAbsent } from '../disk-error.js';
 import type { StoreDirectory } from '../store-directory.js';
 import { FileBytes } from './file-bytes.js';
-import { completeRemovals, removeUploads } from './removal.js';
+import { completeRemovals, type FailedRemoval, removeUploads } from './removal.js';
 import type { RemovedUpload } from './removal-list.js';
 import { headOf, isOfCustomer } from './segment-lines.js';
 import type { SegmentReader } from './segment-reader.js';
@@ -65,6 +65,7 @@ export class Archive {
       const found = await this.findLine(uploadId);
       if (!found) return false;
       const { segment, upload } = found;
+      await completeRemovals(this.store, await this.store.markers.ids());
       await this.prepare((upload.content?.size ?? Infinity) <= this.mostSmallBytes, this.store.openSegments.has(segment));
       await removeUploads(this.store, { segment, removedAt: new Date().toISOString(), uploads: [removedUpload(upload)] });
       return true;
@@ -75,6 +76,7 @@ export class Archive {
     return this.inTurn(async () => {
       const { dryRun = false, onProgress = () => undefined, signal } = options;
       signal?.throwIfAborted();
+      const failed = dryRun ? [] : await this.failedRemovalsOf(filter.customerId);
       // Lists the segments before `prepare` closes the open ones. A segment that is opened later must be left alone,
       // because the marker of an upload in flight may refer to it.
       const paths = await this.segmentsOf(filter);
@@ -90,6 +92,8 @@ export class Archive {
         onProgress({ segments: index + 1, allSegments: paths.length, uploads });
       }
       this.store.presence.assertHere();
+      // The lines of these uploads may be gone while their files are not, so there seemed to be nothing left to remove.
+      for (const { error } of failed) throw error;
       return uploads;
     });
   }
@@ -116,9 +120,16 @@ export class Archive {
     return found;
   }
 
+  /** Completes the removals that failed before. Resolves to those of a customer's uploads that fail again. */
+  private async failedRemovalsOf(customerId: string | undefined): Promise<readonly FailedRemoval[]> {
+    this.store.presence.assertHere();
+    const failed = await completeRemovals(this.store, await this.store.markers.ids());
+    const isOfOthers = ({ list }: FailedRemoval) => list?.uploads.every((upload) => upload.customerId !== undefined && upload.customerId !== customerId);
+    return customerId === undefined ? failed : failed.filter((removal) => !isOfOthers(removal));
+  }
+
   private async prepare(purge: boolean, rotate: boolean): Promise<void> {
     this.store.presence.assertHere();
-    await completeRemovals(this.store, await this.store.markers.ids());
     await this.settle(purge, rotate);
     await this.clearOffsets();
   }

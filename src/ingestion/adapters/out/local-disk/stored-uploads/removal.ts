@@ -45,25 +45,35 @@ async function decide(store: StoreDirectory, list: RemovalList): Promise<string>
   return path;
 }
 
+/** A removal that failed again. */
+export interface FailedRemoval {
+  /** Undefined if the list could not be read. */
+  readonly list: RemovalList | undefined;
+  readonly error: unknown;
+}
+
 /**
  * Completes the removals that failed or were cut short by a crash, from their lists in `pending/`. If a removal fails
  * again, logs a warning and keeps its list for the next time. Removes lists that a crash left half-written.
  *
  * @param names the names in `pending/`.
  * @param isSafe returns whether the paths in a removal list stay inside the store.
+ * @returns the removals that failed again.
  * @throws StoreAwayError
  */
 export async function completeRemovals(
   store: StoreDirectory,
   names: readonly string[],
   isSafe: (list: RemovalList) => Promise<boolean> = () => Promise.resolve(true),
-): Promise<void> {
+): Promise<readonly FailedRemoval[]> {
+  const failed: FailedRemoval[] = [];
   for (const name of names) {
     const path = store.at('pending', name);
     if (name.endsWith(UNFINISHED_EXTENSION)) await store.disk.remove(path);
     if (!name.endsWith(REMOVAL_EXTENSION)) continue;
+    let list: RemovalList | undefined;
     try {
-      const list = decodeRemovalList((await readWhole(store.disk, path)) ?? Buffer.alloc(0));
+      list = decodeRemovalList((await readWhole(store.disk, path)) ?? Buffer.alloc(0));
       if (list && (await isSafe(list))) {
         await complete(store, path, list);
         await store.disk.remove(path);
@@ -73,8 +83,10 @@ export async function completeRemovals(
     } catch (error) {
       if (store.presence.isAway) throw error;
       store.logger.warn(`Completing the removal in ${path} failed; retrying before the next removal, and at the next boot.`, error);
+      failed.push({ list, error });
     }
   }
+  return failed;
 }
 
 /**
