@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { answerError, toServiceError } from './service-exception.filter.js';
 
@@ -7,14 +6,16 @@ import { answerError, toServiceError } from './service-exception.filter.js';
  * must be set before. If reading the bytes fails, breaks the connection, so that no client takes a part for the whole.
  * Resolves when the response has ended or the client has gone. Ends the iterator of the bytes in any case.
  *
+ * A chunk that was sent is passed to the iterator's `next`, which may use the memory of the chunk again.
+ *
  * @param idleTimeoutMs how long the client may read nothing, in milliseconds. After that, its connection is broken.
  */
 export async function sendBytes(request: IncomingMessage, response: ServerResponse, bytes: AsyncIterable<Uint8Array>, idleTimeoutMs: number): Promise<void> {
   const iterator = bytes[Symbol.asyncIterator]();
   const { socket } = request;
-  const closed = new AbortController();
+  let stopWaiting = (): void => undefined;
   const onClose = (): void => {
-    closed.abort();
+    stopWaiting();
   };
   response.once('close', onClose);
   // The socket is watched too: a pipelined response that waits for its turn gets no event when its connection is lost.
@@ -23,13 +24,21 @@ export async function sendBytes(request: IncomingMessage, response: ServerRespon
     response.destroy();
   });
   try {
-    for (let next = await iterator.next(); !next.done; next = await iterator.next()) {
+    for (let next = await iterator.next(); !next.done; next = await iterator.next(next.value)) {
+      const { value } = next;
+      if (!response.destroyed && !socket.destroyed) {
+        await new Promise<void>((sent) => {
+          stopWaiting = sent;
+          response.write(value, () => {
+            sent();
+          });
+        });
+      }
       if (response.destroyed || socket.destroyed) return;
-      if (!response.write(next.value)) await once(response, 'drain', { signal: closed.signal });
     }
     response.end();
   } catch (error) {
-    if (!closed.signal.aborted) answerError(request, response, toServiceError(error));
+    answerError(request, response, toServiceError(error));
   } finally {
     socket.off('close', onClose);
     await iterator.return?.();

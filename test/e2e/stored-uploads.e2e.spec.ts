@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { connect } from 'node:net';
@@ -26,7 +26,7 @@ interface Stored {
 let customers = 0;
 const newCustomer = (): string => `customer-${++customers}`;
 
-async function store(init: { customer?: string; filename?: string; type?: string; body?: string; path?: string; key?: string } = {}): Promise<Stored> {
+async function store(init: { customer?: string; filename?: string; type?: string; body?: string | Uint8Array<ArrayBuffer>; path?: string; key?: string } = {}): Promise<Stored> {
   const { customer = newCustomer(), filename = 'load.csv', type = 'text/csv', body = BYTES, path = UPLOAD, key } = init;
   const query = new URLSearchParams({ customer_id: customer, filename, manufacturer: 'meters' });
   const headers = { 'Content-Type': type, ...(key === undefined ? {} : { 'Idempotency-Key': key }) };
@@ -276,6 +276,15 @@ describe('GET /uploads/<upload_id>/content', () => {
     expect(answer.status).toBe(status);
     expect(answer.headers.get('etag')).toBe(etag);
     expect((await answer.text()).length).toBe({ 200: BYTES.length, 206: 1, 304: 0 }[status]);
+  });
+
+  it('sends a file of many chunks whole, also to a client that stops reading for a while', async () => {
+    const bytes = randomBytes(24 * 1024 * 1024 + 1);
+    const { id } = await store({ body: bytes });
+    const paused = await ask(`/uploads/${id}/content`);
+    const part = await ask(`/uploads/${id}/content`, { headers: { Range: 'bytes=5-20000000' } });
+    expect(Buffer.from(await part.arrayBuffer()).equals(bytes.subarray(5, 20_000_001))).toBe(true);
+    expect(Buffer.from(await paused.arrayBuffer()).equals(bytes)).toBe(true);
   });
 
   it('sends an empty file, and answers 404 for an upload without a file', async () => {

@@ -52,7 +52,8 @@ export abstract class StoredUploads {
 
   /**
    * Opens the file of an upload. Reads no faster than the bytes are consumed. A caller that stops early must end the
-   * iterator.
+   * iterator. A caller that no longer needs a chunk may pass it to `next`: a store may, but need not, use the memory of
+   * that chunk for a later one.
    *
    * @param upload an upload with a file, as `find` or `list` returned it.
    * @param range the part to read; the whole file without it.

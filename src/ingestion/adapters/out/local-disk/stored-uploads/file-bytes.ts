@@ -9,18 +9,19 @@ import { closeQuietly } from '../staged-file.js';
 const LEAST_READ_BYTES = 64 * 1024;
 const MOST_READ_BYTES = 1024 * 1024;
 /**
- * If a client took the last read within this time, in milliseconds, the next read is twice as long; otherwise it is
- * half as long.
+ * A client is fast if it took the last chunk within this time, in milliseconds. Then the next chunk is twice as long;
+ * otherwise it is half as long.
  */
 const FAST_MS = 20;
 
 /**
- * Reads the bytes of a file from one position up to another. Closes the file at the end, after an error, and when the
- * caller stops.
+ * Reads the bytes of a file from one position up to another. While a fast client takes a chunk, the next one is read
+ * already. Closes the file at the end, after an error, and when the caller stops.
  */
-export class FileBytes implements AsyncIterableIterator<Uint8Array> {
-  private readBytes = LEAST_READ_BYTES;
+export class FileBytes implements AsyncIterableIterator<Uint8Array, undefined, Uint8Array | undefined> {
+  private chunkBytes = LEAST_READ_BYTES;
   private handedOverAt: number | undefined;
+  private ahead: Promise<Uint8Array> | undefined;
 
   constructor(
     private readonly file: DiskFile,
@@ -32,16 +33,24 @@ export class FileBytes implements AsyncIterableIterator<Uint8Array> {
     return this;
   }
 
-  async next(): Promise<IteratorResult<Uint8Array, undefined>> {
+  /**
+   * Reads the next chunk.
+   *
+   * @param used an earlier chunk that the caller no longer needs. The memory of the chunk may then be used again, which
+   *   is much faster than to allocate new memory for each chunk.
+   */
+  async next(used?: Uint8Array): Promise<IteratorResult<Uint8Array, undefined>> {
     if (this.at >= this.end) return this.return();
-    this.adapt();
+    const isFast = this.handedOverAt !== undefined && performance.now() - this.handedOverAt < FAST_MS;
     try {
-      const chunk = Buffer.allocUnsafeSlow(Math.min(this.readBytes, this.end - this.at));
-      const read = await this.file.read(chunk, this.at);
-      if (read === 0) throw new Error('The file is shorter than its line says.');
-      this.at += read;
+      const chunk = await (this.ahead ?? this.read(used));
+      this.at += chunk.length;
+      this.chunkBytes = isFast ? Math.min(this.chunkBytes * 2, MOST_READ_BYTES) : Math.max(this.chunkBytes / 2, LEAST_READ_BYTES);
+      this.ahead = isFast && this.at < this.end ? this.read(this.ahead && used) : undefined;
+      // If nobody asks for the chunk, nobody needs to know that it couldn't be read.
+      this.ahead?.catch(() => undefined);
       this.handedOverAt = performance.now();
-      return { done: false, value: chunk.subarray(0, read) };
+      return { done: false, value: chunk };
     } catch (error) {
       await this.return();
       return storageFailure('A file could not be read.')(error);
@@ -54,9 +63,11 @@ export class FileBytes implements AsyncIterableIterator<Uint8Array> {
     return { done: true, value: undefined };
   }
 
-  private adapt(): void {
-    if (this.handedOverAt === undefined) return;
-    const isFast = performance.now() - this.handedOverAt < FAST_MS;
-    this.readBytes = isFast ? Math.min(this.readBytes * 2, MOST_READ_BYTES) : Math.max(this.readBytes / 2, LEAST_READ_BYTES);
+  private async read(used: Uint8Array | undefined): Promise<Uint8Array> {
+    const length = Math.min(this.chunkBytes, this.end - this.at);
+    const chunk = used?.length === length ? used : Buffer.allocUnsafeSlow(length);
+    const count = await this.file.read(chunk, this.at);
+    if (count === 0) throw new Error('The file is shorter than its line says.');
+    return chunk.subarray(0, count);
   }
 }
