@@ -9,8 +9,8 @@ const MIB = 1024 * 1024;
 const pick = (list) => list[Math.floor(Math.random() * list.length)];
 
 /**
- * Measures how long it takes to find and list uploads, and how much the service's memory grows meanwhile. Sends one
- * request after the other.
+ * Measures how long it takes to find and list uploads, and how much the service's memory grows meanwhile: more than the
+ * first requests of each kind have made it grow. Sends one request after the other.
  */
 export async function measureLookups(services, { uploads, days, requests }) {
   const { large, others, day } = await fillStore(services.data, { uploads, days });
@@ -26,15 +26,19 @@ export async function measureLookups(services, { uploads, days, requests }) {
     { title: 'first page of one customer of 1,000', target: () => `/uploads?customer_id=c${Math.floor(Math.random() * CUSTOMERS)}&limit=10` },
     { title: 'find an id that nobody has', target: () => `/uploads/${uuidV7({ msecs: begin + Math.random() * DAY_MS })}`, status: 404 },
   ];
+  const ask = async ({ title, target, status = 200 }) => {
+    const answer = await fetch(service.url + target(), { headers });
+    await answer.text();
+    if (answer.status !== status) throw new Error(`${title}: ${answer.status}`);
+  };
+  const few = Math.ceil(requests / 10);
+  for (const row of rows) await timed(`warming up: ${row.title}`, few, () => ask(row));
   const results = [];
   const meter = new MemoryMeter(service.child.pid);
   await meter.begin();
-  for (const { title, target, status = 200, most } of rows) {
-    const { median, p99 } = await timed(title, most === undefined ? Math.ceil(requests / 10) : requests, async () => {
-      const answer = await fetch(service.url + target(), { headers });
-      await answer.text();
-      if (answer.status !== status) throw new Error(`${title}: ${answer.status}`);
-    });
+  for (const row of rows) {
+    const { title, most } = row;
+    const { median, p99 } = await timed(title, most === undefined ? few : requests, () => ask(row));
     const goal = most === undefined ? '' : `p50 <= ${most} ms`;
     results.push({ title, figure: `p50 ${median.toFixed(1)} ms, p99 ${p99.toFixed(1)} ms`, goal, ok: most === undefined || median <= most });
   }

@@ -13,6 +13,12 @@ import type { Segments } from './segments.js';
  */
 const MOST_READ_BYTES = 32 * 1024 * 1024;
 /**
+ * How many bytes are read at once, at least and at most. The least is enough for a page of 100 usual lines. If more is
+ * needed, each further read is as long as all reads for the page before it.
+ */
+const LEAST_CHUNK_BYTES = 64 * 1024;
+const MOST_CHUNK_BYTES = 256 * 1024;
+/**
  * Index lines up to this length in bytes are held in memory until the page is made. Longer lines are read again then.
  */
 const SHORT_LINE_BYTES = 2 * 1024;
@@ -162,7 +168,7 @@ export class UploadList {
       return;
     }
     const { isWanted } = reader;
-    const { begin, lines } = await segment.linesBefore(reader.end);
+    const { begin, lines } = await segment.linesBefore(reader.end, Math.min(Math.max(this.bytesRead, LEAST_CHUNK_BYTES), MOST_CHUNK_BYTES));
     this.bytesRead += reader.end - begin;
     reader.end = begin;
     for (const line of lines) {
