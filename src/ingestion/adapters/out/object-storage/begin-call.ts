@@ -1,29 +1,39 @@
-/** How many calls to stores begin in one iteration of the event loop. */
-const MOST_AT_ONCE = 4;
+/** How long one iteration of the event loop may begin calls to stores, in milliseconds. */
+const MOST_MS = 5;
 
 const waiting: (() => void)[] = [];
-let begun = 0;
-let isScheduled = false;
-
-function beginNext(): void {
-  for (; begun < MOST_AT_ONCE && waiting.length > 0; begun++) waiting.shift()?.();
-  if (isScheduled || begun === 0) return;
-  isScheduled = true;
-  setImmediate(() => {
-    isScheduled = false;
-    begun = 0;
-    beginNext();
-  });
-}
+/** Whether a call has begun in this iteration of the event loop. Further calls then wait. */
+let hasBegun = false;
 
 /**
- * Resolves when a call to a store may begin. The SDKs of stores need milliseconds of processor time for each call. So
- * at most four calls begin in one iteration of the event loop, in the order in which they asked, and the process
- * answers other requests between the iterations.
+ * Resolves when a call to a store may begin. The SDKs of stores need about a millisecond of processor time to begin a
+ * call, and several milliseconds in a process that has just started. So one iteration of the event loop begins calls
+ * for at most 5 ms, in the order in which they asked, and the process answers other requests between the iterations.
  */
 export function beginCall(): Promise<void> {
   return new Promise((resolve) => {
     waiting.push(resolve);
-    beginNext();
+    if (!hasBegun) beginCalls();
   });
+}
+
+function beginCalls(): void {
+  hasBegun = true;
+  const end = performance.now() + MOST_MS;
+  const beginNext = (): void => {
+    waiting.shift()?.();
+    // The SDK begins the call in microtasks, and the queue of `nextTick` runs only when no microtask is left.
+    queueMicrotask(() => {
+      process.nextTick(() => {
+        if (waiting.length > 0 && performance.now() < end) beginNext();
+        else setImmediate(endIteration);
+      });
+    });
+  };
+  beginNext();
+}
+
+function endIteration(): void {
+  hasBegun = false;
+  if (waiting.length > 0) beginCalls();
 }
