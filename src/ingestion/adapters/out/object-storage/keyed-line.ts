@@ -50,8 +50,8 @@ export async function findKeyedLine(bucket: Bucket, kind: UploadKind, scope: str
 export async function keyedUpload(segment: string, bytes: Buffer): Promise<Upload | undefined> {
   if (!bytes.includes(KEY_MEMBER)) return undefined;
   const upload = await decodeIndexLine(bytes);
-  if (!upload || upload.idempotencyKey === null || Number.isNaN(upload.receivedAt.getTime())) return undefined;
-  return segment === segmentOf(upload) ? upload : undefined;
+  const isKeyed = upload?.idempotencyKey != null && !Number.isNaN(upload.receivedAt.getTime());
+  return isKeyed && segment === segmentOf(upload) ? upload : undefined;
 }
 
 /**

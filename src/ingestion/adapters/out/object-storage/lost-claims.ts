@@ -1,41 +1,28 @@
-import { IDEMPOTENCY_PERIOD_MS, idempotencyScope } from '../../../domain/idempotency.js';
-import { UPLOAD_KINDS, type Upload } from '../../../domain/upload.js';
+import { IDEMPOTENCY_PERIOD_MS } from '../../../domain/idempotency.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
-import type { Bucket, ListedObject } from './bucket.js';
-import { claimNumber, type ComparedClaims, NOTHING_COMPARED, readCompared, saveCompared } from './compared-claims.js';
+import type { Bucket } from './bucket.js';
+import { claimNumber, NOTHING_COMPARED, readCompared, saveCompared } from './compared-claims.js';
 import type { LateSegments } from './event-outbox/late-segments.js';
 import { claimBytes, freeRemoved, keptClaim } from './idempotency-claims.js';
-import { CLAIMS, claimKey } from './keys.js';
-import { keyedUpload, youngSegments } from './keyed-line.js';
-import { readAhead } from './read-ahead.js';
+import { CLAIMS } from './keys.js';
+import { keyedUpload } from './keyed-line.js';
+import { claimOf, type NeededClaim, neededClaims } from './needed-claims.js';
 import { Retries } from './retries.js';
-import { uploadIdIn } from './segment-names.js';
 import { eachOf } from './stored-uploads/each-of.js';
 
 /** How long uploads wait for the first comparison at most, in milliseconds from the start. */
 const LONGEST_WAIT_MS = 2_000;
 /**
- * Segments that were written up to this long before the last comparison are read again, in milliseconds: a store may
- * show a segment later than the time that it gives for it.
- */
-const OVERLAP_MS = 10 * 60_000;
-/**
  * The longest pause after a comparison that failed, in milliseconds. If it fails again and again, each may have read
  * the segments of a whole day.
  */
 const LONGEST_PAUSE_MS = 5 * 60_000;
-const LISTED_AT_ONCE = 1_000;
-const LONG_BYTES = 64 * 1024;
-const LONGEST_BEGIN_BYTES = 64;
-const PROGRESS_EVERY_MS = 2_000;
 
-/** A claim that a line needs, in a comparison. */
-interface NeededClaim {
-  /** When the segment of the line was written, in milliseconds since 1970 by the store's clock. */
-  readonly writtenAt: number;
-  /** The key of the segment; undefined if an earlier comparison read it. */
-  readonly segment?: string;
-}
+/**
+ * What became of a lost claim. `taken`: another upload has the claim. `unneeded`: no line younger than 24 hours needs
+ * the claim any more.
+ */
+type Outcome = 'rebuilt' | 'rebuilt by another' | 'taken' | 'unneeded';
 
 /**
  * Finds claims that were removed although their idempotency keys haven't expired, by a person or a lifecycle rule, and
@@ -106,63 +93,21 @@ export class LostClaims {
 
   private async compare(isSaved: boolean): Promise<void> {
     this.ending.signal.throwIfAborted();
-    let comparison = await this.read(await readCompared(this.bucket, this.logger));
-    let lost = await this.lostIn(comparison.needed);
+    const { bucket, logger, ending: { signal } } = this;
+    let comparison = await neededClaims(bucket, await readCompared(bucket, logger), logger, signal);
+    let lost = await this.lostOf(comparison.needed);
     if ([...lost.values()].some(({ segment }) => segment === undefined)) {
-      comparison = await this.read(NOTHING_COMPARED);
-      lost = await this.lostIn(comparison.needed);
+      comparison = await neededClaims(bucket, NOTHING_COMPARED, logger, signal);
+      lost = await this.lostOf(comparison.needed);
     }
-    const { needed, readUntil } = comparison;
+    const { needed, readUntil, hasSegments } = comparison;
     for (const claim of await this.rebuildFrom(lost)) needed.delete(claim);
-    if (!isSaved || !comparison.hasSegments) return;
-    await saveCompared(this.bucket, { readUntil, claims: new Map([...needed].map(([claim, { writtenAt }]) => [claim, writtenAt])) });
-  }
-
-  /** Reads the lines that were written since an earlier comparison. Resolves to the claims that all lines need. */
-  private async read(earlier: ComparedClaims): Promise<{ needed: Map<number, NeededClaim>; readUntil: number; hasSegments: boolean }> {
-    const needed = new Map([...earlier.claims].map(([claim, writtenAt]): [number, NeededClaim] => [claim, { writtenAt }]));
-    const readUntil = this.bucket.storeTime - OVERLAP_MS;
-    const progress = new Progress(this.logger);
-    let hasSegments = false;
-    const batch: ListedObject[] = [];
-    const readBatch = async (): Promise<void> => {
-      const segments = batch.splice(0);
-      for await (const [{ key: segment }, object] of readAhead(this.bucket, await this.own(segments), this.ending.signal)) {
-        const claim = object && claimOf(await keyedUpload(segment, object.bytes));
-        if (object && claim !== undefined) needed.set(claimNumber(claim), { segment, writtenAt: this.bucket.storeTime - object.ageMs });
-      }
-      progress.add(segments.length);
-    };
-    for (const kind of UPLOAD_KINDS) {
-      for await (const segment of youngSegments(this.bucket, kind)) {
-        this.ending.signal.throwIfAborted();
-        hasSegments = true;
-        if (this.bucket.storeTime - segment.ageMs >= earlier.readUntil) batch.push(segment);
-        if (batch.length >= LISTED_AT_ONCE) await readBatch();
-      }
-    }
-    await readBatch();
-    progress.end();
-    return { needed, readUntil, hasSegments };
-  }
-
-  /**
-   * Leaves out long segments with several lines, none of which has a key. Of each long segment, reads only the
-   * beginning, which is the id of the first upload: a segment with one line has the id in its name.
-   */
-  private async own(segments: readonly ListedObject[]): Promise<ListedObject[]> {
-    const others = new Set<string>();
-    await eachOf(segments.filter(({ size }) => size > LONG_BYTES), async ({ key }) => {
-      this.ending.signal.throwIfAborted();
-      const begin: Uint8Array[] = [];
-      for await (const piece of (await this.bucket.open(key, { first: 0, last: LONGEST_BEGIN_BYTES - 1 })) ?? []) begin.push(piece);
-      if (!Buffer.concat(begin).includes(uploadIdIn(key))) others.add(key);
-    });
-    return segments.filter(({ key }) => !others.has(key));
+    if (!isSaved || !hasSegments) return;
+    await saveCompared(bucket, { readUntil, claims: new Map([...needed].map(([claim, { writtenAt }]) => [claim, writtenAt])) });
   }
 
   /** The needed claims that don't exist. The claims are listed now, after the lines were read. */
-  private async lostIn(needed: ReadonlyMap<number, NeededClaim>): Promise<Map<number, NeededClaim>> {
+  private async lostOf(needed: ReadonlyMap<number, NeededClaim>): Promise<Map<number, NeededClaim>> {
     const lost = new Map(needed);
     if (lost.size === 0) return lost;
     for await (const { key } of this.bucket.list(CLAIMS)) {
@@ -181,16 +126,20 @@ export class LostClaims {
   private async rebuildFrom(lost: ReadonlyMap<number, NeededClaim>): Promise<number[]> {
     const rest = [...lost].sort(([one], [other]) => one - other);
     const unneeded: number[] = [];
-    let isTold = false;
-    const rebuildNext = async ([claim, { segment = '' }]: [number, NeededClaim]): Promise<void> => {
+    const rebuildNext = async ([claim, { segment = '' }]: [number, NeededClaim]): Promise<Outcome> => {
       this.ending.signal.throwIfAborted();
       const outcome = await this.rebuildClaim(segment);
       if (outcome === 'unneeded') unneeded.push(claim);
-      if (outcome === 'rebuilt' && !isTold) this.warn(1 + rest.length);
-      isTold ||= outcome === 'rebuilt' || outcome === 'rebuilt by another';
+      return outcome;
     };
-    for (let next = rest.shift(); next; next = isTold ? undefined : rest.shift()) await rebuildNext(next);
-    await eachOf(rest, rebuildNext);
+    for (let next = rest.shift(); next; next = rest.shift()) {
+      const outcome = await rebuildNext(next);
+      if (outcome === 'rebuilt') this.warn(1 + rest.length);
+      if (outcome === 'rebuilt' || outcome === 'rebuilt by another') break;
+    }
+    await eachOf(rest, async (next) => {
+      await rebuildNext(next);
+    });
     return unneeded;
   }
 
@@ -198,7 +147,7 @@ export class LostClaims {
    * Rebuilds the claim of the line in a segment, unless another upload has taken the claim meanwhile. If the upload was
    * removed, leaves nothing about it.
    */
-  private async rebuildClaim(segment: string): Promise<'rebuilt' | 'rebuilt by another' | 'taken' | 'unneeded'> {
+  private async rebuildClaim(segment: string): Promise<Outcome> {
     const found = await this.bucket.read(segment);
     const upload = found && (await keyedUpload(segment, found.bytes));
     const key = claimOf(upload);
@@ -220,33 +169,5 @@ export class LostClaims {
   private warn(count: number): void {
     const claims = count === 1 ? '1 claim of an idempotency key is' : `${count} claims of idempotency keys are`;
     this.logger.warn(`${claims} missing in ${CLAIMS}, perhaps removed by a lifecycle rule; rebuilding from the lines of the last 24 hours.`);
-  }
-}
-
-/** The key of the claim that the line of an upload needs; undefined if there is no upload, or it has no key. */
-function claimOf(upload: Upload | undefined): string | undefined {
-  const scope = upload ? idempotencyScope(upload) : null;
-  return scope === null ? undefined : claimKey(scope);
-}
-
-/** Logs how many segments a comparison has read, every two seconds; nothing if it takes less. */
-class Progress {
-  private readonly began = performance.now();
-  private logged = this.began;
-  private read = 0;
-
-  constructor(private readonly logger: StorageLogger) {}
-
-  add(segments: number): void {
-    this.read += segments;
-    const now = performance.now();
-    if (now - this.logged < PROGRESS_EVERY_MS) return;
-    this.logged = now;
-    this.logger.log?.(`Comparing ${CLAIMS} with the lines: ${this.read} segments read.`);
-  }
-
-  end(): void {
-    if (this.logged === this.began) return;
-    this.logger.log?.(`Comparing ${CLAIMS} with the lines: all ${this.read} segments read in ${Math.round((performance.now() - this.began) / 1000)} s.`);
   }
 }
