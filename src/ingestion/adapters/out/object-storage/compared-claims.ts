@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { Turns } from '../../../../common/turns.js';
 import { IDEMPOTENCY_PERIOD_MS } from '../../../domain/idempotency.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
 import type { Bucket } from './bucket.js';
@@ -16,10 +17,10 @@ export interface ComparedClaims {
    * The claims that the lines of the last 24 hours need (`claimNumber`), and when the segment of each was written, in
    * milliseconds since 1970 by the store's clock.
    */
-  readonly claims: ReadonlyMap<number, number>;
+  readonly claims: Map<number, number>;
 }
 
-export const NOTHING_COMPARED: ComparedClaims = { readUntil: 0, claims: new Map() };
+export const nothingCompared = (): ComparedClaims => ({ readUntil: 0, claims: new Map() });
 
 /**
  * The first 48 bits of a claim's key, which take less memory than the key. That two of a million claims have the same
@@ -33,15 +34,17 @@ export const claimNumber = (key: string): number => parseInt(key.slice(CLAIMS.le
  */
 export async function readCompared(bucket: Bucket, logger: StorageLogger): Promise<ComparedClaims> {
   const saved = await bucket.read(CLAIMS_COMPARED);
-  if (!saved) return NOTHING_COMPARED;
+  if (!saved) return nothingCompared();
   const records = saved.bytes.subarray(0, -DIGEST_BYTES);
   const readUntil = records.length >= RECORD_BYTES && digestOf(records).equals(saved.bytes.subarray(-DIGEST_BYTES)) ? records.readUIntBE(0, NUMBER_BYTES) : Infinity;
   if (readUntil > bucket.storeTime) {
     logger.warn(`${CLAIMS_COMPARED} is damaged. All lines of the last 24 hours are compared with ${CLAIMS} again.`);
-    return NOTHING_COMPARED;
+    return nothingCompared();
   }
   const claims = new Map<number, number>();
+  const turns = new Turns();
   for (let at = RECORD_BYTES; at < records.length; at += RECORD_BYTES) {
+    if (turns.isOver) await turns.next();
     const writtenAt = records.readUIntBE(at + NUMBER_BYTES, NUMBER_BYTES);
     if (bucket.storeTime - writtenAt < IDEMPOTENCY_PERIOD_MS) claims.set(records.readUIntBE(at, NUMBER_BYTES), writtenAt);
   }
@@ -53,7 +56,9 @@ export async function saveCompared(bucket: Bucket, { readUntil, claims }: Compar
   const records = Buffer.alloc(RECORD_BYTES * (1 + claims.size));
   records.writeUIntBE(readUntil, 0, NUMBER_BYTES);
   let at = RECORD_BYTES;
+  const turns = new Turns();
   for (const [claim, writtenAt] of claims) {
+    if (turns.isOver) await turns.next();
     records.writeUIntBE(claim, at, NUMBER_BYTES);
     records.writeUIntBE(writtenAt, at + NUMBER_BYTES, NUMBER_BYTES);
     at += RECORD_BYTES;

@@ -1,12 +1,13 @@
+import { Turns } from '../../../../common/turns.js';
 import { IDEMPOTENCY_PERIOD_MS } from '../../../domain/idempotency.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
 import type { Bucket } from './bucket.js';
-import { claimNumber, NOTHING_COMPARED, readCompared, saveCompared } from './compared-claims.js';
+import { claimNumber, nothingCompared, readCompared, saveCompared } from './compared-claims.js';
 import type { LateSegments } from './event-outbox/late-segments.js';
 import { claimBytes, freeRemoved, keptClaim } from './idempotency-claims.js';
 import { CLAIMS } from './keys.js';
 import { keyedUpload } from './keyed-line.js';
-import { claimOf, type NeededClaim, neededClaims } from './needed-claims.js';
+import { claimOf, type NeededClaims, neededClaims } from './needed-claims.js';
 import { Retries } from './retries.js';
 import { eachOf } from './stored-uploads/each-of.js';
 
@@ -94,53 +95,54 @@ export class LostClaims {
   private async compare(isSaved: boolean): Promise<void> {
     this.ending.signal.throwIfAborted();
     const { bucket, logger, ending: { signal } } = this;
-    let comparison = await neededClaims(bucket, await readCompared(bucket, logger), logger, signal);
-    let lost = await this.lostOf(comparison.needed);
-    if ([...lost.values()].some(({ segment }) => segment === undefined)) {
-      comparison = await neededClaims(bucket, NOTHING_COMPARED, logger, signal);
-      lost = await this.lostOf(comparison.needed);
+    let needed = await neededClaims(bucket, await readCompared(bucket, logger), logger, signal);
+    let lost = await this.lostOf(needed);
+    if (lost.some((claim) => !needed.segments.has(claim))) {
+      needed = await neededClaims(bucket, nothingCompared(), logger, signal);
+      lost = await this.lostOf(needed);
     }
-    const { needed, readUntil, hasSegments } = comparison;
-    for (const claim of await this.rebuildFrom(lost)) needed.delete(claim);
-    if (!isSaved || !hasSegments) return;
-    await saveCompared(bucket, { readUntil, claims: new Map([...needed].map(([claim, { writtenAt }]) => [claim, writtenAt])) });
+    await this.rebuildAll(lost, needed);
+    if (isSaved && needed.hasSegments) await saveCompared(bucket, needed);
   }
 
   /** The needed claims that don't exist. The claims are listed now, after the lines were read. */
-  private async lostOf(needed: ReadonlyMap<number, NeededClaim>): Promise<Map<number, NeededClaim>> {
-    const lost = new Map(needed);
-    if (lost.size === 0) return lost;
+  private async lostOf({ claims }: NeededClaims): Promise<number[]> {
+    if (claims.size === 0) return [];
+    const listed = new Set<number>();
     for await (const { key } of this.bucket.list(CLAIMS)) {
-      lost.delete(claimNumber(key));
       this.ending.signal.throwIfAborted();
+      listed.add(claimNumber(key));
+    }
+    const lost: number[] = [];
+    const turns = new Turns();
+    for (const claim of claims.keys()) {
+      if (turns.isOver) await turns.next();
+      if (!listed.has(claim)) lost.push(claim);
     }
     return lost;
   }
 
   /**
-   * Rebuilds claims in the order of their numbers, so that of several replicas one is the first to rebuild any. Only
-   * that one warns, with the number of all lost claims.
-   *
-   * @returns the claims that no line needs any more, because their uploads were removed meanwhile.
+   * Rebuilds lost claims, in the order in which their lines were read. It is the same on all replicas, so one of them is
+   * the first to rebuild any. Only that one warns, with the number of all lost claims.
    */
-  private async rebuildFrom(lost: ReadonlyMap<number, NeededClaim>): Promise<number[]> {
-    const rest = [...lost].sort(([one], [other]) => one - other);
-    const unneeded: number[] = [];
-    const rebuildNext = async ([claim, { segment = '' }]: [number, NeededClaim]): Promise<Outcome> => {
+  private async rebuildAll(lost: readonly number[], { claims, segments }: NeededClaims): Promise<void> {
+    const rebuildNext = async (claim: number): Promise<Outcome> => {
       this.ending.signal.throwIfAborted();
-      const outcome = await this.rebuildClaim(segment);
-      if (outcome === 'unneeded') unneeded.push(claim);
+      const outcome = await this.rebuildClaim(segments.get(claim) ?? '');
+      if (outcome === 'unneeded') claims.delete(claim);
       return outcome;
     };
-    for (let next = rest.shift(); next; next = rest.shift()) {
-      const outcome = await rebuildNext(next);
-      if (outcome === 'rebuilt') this.warn(1 + rest.length);
+    let left = lost.length;
+    for (const claim of lost) {
+      const outcome = await rebuildNext(claim);
+      if (outcome === 'rebuilt') this.warn(left);
+      left -= 1;
       if (outcome === 'rebuilt' || outcome === 'rebuilt by another') break;
     }
-    await eachOf(rest, async (next) => {
-      await rebuildNext(next);
+    await eachOf(lost.slice(lost.length - left), async (claim) => {
+      await rebuildNext(claim);
     });
-    return unneeded;
   }
 
   /**

@@ -21,19 +21,10 @@ const LONG_BYTES = 64 * 1024;
 const BEGIN_BYTES = 64;
 const PROGRESS_EVERY_MS = 2_000;
 
-/** A claim that must exist, because a line has its idempotency key. */
-export interface NeededClaim {
-  /** When the segment of the line was written, in milliseconds since 1970 by the store's clock. */
-  readonly writtenAt: number;
-  /** The key of the segment; undefined if an earlier comparison read it. */
-  readonly segment?: string;
-}
-
-/** The claims that must exist, by `claimNumber`. */
-export interface NeededClaims {
-  readonly needed: Map<number, NeededClaim>;
-  /** All segments that were written before this time were read: in milliseconds since 1970, by the store's clock. */
-  readonly readUntil: number;
+/** The claims that must exist, because lines of the last 24 hours have their idempotency keys. */
+export interface NeededClaims extends ComparedClaims {
+  /** The keys of the segments with these lines, by `claimNumber`, as far as the segments were read this time. */
+  readonly segments: ReadonlyMap<number, string>;
   /** Whether any segment was written in the last 24 hours. */
   readonly hasSegments: boolean;
 }
@@ -46,22 +37,25 @@ export function claimOf(upload: Upload | undefined): string | undefined {
 
 /**
  * Finds the claims that the index lines of the last 24 hours need. Reads the segments that were written since an earlier
- * comparison, 16 at once, and adds their claims to those that were needed then. Logs its progress every two seconds.
+ * comparison, 16 at once, and adds their claims to `earlier.claims`. Logs its progress every two seconds.
  * Rejects with errors of the bucket, and with the signal's reason.
  */
 export async function neededClaims(bucket: Bucket, earlier: ComparedClaims, logger: StorageLogger, signal: AbortSignal): Promise<NeededClaims> {
-  const needed = new Map([...earlier.claims].map(([claim, writtenAt]): [number, NeededClaim] => [claim, { writtenAt }]));
+  const { claims } = earlier;
+  const segments = new Map<number, string>();
   const readUntil = bucket.storeTime - OVERLAP_MS;
   const progress = new Progress(logger);
   let hasSegments = false;
   const batch: ListedObject[] = [];
   const readBatch = async (): Promise<void> => {
-    const segments = batch.splice(0);
-    for await (const [{ key: segment }, object] of readAhead(bucket, await withoutShared(bucket, segments, signal), signal)) {
-      const claim = object && claimOf(await keyedUpload(segment, object.bytes));
-      if (object && claim !== undefined) needed.set(claimNumber(claim), { segment, writtenAt: bucket.storeTime - object.ageMs });
+    const listed = batch.splice(0);
+    for await (const [{ key: segment }, object] of readAhead(bucket, await withoutShared(bucket, listed, signal), signal)) {
+      const key = object && claimOf(await keyedUpload(segment, object.bytes));
+      if (!object || key === undefined) continue;
+      claims.set(claimNumber(key), bucket.storeTime - object.ageMs);
+      segments.set(claimNumber(key), segment);
     }
-    progress.add(segments.length);
+    progress.add(listed.length);
   };
   for (const kind of UPLOAD_KINDS) {
     for await (const segment of youngSegments(bucket, kind)) {
@@ -73,7 +67,7 @@ export async function neededClaims(bucket: Bucket, earlier: ComparedClaims, logg
   }
   await readBatch();
   progress.end();
-  return { needed, readUntil, hasSegments };
+  return { claims, segments, readUntil, hasSegments };
 }
 
 /**
