@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, beforeAll, describe } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { AzureBlobBucket } from '../../src/ingestion/adapters/out/object-storage/azure-blob/azure-blob.bucket.js';
 import type { Bucket } from '../../src/ingestion/adapters/out/object-storage/bucket.js';
 import { ObjectStorageFileStorage } from '../../src/ingestion/adapters/out/object-storage/object-storage.file-storage.adapter.js';
@@ -8,6 +8,7 @@ import { BucketView } from '../../src/testing/bucket.view.js';
 import { eventOutboxContract } from '../../src/testing/event-outbox.contract.js';
 import { fileStorageContract, type FileStorageContractSubject } from '../../src/testing/file-storage.contract.js';
 import { storedUploadsContract } from '../../src/testing/stored-uploads.contract.js';
+import { anUploadDraft } from '../../src/testing/upload-draft.builder.js';
 import { type Azurite, startAzurite } from '../servers/azurite.mjs';
 import { isVersitygwAvailable, startVersitygw, type Versitygw } from '../servers/versitygw.mjs';
 
@@ -60,6 +61,30 @@ function contractOn(name: string, open: (prefix: string) => Bucket): void {
   fileStorageContract(name, setUp);
   storedUploadsContract(name, setUp);
   eventOutboxContract(name, setUp);
+
+  it.each([
+    ['one claim', 1],
+    ['all claims', Infinity],
+  ])(`rebuilds %s lost while the service was stopped, and warns once (${name})`, async (_, count) => {
+    const prefix = `${randomUUID()}/`;
+    const warnings: string[] = [];
+    const looking = open(prefix);
+    const view = new BucketView(looking);
+    const opened = () => new ObjectStorageFileStorage({ bucket: open(prefix), logger: { warn: (message) => warnings.push(message) } });
+    const store = (storage: ObjectStorageFileStorage) =>
+      Promise.all(['key-1', 'key-2', 'key-3'].map((idempotencyKey) => storage.store(anUploadDraft().with({ idempotencyKey }).file('the bytes').build())));
+    const first = opened();
+    const stored = await store(first);
+    await first.close();
+    const lost = (await view.keys('idempotency/')).slice(0, count);
+    await looking.remove(lost);
+    const replicas = [opened(), opened()];
+    for (const replica of replicas) expect(await store(replica)).toEqual(stored.map((receipt) => ({ ...receipt, replayed: true })));
+    await Promise.all(replicas.map((replica) => replica.close()));
+    expect(await view.lines()).toHaveLength(stored.length);
+    expect(warnings).toEqual([expect.stringMatching(new RegExp(`^${lost.length} claims? of .* missing`))]);
+    looking.close();
+  });
 }
 
 describe.runIf(isVersitygwAvailable())('on S3', () => {

@@ -77,7 +77,7 @@ export class LineCheck {
   private async claimFinding(line: SegmentLine): Promise<Finding | undefined> {
     const keyed = keyedLine(line);
     if (!keyed || !(await this.view.isClaimAbsent?.(keyed.scope, new Date(keyed.receivedAt)))) return undefined;
-    const detail = 'the claim of its idempotency key is absent; sent again, the upload is stored twice';
+    const detail = 'the claim of its idempotency key is absent; sent again before the service rebuilds it, the upload is stored twice';
     return lineFinding(line, { state: 'defect', kind: 'claim-absent', detail });
   }
 }

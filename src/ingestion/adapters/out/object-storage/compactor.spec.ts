@@ -3,6 +3,8 @@ import { uuidAt } from '../../../../common/uuid.js';
 import { InMemoryBucket } from '../../../../testing/in-memory.bucket.js';
 import { compactDay } from './compaction.js';
 import { Compactor } from './compactor.js';
+import { LateSegments } from './event-outbox/late-segments.js';
+import { LostClaims } from './lost-claims.js';
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
@@ -40,7 +42,8 @@ function replica() {
   own.after = (operation, key) => {
     if (operation === 'list' && key === 'idempotency/') taken.turns += 1;
   };
-  const compactor = new Compactor(own, { warn: (message) => warnings.push(message) });
+  const logger = { warn: (message: string) => void warnings.push(message) };
+  const compactor = new Compactor(own, new LostClaims(own, new LateSegments(own), logger), logger);
   replicas.push(own);
   compactors.push(compactor);
   compactor.start();

@@ -4,6 +4,7 @@ import type { Bucket } from './bucket.js';
 import { lastDays, plannedDays } from './compaction-days.js';
 import { compactDay } from './compaction.js';
 import { COMPACTION_TURN } from './keys.js';
+import type { LostClaims } from './lost-claims.js';
 import { removeOldClaims } from './old-claims.js';
 import type { Day } from './segment-names.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
@@ -19,8 +20,8 @@ const TURN_MS = 50 * MINUTE_MS;
 const DAYS = 7;
 
 /**
- * Compacts the last seven days that are over, and the days whose compaction another process left unfinished, then
- * removes old claims. Runs some minutes after the start, and then each hour. In each hour one replica takes the turn,
+ * Rebuilds lost claims, compacts the last seven days that are over, and the days whose compaction another process left
+ * unfinished, then removes old claims. Runs some minutes after the start, and then each hour. In each hour one replica takes the turn,
  * by writing `compaction/turn`. A failure is logged as a warning and retried in the next turn. The timer doesn't keep
  * the process alive.
  */
@@ -37,6 +38,7 @@ export class Compactor {
 
   constructor(
     private readonly bucket: Bucket,
+    private readonly lostClaims: LostClaims,
     private readonly logger: StorageLogger = new Logger(Compactor.name),
   ) {}
 
@@ -65,6 +67,7 @@ export class Compactor {
   private async turn(): Promise<void> {
     await this.attempt('Taking the turn of compaction', async () => {
       if (!(await new Turn(this.bucket, COMPACTION_TURN, TURN_MS).take())) return;
+      await this.attempt('Rebuilding lost claims', () => this.lostClaims.rebuild({ isSaved: true }));
       for (const day of await this.days()) await this.attempt(`Compacting ${day.kind} of ${day.date}`, () => this.compact(day));
       await this.attempt('Removing old claims', () => removeOldClaims(this.bucket, { signal: this.ending.signal }));
     });

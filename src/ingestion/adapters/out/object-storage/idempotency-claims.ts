@@ -14,7 +14,7 @@ import { findKeyedLine } from './keyed-line.js';
 import { claimKey, FENCE } from './keys.js';
 import { Lease, LOST_AFTER_MS } from './lease.js';
 import type { Retries } from './retries.js';
-import { isOwnSegment } from './segment-names.js';
+import { isOwnSegment, segmentOf } from './segment-names.js';
 
 const RETRY_AFTER_SECONDS = 1;
 /** The maximum number of attempts to take or free a claim while other processes change it. */
@@ -48,6 +48,13 @@ export type Claim = Readonly<z.infer<typeof CLAIM>>;
 
 /** The content of the object of a claim. */
 export const claimBytes = (claim: Claim): Buffer => Buffer.from(JSON.stringify(claim));
+/**
+ * The claim of an upload whose index line exists, made from the line. It is final at once: the process that stored the
+ * upload must not undo it.
+ */
+export const keptClaim = (upload: Upload): Claim =>
+  ({ upload_id: upload.uploadId, segment: segmentOf(upload), content_path: upload.content?.path ?? null, kept: true });
+
 /**
  * The claim that replaces the claim of a removed upload. It makes the idempotency scope free and contains nothing about
  * the upload.
@@ -240,8 +247,7 @@ export class IdempotencyClaims {
     // The process that stored the upload may have crashed before it announced the segment as late, so the segment is
     // announced again.
     await this.late.announceWritten(segment, upload.uploadId, ageMs);
-    const claim: Claim = { upload_id: upload.uploadId, segment, content_path: upload.content?.path ?? null, kept: true };
-    if ((await this.bucket.replace(key, claimBytes(claim), found.version)) === undefined) return 'changed';
+    if ((await this.bucket.replace(key, claimBytes(keptClaim(upload)), found.version)) === undefined) return 'changed';
     this.logger.warn(`${key} was damaged. It was rebuilt from the line in ${segment}.`);
     return upload;
   }

@@ -1,10 +1,9 @@
 import { decodeIndexLine } from '../../../application/encoded-upload.js';
 import { IDEMPOTENCY_PERIOD_MS, idempotencyScope } from '../../../domain/idempotency.js';
-import { segmentDirectory } from '../../../domain/layout.js';
 import type { Upload, UploadKind } from '../../../domain/upload.js';
 import type { Bucket, ListedObject } from './bucket.js';
 import { readAhead } from './read-ahead.js';
-import { segmentOf } from './segment-names.js';
+import { dateAt, directoryOf, parseName, segmentOf } from './segment-names.js';
 
 const HOUR_MS = 60 * 60 * 1000;
 /**
@@ -29,31 +28,43 @@ export interface KeyedLine {
  * Considers only lines in segments that are less than 24 hours old by the store's clock. Resolves to undefined if no
  * such line has the scope.
  *
- * Reads the segments of the kind that are younger than 24 hours until it finds the line, with one request each. No such
- * line moves meanwhile, because compaction doesn't merge a segment that has a line with an idempotency key for 25
- * hours. Throws errors of the bucket.
+ * Reads the segments of the kind that are younger than 24 hours until it finds the line, newest first, with one request
+ * each. No such line moves meanwhile, because compaction doesn't merge a segment that has a line with an idempotency
+ * key for 25 hours. Throws errors of the bucket.
  */
 export async function findKeyedLine(bucket: Bucket, kind: UploadKind, scope: string): Promise<KeyedLine | undefined> {
-  for await (const [{ key: segment }, object] of readAhead(bucket, await youngSegments(bucket, kind))) {
-    if (!object?.bytes.includes(KEY_MEMBER)) continue;
-    // `upload` is undefined for a segment with several lines. None of these lines has an idempotency key that is
-    // younger than 24 hours.
-    const upload = await decodeIndexLine(object.bytes);
-    if (!upload || idempotencyScope(upload) !== scope) continue;
-    if (segment === segmentOf(upload)) return { upload, segment, ageMs: object.ageMs };
+  const segments: ListedObject[] = [];
+  for await (const segment of youngSegments(bucket, kind)) segments.push(segment);
+  segments.sort((one, other) => one.ageMs - other.ageMs);
+  for await (const [{ key: segment }, object] of readAhead(bucket, segments)) {
+    const upload = object && (await keyedUpload(segment, object.bytes));
+    if (upload && idempotencyScope(upload) === scope) return { upload, segment, ageMs: object.ageMs };
   }
   return undefined;
 }
 
-/** The segments of one kind from the last 24 hours that aren't empty, newest first. */
-async function youngSegments(bucket: Bucket, kind: UploadKind): Promise<ListedObject[]> {
+/**
+ * The upload under an idempotency key whose line is the only one in a segment; undefined for any other segment. In a
+ * segment with several lines, none has an idempotency key that is younger than 24 hours.
+ */
+export async function keyedUpload(segment: string, bytes: Buffer): Promise<Upload | undefined> {
+  if (!bytes.includes(KEY_MEMBER)) return undefined;
+  const upload = await decodeIndexLine(bytes);
+  const isKeyed = upload?.idempotencyKey != null && !Number.isNaN(upload.receivedAt.getTime());
+  return isKeyed && segment === segmentOf(upload) ? upload : undefined;
+}
+
+/**
+ * Lists the segments of one kind that may have the line of an unexpired idempotency key: those that uploads have written
+ * in the last 24 hours, by the store's clock, and that aren't empty. Throws errors of the bucket.
+ */
+export async function* youngSegments(bucket: Bucket, kind: UploadKind): AsyncGenerator<ListedObject> {
   const now = Date.now() + bucket.clockOffsetMs;
-  const directories = new Set(DAYS_FROM_NOW_MS.map((fromNow) => segmentDirectory(kind, new Date(now + fromNow))));
-  const segments: ListedObject[] = [];
-  for (const directory of directories) {
-    for await (const segment of bucket.list(`${directory}/`)) {
-      if (segment.size > 0 && segment.ageMs < IDEMPOTENCY_PERIOD_MS) segments.push(segment);
+  const dates = new Set(DAYS_FROM_NOW_MS.map((fromNow) => dateAt(now + fromNow)));
+  for (const day of [...dates].map((date) => ({ kind, date }))) {
+    for await (const segment of bucket.list(directoryOf(day))) {
+      const isYoung = segment.size > 0 && segment.ageMs < IDEMPOTENCY_PERIOD_MS;
+      if (isYoung && parseName(day, segment.key).origin === 'original') yield segment;
     }
   }
-  return segments.sort((one, other) => one.ageMs - other.ageMs);
 }

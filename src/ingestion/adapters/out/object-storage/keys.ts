@@ -16,6 +16,12 @@ export const markerKey = (uploadId: string): string => `${MARKERS}${uploadId}`;
 export const CLAIMS = 'idempotency/';
 export const claimKey = (scope: string): string => `${CLAIMS}${createHash('sha256').update(scope).digest('hex')}`;
 
+/**
+ * The key of the object that says which index lines were already compared with the claims, so that they needn't be read
+ * again.
+ */
+export const CLAIMS_COMPARED = 'claims-compared';
+
 /** Key prefix of the plans of compaction, and of the object that decides which replica compacts next. */
 export const PLANS = 'compaction/';
 export const COMPACTION_TURN = `${PLANS}turn`;

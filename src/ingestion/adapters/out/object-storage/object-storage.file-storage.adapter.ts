@@ -20,6 +20,7 @@ import { type Claim, IdempotencyClaims } from './idempotency-claims.js';
 import { FENCE, HEALTH, HEALTH_RIGHTS, markerKey } from './keys.js';
 import { Lease } from './lease.js';
 import type { Marker } from './marker.js';
+import { LostClaims } from './lost-claims.js';
 import { Retries } from './retries.js';
 import { SegmentLog } from './segment-log.js';
 import { segmentOf } from './segment-names.js';
@@ -65,6 +66,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
   private readonly log: SegmentLog;
   private readonly onFlush: (flush: IndexFlush) => void;
   private readonly claims: IdempotencyClaims;
+  private readonly lostClaims: LostClaims;
   private readonly sweeper: Sweeper;
   private readonly compactor: Compactor;
   private readonly health: SharedProbe;
@@ -73,7 +75,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
   private rightsGoodUntil = 0;
   private closing: Promise<void> | undefined;
 
-  /** Starts to clean up after crashed processes and to compact past days. The bucket needn't be reachable yet. */
+  /** Starts to clean up after crashed processes, to rebuild lost claims and to compact past days. The bucket needn't be reachable yet. */
   constructor({ bucket, onFlush = () => undefined, observeWait, logger = new Logger(ObjectStorageFileStorage.name) }: ObjectStorageOptions) {
     super();
     this.bucket = bucket;
@@ -86,9 +88,11 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
     if (observeWait) observeMethods(this.log, observeWait, { append: 'wait for the index' });
     this.claims = new IdempotencyClaims(bucket, this.late, this.retries, logger);
     this.sweeper = new Sweeper(bucket, logger);
-    this.compactor = new Compactor(bucket, logger);
+    this.lostClaims = new LostClaims(bucket, this.late, logger);
+    this.compactor = new Compactor(bucket, this.lostClaims, logger);
     this.health = new SharedProbe(() => this.probe());
     this.sweeper.start();
+    this.lostClaims.start();
     this.compactor.start();
   }
 
@@ -144,6 +148,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
   private async storeNow(draft: UploadDraft): Promise<UploadReceipt> {
     const { idempotencyScope: scope, content } = draft;
     if (scope === null) return content ? this.keepFile(draft, content) : this.keepLine(draft);
+    await this.lostClaims.opened;
     const keep = (claim: Lease<Claim>) => (content ? this.keepFile(draft, content, claim) : this.keepKeyed(draft, claim));
     return this.claims.once({ scope, kind: draft.kind }, this.ownClaim(draft), keep, async () => draft.conclude(content && (await readContent(content.bytes))));
   }
@@ -304,7 +309,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
     await this.log.close();
     await this.retries.close();
     await Promise.all([...this.unmarking]);
-    await Promise.all([this.sweeper.close(), this.compactor.close(), this.eventOutbox.close()]);
+    await Promise.all([this.sweeper.close(), this.lostClaims.close(), this.compactor.close(), this.eventOutbox.close()]);
     this.bucket.close();
   }
 }

@@ -12,7 +12,11 @@ const LONGEST_PAUSE_MS = 5_000;
 export class Retries {
   private readonly retries = new BackgroundRetries();
 
-  constructor(private readonly logger: StorageLogger) {}
+  constructor(
+    private readonly logger: StorageLogger,
+    /** The longest pause between two attempts, in milliseconds. */
+    private readonly longestPauseMs = LONGEST_PAUSE_MS,
+  ) {}
 
   /** Number of operations that haven't succeeded yet. */
   get size(): number {
@@ -37,7 +41,7 @@ export class Retries {
         }
         if (nextPauseMs === FIRST_PAUSE_MS) this.logger.warn(`${what} failed; retrying until it succeeds.`, error);
         const pauseMs = nextPauseMs;
-        nextPauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS);
+        nextPauseMs = Math.min(pauseMs * 2, this.longestPauseMs);
         return pauseMs;
       }
     };

@@ -159,7 +159,8 @@ describe('the outbox of a bucket', () => {
     expect(operations.filter((each) => !each.startsWith('list uploads/'))).toEqual(['list events/']);
 
     const storage = storageOn(other);
-    await new Promise(setImmediate);
+    // An upload under a key waits until the storage has compared the claims.
+    await storage.store(anUploadDraft().with({ idempotencyKey: 'key' }).build());
     operations.length = 0;
     other.before = on.before;
     await store(storage);

@@ -3,7 +3,7 @@ import { v7 } from 'uuid';
 import { idempotencyScope, isKeptUnderKey } from '../../../../domain/idempotency.js';
 import type { Upload } from '../../../../domain/upload.js';
 import type { Bucket } from '../bucket.js';
-import { type Claim, claimBytes } from '../idempotency-claims.js';
+import { claimBytes, keptClaim } from '../idempotency-claims.js';
 import { claimKey } from '../keys.js';
 import { type Day, DAY_GRACE_MS, directoryOf, endOf, isSlow, NAME_TOLERANCE_MS, segmentOf, targetName } from '../segment-names.js';
 import { eachOf } from '../stored-uploads/each-of.js';
@@ -66,8 +66,7 @@ export class MovedLines {
   }
 
   private async claim(upload: Upload): Promise<void> {
-    const claim: Claim = { upload_id: upload.uploadId, segment: segmentOf(upload), content_path: upload.content?.path ?? null, kept: true };
-    await this.bucket.replace(claimKey(idempotencyScope(upload) ?? ''), claimBytes(claim));
+    await this.bucket.replace(claimKey(idempotencyScope(upload) ?? ''), claimBytes(keptClaim(upload)));
   }
 
   /** Writes lines to one segment with a time in its name, in milliseconds since 1970. */

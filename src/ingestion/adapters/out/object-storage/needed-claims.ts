@@ -1,0 +1,108 @@
+import { idempotencyScope } from '../../../domain/idempotency.js';
+import { UPLOAD_KINDS, type Upload } from '../../../domain/upload.js';
+import type { StorageLogger } from '../../../application/storage-logger.js';
+import type { Bucket, ListedObject } from './bucket.js';
+import { claimNumber, type ComparedClaims } from './compared-claims.js';
+import { CLAIMS, claimKey } from './keys.js';
+import { keyedUpload, youngSegments } from './keyed-line.js';
+import { readAhead } from './read-ahead.js';
+import { uploadIdIn } from './segment-names.js';
+import { eachOf } from './stored-uploads/each-of.js';
+
+/**
+ * Segments that were written up to this long before the last comparison are read again, in milliseconds: a store may
+ * show a segment later than the time that it gives for it.
+ */
+const OVERLAP_MS = 10 * 60_000;
+const LISTED_AT_ONCE = 1_000;
+/** Of a longer segment, only the beginning is read if it has several lines, in bytes. */
+const LONG_BYTES = 64 * 1024;
+/** The beginning of a line, up to the end of its upload's id, is shorter than this, in bytes. */
+const BEGIN_BYTES = 64;
+const PROGRESS_EVERY_MS = 2_000;
+
+/** The claims that must exist, because lines of the last 24 hours have their idempotency keys. */
+export interface NeededClaims extends ComparedClaims {
+  /** The keys of the segments with these lines, by `claimNumber`, as far as the segments were read this time. */
+  readonly segments: ReadonlyMap<number, string>;
+  /** Whether any segment was written in the last 24 hours. */
+  readonly hasSegments: boolean;
+}
+
+/** The key of the claim that the line of an upload needs; undefined if there is no upload, or it has no key. */
+export function claimOf(upload: Upload | undefined): string | undefined {
+  const scope = upload ? idempotencyScope(upload) : null;
+  return scope === null ? undefined : claimKey(scope);
+}
+
+/**
+ * Finds the claims that the index lines of the last 24 hours need. Reads the segments that were written since an earlier
+ * comparison, 16 at once, and adds their claims to `earlier.claims`. Logs its progress every two seconds.
+ * Rejects with errors of the bucket, and with the signal's reason.
+ */
+export async function neededClaims(bucket: Bucket, earlier: ComparedClaims, logger: StorageLogger, signal: AbortSignal): Promise<NeededClaims> {
+  const { claims } = earlier;
+  const segments = new Map<number, string>();
+  const readUntil = bucket.storeTime - OVERLAP_MS;
+  const progress = new Progress(logger);
+  let hasSegments = false;
+  const batch: ListedObject[] = [];
+  const readBatch = async (): Promise<void> => {
+    const listed = batch.splice(0);
+    for await (const [{ key: segment }, object] of readAhead(bucket, await withoutShared(bucket, listed, signal), signal)) {
+      const key = object && claimOf(await keyedUpload(segment, object.bytes));
+      if (!object || key === undefined) continue;
+      claims.set(claimNumber(key), bucket.storeTime - object.ageMs);
+      segments.set(claimNumber(key), segment);
+    }
+    progress.add(listed.length);
+  };
+  for (const kind of UPLOAD_KINDS) {
+    for await (const segment of youngSegments(bucket, kind)) {
+      signal.throwIfAborted();
+      hasSegments = true;
+      if (bucket.storeTime - segment.ageMs >= earlier.readUntil) batch.push(segment);
+      if (batch.length >= LISTED_AT_ONCE) await readBatch();
+    }
+  }
+  await readBatch();
+  progress.end();
+  return { claims, segments, readUntil, hasSegments };
+}
+
+/**
+ * Leaves out long segments that several uploads share, because these uploads have no key. Reads the beginning of each
+ * long segment, which is the id of its first upload: a segment of one upload has this id in its name.
+ */
+async function withoutShared(bucket: Bucket, segments: readonly ListedObject[], signal: AbortSignal): Promise<ListedObject[]> {
+  const shared = new Set<string>();
+  await eachOf(segments.filter(({ size }) => size > LONG_BYTES), async ({ key }) => {
+    signal.throwIfAborted();
+    const begin: Uint8Array[] = [];
+    for await (const piece of (await bucket.open(key, { first: 0, last: BEGIN_BYTES - 1 })) ?? []) begin.push(piece);
+    if (!Buffer.concat(begin).includes(uploadIdIn(key))) shared.add(key);
+  });
+  return segments.filter(({ key }) => !shared.has(key));
+}
+
+/** Logs how many segments a comparison has read, every two seconds; nothing if it takes less. */
+class Progress {
+  private readonly began = performance.now();
+  private logged = this.began;
+  private read = 0;
+
+  constructor(private readonly logger: StorageLogger) {}
+
+  add(segments: number): void {
+    this.read += segments;
+    const now = performance.now();
+    if (now - this.logged < PROGRESS_EVERY_MS) return;
+    this.logged = now;
+    this.logger.log?.(`Comparing ${CLAIMS} with the lines: ${this.read} segments read.`);
+  }
+
+  end(): void {
+    if (this.logged === this.began) return;
+    this.logger.log?.(`Comparing ${CLAIMS} with the lines: all ${this.read} segments read in ${Math.round((performance.now() - this.began) / 1000)} s.`);
+  }
+}
