@@ -583,6 +583,22 @@ describe('LocalDiskFileStorage', () => {
     expect(await view.contentPaths()).toEqual([]);
   });
 
+  it('completes the failed removal of an upload when it is repeated by a caller who may access its customer', async () => {
+    const disk = new GatedDisk();
+    await open({ disk });
+    const { storedUploads } = storage;
+    const { uploadId, content, customerId } = await storeUpload(storage, anUploadDraft().file('the bytes').build());
+    disk.gate = (perform, operation, path) => (operation === 'remove' && path.endsWith(content?.path ?? '') ? Promise.reject(new Error('EIO')) : perform());
+    const isTheirs = (customer: string) => customer === customerId;
+    for (let time = 1; time <= 2; time += 1) await expect(storedUploads.remove(uploadId, isTheirs)).rejects.toMatchObject({ kind: 'storage-failure' });
+    expect(await storedUploads.remove(uploadId, () => false)).toBe(false);
+    expect(await view.contentPaths()).toEqual([content?.path]);
+    disk.gate = (perform) => perform();
+    expect(await storedUploads.remove(uploadId, isTheirs)).toBe(true);
+    expect(await view.contentPaths()).toEqual([]);
+    expect(await storedUploads.remove(uploadId, isTheirs)).toBe(false);
+  });
+
   it('does not take uploads for removed while their lines are away', async () => {
     await open();
     const { uploadId } = await storeUpload(storage, anUploadDraft().build());
