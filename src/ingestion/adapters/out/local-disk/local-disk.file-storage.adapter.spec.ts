@@ -590,6 +590,8 @@ describe('LocalDiskFileStorage', () => {
     const { uploadId, content, customerId } = await storeUpload(storage, anUploadDraft().file('the bytes').build());
     disk.gate = (perform, operation, path) => (operation === 'remove' && path.endsWith(content?.path ?? '') ? Promise.reject(new Error('EIO')) : perform());
     const isTheirs = (customer: string) => customer === customerId;
+    expect(await storedUploads.remove(uploadId, () => false)).toBe(false);
+    expect(await view.lines()).toHaveLength(1);
     for (let time = 1; time <= 2; time += 1) await expect(storedUploads.remove(uploadId, isTheirs)).rejects.toMatchObject({ kind: 'storage-failure' });
     expect(await storedUploads.remove(uploadId, () => false)).toBe(false);
     expect(await view.contentPaths()).toEqual([content?.path]);
