@@ -101,7 +101,9 @@ export class UploadRemoval {
         }
       });
     }
-    if (!dryRun) await this.clearRemnants(({ customer_id: customerId = filter.customerId }) => filter.customerId === undefined || customerId === filter.customerId);
+    const isLeft = ({ customer_id: customerId, content_path: path, claim }: Remnant): boolean =>
+      (path ?? claim) !== null && (customerId === undefined || filter.customerId === undefined || customerId === filter.customerId);
+    if (!dryRun) await this.clearRemnants(isLeft);
     onProgress?.({ ...progress });
     return progress.uploads;
   }
