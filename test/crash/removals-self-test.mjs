@@ -14,7 +14,7 @@ const EXPECTED = {
   'the line of a removed upload back': ['wrong', / was removed and is back$/],
   'events lost': ['findings', / was never told$/],
   'an event told again': ['findings', / was told again, and not because of a kill$/],
-  'the lines of a segment in another order': ['findings', /^a segment was told out of order$/],
+  'lines in another order than they were told in': ['findings', /^a segment was told out of order$/],
 };
 
 /**
@@ -52,11 +52,12 @@ async function damage({ directory, ledger, receiver }, removedAgain) {
   const again = ledger.removedIds.find((id) => receiver.hasTold(`${id}-removed`) && !receiver.mayRepeat(`${id}-removed`));
   const [file] = await filesIn(directory, 'files');
   await writeFile(join(directory, dirname(file), `${bytes}.csv`), '');
-  const segments = await segmentsIn(directory);
-  const { path } = segments.find(({ ids }) => ids.length > 1 && ids.every((id) => receiver.hasTold(id)));
-  const lines = (await readFile(join(directory, path), 'utf8')).trimEnd().split('\n');
-  await writeFile(join(directory, path), `${lines.reverse().join('\n')}\n`);
-  await writeFile(join(directory, dirname(path), `${randomUUID()}.ndjson`), `${JSON.stringify({ upload_id: line, content_path: null })}\n`);
+  const told = (await segmentsIn(directory)).filter(({ ids }) => ids.length > 0 && ids.every((id) => receiver.hasTold(id)));
+  told.sort((one, other) => receiver.orderOf(one.ids[0]) - receiver.orderOf(other.ids[0]));
+  const [first, last] = [told.at(0), told.at(-1)].map(({ path }) => join(directory, path));
+  await writeFile(first, (await readFile(last, 'utf8')) + (await readFile(first, 'utf8')));
+  await rm(last);
+  await writeFile(join(dirname(first), `${randomUUID()}.ndjson`), `${JSON.stringify({ upload_id: line, content_path: null })}\n`);
   await rm(join(directory, 'events'), { recursive: true });
   const [folder, name, content] = removedAgain({ upload_id: again, kind: 'historical', customer_id: 'c0', removed_at: new Date().toISOString() });
   await mkdir(join(directory, folder), { recursive: true });

@@ -32,7 +32,8 @@ const PAUSE_AT_END_MS = 500;
  * @param {object} options
  * @param {Record<string, string>} [options.variables] more of the environment of the first service process, for the self-test
  * @param {(store: { directory: string, ledger: Ledger, receiver: EventReceiver }) => Promise<void>} [options.damage]
- *   damages the store after the last kill, for the self-test. Then nothing is waited for that the damage prevents
+ *   damages the store after the last kill, for the self-test. The kill then waits until many events are told, and
+ *   nothing that the damage prevents is waited for
  */
 export function removals(options) {
   return withServices((services) => run(services, {}, services.data, 'on disk', options));
@@ -58,7 +59,7 @@ async function run(services, store, directory, where, { uploads, kills, random, 
     const wanted = share(uploads, kill, kills, random);
     await load.until(() => {
       progress.show(`removals ${where}, kill ${kill} of ${kills}: ${ledger.acknowledged} acknowledged, ${ledger.removed} removed, ${receiver.told} told`);
-      return ledger.acknowledged >= wanted && ledger.removed >= kill * REMOVED_PER_KILL;
+      return ledger.acknowledged >= wanted && ledger.removed >= kill * REMOVED_PER_KILL && (!damage || receiver.told >= uploads);
     });
     await delay(random.below(LONGEST_PAUSE_MS));
     await service.end('SIGKILL');

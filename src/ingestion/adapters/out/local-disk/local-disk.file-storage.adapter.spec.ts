@@ -594,8 +594,9 @@ describe('LocalDiskFileStorage', () => {
     expect(await view.lines()).toHaveLength(1);
     for (let time = 1; time <= 2; time += 1) await expect(storedUploads.remove(uploadId, isTheirs)).rejects.toMatchObject({ kind: 'storage-failure' });
     expect(await storedUploads.remove(uploadId, () => false)).toBe(false);
-    expect(await view.contentPaths()).toEqual([content?.path]);
     disk.gate = (perform) => perform();
+    expect(await storedUploads.removeAll({ customerId }, { dryRun: true })).toBe(0);
+    expect(await view.contentPaths()).toEqual([content?.path]);
     expect(await storedUploads.remove(uploadId, isTheirs)).toBe(true);
     expect(await view.contentPaths()).toEqual([]);
     expect(await storedUploads.remove(uploadId, isTheirs)).toBe(false);

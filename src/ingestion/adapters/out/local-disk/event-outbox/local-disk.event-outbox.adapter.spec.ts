@@ -115,6 +115,14 @@ describe('the outbox on a local disk', () => {
     expect(await entries()).toEqual([]);
   });
 
+  it('leaves out no upload when one before it, which was told, is removed from their segment', async () => {
+    await outbox.open();
+    const [first, second, third, last] = [await store(), await store(), await store(), await store()];
+    expect(await tell(2)).toEqual([first, second]);
+    await storage.storedUploads.remove(first);
+    expect((await tellAll()).sort()).toEqual([`${first}-removed`, third, last].sort());
+  });
+
   it('tells the removal of 1,200 uploads in batches, and goes on after a restart', async () => {
     await outbox.open();
     const ids = await Promise.all(Array.from({ length: 1_200 }, () => store()));

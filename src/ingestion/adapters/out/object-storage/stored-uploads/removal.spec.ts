@@ -175,6 +175,7 @@ describe.each(REMOVALS)('a removal of %s', (_, remove, isWanted) => {
     expect(await linesIn()).toEqual(kept);
     expect(await view.contentPaths()).toHaveLength(all.filter(({ content }) => content).length);
     await new BucketUploads(failing).removeAll({ customerId: 'customer-3' });
+    await new BucketUploads(failing).removeAll({ customerId: 'customer-1' }, { dryRun: true });
     expect(await remove(new BucketUploads(bucket.another()), all.filter(isWanted))).not.toBe(false);
     await expectConsistent();
     const claims = await Promise.all((await view.keys('idempotency/')).map(async (key) => String(await view.bytes(key))));
