@@ -583,6 +583,21 @@ describe('LocalDiskFileStorage', () => {
     expect(await view.contentPaths()).toEqual([]);
   });
 
+  it('removes lines before bytes, so that a reader finds no line without bytes', async () => {
+    const disk = new GatedDisk();
+    await open({ disk });
+    const draft = anUploadDraft().file('the bytes');
+    for (let count = 0; count < 2; count++) await storage.store(draft.build());
+    const kept = await storeUpload(storage, draft.with({ customerId: 'customer-2' }).build());
+    const left: string[][] = [];
+    disk.gate = async (perform, operation, path) => {
+      if (operation === 'remove' && path.includes('/files/')) left.push((await view.lines()).map((line) => line.upload_id));
+      return perform();
+    };
+    await storage.storedUploads.removeAll({ customerId: 'customer-1' });
+    expect(left).toEqual([[kept.uploadId], [kept.uploadId]]);
+  });
+
   it('completes the failed removal of an upload when it is repeated by a caller who may access its customer', async () => {
     const disk = new GatedDisk();
     await open({ disk });

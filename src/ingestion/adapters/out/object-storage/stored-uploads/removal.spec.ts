@@ -166,6 +166,16 @@ describe.each(REMOVALS)('a removal of %s', (_, remove, isWanted) => {
     expect(await linesIn()).toEqual(kept);
   });
 
+  it('removes lines before bytes, so that a reader finds no line without bytes', async () => {
+    const process = bucket.another();
+    const left: string[][] = [];
+    process.before = async (operation, key) => {
+      if (operation === 'remove' && key.startsWith('files/')) left.push(await linesIn());
+    };
+    await remove(new BucketUploads(process), all.filter(isWanted));
+    expect(left).toEqual([kept]);
+  });
+
   it('is rejected, also when it is repeated, until no bytes are left', async () => {
     const failing = bucket.another();
     failing.before = (operation, key) => {
