@@ -413,6 +413,25 @@ it('completes a removal that failed when it is sent again', async () => {
   }
 });
 
+it("removes no upload of another customer from a store that doesn't look at the customer itself", async () => {
+  const storage = new InMemoryFileStorage();
+  const { storedUploads } = storage;
+  const remove = storedUploads.remove.bind(storedUploads);
+  storedUploads.remove = (uploadId) => remove(uploadId);
+  const own = await startService({}, (builder) => builder.overrideProvider(FileStorage).useValue(storage));
+  try {
+    const { uploadId, customerId } = await storeUpload(storage, anUploadDraft().build());
+    const statuses: number[] = [];
+    for (const covers of ['another', customerId]) {
+      const authorization = `Bearer ${await own.adminToken([covers])}`;
+      statuses.push((await fetch(`${own.url}/uploads/${uploadId}`, { method: 'DELETE', headers: { authorization } })).status);
+    }
+    expect(statuses).toEqual([404, 204]);
+  } finally {
+    await own.close();
+  }
+});
+
 it('answers 404 if the store does not offer its uploads, and says so at boot', async () => {
   class PlainStorage extends FileStorage {
     private readonly memory = new InMemoryFileStorage();
