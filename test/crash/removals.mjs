@@ -70,8 +70,9 @@ async function run(services, store, directory, where, { uploads, kills, random, 
     if (kill === kills) await damage?.({ directory, ledger, receiver });
     service = await start();
   }
-  await untilTold(ledger, receiver, directory, progress, damage ? TOLD_AFTER_DAMAGE_MS : TOLD_WITHIN_MS);
+  // The sweeper completes interrupted removals, and these are told afterwards.
   if (where === 'in a bucket' && !damage) await untilSwept(directory, progress);
+  await untilTold(ledger, receiver, directory, progress, damage ? TOLD_AFTER_DAMAGE_MS : TOLD_WITHIN_MS);
   await service.end('SIGTERM');
   const lines = await ledger.compare(directory);
   const untold = neverTold(ledger, receiver, lines);
