@@ -12,6 +12,7 @@ export { EventOutbox, MAX_EVENTS_BYTES, type OutboxBatch, type OutboxEvent, type
 export { FileStorage, receiptOf, type StoredContent, type UploadDraft, type UploadReceipt } from './ingestion/application/ports/file-storage.port.js';
 export {
   type ByteRange,
+  type CustomerAccess,
   type RemovalOptions,
   type RemovalProgress,
   StoredUploads,

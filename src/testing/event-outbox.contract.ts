@@ -205,6 +205,7 @@ export function eventOutboxContract(name: string, setUp: () => Promise<FileStora
         assertMatches(event, { type: 'removed', uploadId: upload.uploadId, kind: 'nowcast', customerId: 'a/b "c" 電' });
         const removedAt = event?.type === 'removed' ? event.removedAt.getTime() : NaN;
         assert.ok(removedAt >= before && removedAt <= after, 'removedAt is not the time of the removal.');
+        if (event?.type === 'removed' && event.receivedAt) assertEqual(event.receivedAt, upload.receivedAt);
         assertEqual(await toldNow(), []);
       });
 

@@ -28,9 +28,9 @@ export class InMemoryEventOutbox extends EventOutbox {
    * Adds the event that an upload was removed. Drops the event that it was stored, if that event isn't confirmed yet.
    * The storage must call this for each removed upload.
    */
-  removed({ uploadId, kind, customerId }: Upload): void {
+  removed({ uploadId, kind, customerId, receivedAt }: Upload): void {
     this.waiting = this.waiting.filter((event) => event.type !== 'stored' || event.upload.uploadId !== uploadId);
-    this.add({ type: 'removed', uploadId, kind, customerId, removedAt: new Date() });
+    this.add({ type: 'removed', uploadId, kind, customerId, receivedAt, removedAt: new Date() });
   }
 
   override async open(): Promise<void> {

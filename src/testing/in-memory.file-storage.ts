@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { ServiceError } from '../common/service-error.js';
 import { FileStorage, receiptOf, type UploadDraft, type UploadReceipt } from '../ingestion/application/ports/file-storage.port.js';
-import { type ByteRange, MAX_PAGE_BYTES, type RemovalOptions, StoredUploads, type UploadFilter, type UploadPage, type UploadPosition } from '../ingestion/application/ports/stored-uploads.port.js';
+import { type ByteRange, type CustomerAccess, MAX_PAGE_BYTES, type RemovalOptions, StoredUploads, type UploadFilter, type UploadPage, type UploadPosition } from '../ingestion/application/ports/stored-uploads.port.js';
 import { idempotencyScope, isKeptUnderKey, requestIdentity } from '../ingestion/domain/idempotency.js';
 import { indexLine } from '../ingestion/domain/layout.js';
 import { comparePositions, isSelected } from '../ingestion/domain/upload-filter.js';
@@ -122,9 +122,9 @@ class InMemoryUploads extends StoredUploads {
     return bytes ? Readable.from([range ? bytes.subarray(range.first, range.last + 1) : bytes]) : undefined;
   }
 
-  override async remove(uploadId: string): Promise<boolean> {
+  override async remove(uploadId: string, mayAccess: CustomerAccess = () => true): Promise<boolean> {
     await this.storage.checkHealth();
-    return this.removeWhere((upload) => upload.uploadId === uploadId) > 0;
+    return this.removeWhere((upload) => upload.uploadId === uploadId && mayAccess(upload.customerId)) > 0;
   }
 
   override async removeAll(filter: UploadFilter, { dryRun, onProgress, signal }: RemovalOptions = {}): Promise<number> {

@@ -15,5 +15,5 @@ export const someUploadEvents = (count: number): Promise<UploadEvent[]> => Promi
 /** The event that an upload was removed. */
 export function aRemovalEvent(): UploadEvent {
   const { uploadId, kind } = anUploadDraft().build();
-  return uploadEventOf({ type: 'removed', uploadId, kind, customerId: 'customer-1', removedAt: new Date() }, SOURCE);
+  return uploadEventOf({ type: 'removed', uploadId, kind, customerId: 'customer-1', receivedAt: new Date(), removedAt: new Date() }, SOURCE);
 }

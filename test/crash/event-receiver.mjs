@@ -15,10 +15,14 @@ const BROKEN_SHARE = 0.03;
 export class EventReceiver {
   /** What is wrong with the deliveries. One sentence each. */
   findings = [];
-  /** The times that an event was told again. */
+  /** How often an event was told again. */
   toldTwice = 0;
   /** The ids of the events in the order in which they were first told, with their places in this order. */
   #order = new Map();
+  /** The ids of the events of the last delivery that counted. */
+  #last = [];
+  /** The ids of the events that may be told again, each once, because of a kill. */
+  #repeatable = new Set();
   #secret = `whsec_${randomBytes(32).toString('base64')}`;
   #random;
   #server = createServer((request, response) => {
@@ -53,6 +57,21 @@ export class EventReceiver {
     return this.#order.get(id);
   }
 
+  /**
+   * Allows the service, which was just killed, to tell some events again: those of its last delivery, because it may not
+   * have recorded that they were told.
+   *
+   * @param {Iterable<string>} others the ids of other events that may be told again.
+   */
+  allowRepeats(others) {
+    for (const id of [...this.#last, ...others]) this.#repeatable.add(id);
+  }
+
+  /** Whether an event may be told again. */
+  mayRepeat(id) {
+    return this.#repeatable.has(id);
+  }
+
   close() {
     this.#server.close();
     this.#server.closeAllConnections();
@@ -71,10 +90,17 @@ export class EventReceiver {
       return;
     }
     const events = new Webhook(this.#secret).verify(body, request.headers);
-    for (const { id } of events) {
-      if (this.#order.has(id)) this.toldTwice += 1;
-      else this.#order.set(id, this.#order.size);
-    }
+    for (const { id } of events) this.#count(id);
+    this.#last = events.map(({ id }) => id);
     response.writeHead(204).end();
+  }
+
+  #count(id) {
+    if (!this.#order.has(id)) {
+      this.#order.set(id, this.#order.size);
+      return;
+    }
+    this.toldTwice += 1;
+    if (!this.#repeatable.delete(id)) this.findings.push(`${id} was told again, and not because of a kill`);
   }
 }

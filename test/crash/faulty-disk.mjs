@@ -1,5 +1,5 @@
 // Preloaded into the service (`node --import`), in each of its threads. Makes file operations below DATA_DIR fail,
-// makes flushes do nothing, or kills the process at an operation. The variable DISK_FAULTS contains the faults as JSON.
+// makes flushes or removals do nothing, or kills the process at an operation. The variable DISK_FAULTS contains the faults as JSON.
 import childProcess from 'node:child_process';
 import fs from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
@@ -9,11 +9,13 @@ import { Random } from '../../dist/testing/random.js';
 
 const WRITES = ['write', 'writev'];
 const FLUSHES = ['fsync', 'fdatasync', 'sync', 'datasync'];
-const OTHERS = ['open', 'mkdir', 'rename', 'symlink', 'unlink', 'rm', 'truncate', 'ftruncate', 'readdir', 'readlink'];
+const REMOVALS = ['unlink', 'rm'];
+const OTHERS = [...REMOVALS, 'open', 'mkdir', 'rename', 'symlink', 'truncate', 'ftruncate', 'readdir', 'readlink'];
 
 /**
  * @typedef {object} DiskFaults
  * @property {boolean} [ignoreFlushes] whether flushes report success and do nothing
+ * @property {string} [unremovable] a folder in DATA_DIR: removing a file below it reports success and does nothing
  * @property {number} [killAfter] the number of file operations that succeed. The next one kills the process
  * @property {string} [while] the path of a file. The faults that the following properties describe happen only while
  *   this file exists
@@ -33,10 +35,11 @@ let operations = 0;
  * The fault for a file operation: an error to fail with, DONE to report success without doing anything, or undefined
  * for no fault. Kills the process instead once `killAfter` operations have happened.
  */
-function fateOf(method) {
+function fateOf(method, [path]) {
   if (faults.killAfter !== undefined && operations++ >= faults.killAfter) process.kill(process.pid, 'SIGKILL');
   const operation = WRITES.includes(method) ? 'write' : FLUSHES.includes(method) ? 'flush' : 'other';
   if (faults.ignoreFlushes && operation === 'flush') return DONE;
+  if (faults.unremovable && REMOVALS.includes(method) && String(path).startsWith(`${process.env.DATA_DIR}/${faults.unremovable}/`)) return DONE;
   if (!faults.failing?.includes(operation) || !random.chance(faults.probability) || !fs.existsSync(faults.while)) return undefined;
   return Object.assign(new Error(`${faults.code}: injected, ${method}`), { code: faults.code, syscall: method });
 }
@@ -51,7 +54,7 @@ function wrap(object, name, method, isOurs, settle) {
   const original = object[name];
   if (!original) return;
   function wrapped(...parameters) {
-    const fate = isOurs(parameters) ? fateOf(method) : undefined;
+    const fate = isOurs(parameters) ? fateOf(method, parameters) : undefined;
     return fate === undefined ? original.apply(this, parameters) : settle(fate, parameters);
   }
   // Copies the properties of the original function, because util.promisify uses them.

@@ -9,11 +9,13 @@ import forgetfulDisk from './forgetful-disk.mjs';
 import { Ledger } from './ledger.mjs';
 import { Load } from './load.mjs';
 import powerCuts from './power-cuts.mjs';
+import removalsSelfTest from './removals-self-test.mjs';
 
 const UPLOADS = 200;
 
 /**
- * Tests the crash tests: they must find lost uploads when nothing is flushed, and every defect in a damaged store.
+ * Tests the crash tests: they must find lost uploads when nothing is flushed, bytes that are left when nothing is
+ * removed, and every defect in a damaged store.
  *
  * @returns {Promise<boolean>} whether they found everything.
  */
@@ -35,6 +37,7 @@ export default async function selfTest(options) {
   await withServices((services) => spoil(services, { where: 'on disk', directory: services.data }, options, tell));
   if (options.noBucket) console.log(`self-test: object storage: not run: ${options.noBucket}`);
   else await withBucket((bucket) => withServices((services) => spoil(services, { where: 'in a bucket', ...bucket }, options, tell)));
+  await removalsSelfTest(options, tell);
   return results.every(Boolean);
 }
 

@@ -1,8 +1,12 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { readFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { LocalDiskFileStorage } from '../../src/ingestion/adapters/out/local-disk/local-disk.file-storage.adapter.js';
+import { GatedDisk } from '../../src/testing/gated-disk.js';
 import { InMemoryFileStorage } from '../../src/testing/in-memory.file-storage.js';
 import { anUploadDraft, storeUpload } from '../../src/testing/upload-draft.builder.js';
 import { FileStorage } from '../../src/ingestion/application/ports/file-storage.port.js';
@@ -384,6 +388,54 @@ it('ends a removal whose connection is broken, and completes it when it is sent 
 
     storedUploads.removeAll = removeAll;
     expect(await (await fetch(`${own.url}/uploads?customer_id=leaving`, { method: 'DELETE', headers: { authorization } })).json()).toEqual({ status: 'success', deleted: 2 });
+  } finally {
+    await own.close();
+  }
+});
+
+it('completes a removal that failed when it is sent again', async () => {
+  const directory = await mkdtemp(join(tmpdir(), 'load-data-'));
+  const disk = new GatedDisk();
+  const storage = await LocalDiskFileStorage.open({ directory, disk });
+  const own = await startService({}, (builder) => builder.overrideProvider(FileStorage).useValue(storage));
+  const remove = async (target: string, covers?: string[]) => {
+    const authorization = `Bearer ${await own.adminToken(covers)}`;
+    return (await fetch(`${own.url}/uploads${target}`, { method: 'DELETE', headers: { authorization } })).status;
+  };
+  const fail = () => (disk.gate = (perform, operation, path) => (operation === 'remove' && path.includes('/files/') ? Promise.reject(new Error('EIO')) : perform()));
+  try {
+    const [first, second] = [await storeUpload(storage, anUploadDraft().file('x').build()), await storeUpload(storage, anUploadDraft().file('y').build())];
+    fail();
+    const one = `/${first.uploadId}`;
+    expect([await remove(one), await remove(one), await remove(one, ['another'])]).toEqual([500, 500, 404]);
+    disk.gate = (perform) => perform();
+    expect([await remove(one), await remove(one)]).toEqual([204, 404]);
+
+    fail();
+    const all = `?customer_id=${second.customerId}`;
+    expect([await remove(all), await remove(all)]).toEqual([500, 500]);
+    disk.gate = (perform) => perform();
+    expect([await remove(all), await remove(`/${second.uploadId}`)]).toEqual([200, 404]);
+  } finally {
+    await own.close();
+    await rm(directory, { recursive: true });
+  }
+});
+
+it("removes no upload of another customer from a store that doesn't look at the customer itself", async () => {
+  const storage = new InMemoryFileStorage();
+  const { storedUploads } = storage;
+  const remove = storedUploads.remove.bind(storedUploads);
+  storedUploads.remove = (uploadId) => remove(uploadId);
+  const own = await startService({}, (builder) => builder.overrideProvider(FileStorage).useValue(storage));
+  try {
+    const { uploadId, customerId } = await storeUpload(storage, anUploadDraft().build());
+    const statuses: number[] = [];
+    for (const covers of ['another', customerId]) {
+      const authorization = `Bearer ${await own.adminToken([covers])}`;
+      statuses.push((await fetch(`${own.url}/uploads/${uploadId}`, { method: 'DELETE', headers: { authorization } })).status);
+    }
+    expect(statuses).toEqual([404, 204]);
   } finally {
     await own.close();
   }

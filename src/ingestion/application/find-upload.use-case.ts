@@ -2,11 +2,8 @@ import { Injectable } from '@nestjs/common';
 import { ServiceError } from '../../common/service-error.js';
 import type { Upload } from '../domain/upload.js';
 import { FileStorage } from './ports/file-storage.port.js';
-import type { ByteRange } from './ports/stored-uploads.port.js';
+import type { ByteRange, CustomerAccess } from './ports/stored-uploads.port.js';
 import { storedUploadsOf } from './stored-uploads-of.js';
-
-/** Returns whether the caller may access the uploads of a customer. */
-export type CustomerAccess = (customerId: string) => boolean;
 
 /** Finds one upload that the caller may access, and opens its file. */
 @Injectable()

@@ -1,27 +1,26 @@
 import { Injectable } from '@nestjs/common';
 import { ServiceError } from '../../common/service-error.js';
-import { type CustomerAccess, FindUpload } from './find-upload.use-case.js';
 import { FileStorage } from './ports/file-storage.port.js';
-import type { RemovalOptions, UploadFilter } from './ports/stored-uploads.port.js';
+import type { CustomerAccess, RemovalOptions, UploadFilter } from './ports/stored-uploads.port.js';
 import { storedUploadsOf } from './stored-uploads-of.js';
 
 /** Removes uploads for good: their index lines, the bytes of their files and their idempotency keys. */
 @Injectable()
 export class RemoveUploads {
-  constructor(
-    private readonly fileStorage: FileStorage,
-    private readonly findUpload: FindUpload,
-  ) {}
+  constructor(private readonly fileStorage: FileStorage) {}
 
   /**
-   * Removes one upload.
+   * Removes one upload. Repeated after a `storage-failure`, completes the removal.
    *
    * @throws ServiceError `not-found` if there is no such upload, the caller may not access it, or the store doesn't
    *   offer its uploads; `storage-failure`.
    */
   async one(uploadId: string, mayAccess: CustomerAccess): Promise<void> {
-    await this.findUpload.execute(uploadId, mayAccess);
-    if (!(await storedUploadsOf(this.fileStorage).remove(uploadId))) throw new ServiceError('not-found', 'The upload was removed meanwhile.');
+    const storedUploads = storedUploadsOf(this.fileStorage);
+    const upload = await storedUploads.find(uploadId);
+    // Also checked here, because a store may ignore the second parameter of `remove`.
+    if (upload && !mayAccess(upload.customerId)) throw new ServiceError('not-found', "The upload is another customer's.");
+    if (!(await storedUploads.remove(uploadId, mayAccess))) throw new ServiceError('not-found', 'There is no such upload.');
   }
 
   /**

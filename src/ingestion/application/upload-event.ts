@@ -21,14 +21,14 @@ export function uploadEventOf(event: OutboxEvent, source: string): UploadEvent {
       data,
     };
   }
-  const { uploadId, kind, customerId, removedAt } = event;
+  const { uploadId, kind, customerId, removedAt, receivedAt = removedAt } = event;
   return {
     specversion: '1.0',
     type: 'load-data.upload.removed.v1',
     id: `${uploadId}-removed`,
     source,
     subject: customerId,
-    time: removedAt.toISOString(),
+    time: receivedAt.toISOString(),
     datacontenttype: 'application/json',
     data: { upload_id: uploadId, kind, customer_id: customerId },
   };

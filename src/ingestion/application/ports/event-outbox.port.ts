@@ -12,6 +12,8 @@ export interface RemovedEvent {
   readonly uploadId: string;
   readonly kind: UploadKind;
   readonly customerId: string;
+  /** When the upload was complete; the time of its removal if the store doesn't know. */
+  readonly receivedAt?: Date;
   readonly removedAt: Date;
 }
 

@@ -14,6 +14,9 @@ export interface UploadPage {
   readonly next: UploadPosition | null;
 }
 
+/** Returns whether the caller may access the uploads of a customer. */
+export type CustomerAccess = (customerId: string) => boolean;
+
 /** A part of a file, from the first to the last byte. */
 export interface ByteRange {
   /** Offset of the first byte. */
@@ -63,15 +66,19 @@ export abstract class StoredUploads {
 
   /**
    * Removes an upload: its line, its bytes and its idempotency key. Durable when the promise resolves. If the promise
-   * rejects or the process dies, the upload is either whole or gone, at the latest after the next boot.
+   * rejects or the process dies, the upload is either whole or gone, at the latest after the next boot. If the upload
+   * can't be found any more because a removal of it has failed, completes that removal.
    *
+   * @param mayAccess if the caller may not access the upload's customer, the upload counts as absent. Default: the
+   *   caller may access all customers.
    * @returns false if there is no such upload.
    */
-  abstract remove(uploadId: string): Promise<boolean>;
+  abstract remove(uploadId: string, mayAccess?: CustomerAccess): Promise<boolean>;
 
   /**
    * Removes all uploads that a filter selects, as `remove` does. Uploads that are stored meanwhile may be removed too.
-   * After an error, the call can be repeated to remove the rest.
+   * After an error, the call can be repeated to remove the rest: it resolves only when nothing is left of the uploads
+   * whose removal has failed before, either.
    *
    * @returns the number of uploads that were removed.
    */

@@ -13,7 +13,7 @@ export interface UploadEvent {
   readonly source: string;
   /** The id of the customer. */
   readonly subject: string;
-  /** When the upload was complete, or removed (RFC 3339, UTC). */
+  /** When the upload was complete, also for a removal (RFC 3339, UTC). */
   readonly time: string;
   readonly datacontenttype: 'application/json';
   readonly data: ToldUpload | ToldRemoval;

@@ -583,6 +583,40 @@ describe('LocalDiskFileStorage', () => {
     expect(await view.contentPaths()).toEqual([]);
   });
 
+  it('removes lines before bytes, so that a reader finds no line without bytes', async () => {
+    const disk = new GatedDisk();
+    await open({ disk });
+    const draft = anUploadDraft().file('the bytes');
+    for (let count = 0; count < 2; count++) await storage.store(draft.build());
+    const kept = await storeUpload(storage, draft.with({ customerId: 'customer-2' }).build());
+    const left: string[][] = [];
+    disk.gate = async (perform, operation, path) => {
+      if (operation === 'remove' && path.includes('/files/')) left.push((await view.lines()).map((line) => line.upload_id));
+      return perform();
+    };
+    await storage.storedUploads.removeAll({ customerId: 'customer-1' });
+    expect(left).toEqual([[kept.uploadId], [kept.uploadId]]);
+  });
+
+  it('completes the failed removal of an upload when it is repeated by a caller who may access its customer', async () => {
+    const disk = new GatedDisk();
+    await open({ disk });
+    const { storedUploads } = storage;
+    const { uploadId, content, customerId } = await storeUpload(storage, anUploadDraft().file('the bytes').build());
+    disk.gate = (perform, operation, path) => (operation === 'remove' && path.endsWith(content?.path ?? '') ? Promise.reject(new Error('EIO')) : perform());
+    const isTheirs = (customer: string) => customer === customerId;
+    expect(await storedUploads.remove(uploadId, () => false)).toBe(false);
+    expect(await view.lines()).toHaveLength(1);
+    for (let time = 1; time <= 2; time += 1) await expect(storedUploads.remove(uploadId, isTheirs)).rejects.toMatchObject({ kind: 'storage-failure' });
+    expect(await storedUploads.remove(uploadId, () => false)).toBe(false);
+    disk.gate = (perform) => perform();
+    expect(await storedUploads.removeAll({ customerId }, { dryRun: true })).toBe(0);
+    expect(await view.contentPaths()).toEqual([content?.path]);
+    expect(await storedUploads.remove(uploadId, isTheirs)).toBe(true);
+    expect(await view.contentPaths()).toEqual([]);
+    expect(await storedUploads.remove(uploadId, isTheirs)).toBe(false);
+  });
+
   it('does not take uploads for removed while their lines are away', async () => {
     await open();
     const { uploadId } = await storeUpload(storage, anUploadDraft().build());

@@ -101,18 +101,26 @@ describe('the outbox on a local disk', () => {
     expect(await tellAll()).toEqual(ids);
   });
 
-  it('keeps a copy of nothing but ids, kind and customer of what was removed, until that was told', async () => {
+  it('keeps a copy of nothing but ids, kind, customer and times of what was removed, until that was told', async () => {
     await outbox.open();
     const secret = anUploadDraft().with({ customerId: 'the customer', filename: 'the file', additionalData: 'the data', idempotencyKey: 'the key', manufacturer: 'the meter' });
-    const id = await store(secret.file('the bytes'));
+    const { uploadId: id, receivedAt } = await storeUpload(storage, secret.file('the bytes').build());
     await storage.storedUploads.remove(id);
     const [name = ''] = (await entries()).filter((each) => each.endsWith('.removed'));
     const line = JSON.parse(await readFile(view.at(`events/${name}`), 'utf8')) as object;
-    expect(line).toEqual({ upload_id: id, kind: 'historical', customer_id: 'the customer', removed_at: expect.stringMatching(/Z$/) as string });
+    expect(line).toEqual({ upload_id: id, kind: 'historical', customer_id: 'the customer', received_at: receivedAt.toISOString(), removed_at: expect.stringMatching(/Z$/) as string });
     expect(await tellAll()).toEqual([`${id}-removed`]);
     await reopen();
     await tellAll();
     expect(await entries()).toEqual([]);
+  });
+
+  it('leaves out no upload when one before it, which was told, is removed from their segment', async () => {
+    await outbox.open();
+    const [first, second, third, last] = [await store(), await store(), await store(), await store()];
+    expect(await tell(2)).toEqual([first, second]);
+    await storage.storedUploads.remove(first);
+    expect((await tellAll()).sort()).toEqual([`${first}-removed`, third, last].sort());
   });
 
   it('tells the removal of 1,200 uploads in batches, and goes on after a restart', async () => {

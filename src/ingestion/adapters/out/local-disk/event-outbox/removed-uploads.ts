@@ -13,8 +13,8 @@ export function* encodeRemovedUploads({ segment, removedAt, uploads }: RemovalLi
   const kind = kindOf(segment);
   for (let at = 0; at < uploads.length; at += UPLOADS_AT_ONCE) {
     const known = uploads.slice(at, at + UPLOADS_AT_ONCE).filter(({ customerId }) => customerId !== undefined);
-    const lines = known.map(({ uploadId, customerId }) =>
-      JSON.stringify({ upload_id: uploadId, kind, customer_id: customerId, removed_at: removedAt }),
+    const lines = known.map(({ uploadId, customerId, receivedAt }) =>
+      JSON.stringify({ upload_id: uploadId, kind, customer_id: customerId, received_at: receivedAt, removed_at: removedAt }),
     );
     yield Buffer.from(lines.map((line) => `${line}\n`).join(''));
   }
@@ -24,10 +24,13 @@ export function* encodeRemovedUploads({ segment, removedAt, uploads }: RemovalLi
 export function decodeRemovedUpload(line: Buffer): RemovedEvent | undefined {
   const parsed = parseJson(line);
   if (typeof parsed !== 'object' || parsed === null) return undefined;
-  const { upload_id: uploadId, kind, customer_id: customerId, removed_at: time } = parsed as Partial<Record<string, unknown>>;
-  const removedAt = new Date(String(time));
-  const isValid = typeof uploadId === 'string' && typeof customerId === 'string' && UPLOAD_KINDS.some((each) => each === kind) && !Number.isNaN(removedAt.getTime());
-  return isValid ? { type: 'removed', uploadId, kind: kind as UploadKind, customerId, removedAt } : undefined;
+  const { upload_id: uploadId, kind, customer_id: customerId, received_at: received, removed_at: removed } = parsed as Partial<Record<string, unknown>>;
+  // A file that an earlier version of the service has written has no `received_at`.
+  const [receivedAt, removedAt] = [received ?? removed, removed].map((time) => new Date(String(time)));
+  const isValid = typeof uploadId === 'string' && typeof customerId === 'string' && UPLOAD_KINDS.some((each) => each === kind) && isTime(receivedAt) && isTime(removedAt);
+  return isValid ? { type: 'removed', uploadId, kind: kind as UploadKind, customerId, receivedAt, removedAt } : undefined;
 }
+
+const isTime = (date: Date | undefined): date is Date => date !== undefined && !Number.isNaN(date.getTime());
 
 const kindOf = (segment: string): UploadKind => UPLOAD_KINDS.find((kind) => segment.includes(`/kind=${kind}/`)) ?? 'historical';

@@ -1,13 +1,13 @@
 import { decodeIndexLine } from '../../../../application/encoded-upload.js';
-import type { ByteRange, RemovalOptions, UploadFilter, UploadPage, UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
+import type { ByteRange, CustomerAccess, RemovalOptions, UploadFilter, UploadPage, UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
 import { idempotencyScope } from '../../../../domain/idempotency.js';
 import { isSelected } from '../../../../domain/upload-filter.js';
 import { UPLOAD_KINDS, type Upload, type UploadKind } from '../../../../domain/upload.js';
 import { unlessAbsent } from '../disk-error.js';
 import type { StoreDirectory } from '../store-directory.js';
 import { FileBytes } from './file-bytes.js';
-import { completeRemovals, type FailedRemoval, removeUploads } from './removal.js';
-import type { RemovedUpload } from './removal-list.js';
+import { completeRemovals, removeUploads, type ResumedRemovals } from './removal.js';
+import type { RemovalList, RemovedUpload } from './removal-list.js';
 import { headOf, isOfCustomer } from './segment-lines.js';
 import type { SegmentReader } from './segment-reader.js';
 import { Segments } from './segments.js';
@@ -60,12 +60,13 @@ export class Archive {
     return new FileBytes(file, range?.first ?? 0, range ? range.last + 1 : content.size);
   }
 
-  remove(uploadId: string): Promise<boolean> {
+  remove(uploadId: string, mayAccess: CustomerAccess = () => true): Promise<boolean> {
     return this.inTurn(async () => {
+      const resumed = await this.resumeRemovals();
       const found = await this.findLine(uploadId);
-      if (!found) return false;
+      if (!found) return isCompleted(resumed, uploadId, mayAccess);
       const { segment, upload } = found;
-      await completeRemovals(this.store, await this.store.markers.ids());
+      if (!mayAccess(upload.customerId)) return false;
       await this.prepare((upload.content?.size ?? Infinity) <= this.mostSmallBytes, this.store.openSegments.has(segment));
       await removeUploads(this.store, { segment, removedAt: new Date().toISOString(), uploads: [removedUpload(upload)] });
       return true;
@@ -76,7 +77,7 @@ export class Archive {
     return this.inTurn(async () => {
       const { dryRun = false, onProgress = () => undefined, signal } = options;
       signal?.throwIfAborted();
-      const failed = dryRun ? [] : await this.failedRemovalsOf(filter.customerId);
+      const resumed = dryRun ? undefined : await this.resumeRemovals();
       // Lists the segments before `prepare` closes the open ones. A segment that is opened later must be left alone,
       // because the marker of an upload in flight may refer to it.
       const paths = await this.segmentsOf(filter);
@@ -93,7 +94,7 @@ export class Archive {
       }
       this.store.presence.assertHere();
       // The lines of these uploads may be gone while their files are not, so there seemed to be nothing left to remove.
-      for (const { error } of failed) throw error;
+      for (const { list, error } of resumed?.failed ?? []) if (mayHaveUploadsOf(list, filter.customerId)) throw error;
       return uploads;
     });
   }
@@ -120,12 +121,10 @@ export class Archive {
     return found;
   }
 
-  /** Completes the removals that failed before. Resolves to those of a customer's uploads that fail again. */
-  private async failedRemovalsOf(customerId: string | undefined): Promise<readonly FailedRemoval[]> {
+  /** Completes the removals that failed before. */
+  private async resumeRemovals(): Promise<ResumedRemovals> {
     this.store.presence.assertHere();
-    const failed = await completeRemovals(this.store, await this.store.markers.ids());
-    const isOfOthers = ({ list }: FailedRemoval) => list?.uploads.every((upload) => upload.customerId !== undefined && upload.customerId !== customerId);
-    return customerId === undefined ? failed : failed.filter((removal) => !isOfOthers(removal));
+    return completeRemovals(this.store, await this.store.markers.ids());
   }
 
   private async prepare(purge: boolean, rotate: boolean): Promise<void> {
@@ -185,9 +184,24 @@ async function* linesOf(segment: SegmentReader, path: string, customerId: string
   }
 }
 
+/**
+ * Whether one of the resumed removals has removed the upload with an id, and the caller may access the upload's
+ * customer. Throws the error of that removal if it has failed again.
+ */
+function isCompleted({ completed, failed }: ResumedRemovals, uploadId: string, mayAccess: CustomerAccess): boolean {
+  const isWanted = (upload: RemovedUpload): boolean => upload.uploadId === uploadId && upload.customerId !== undefined && mayAccess(upload.customerId);
+  for (const { list, error } of failed) if (list?.uploads.some(isWanted)) throw error;
+  return completed.some(({ uploads }) => uploads.some(isWanted));
+}
+
+/** Whether a removal list may have uploads of a customer; of any customer if none is given. */
+const mayHaveUploadsOf = (list: RemovalList | undefined, customerId: string | undefined): boolean =>
+  !list || customerId === undefined || list.uploads.some((upload) => upload.customerId === undefined || upload.customerId === customerId);
+
 const removedUpload = (upload: Upload): RemovedUpload => ({
   uploadId: upload.uploadId,
   customerId: upload.customerId,
+  receivedAt: upload.receivedAt.toISOString(),
   contentPath: upload.content?.path ?? null,
   scope: idempotencyScope(upload),
 });

@@ -1,5 +1,6 @@
 import {
   type ByteRange,
+  type CustomerAccess,
   type RemovalOptions,
   StoredUploads,
   type UploadFilter,
@@ -31,8 +32,8 @@ export class LocalDiskStoredUploads extends StoredUploads {
     return this.run('A file could not be opened.', (store) => store.archive.openContent(upload, range));
   }
 
-  override remove(uploadId: string): Promise<boolean> {
-    return this.run('An upload could not be removed.', (store) => store.archive.remove(uploadId));
+  override remove(uploadId: string, mayAccess?: CustomerAccess): Promise<boolean> {
+    return this.run('An upload could not be removed.', (store) => store.archive.remove(uploadId, mayAccess));
   }
 
   override removeAll(filter: UploadFilter, options: RemovalOptions = {}): Promise<number> {

@@ -10,6 +10,11 @@ export interface RemovedUpload {
   readonly uploadId: string;
   /** The upload's customer. Undefined in a removal list that an earlier version of the service has written. */
   readonly customerId?: string;
+  /**
+   * When the upload was received (RFC 3339, UTC). Undefined in a removal list that an earlier version of the service has
+   * written.
+   */
+  readonly receivedAt?: string;
   /** Path of the upload's file, relative to the store's root; null for an upload without a file. */
   readonly contentPath: string | null;
   /** The idempotency scope of the upload; null for an upload without an idempotency key. */
@@ -51,8 +56,9 @@ export function decodeRemovalList(bytes: Buffer): RemovalList | undefined {
 
 function isRemovedUpload(value: unknown): value is RemovedUpload {
   if (typeof value !== 'object' || value === null) return false;
-  const { uploadId, customerId, contentPath, scope } = value as Partial<Record<string, unknown>>;
+  const { uploadId, customerId, receivedAt, contentPath, scope } = value as Partial<Record<string, unknown>>;
   if (typeof uploadId !== 'string') return false;
   const isFileOfUpload = typeof contentPath === 'string' && isContentOf(uploadId, contentPath);
-  return (customerId === undefined || typeof customerId === 'string') && (contentPath === null || isFileOfUpload) && (scope === null || typeof scope === 'string');
+  const isEventValid = [customerId, receivedAt].every((member) => member === undefined || typeof member === 'string');
+  return isEventValid && (contentPath === null || isFileOfUpload) && (scope === null || typeof scope === 'string');
 }

@@ -45,11 +45,11 @@ async function decide(store: StoreDirectory, list: RemovalList): Promise<string>
   return path;
 }
 
-/** A removal that failed again. */
-export interface FailedRemoval {
-  /** Undefined if the list could not be read. */
-  readonly list: RemovalList | undefined;
-  readonly error: unknown;
+/** The removals that failed or were cut short by a crash, after an attempt to complete them. */
+export interface ResumedRemovals {
+  readonly completed: readonly RemovalList[];
+  /** Those that failed again. `list` is undefined if the list could not be read. */
+  readonly failed: readonly { readonly list: RemovalList | undefined; readonly error: unknown }[];
 }
 
 /**
@@ -58,15 +58,15 @@ export interface FailedRemoval {
  *
  * @param names the names in `pending/`.
  * @param isSafe returns whether the paths in a removal list stay inside the store.
- * @returns the removals that failed again.
  * @throws StoreAwayError
  */
 export async function completeRemovals(
   store: StoreDirectory,
   names: readonly string[],
   isSafe: (list: RemovalList) => Promise<boolean> = () => Promise.resolve(true),
-): Promise<readonly FailedRemoval[]> {
-  const failed: FailedRemoval[] = [];
+): Promise<ResumedRemovals> {
+  const completed: RemovalList[] = [];
+  const failed: { list: RemovalList | undefined; error: unknown }[] = [];
   for (const name of names) {
     const path = store.at('pending', name);
     if (name.endsWith(UNFINISHED_EXTENSION)) await store.disk.remove(path);
@@ -77,6 +77,7 @@ export async function completeRemovals(
       if (list && (await isSafe(list))) {
         await complete(store, path, list);
         await store.disk.remove(path);
+        completed.push(list);
       } else {
         store.logger.warn(`${path} is not a removal list of this store; leaving it alone.`);
       }
@@ -86,7 +87,7 @@ export async function completeRemovals(
       failed.push({ list, error });
     }
   }
-  return failed;
+  return { completed, failed };
 }
 
 /**

@@ -705,8 +705,8 @@ describe('a removal', () => {
     }
     const { events = [] } = (await outbox.next(9)) ?? {};
     expect(events).toEqual([
-      { type: 'removed', uploadId: toldBefore.uploadId, kind: 'historical', customerId: 'customer-1', removedAt: new Date(Date.now() - 1) },
-      { type: 'removed', uploadId: removedFirst.uploadId, kind: 'historical', customerId: 'other', removedAt: new Date() },
+      { type: 'removed', uploadId: toldBefore.uploadId, kind: 'historical', customerId: 'customer-1', receivedAt: toldBefore.receivedAt, removedAt: new Date(Date.now() - 1) },
+      { type: 'removed', uploadId: removedFirst.uploadId, kind: 'historical', customerId: 'other', receivedAt: removedFirst.receivedAt, removedAt: new Date() },
     ]);
   });
 
@@ -791,6 +791,24 @@ describe('a removal', () => {
     await new BucketUploads(stalled).removeAll({ customerId: 'gone' });
     told.push(...(await tell(outboxOn())));
     expect([...new Set(sorted(told))]).toEqual(sorted([first, second].map(({ uploadId }) => `${uploadId}-removed`)));
+  });
+
+  it('is told once although it has failed and was repeated', async () => {
+    const storage = storageOn();
+    const outbox = await begin();
+    const { uploadId } = await store(storage, anUploadDraft().with({ receivedAt: new Date(), customerId: 'gone' }).file('x'));
+    await tell(outbox);
+    const failing = bucket.another();
+    failing.before = (operation, key) => {
+      if (operation === 'remove' && key.startsWith('files/')) throw new Error('denied');
+    };
+    await expect(new BucketUploads(failing).remove(uploadId)).rejects.toMatchObject({ kind: 'storage-failure' });
+    expect(await storage.storedUploads.remove(uploadId)).toBe(true);
+    expect(await storage.storedUploads.removeAll({ customerId: 'gone' })).toBe(0);
+    pass(2 * MINUTE_MS);
+    await new Sweeper(bucket.another(), logger).sweep();
+    expect(await tell(outbox)).toEqual([`${uploadId}-removed`]);
+    expect(await storage.storedUploads.remove(uploadId)).toBe(false);
   });
 
   it('completes a marker of an older version, which names no customer', async () => {

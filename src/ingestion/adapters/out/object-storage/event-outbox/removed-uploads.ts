@@ -5,8 +5,9 @@ import { UPLOAD_KINDS } from '../../../../domain/upload.js';
 import type { Bucket } from '../bucket.js';
 import { REMOVED_UPLOADS } from '../keys.js';
 
+const TIME = z.string().refine((text) => !Number.isNaN(Date.parse(text)));
 const REMOVED = z.object({
-  removed: z.array(z.object({ upload_id: z.string(), kind: z.enum(UPLOAD_KINDS), customer_id: z.string(), removed_at: z.string() })),
+  removed: z.array(z.object({ upload_id: z.string(), kind: z.enum(UPLOAD_KINDS), customer_id: z.string(), received_at: TIME.optional(), removed_at: TIME })),
 });
 export type RemovedUpload = Readonly<z.infer<typeof REMOVED>['removed'][number]>;
 
@@ -24,11 +25,13 @@ export async function writeRemoved(bucket: Bucket, id: string, removed: readonly
 /** The events in the bytes of an object that `writeRemoved` wrote; none if the bytes aren't those of such an object. */
 export function parseRemoved(bytes: Buffer): RemovedEvent[] {
   const { data } = REMOVED.safeParse(parseJson(bytes));
-  return (data?.removed ?? []).map(({ upload_id: uploadId, kind, customer_id: customerId, removed_at: removedAt }) => ({
+  // An object that an earlier version of the service has written has no `received_at`.
+  return (data?.removed ?? []).map(({ upload_id: uploadId, kind, customer_id: customerId, removed_at: removedAt, received_at: receivedAt = removedAt }) => ({
     type: 'removed',
     uploadId,
     kind,
     customerId,
+    receivedAt: new Date(receivedAt),
     removedAt: new Date(removedAt),
   }));
 }

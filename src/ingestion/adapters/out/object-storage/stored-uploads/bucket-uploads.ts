@@ -1,5 +1,5 @@
 import { storageFailure } from '../../../../application/storage-failure.js';
-import { type ByteRange, type RemovalOptions, StoredUploads, type UploadFilter, type UploadPage, type UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
+import { type ByteRange, type CustomerAccess, type RemovalOptions, StoredUploads, type UploadFilter, type UploadPage, type UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
 import type { Upload } from '../../../../domain/upload.js';
 import type { Bucket } from '../bucket.js';
 import { RETENTION_TURN } from '../keys.js';
@@ -46,8 +46,8 @@ export class BucketUploads extends StoredUploads {
     return content ? openFile(this.bucket, content.path, range, content.size) : undefined;
   }
 
-  override remove(uploadId: string): Promise<boolean> {
-    return this.removal.remove(uploadId).catch(storageFailure('An upload could not be removed.')).finally(this.onRemoved);
+  override remove(uploadId: string, mayAccess?: CustomerAccess): Promise<boolean> {
+    return this.removal.remove(uploadId, mayAccess).catch(storageFailure('An upload could not be removed.')).finally(this.onRemoved);
   }
 
   override removeAll(filter: UploadFilter, options: RemovalOptions = {}): Promise<number> {

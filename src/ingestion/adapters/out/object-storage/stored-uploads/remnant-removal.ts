@@ -61,7 +61,7 @@ export class RemnantRemoval {
   }
 
   /** Removes what is left of uploads whose lines are gone: their files and claims. */
-  private async clear(remnants: readonly Remnant[]): Promise<void> {
+  async clear(remnants: readonly Remnant[]): Promise<void> {
     const paths = remnants.flatMap(({ content_path: path }) => path ?? []);
     if (paths.length > 0) await this.bucket.remove(paths);
     await eachOf(remnants, async ({ upload_id: uploadId, claim }) => {

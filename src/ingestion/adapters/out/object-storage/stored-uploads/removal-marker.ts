@@ -16,12 +16,14 @@ const SUFFIX = '.removal';
 
 const REMNANT = z.object({
   upload_id: z.string(),
+  /** The upload's customer. Missing in a marker that an earlier version of the service has written. */
+  customer_id: z.string().optional(),
   /** Path of the upload's file; null for an upload without a file. */
   content_path: z.string().nullable(),
   /** Key of the claim of the upload's idempotency key; null if there is no claim. */
   claim: z.string().nullable(),
   /** The data of the event of the upload's removal; missing if the event outbox was never opened. */
-  told: z.object({ kind: z.enum(UPLOAD_KINDS), customer_id: z.string(), removed_at: z.string() }).optional(),
+  told: z.object({ kind: z.enum(UPLOAD_KINDS), customer_id: z.string(), received_at: z.string().optional(), removed_at: z.string() }).optional(),
 }).refine(({ upload_id: uploadId, content_path: path }) => path === null || isContentOf(uploadId, path));
 
 /** The remnant of an upload whose index line is removed: a file and a claim to remove, and an event to deliver. */
@@ -39,8 +41,8 @@ export function remnantOf(upload: Upload, removedAt?: Date): Remnant | undefined
   const scope = idempotencyScope(upload);
   const isClaimed = scope !== null && Date.now() - receivedAt.getTime() < CLAIMED_FOR_MS;
   if (!content && !isClaimed && !removedAt) return undefined;
-  const told = removedAt && { kind, customer_id: customerId, removed_at: removedAt.toISOString() };
-  return { upload_id: uploadId, content_path: content?.path ?? null, claim: isClaimed ? claimKey(scope) : null, ...(told && { told }) };
+  const told = removedAt && { kind, customer_id: customerId, received_at: receivedAt.toISOString(), removed_at: removedAt.toISOString() };
+  return { upload_id: uploadId, customer_id: customerId, content_path: content?.path ?? null, claim: isClaimed ? claimKey(scope) : null, ...(told && { told }) };
 }
 
 /** The data of the events of removed uploads. Leaves out uploads whose removal isn't to be delivered as an event. */

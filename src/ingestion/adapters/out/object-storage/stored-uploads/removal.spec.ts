@@ -166,6 +166,34 @@ describe.each(REMOVALS)('a removal of %s', (_, remove, isWanted) => {
     expect(await linesIn()).toEqual(kept);
   });
 
+  it('removes lines before bytes, so that a reader finds no line without bytes', async () => {
+    const process = bucket.another();
+    const left: string[][] = [];
+    process.before = async (operation, key) => {
+      if (operation === 'remove' && key.startsWith('files/')) left.push(await linesIn());
+    };
+    await remove(new BucketUploads(process), all.filter(isWanted));
+    expect(left).toEqual([kept]);
+  });
+
+  it('is rejected, also when it is repeated, until no bytes are left', async () => {
+    const failing = bucket.another();
+    failing.before = (operation, key) => {
+      if (operation === 'remove' && key.startsWith('files/')) throw new Error('denied');
+    };
+    for (let time = 1; time <= 2; time += 1) await expect(remove(new BucketUploads(failing), all.filter(isWanted))).rejects.toMatchObject({ kind: 'storage-failure' });
+    expect(await linesIn()).toEqual(kept);
+    expect(await view.contentPaths()).toHaveLength(all.filter(({ content }) => content).length);
+    await new BucketUploads(failing).removeAll({ customerId: 'customer-3' });
+    await new BucketUploads(failing).removeAll({ customerId: 'customer-1' }, { dryRun: true });
+    expect(await remove(new BucketUploads(bucket.another()), all.filter(isWanted))).not.toBe(false);
+    await expectConsistent();
+    const claims = await Promise.all((await view.keys('idempotency/')).map(async (key) => String(await view.bytes(key))));
+    for (const { uploadId } of all.filter(isWanted)) expect(claims.join('\n')).not.toContain(uploadId);
+    await new Sweeper(later(11 * 60_000), logger).sweep();
+    expect(await view.keys('staging/')).toEqual([]);
+  });
+
   it('leaves nothing that names the upload or its customer', async () => {
     await remove(new BucketUploads(bucket.another()), all.filter(isWanted));
     const texts = await Promise.all((await view.keys()).map(async (key) => `${key} ${String(await view.bytes(key))}`));
@@ -174,4 +202,36 @@ describe.each(REMOVALS)('a removal of %s', (_, remove, isWanted) => {
       if (content) expect(texts.join('\n')).not.toContain(content.path);
     }
   });
+});
+
+it('of one upload is completed only by a caller who may access its customer', async () => {
+  const [, keyed] = await storeUploads();
+  const failing = bucket.another();
+  failing.before = (operation, key) => {
+    if (operation === 'remove' && key.startsWith('files/')) throw new Error('denied');
+  };
+  const uploadId = keyed?.uploadId ?? '';
+  const remove = (mayAccess: boolean) => new BucketUploads(bucket.another()).remove(uploadId, () => mayAccess);
+  expect(await remove(false)).toBe(false);
+  expect(await linesIn()).toHaveLength(8);
+  await expect(new BucketUploads(failing).remove(uploadId)).rejects.toMatchObject({ kind: 'storage-failure' });
+  expect(await remove(false)).toBe(false);
+  expect(await view.contentPaths()).toHaveLength(6);
+  expect(await remove(true)).toBe(true);
+  expect(await view.contentPaths()).toHaveLength(5);
+});
+
+it('of some uploads of a customer keeps the bytes of an upload whose line another removal has not removed yet', async () => {
+  const [first] = await storeUploads();
+  const process = bucket.another();
+  let counts: number[] = [];
+  process.after = async (operation, key) => {
+    if (operation !== 'create' || !key.startsWith('staging/')) return;
+    counts = [await new BucketUploads(bucket.another()).removeAll({ customerId: 'customer-1', to: new Date(NOON) })];
+    await expectConsistent();
+  };
+  await new BucketUploads(process).remove(first?.uploadId ?? '');
+  expect(counts).toEqual([0]);
+  expect(await linesIn()).toHaveLength(7);
+  await expectConsistent();
 });

@@ -1,8 +1,9 @@
-import type { RemovalOptions, UploadFilter } from '../../../../application/ports/stored-uploads.port.js';
+import type { CustomerAccess, RemovalOptions, UploadFilter } from '../../../../application/ports/stored-uploads.port.js';
 import { isSelected } from '../../../../domain/upload-filter.js';
 import { UPLOAD_KINDS, type Upload } from '../../../../domain/upload.js';
 import type { Bucket, ListedObject } from '../bucket.js';
 import { isHold, parsePlan, planKey } from '../compaction-plan.js';
+import { MARKERS } from '../keys.js';
 import { LOST_AFTER_MS } from '../lease.js';
 import { readAhead } from '../read-ahead.js';
 import { type Day, dayOf, directoryOf, endOf } from '../segment-names.js';
@@ -10,7 +11,7 @@ import { DayHold, HoldLostError } from './day-hold.js';
 import { daysOf, mayBeCompacted } from './day-listing.js';
 import { eachOf } from './each-of.js';
 import { RemnantRemoval } from './remnant-removal.js';
-import { parseRemoval, remnantOf } from './removal-marker.js';
+import { isRemovalKey, parseRemoval, type Remnant, remnantOf } from './removal-marker.js';
 import { rewrite, type Rewriting, withoutLines } from './segment-rewriting.js';
 import { findLine, type FoundLine } from './upload-search.js';
 
@@ -43,10 +44,17 @@ export class UploadRemoval {
     this.remnantRemoval = new RemnantRemoval(bucket);
   }
 
-  /** Removes the upload with an id. Resolves to false if there is no such upload. Throws errors of the bucket. */
-  async remove(uploadId: string): Promise<boolean> {
+  /**
+   * Removes the upload with an id; if its line is gone, what an earlier removal has left of it. Resolves to false if
+   * there is no such upload, or the caller may not access its customer. Throws errors of the bucket.
+   */
+  async remove(uploadId: string, mayAccess: CustomerAccess = () => true): Promise<boolean> {
     const found = await findLine(this.bucket, uploadId);
-    if (!found) return false;
+    if (!found) {
+      const isWanted = ({ upload_id: id, customer_id: customerId }: Remnant): boolean => id === uploadId && customerId !== undefined && mayAccess(customerId);
+      return (await this.clearRemnants(isWanted)) > 0;
+    }
+    if (!mayAccess(found.upload.customerId)) return false;
     const remnant = remnantOf(found.upload, await this.remnantRemoval.timeToTell());
     const marks = await this.remnantRemoval.mark(remnant ? [remnant] : []);
     const isRemoved = await this.removeLine(found, dayOf(found.segment));
@@ -93,8 +101,31 @@ export class UploadRemoval {
         }
       });
     }
+    const isLeft = ({ customer_id: customerId, content_path: path, claim }: Remnant): boolean =>
+      (path ?? claim) !== null && (customerId === undefined || filter.customerId === undefined || customerId === filter.customerId);
+    if (!dryRun) await this.clearRemnants(isLeft);
     onProgress?.({ ...progress });
     return progress.uploads;
+  }
+
+  /**
+   * Removes the files and claims of uploads whose lines are gone, and which are remnants of removals that have failed or
+   * are still in progress. Leaves the markers, and so the events, to the process of the removal or the sweeper. Resolves
+   * to the number of these uploads.
+   */
+  private async clearRemnants(isWanted: (remnant: Remnant) => boolean): Promise<number> {
+    let count = 0;
+    for await (const { key } of this.bucket.list(MARKERS)) {
+      const found = isRemovalKey(key) ? await this.bucket.read(key) : undefined;
+      const remnants = (found && parseRemoval(found.bytes)) ?? [];
+      const gone: Remnant[] = [];
+      await eachOf(remnants.filter(isWanted), async (remnant) => {
+        if (!(await findLine(this.bucket, remnant.upload_id))) gone.push(remnant);
+      });
+      await this.remnantRemoval.clear(gone);
+      count += gone.length;
+    }
+    return count;
   }
 
   private async days({ kind, from, to }: UploadFilter): Promise<Day[]> {
