@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import { FREE_BYTES } from '../common/memory-budget.js';
 import { ServiceError } from '../common/service-error.js';
 import { BodyArrival } from './body-arrival.js';
 import type { BodyMemory } from './body-memory.js';
@@ -54,12 +55,13 @@ async function* receivedBody(
     exchange.response.writeContinue();
   }
   const length = declaredLength(request);
-  const arrival = new BodyArrival(request);
+  // A short body doesn't have to wait for its turn.
+  const arrival = length !== undefined && length <= FREE_BYTES ? request : new BodyArrival(request);
   let rate: ClientRate | undefined;
   let events: RequestEvents | undefined;
   try {
     for (let bytes = 0; ; ) {
-      const chunk = await arrival.read();
+      const chunk = (await arrival.read()) as Buffer | null;
       if (chunk !== null) {
         bytes += chunk.length;
         if (bytes > maxBytes) throw new ServiceError('payload-too-large');

@@ -61,7 +61,8 @@ export class MultipartReader {
   private parts = 0;
   /** The work that the parts so far have caused, counted as FREE_WORK says. */
   private work = 0;
-  private readonly turns = new Turns();
+  /** The turns in which headers are parsed, once the parts have caused too much work. */
+  private turns: Turns | undefined;
 
   constructor(
     private readonly source: AsyncIterator<Buffer>,
@@ -85,7 +86,7 @@ export class MultipartReader {
     if (this.parts > MAX_PARTS) throw malformed('too many parts');
     const headers = await this.readHeaders();
     this.work += PART_WORK + headers.length;
-    if (this.work > FREE_WORK && this.turns.isOver) await this.turns.next();
+    if (this.work > FREE_WORK) await this.turn();
     this.inside = true;
     return { ...parseHeaders(headers), bytes: this.upToDelimiter() };
   }
@@ -116,6 +117,11 @@ export class MultipartReader {
     }
     if (!this.unread.subarray(0, 2).equals(CRLF)) throw malformed('text behind a boundary');
     return false;
+  }
+
+  private async turn(): Promise<void> {
+    this.turns ??= new Turns();
+    if (this.turns.isOver) await this.turns.next();
   }
 
   private async readHeaders(): Promise<string> {
