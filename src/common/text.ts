@@ -2,6 +2,7 @@ import { Turns } from './turns.js';
 
 const CONTROL = '\\u0000-\\u001f\\u007f-\\u009f';
 const HAS_CONTROL = new RegExp(`[${CONTROL}]`);
+const BLANKS = ' \t';
 
 /** Whether the text contains a control character: U+0000-001F or U+007F-009F. */
 export const hasControlCharacter = (text: string): boolean => HAS_CONTROL.test(text);
@@ -11,10 +12,9 @@ export const hasControlCharacter = (text: string): boolean => HAS_CONTROL.test(t
  * expression wouldn't.
  */
 export function trimBlanks(text: string): string {
-  const isBlankAt = (at: number): boolean => text[at] === ' ' || text[at] === '\t';
   let [begin, end] = [0, text.length];
-  while (begin < end && isBlankAt(begin)) begin += 1;
-  while (end > begin && isBlankAt(end - 1)) end -= 1;
+  while (begin < end && BLANKS.includes(text.charAt(begin))) begin += 1;
+  while (end > begin && BLANKS.includes(text.charAt(end - 1))) end -= 1;
   return text.slice(begin, end);
 }
 
@@ -44,6 +44,9 @@ export async function forEachPiece(text: string, work: (piece: string) => void):
     work(text.slice(at, end));
   }
 }
+
+/** The text as JSON, without the quotes around it. */
+export const escapedJson = (text: string): string => JSON.stringify(text).slice(1, -1);
 
 /** Whether a text is well-formed Unicode, without lone surrogates. Checks a long text in turns. */
 export async function isUnicodeText(text: string): Promise<boolean> {
