@@ -71,9 +71,10 @@ export function checkUnverified(
  */
 export function toAccessToken(claims: Claims, audience: string): AccessToken {
   const { sub, permissions, customer_id: customers, resource_access: access } = claims;
+  const roles = access === undefined ? undefined : member(member(access, audience), 'roles');
   return {
     subject: String(sub),
-    permissions: access === undefined ? textsIn(permissions) : textsIn(permissions, member(member(access, audience), 'roles')),
+    permissions: textsIn(permissions, roles),
     customerIds: textsIn(typeof customers === 'string' ? [customers] : customers),
   };
 }

@@ -1,11 +1,6 @@
 import { Turns } from './turns.js';
 
-const CONTROL = '\\u0000-\\u001f\\u007f-\\u009f';
-const HAS_CONTROL = new RegExp(`[${CONTROL}]`);
 const BLANKS = ' \t';
-
-/** Whether the text contains a control character: U+0000-001F or U+007F-009F. */
-export const hasControlCharacter = (text: string): boolean => HAS_CONTROL.test(text);
 
 /**
  * Removes the spaces and tabs at both ends of a text (OWS, RFC 9110, section 5.6.3). Takes linear time, which a regular
@@ -22,7 +17,7 @@ export function trimBlanks(text: string): string {
  * The pattern of names as people write them: Unicode text of 1 to `most` code points, neither blank (only White_Space)
  * nor with control characters.
  */
-export const nameUpTo = (most: number): RegExp => new RegExp(`^(?!\\p{White_Space}*$)[^${CONTROL}\\p{Surrogate}]{1,${most}}$`, 'u');
+export const nameUpTo = (most: number): RegExp => new RegExp(`^(?!\\p{White_Space}*$)[^\\p{Control}\\p{Surrogate}]{1,${most}}$`, 'u');
 
 /**
  * The length of the longest text that is processed in one go, in UTF-16 units. A longer text is processed in turns with

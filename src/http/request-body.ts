@@ -78,7 +78,8 @@ async function* receivedBody(
         return;
       } else {
         events ??= new RequestEvents(request);
-        rate ??= rateSince(bytes, memory);
+        // A body of which little has arrived holds no memory for which others wait, unless it is compressed.
+        if (bytes > FREE_BYTES || memory?.isHeld) rate ??= rateSince(bytes, memory);
         await nextEvent(events, rate, idleTimeoutMs);
       }
     }
@@ -99,13 +100,13 @@ function rateSince(bytes: number, memory: BodyMemory | undefined): ClientRate {
  * @throws ServiceError `request-timeout` when none of these events occurs for `idleTimeoutMs`, or when `ClientRate`
  * finds the client too slow.
  */
-async function nextEvent(events: RequestEvents, rate: ClientRate, idleTimeoutMs: number): Promise<void> {
+async function nextEvent(events: RequestEvents, rate: ClientRate | undefined, idleTimeoutMs: number): Promise<void> {
   for (let waitedMs = 0; waitedMs < idleTimeoutMs; ) {
     const leftMs = idleTimeoutMs - waitedMs;
-    const stepMs = rate.isWatched ? Math.min(RATE_INTERVAL_MS, leftMs) : leftMs;
+    const stepMs = rate?.isWatched ? Math.min(RATE_INTERVAL_MS, leftMs) : leftMs;
     const began = performance.now();
     const happened = await events.within(stepMs);
-    rate.waited(performance.now() - began);
+    rate?.waited(performance.now() - began);
     if (happened) return;
     waitedMs += stepMs;
   }

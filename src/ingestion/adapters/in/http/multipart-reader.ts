@@ -1,6 +1,6 @@
 import contentDisposition from 'content-disposition';
 import { ServiceError } from '../../../../common/service-error.js';
-import { hasControlCharacter, trimBlanks } from '../../../../common/text.js';
+import { trimBlanks } from '../../../../common/text.js';
 import { Turns } from '../../../../common/turns.js';
 
 const MAX_PARTS = 1_000;
@@ -18,6 +18,8 @@ const MAX_DISPOSITION_PARAMETERS = 16;
 const FREE_WORK = 8 * 1024;
 const PART_WORK = 256;
 const FIELD_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+/** The value of a header, decoded as Latin-1: visible octets, blanks, tabs and octets above 0x7f (RFC 9110, 5.5). */
+const FIELD_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
 const CRLF = Buffer.from('\r\n');
 const BLANK_LINE = Buffer.from('\r\n\r\n');
 const DASH = 0x2d;
@@ -164,7 +166,7 @@ function parseHeaders(text: string): Omit<MultipartPart, 'bytes'> {
     const colon = line.indexOf(':');
     const name = line.slice(0, Math.max(0, colon)).toLowerCase();
     const value = trimBlanks(line.slice(colon + 1));
-    if (!FIELD_NAME.test(name) || !isFieldValue(value)) throw malformed('a header of a part');
+    if (!FIELD_NAME.test(name) || !FIELD_VALUE.test(value)) throw malformed('a header of a part');
     if (headers.has(name)) throw malformed('a header of a part twice');
     headers.set(name, value);
   }
@@ -174,14 +176,6 @@ function parseHeaders(text: string): Omit<MultipartPart, 'bytes'> {
     contentType: type === '' ? undefined : type,
   };
 }
-
-/**
- * Whether the value of a part's header has only visible octets, blanks, tabs and octets above 0x7f (RFC 9110, 5.5).
- *
- * @param value the value decoded as Latin-1, so that each character is one octet.
- */
-const isFieldValue = (value: string): boolean =>
-  !hasControlCharacter(value.replace(/[\t\u0080-\u009f]/g, ' '));
 
 function nameOf(disposition: string | undefined): string | undefined {
   if (disposition === undefined) return undefined;

@@ -82,7 +82,7 @@ export class Journal {
     return this.bytes - this.length;
   }
 
-  /** Whether a record of so many bytes may be appended. An empty journal accepts a record of any length. */
+  /** Whether a record of this length, in bytes, may be appended. An empty journal accepts a record of any length. */
   accepts(bytes: number): boolean {
     return this.length === 0 || bytes <= this.room;
   }
