@@ -44,7 +44,8 @@ export function checkClaims(claims: Claims, issuer: string, toleranceSeconds: nu
   if (iat !== undefined && !(typeof iat === 'number' && iat <= now + toleranceSeconds)) throw new Error('Issued in the future.');
   // Keycloak sets the typ claim to Bearer, ID, Refresh, Offline or Logout.
   if (typ !== undefined && typ !== 'Bearer') throw new Error("The typ claim is not an access token's.");
-  if ((use !== undefined && use !== 'access') || FOREIGN_CLAIMS.some((name) => claims[name] !== undefined)) throw new Error('Not an access token.');
+  if (use !== undefined && use !== 'access') throw new Error('Not an access token.');
+  for (const name of FOREIGN_CLAIMS) if (claims[name] !== undefined) throw new Error('Not an access token.');
 }
 
 /**
@@ -69,8 +70,8 @@ export function checkUnverified(
  * array. Claims of another type are ignored, and so are an array's elements that aren't strings.
  */
 export function toAccessToken(claims: Claims, audience: string): AccessToken {
-  const { sub, permissions, customer_id: customers } = claims;
-  const roles = member(member(member(claims, 'resource_access'), audience), 'roles');
+  const { sub, permissions, customer_id: customers, resource_access: access } = claims;
+  const roles = access === undefined ? undefined : member(member(access, audience), 'roles');
   return {
     subject: String(sub),
     permissions: textsIn(permissions, roles),

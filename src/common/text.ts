@@ -1,20 +1,15 @@
 import { Turns } from './turns.js';
 
-const CONTROL = '\\u0000-\\u001f\\u007f-\\u009f';
-const HAS_CONTROL = new RegExp(`[${CONTROL}]`);
-
-/** Whether the text contains a control character: U+0000-001F or U+007F-009F. */
-export const hasControlCharacter = (text: string): boolean => HAS_CONTROL.test(text);
+const BLANKS = ' \t';
 
 /**
  * Removes the spaces and tabs at both ends of a text (OWS, RFC 9110, section 5.6.3). Takes linear time, which a regular
  * expression wouldn't.
  */
 export function trimBlanks(text: string): string {
-  const isBlankAt = (at: number): boolean => text[at] === ' ' || text[at] === '\t';
   let [begin, end] = [0, text.length];
-  while (begin < end && isBlankAt(begin)) begin += 1;
-  while (end > begin && isBlankAt(end - 1)) end -= 1;
+  while (begin < end && BLANKS.includes(text.charAt(begin))) begin += 1;
+  while (end > begin && BLANKS.includes(text.charAt(end - 1))) end -= 1;
   return text.slice(begin, end);
 }
 
@@ -22,7 +17,7 @@ export function trimBlanks(text: string): string {
  * The pattern of names as people write them: Unicode text of 1 to `most` code points, neither blank (only White_Space)
  * nor with control characters.
  */
-export const nameUpTo = (most: number): RegExp => new RegExp(`^(?!\\p{White_Space}*$)[^${CONTROL}\\p{Surrogate}]{1,${most}}$`, 'u');
+export const nameUpTo = (most: number): RegExp => new RegExp(`^(?!\\p{White_Space}*$)[^\\p{Control}\\p{Surrogate}]{1,${most}}$`, 'u');
 
 /**
  * The length of the longest text that is processed in one go, in UTF-16 units. A longer text is processed in turns with
@@ -44,6 +39,9 @@ export async function forEachPiece(text: string, work: (piece: string) => void):
     work(text.slice(at, end));
   }
 }
+
+/** The text as JSON, without the quotes around it. */
+export const escapedJson = (text: string): string => JSON.stringify(text).slice(1, -1);
 
 /** Whether a text is well-formed Unicode, without lone surrogates. Checks a long text in turns. */
 export async function isUnicodeText(text: string): Promise<boolean> {

@@ -49,7 +49,7 @@ function receiver(server: Server): Receive {
   return (request, response, awaitsContinue = false) => {
     const before = latestExchange(request.socket);
     const exchange = beginExchange(request, response, awaitsContinue);
-    gatherShortChunks(request);
+    if (request.headers['transfer-encoding'] !== undefined) gatherShortChunks(request);
     response.setHeader('X-Request-Id', exchange.requestId);
     response.setHeader('X-Content-Type-Options', 'nosniff');
     // While the service stops, the server no longer listens, and each connection is closed after its answer. Otherwise

@@ -64,27 +64,39 @@ export const Satisfies = (name: string, validate: (value: unknown) => boolean): 
  * @throws ServiceError `invalid-query-parameter`, which names the parameters that don't follow them.
  */
 export function validQuery<Query extends object>(query: Query): Query {
-  return withoutDefects(query, validateSync(query).map(({ property }) => property));
+  const defects = validateSync(query);
+  if (defects.length > 0) throw invalidParameters(defects.map(({ property }) => property));
+  return query;
 }
 
 /**
- * Returns a `validQuery` for a class whose only rules are those of `Satisfies`. It looks the rules up once, while
- * `validateSync` does so for each query, which took 5 % of the time of a small upload.
+ * Returns a function that reads the query parameters of a request for a class whose only rules are those of `Satisfies`.
+ * It looks the rules up once, while `validateSync` does so for each query, which took 5 % of the time of a small upload.
+ * A parameter that isn't given exactly once is undefined for its rule. The function throws like `validQuery`.
  */
-export function queryValidator<Query extends object>(type: abstract new () => Query): (query: Query) => Query {
+export function queryReader<Query extends object>(type: abstract new () => Query): (request: IncomingMessage) => Query {
   const storage = getMetadataStorage();
   const rules = storage.getTargetValidationMetadatas(type, '', false, false).map(({ propertyName, constraintCls, constraints }) => {
     const [rule] = storage.getTargetValidatorConstraints(constraintCls);
     if (!rule || (constraints as unknown) !== undefined) throw new Error(`A rule of ${type.name} is not a rule of Satisfies.`);
-    return { property: propertyName as keyof Query & string, isMet: (value: unknown) => rule.instance.validate(value) };
+    return { name: propertyName, rule: rule.instance };
   });
-  return (query) => withoutDefects(query, rules.filter(({ property, isMet }) => !isMet(query[property])).map(({ property }) => property));
+  return (request) => {
+    const raw = new RawQuery(request);
+    const query: Record<string, unknown> = {};
+    const defects: string[] = [];
+    for (const { name, rule } of rules) {
+      const value = raw.single(name);
+      if (rule.validate(value)) query[name] = value;
+      else defects.push(name);
+    }
+    if (defects.length > 0) throw invalidParameters(defects);
+    return query as Query;
+  };
 }
 
-function withoutDefects<Query>(query: Query, defects: readonly string[]): Query {
-  if (defects.length === 0) return query;
-  throw new ServiceError('invalid-query-parameter', `invalid, missing or repeated: ${defects.join(', ')}`);
-}
+const invalidParameters = (names: readonly string[]): ServiceError =>
+  new ServiceError('invalid-query-parameter', `invalid, missing or repeated: ${names.join(', ')}`);
 
 function decode(text: string): string | undefined {
   try {

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import { FREE_BYTES } from '../common/memory-budget.js';
 import { ServiceError } from '../common/service-error.js';
 import { BodyArrival } from './body-arrival.js';
 import type { BodyMemory } from './body-memory.js';
@@ -54,12 +55,13 @@ async function* receivedBody(
     exchange.response.writeContinue();
   }
   const length = declaredLength(request);
-  const arrival = new BodyArrival(request);
+  // A short body doesn't have to wait for its turn.
+  const arrival = length !== undefined && length <= FREE_BYTES ? request : new BodyArrival(request);
   let rate: ClientRate | undefined;
   let events: RequestEvents | undefined;
   try {
     for (let bytes = 0; ; ) {
-      const chunk = await arrival.read();
+      const chunk = (await arrival.read()) as Buffer | null;
       if (chunk !== null) {
         bytes += chunk.length;
         if (bytes > maxBytes) throw new ServiceError('payload-too-large');
@@ -76,7 +78,8 @@ async function* receivedBody(
         return;
       } else {
         events ??= new RequestEvents(request);
-        rate ??= rateSince(bytes, memory);
+        // A body of which little has arrived holds no memory for which others wait, unless it is compressed.
+        if (bytes > FREE_BYTES || memory?.isHeld) rate ??= rateSince(bytes, memory);
         await nextEvent(events, rate, idleTimeoutMs);
       }
     }
@@ -97,13 +100,13 @@ function rateSince(bytes: number, memory: BodyMemory | undefined): ClientRate {
  * @throws ServiceError `request-timeout` when none of these events occurs for `idleTimeoutMs`, or when `ClientRate`
  * finds the client too slow.
  */
-async function nextEvent(events: RequestEvents, rate: ClientRate, idleTimeoutMs: number): Promise<void> {
+async function nextEvent(events: RequestEvents, rate: ClientRate | undefined, idleTimeoutMs: number): Promise<void> {
   for (let waitedMs = 0; waitedMs < idleTimeoutMs; ) {
     const leftMs = idleTimeoutMs - waitedMs;
-    const stepMs = rate.isWatched ? Math.min(RATE_INTERVAL_MS, leftMs) : leftMs;
+    const stepMs = rate?.isWatched ? Math.min(RATE_INTERVAL_MS, leftMs) : leftMs;
     const began = performance.now();
     const happened = await events.within(stepMs);
-    rate.waited(performance.now() - began);
+    rate?.waited(performance.now() - began);
     if (happened) return;
     waitedMs += stepMs;
   }

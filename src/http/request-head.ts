@@ -115,8 +115,10 @@ export function mediaTypeParameter({ headers }: IncomingMessage, name: string): 
 }
 
 /** The Content-Encoding of a request in lower case; `identity` if the header is absent (RFC 9110, section 8.4). */
-export const contentCoding = ({ headers }: IncomingMessage): string =>
-  trimBlanks(headers['content-encoding'] ?? '').toLowerCase() || 'identity';
+export function contentCoding({ headers }: IncomingMessage): string {
+  const coding = headers['content-encoding'];
+  return coding === undefined ? 'identity' : trimBlanks(coding).toLowerCase() || 'identity';
+}
 
 /**
  * Checks the length of a body before the body is read.

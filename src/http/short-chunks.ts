@@ -8,10 +8,9 @@ const LEAST_CAPACITY = 1_024;
  * Gathers the short chunks of a chunked body (RFC 9112, section 7.1), so that the request's stream gets what one
  * iteration of the event loop received as one piece. Node would add the chunks to the stream one by one, which for
  * chunks of one byte takes several times as long as parsing them. Nothing more is read from the socket in that
- * iteration. Must be called before the body arrives; does nothing for a body that isn't chunked.
+ * iteration. Must be called before the body arrives.
  */
 export function gatherShortChunks(request: IncomingMessage): void {
-  if (request.headers['transfer-encoding'] === undefined) return;
   const push = request.push.bind(request);
   let gathered = Buffer.alloc(0);
   let length = 0;

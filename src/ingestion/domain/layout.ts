@@ -1,3 +1,4 @@
+import { escapedJson, forEachPiece, LONG_TEXT } from '../../common/text.js';
 import { encodePathSegment, type Upload, type UploadKind } from './upload.js';
 
 /**
@@ -44,6 +45,13 @@ export function contentPath(file: {
 export const segmentDirectory = (kind: UploadKind, receivedAt: Date): string =>
   `${linesDirectory(kind)}/date=${utcDate(receivedAt)}`;
 
+/**
+ * The member `additional_data` in the JSON of an upload, with an empty text. No text in the JSON can contain this
+ * string, because JSON escapes the quotes in texts.
+ */
+const EMPTY_TEXT = '"additional_data":""';
+/** The longest JSON encoding of a UTF-16 unit, in bytes: `\u0000`. */
+const MOST_BYTES_PER_UNIT = 6;
 const NO_CONTENT = '"content_path":null,"content_type":null,"content_size":null,"content_sha256":null';
 
 /** The index line of an upload as JSON text, without a newline at its end. */
@@ -74,8 +82,42 @@ export const describedUpload = (upload: Upload) => ({
   content_sha256: upload.content?.sha256 ?? null,
 });
 
-/** `describedUpload` as JSON. */
-export const uploadDescription = (upload: Upload): string => JSON.stringify(describedUpload(upload));
+/**
+ * The bytes of an upload's index line, with its newline. Encodes like `indexLine`, but yields to other work if
+ * `additional_data` is long.
+ */
+export const encodeIndexLine = (upload: Upload): Buffer | Promise<Buffer> =>
+  hasLongText(upload) ? encodeLong(upload, lineWithNewline) : Buffer.from(lineWithNewline(upload));
+
+/** The bytes of `describedUpload` as JSON. Yields to other work if `additional_data` is long. */
+export const encodeDescription = (upload: Upload): Buffer | Promise<Buffer> =>
+  hasLongText(upload) ? encodeLong(upload, description) : Buffer.from(description(upload));
+
+const lineWithNewline = (upload: Upload): string => `${indexLine(upload)}\n`;
+
+const description = (upload: Upload): string => JSON.stringify(describedUpload(upload));
+
+/** Whether the `additional_data` of an upload is so long that work on it takes turns with other work. */
+export const hasLongText = ({ additionalData }: Upload): boolean => (additionalData?.length ?? 0) > LONG_TEXT;
+
+/**
+ * Encodes the JSON of an upload with a long `additional_data`. The text isn't passed to `write`: it is encoded in
+ * pieces, and inserted into the JSON of the upload with an empty text.
+ */
+async function encodeLong(upload: Upload, write: (upload: Upload) => string): Promise<Buffer> {
+  const text = upload.additionalData ?? '';
+  const json = write({ ...upload, additionalData: '' });
+  const textAt = json.indexOf(EMPTY_TEXT) + EMPTY_TEXT.length - 1;
+  // The buffer has room for the longest possible encoding of the text, so it is probably longer than the JSON. Its
+  // pages that are never written take no memory.
+  const bytes = Buffer.allocUnsafeSlow(Buffer.byteLength(json) + text.length * MOST_BYTES_PER_UNIT);
+  let length = bytes.write(json.slice(0, textAt));
+  await forEachPiece(text, (piece) => {
+    length += bytes.write(escapedJson(piece), length);
+  });
+  length += bytes.write(json.slice(textAt), length);
+  return bytes.subarray(0, length);
+}
 
 /**
  * The upload that an index line describes. Undefined if the line isn't JSON, or its `upload_id` or `received_at` isn't

@@ -4,9 +4,9 @@ import { UPLOAD_KINDS, type UploadKind } from '../../ingestion/domain/upload.js'
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { decodingSlots } from '../../http/decoding-slots.js';
 import { processMemory } from '../../common/memory-budget.js';
-import { RequestTallies } from './request-tallies.js';
 
-const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60];
+/** The upper bounds of the histograms of durations, in seconds. */
+export const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60];
 
 /** The kinds of error with which storing an upload can fail, as values of the label `reason`. */
 const UPLOAD_FAILURES: readonly ErrorKind[] = [
@@ -43,7 +43,6 @@ function queueLengths(): Gauge {
 export class Metrics {
   readonly registry = new Registry();
 
-  readonly requests = new RequestTallies(SECONDS);
   /** The uploads acknowledged, and the bytes of their files. */
   readonly uploads: Record<UploadKind, { count: number; bytes: number }> = { historical: { count: 0, bytes: 0 }, nowcast: { count: 0, bytes: 0 } };
   readonly uploadFailures = this.counter('load_data_upload_failures_total', 'Uploads that failed', ['kind', 'reason']);
@@ -78,8 +77,6 @@ export class Metrics {
     this.gauge('identity_provider_calls_in_progress', 'Calls to the identity provider in progress', () => this.providerCallsInProgress);
     this.gauge('load_data_clock_shift_seconds', 'How far the clock of the machine was set forward since the start, in seconds', clockShift);
     this.registry.registerMetric(queueLengths());
-    this.tallied('http_requests_total', 'HTTP requests answered', ['method', 'route', 'status'], () => this.requests.counts());
-    this.registry.registerMetric(this.requests.histogram('http_request_duration_seconds', 'Time from head to answer'));
     const byKind = (of: 'count' | 'bytes') => () => UPLOAD_KINDS.map((kind) => ({ labels: { kind }, value: this.uploads[kind][of] }));
     this.tallied('load_data_uploads_total', 'Uploads acknowledged', ['kind'], byKind('count'));
     this.tallied('load_data_upload_bytes_total', 'Bytes of the files acknowledged', ['kind'], byKind('bytes'));
@@ -93,20 +90,8 @@ export class Metrics {
     }
   }
 
-  /** Registers a gauge whose value is read whenever the metrics are. */
-  private gauge(name: string, help: string, read: () => number): void {
-    const gauge = new Gauge({
-      name,
-      help,
-      registers: [this.registry],
-      collect() {
-        gauge.set(read());
-      },
-    });
-  }
-
   /** Registers a counter whose values come from `series` whenever the metrics are read. */
-  private tallied<const Label extends string>(
+  tallied<const Label extends string>(
     name: string,
     help: string,
     labelNames: Label[],
@@ -124,6 +109,18 @@ export class Metrics {
         },
       }),
     );
+  }
+
+  /** Registers a gauge whose value is read whenever the metrics are. */
+  private gauge(name: string, help: string, read: () => number): void {
+    const gauge = new Gauge({
+      name,
+      help,
+      registers: [this.registry],
+      collect() {
+        gauge.set(read());
+      },
+    });
   }
 
   private counter<const Label extends string>(name: string, help: string, labelNames: Label[]): Counter<Label> {

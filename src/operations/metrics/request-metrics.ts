@@ -2,26 +2,79 @@ import type { Server } from 'node:http';
 import { Injectable, type OnApplicationBootstrap } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
 import type { Request } from 'express';
+import type { Metric, MetricValueWithName } from 'prom-client';
 import { type Exchange, EXCHANGE_END } from '../../http/exchange.js';
-import { Metrics } from './metrics.js';
+import { Metrics, SECONDS } from './metrics.js';
+
+interface RouteTally {
+  readonly labels: { readonly method: string; readonly route: string };
+  /** How many requests were answered with each status. */
+  readonly statuses: Map<number, number>;
+  /** How many requests took at most as long as each of SECONDS, but longer than the one before; in the end, the rest. */
+  readonly buckets: number[];
+  seconds: number;
+}
+
+const DURATION = { name: 'http_request_duration_seconds', help: 'Time from head to answer' };
 
 /**
  * Counts answered requests by method, route and status, and measures how long they take by method and route. The route
- * is `unmatched` for a request that matches none.
+ * is `unmatched` for a request that matches none. Counts in plain numbers, which become time series when the metrics are
+ * read: counting each request by prom-client took 6 % of the time of a small upload.
  */
 @Injectable()
 export class RequestMetrics implements OnApplicationBootstrap {
+  private readonly tallies = new Map<string, RouteTally>();
+
   constructor(
     private readonly host: HttpAdapterHost,
-    private readonly metrics: Metrics,
-  ) {}
+    metrics: Metrics,
+  ) {
+    metrics.tallied('http_requests_total', 'HTTP requests answered', ['method', 'route', 'status'], () => this.counts());
+    metrics.registry.registerMetric(this.durations());
+  }
 
   onApplicationBootstrap(): void {
     const server = this.host.httpAdapter.getHttpServer() as Server;
-    server.on(EXCHANGE_END, ({ request, response, startedAt }: Exchange) => {
-      if (!response.writableFinished) return;
-      const route = ((request as Request).route as { path?: string } | undefined)?.path ?? 'unmatched';
-      this.metrics.requests.add(request.method ?? '', route, response.statusCode, (performance.now() - startedAt) / 1000);
-    });
+    server.on(EXCHANGE_END, this.count);
   }
+
+  private readonly count = ({ request, response, startedAt }: Exchange): void => {
+    if (!response.writableFinished) return;
+    const { method = '' } = request;
+    const route = ((request as Request).route as { path?: string } | undefined)?.path ?? 'unmatched';
+    const seconds = (performance.now() - startedAt) / 1000;
+    const key = `${method} ${route}`;
+    let tally = this.tallies.get(key);
+    if (!tally) {
+      tally = { labels: { method, route }, statuses: new Map(), buckets: Array<number>(SECONDS.length + 1).fill(0), seconds: 0 };
+      this.tallies.set(key, tally);
+    }
+    tally.statuses.set(response.statusCode, (tally.statuses.get(response.statusCode) ?? 0) + 1);
+    tally.seconds += seconds;
+    let at = 0;
+    while (seconds > (SECONDS[at] ?? Infinity)) at += 1;
+    tally.buckets[at] = (tally.buckets[at] ?? 0) + 1;
+  };
+
+  private *counts(): Generator<{ labels: Record<'method' | 'route' | 'status', string | number>; value: number }> {
+    for (const { labels, statuses } of this.tallies.values()) {
+      for (const [status, value] of statuses) yield { labels: { ...labels, status }, value };
+    }
+  }
+
+  private durations(): Metric {
+    const get = () => Promise.resolve({ ...DURATION, type: 'histogram', values: [...this.tallies.values()].flatMap(histogramOf), aggregator: 'sum' });
+    // A registry calls nothing but `get` of a metric.
+    return { name: DURATION.name, get } as unknown as Metric;
+  }
+}
+
+function histogramOf({ labels, buckets, seconds }: RouteTally): MetricValueWithName<string>[] {
+  let count = 0;
+  const cumulative = buckets.map((requests, at) => {
+    count += requests;
+    return { metricName: `${DURATION.name}_bucket`, labels: { le: SECONDS[at] ?? '+Inf', ...labels }, value: count };
+  });
+  return [...cumulative, { metricName: `${DURATION.name}_sum`, labels, value: seconds }, { metricName: `${DURATION.name}_count`, labels, value: count }];
 }

@@ -67,7 +67,7 @@ abstract class UploadController {
       if (replayed) response.setHeader('Idempotent-Replayed', 'true');
       sendJson(response, { status: 'success', message: 'Data uploaded successfully.' });
     } finally {
-      body.close();
+      body.memory?.release();
     }
   }
 }

@@ -114,6 +114,14 @@ describe('MultipartReader', () => {
     );
   });
 
+  it('accepts tabs, blanks, visible octets and octets above 0x7f in the value of a header, and no others', async () => {
+    for (let octet = 0; octet < 256; octet++) {
+      const form = Buffer.from(`--${BOUNDARY}\r\nX: a${String.fromCharCode(octet)}b\r\n\r\n\r\n--${BOUNDARY}--`, 'latin1');
+      const isAccepted = await read(form, [form.length]).then(() => true, () => false);
+      expect([octet, isAccepted]).toEqual([octet, octet === 0x09 || (octet >= 0x20 && octet !== 0x7f)]);
+    }
+  });
+
   it('skips the unread rest of a part', async () => {
     const reader = new MultipartReader(inChunks(encode([{ name: 'x', bytes: new Uint8Array(100) }, { name: 'file', bytes: new Uint8Array(1) }]), [7]), BOUNDARY);
     const first = await reader.next();

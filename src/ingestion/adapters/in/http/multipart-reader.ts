@@ -1,6 +1,6 @@
 import contentDisposition from 'content-disposition';
 import { ServiceError } from '../../../../common/service-error.js';
-import { hasControlCharacter, trimBlanks } from '../../../../common/text.js';
+import { trimBlanks } from '../../../../common/text.js';
 import { Turns } from '../../../../common/turns.js';
 
 const MAX_PARTS = 1_000;
@@ -18,6 +18,8 @@ const MAX_DISPOSITION_PARAMETERS = 16;
 const FREE_WORK = 8 * 1024;
 const PART_WORK = 256;
 const FIELD_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+/** The value of a header, decoded as Latin-1: visible octets, blanks, tabs and octets above 0x7f (RFC 9110, 5.5). */
+const FIELD_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
 const CRLF = Buffer.from('\r\n');
 const BLANK_LINE = Buffer.from('\r\n\r\n');
 const DASH = 0x2d;
@@ -61,7 +63,8 @@ export class MultipartReader {
   private parts = 0;
   /** The work that the parts so far have caused, counted as FREE_WORK says. */
   private work = 0;
-  private readonly turns = new Turns();
+  /** The turns in which headers are parsed, once the parts have caused too much work. */
+  private turns: Turns | undefined;
 
   constructor(
     private readonly source: AsyncIterator<Buffer>,
@@ -85,7 +88,7 @@ export class MultipartReader {
     if (this.parts > MAX_PARTS) throw malformed('too many parts');
     const headers = await this.readHeaders();
     this.work += PART_WORK + headers.length;
-    if (this.work > FREE_WORK && this.turns.isOver) await this.turns.next();
+    if (this.work > FREE_WORK) await this.turn();
     this.inside = true;
     return { ...parseHeaders(headers), bytes: this.upToDelimiter() };
   }
@@ -116,6 +119,11 @@ export class MultipartReader {
     }
     if (!this.unread.subarray(0, 2).equals(CRLF)) throw malformed('text behind a boundary');
     return false;
+  }
+
+  private async turn(): Promise<void> {
+    this.turns ??= new Turns();
+    if (this.turns.isOver) await this.turns.next();
   }
 
   private async readHeaders(): Promise<string> {
@@ -158,7 +166,7 @@ function parseHeaders(text: string): Omit<MultipartPart, 'bytes'> {
     const colon = line.indexOf(':');
     const name = line.slice(0, Math.max(0, colon)).toLowerCase();
     const value = trimBlanks(line.slice(colon + 1));
-    if (!FIELD_NAME.test(name) || !isFieldValue(value)) throw malformed('a header of a part');
+    if (!FIELD_NAME.test(name) || !FIELD_VALUE.test(value)) throw malformed('a header of a part');
     if (headers.has(name)) throw malformed('a header of a part twice');
     headers.set(name, value);
   }
@@ -168,14 +176,6 @@ function parseHeaders(text: string): Omit<MultipartPart, 'bytes'> {
     contentType: type === '' ? undefined : type,
   };
 }
-
-/**
- * Whether the value of a part's header has only visible octets, blanks, tabs and octets above 0x7f (RFC 9110, 5.5).
- *
- * @param value the value decoded as Latin-1, so that each character is one octet.
- */
-const isFieldValue = (value: string): boolean =>
-  !hasControlCharacter(value.replace(/[\t\u0080-\u009f]/g, ' '));
 
 function nameOf(disposition: string | undefined): string | undefined {
   if (disposition === undefined) return undefined;

@@ -11,7 +11,7 @@ import { RawQuery } from '../../../../http/query.js';
 import { sendJson, sendJsonText } from '../../../../http/exchange.js';
 import { ServiceController } from '../../../../http/service-controller.decorator.js';
 import { sendBytes } from '../../../../http/send-bytes.js';
-import { encodeDescription } from '../../../application/encoded-upload.js';
+import { encodeDescription } from '../../../domain/layout.js';
 import { FindUpload } from '../../../application/find-upload.use-case.js';
 import { ListUploads } from '../../../application/list-uploads.use-case.js';
 import { RemoveUploads } from '../../../application/remove-uploads.use-case.js';

@@ -11,7 +11,7 @@ import { requestBody } from '../../../../http/request-body.js';
 import type { UploadLoadDataCommand } from '../../../application/upload-load-data.use-case.js';
 import type { UploadLimits } from '../../../ingestion.options.js';
 import { type MultipartPart, MultipartReader } from './multipart-reader.js';
-import { DEFAULT_CONTENT_TYPE, type UploadForm, type UploadHead } from './upload-head.js';
+import { DEFAULT_CONTENT_TYPE, type UploadHead } from './upload-head.js';
 
 /**
  * The body of an upload request that has been read up to the upload's file, or to its end if there is no file. The
@@ -19,10 +19,10 @@ import { DEFAULT_CONTENT_TYPE, type UploadForm, type UploadHead } from './upload
  */
 export interface UploadBody extends Pick<UploadLoadDataCommand, 'file' | 'additionalData'> {
   /**
-   * Releases the memory that the body has taken from the process's budget. Must be called when the upload has ended,
-   * whether or not it succeeded.
+   * The memory that the body has taken from the process's budget; undefined if it has taken none. Must be released when
+   * the upload has ended, whether or not it succeeded.
    */
-  close(): void;
+  readonly memory?: BodyMemory;
 }
 
 /**
@@ -48,21 +48,24 @@ const malformed = (message: string, cause?: unknown): ServiceError => new Servic
  *   `client-aborted`; reading the file or calling `additionalData` may throw the same errors.
  */
 export function openUploadBody(request: IncomingMessage, head: UploadHead, limits: UploadLimits): UploadBody | Promise<UploadBody> {
-  return OPEN[head.form](request, head, limits);
+  switch (head.form) {
+    case 'json':
+      return openJsonUpload(request, head, limits);
+    case 'bytes':
+      return openBytes(request, head, limits);
+    case 'multipart':
+      return withMemory(request, (memory) => openForm(request, head, limits, memory));
+  }
 }
 
 type Opened = Pick<UploadBody, 'file' | 'additionalData'>;
-type Open = (request: IncomingMessage, head: UploadHead, limits: UploadLimits) => UploadBody | Promise<UploadBody>;
 
 /**
- * Opens a JSON body or a form by `open`. The memory for the body and for the index line of its `additional_data` is
- * held until `close` is called, or until opening fails.
+ * Opens a JSON body or a form by `open`. Its memory is that of the body and of the index line of its `additional_data`.
+ * Releases the memory if opening fails.
  */
 async function withMemory(request: IncomingMessage, open: (memory: BodyMemory) => Promise<Opened>): Promise<UploadBody> {
   const memory = new BodyMemory(request);
-  const close = (): void => {
-    memory.release();
-  };
   try {
     const { file, additionalData } = await open(memory);
     const withLineMemory = async (): Promise<string | null> => {
@@ -70,21 +73,19 @@ async function withMemory(request: IncomingMessage, open: (memory: BodyMemory) =
       if (text !== null) await memory.growForLine(text);
       return text;
     };
-    return { file, additionalData: withLineMemory, close };
+    return { file, additionalData: withLineMemory, memory };
   } catch (error) {
-    close();
+    memory.release();
     throw error;
   }
 }
 
-const nothingToRelease = (): void => undefined;
-
-const openJsonUpload: Open = async (request, head, { idleTimeoutMs }) => {
+function openJsonUpload(request: IncomingMessage, head: UploadHead, { idleTimeoutMs }: UploadLimits): Promise<UploadBody> {
   const limits = { idleTimeoutMs, maxBytes: head.maxBodyBytes, digests: head.contentDigests };
   const small = arrivedJson(request, limits, JSON_MEMBERS);
-  if (small) return { ...(await jsonUpload(head, small)), close: nothingToRelease };
+  if (small) return jsonUpload(head, small);
   return withMemory(request, async (memory) => jsonUpload(head, await openJson(request, { ...limits, memory }, JSON_MEMBERS)));
-};
+}
 
 async function jsonUpload({ contentType, fileDigests }: UploadHead, object: JsonObject | undefined): Promise<Opened> {
   if (object?.bytes) return { file: fileOf(contentType, object.bytes, fileDigests), additionalData: () => additionalDataOf(object) };
@@ -92,13 +93,14 @@ async function jsonUpload({ contentType, fileDigests }: UploadHead, object: Json
   return { file: null, additionalData: () => additionalData };
 }
 
-const openBytes: Open = (request, { contentType, maxBodyBytes, fileDigests, contentDigests }, { idleTimeoutMs }) => {
+function openBytes(request: IncomingMessage, head: UploadHead, { idleTimeoutMs }: UploadLimits): UploadBody {
+  const { contentType, maxBodyBytes, fileDigests, contentDigests } = head;
   const bytes = requestBody(request, { idleTimeoutMs, maxBytes: maxBodyBytes });
   // The body of the request is the file itself, so the expected digests of the file (X-Upload-Digest) and those of the
   // request's content (Content-Digest, Repr-Digest) are all verified on the file.
   const file = fileOf(contentType, bytes, [...fileDigests, ...contentDigests]);
-  return { file, additionalData: () => null, close: nothingToRelease };
-};
+  return { file, additionalData: () => null };
+}
 
 async function additionalDataOf(object: JsonObject | undefined): Promise<string | null> {
   if (object?.members.has('file')) throw malformed('a member "file"');
@@ -121,9 +123,7 @@ function fileOf(contentType: string, bytes: AsyncGenerator<Buffer, void, undefin
   };
 }
 
-const openForm: Open = (request, head, limits) => withMemory(request, (memory) => openFormUpload(request, head, limits, memory));
-
-async function openFormUpload(request: IncomingMessage, head: UploadHead, limits: UploadLimits, memory: BodyMemory): Promise<Opened> {
+async function openForm(request: IncomingMessage, head: UploadHead, limits: UploadLimits, memory: BodyMemory): Promise<Opened> {
   const boundary = mediaTypeParameter(request, 'boundary');
   if (!boundary || boundary.length > MAX_BOUNDARY_LENGTH) throw malformed('no boundary');
   const { maxBodyBytes, fileDigests, contentDigests } = head;
@@ -137,8 +137,6 @@ async function openFormUpload(request: IncomingMessage, head: UploadHead, limits
     additionalData: () => form.finish(),
   };
 }
-
-const OPEN: Readonly<Record<UploadForm, Open>> = { json: openJsonUpload, bytes: openBytes, multipart: openForm };
 
 /**
  * Reads a form with exactly one part `file`, and at most one part `additional_data` before or after the file. Skips

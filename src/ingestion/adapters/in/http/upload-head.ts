@@ -3,7 +3,7 @@ import { ServiceError } from '../../../../common/service-error.js';
 import { assertDeclaredLength, contentCoding, contentTypeAsSent, isJsonType, mediaType } from '../../../../http/request-head.js';
 import { type ExpectedDigest, parseDigestField } from '../../../../http/digest-fields.js';
 import { assertJsonContent } from '../../../../http/json-body.js';
-import { queryValidator, RawQuery, Satisfies } from '../../../../http/query.js';
+import { queryReader, Satisfies } from '../../../../http/query.js';
 import { isCustomerId, isFilename, isManufacturer } from '../../../domain/upload.js';
 import type { UploadLimits } from '../../../ingestion.options.js';
 
@@ -28,7 +28,7 @@ export class UploadQueryDto {
   readonly manufacturer!: string;
 }
 
-const validUploadQuery = queryValidator(UploadQueryDto);
+const readUploadQuery = queryReader(UploadQueryDto);
 
 /**
  * How an upload is sent: as JSON, as a form (multipart/form-data), or with the bytes of the file as the request's body.
@@ -86,23 +86,6 @@ function assertUploadContent(request: IncomingMessage, limits: UploadLimits): Pi
   assertDeclaredLength(request, maxBodyBytes);
   if (type === 'application/x-www-form-urlencoded' || contentCoding(request) !== 'identity') throw new ServiceError('unsupported-media-type');
   return { form: isForm ? 'multipart' : 'bytes', maxBodyBytes };
-}
-
-/**
- * Reads `customer_id`, `filename` and `manufacturer` from the URL as it was sent. The framework's parsed query would
- * hide defects that must be refused, such as repeated parameters.
- *
- * @throws ServiceError `invalid-query-parameter` if a parameter is missing, repeated or invalid.
- */
-function readUploadQuery(request: IncomingMessage): UploadQueryDto {
-  const raw = new RawQuery(request);
-  return validUploadQuery(
-    Object.assign(new UploadQueryDto(), {
-      customer_id: raw.single('customer_id'),
-      filename: raw.single('filename'),
-      manufacturer: raw.single('manufacturer'),
-    }),
-  );
 }
 
 /**

@@ -203,14 +203,13 @@ export class ContentJournals {
   }
 
   /**
-   * Returns a use whose journal has room for the first waiting record. An empty journal accepts a record of any length.
+   * Returns a use whose journal accepts the first waiting record.
    *
    * @throws JournalUnavailableError
    */
   private async takeUse(): Promise<Use> {
     const { current } = this;
-    const first = this.waiting[0]?.bytes.length ?? 0;
-    if (current && (current.journal.isEmpty || first <= current.journal.room)) return current;
+    if (current?.journal.accepts(this.waiting[0]?.bytes.length ?? 0)) return current;
     this.retire();
     while (this.idle.length === 0 && this.retiring.size >= MOST_JOURNALS) await this.untilOneIsSettled();
     const journal = this.idle.pop() ?? (await this.makeJournal());
@@ -242,11 +241,13 @@ export class ContentJournals {
 
   private takeBatch({ room }: Journal): WaitingRecord[] {
     let bytes = 0;
-    const end = this.waiting.findIndex((record, index) => {
+    let count = 0;
+    for (const record of this.waiting) {
       bytes += record.bytes.length;
-      return index > 0 && bytes > room;
-    });
-    return this.waiting.splice(0, end < 0 ? this.waiting.length : end);
+      if (count > 0 && bytes > room) break;
+      count += 1;
+    }
+    return this.waiting.splice(0, count);
   }
 
   /** Adds no more records to the current journal, and begins to sync its files (see `settle`). */

@@ -1,5 +1,6 @@
 import { ServiceError } from '../../../../common/service-error.js';
-import { decodeIndexLine, requestDigest } from '../../../application/encoded-upload.js';
+import { decodeIndexLine } from '../../../application/line-decoding.js';
+import { requestDigest } from '../../../application/request-digest.js';
 import { receiptOf, type UploadReceipt } from '../../../application/ports/file-storage.port.js';
 import { storageFailure } from '../../../application/storage-failure.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';

@@ -82,8 +82,9 @@ export class Journal {
     return this.bytes - this.length;
   }
 
-  get isEmpty(): boolean {
-    return this.length === 0;
+  /** Whether a record of this length, in bytes, may be appended. An empty journal accepts a record of any length. */
+  accepts(bytes: number): boolean {
+    return this.length === 0 || bytes <= this.room;
   }
 
   /**

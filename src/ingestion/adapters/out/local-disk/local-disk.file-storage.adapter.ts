@@ -102,7 +102,7 @@ export class LocalDiskFileStorage extends FileStorage implements OnApplicationSh
     try {
       await store.checkHealth();
     } catch (error) {
-      if (!store.isAway) throw error;
+      if (!store.whyAway) throw error;
       this.leave(store);
       // Tries to reopen the store at once: it may only have lost its lock file, or got another device number.
       await (await this.cameBack()).checkHealth();
@@ -124,7 +124,7 @@ export class LocalDiskFileStorage extends FileStorage implements OnApplicationSh
     try {
       return await work(store);
     } finally {
-      if (store.isAway) this.leave(store);
+      if (store.whyAway) this.leave(store);
     }
   }
 

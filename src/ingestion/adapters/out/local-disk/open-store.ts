@@ -3,11 +3,10 @@ import { ServiceError } from '../../../../common/service-error.js';
 import type { Wakeup } from '../../../../common/wakeup.js';
 import type { DataDirectoryLock } from '../../../../common/data-directory/data-directory-lock.js';
 import { behindHead, digestOf, type Head, readContent, readHead } from '../../../application/content.js';
-import { encodeIndexLine } from '../../../application/encoded-upload.js';
 import type { UploadDraft, UploadReceipt } from '../../../application/ports/file-storage.port.js';
 import { storageFailure } from '../../../application/storage-failure.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
-import { segmentDirectory } from '../../../domain/layout.js';
+import { encodeIndexLine, segmentDirectory } from '../../../domain/layout.js';
 import type { Upload, UploadKind } from '../../../domain/upload.js';
 import { JournalUnavailableError } from './content-journals.js';
 import type { StoreAwayError } from './disk-error.js';
@@ -98,10 +97,6 @@ export class OpenStore {
       throw error;
     }
     return new OpenStore(directory, lock, options);
-  }
-
-  get isAway(): boolean {
-    return this.directory.presence.isAway;
   }
 
   /** Why the store is away; undefined until the store is found to be away. */

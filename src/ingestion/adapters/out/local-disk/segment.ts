@@ -37,7 +37,8 @@ export class Segment {
    */
   private readonly contentParts: readonly string[];
   private file: DiskFile | undefined;
-  private length = 0;
+  /** The length of the segment's durable lines, in bytes. */
+  durableLength = 0;
   /** The latest `receivedAt` of the segment's lines, in milliseconds since 1970. */
   private newest = -Infinity;
   private state: 'open' | 'torn' | 'closed' = 'open';
@@ -50,11 +51,6 @@ export class Segment {
     this.path = `${directory}/${this.id}.ndjson`;
     this.absolutePath = store.at(this.path);
     this.contentParts = [store.at('files', basename(dirname(directory)))];
-  }
-
-  /** The length of the segment's durable lines, in bytes. */
-  get durableLength(): number {
-    return this.length;
   }
 
   /**
@@ -83,7 +79,7 @@ export class Segment {
     try {
       const file = this.file ?? (await this.create());
       // A single line isn't copied: it may be long, and copying it would block the event loop.
-      await file.write(chunks.length === 1 ? chunks : [Buffer.concat(chunks)], this.length);
+      await file.write(chunks.length === 1 ? chunks : [Buffer.concat(chunks)], this.durableLength);
       const synced = file.sync();
       const isThere = file.standsAt(this.absolutePath);
       // `isThere` is awaited below, after the sync. Until then, its rejection must not count as unhandled.
@@ -95,7 +91,7 @@ export class Segment {
       this.state = 'torn';
       throw error;
     }
-    this.length += length;
+    this.durableLength += length;
   }
 
   /**
@@ -105,7 +101,7 @@ export class Segment {
   async close(): Promise<void> {
     if (this.state === 'closed') return;
     if (this.state === 'torn' && this.file) {
-      await this.file.truncate(this.length);
+      await this.file.truncate(this.durableLength);
       await this.file.sync();
     }
     this.state = 'closed';
@@ -114,7 +110,7 @@ export class Segment {
     const { file } = this;
     if (file) await closeQuietly(file);
     await this.store.attempt(`Closing ${this.path}`, async () => {
-      if (this.length === 0) {
+      if (this.durableLength === 0) {
         // Removes the empty file durably: its marker is removed next, and without a marker nothing would remove a file
         // that a power cut brings back.
         await this.store.removeDurably(this.path);
@@ -131,15 +127,15 @@ export class Segment {
    * @returns true if the end was cut off or the marker is durable, so that no torn end remains after the next boot.
    */
   async closeOrMark(): Promise<boolean> {
-    const { store, path, length } = this;
+    const { store, path, durableLength } = this;
     try {
       await this.close();
       return true;
     } catch (error) {
-      store.logger.warn(`Truncating ${path} to ${length} bytes failed.`, error);
+      store.logger.warn(`Truncating ${path} to ${durableLength} bytes failed.`, error);
     }
     try {
-      await store.markers.replace(this.id, { segment: path, durable_length: length });
+      await store.markers.replace(this.id, { segment: path, durable_length: durableLength });
       return true;
     } catch (error) {
       store.logger.warn(`Marking ${path} for truncation failed.`, error);

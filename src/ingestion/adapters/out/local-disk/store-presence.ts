@@ -11,7 +11,8 @@ const UNWRITABLE = ['EROFS', 'EACCES', 'EPERM'];
  * this instance reports that for good. A store that comes back is opened again, with a new instance.
  */
 export class StorePresence {
-  private away: StoreAwayError | undefined;
+  /** Why the store is away; undefined until a check finds that it is. */
+  whyAway: StoreAwayError | undefined;
   private readonly watched = new Map<string, { readonly device: bigint; readonly isThere: () => boolean }>();
 
   constructor(
@@ -24,12 +25,7 @@ export class StorePresence {
   ) {}
 
   get isAway(): boolean {
-    return this.away !== undefined;
-  }
-
-  /** Why the store is away; undefined until a check finds that it is. */
-  get whyAway(): StoreAwayError | undefined {
-    return this.away;
+    return this.whyAway !== undefined;
   }
 
   /**
@@ -55,7 +51,7 @@ export class StorePresence {
    * @throws StoreAwayError if the store is away, or is now found to be away.
    */
   assertHere(parts = this.parts): void {
-    if (this.away) throw this.away;
+    if (this.whyAway) throw this.whyAway;
     if (!this.lock.isHeld()) this.leave(`${this.root} is gone or was replaced, or its uploads.lock was`);
     for (const part of parts) if (this.watched.get(part)?.isThere() === false) this.leavePart(part);
   }
@@ -97,6 +93,6 @@ export class StorePresence {
   }
 
   private leave(what: string, cause?: unknown): never {
-    throw (this.away ??= new StoreAwayError(what, cause));
+    throw (this.whyAway ??= new StoreAwayError(what, cause));
   }
 }

@@ -1,4 +1,4 @@
-import { decodeIndexLine } from '../../../application/encoded-upload.js';
+import { decodeIndexLine } from '../../../application/line-decoding.js';
 import { IDEMPOTENCY_PERIOD_MS, idempotencyScope } from '../../../domain/idempotency.js';
 import type { Upload, UploadKind } from '../../../domain/upload.js';
 import type { Bucket, ListedObject } from './bucket.js';

@@ -1,5 +1,5 @@
 import { basename } from 'node:path';
-import { decodeIndexLine } from '../../../../application/encoded-upload.js';
+import { decodeIndexLine } from '../../../../application/line-decoding.js';
 import { MAX_EVENTS_BYTES, type OutboxBatch, type OutboxEvent } from '../../../../application/ports/event-outbox.port.js';
 import { linesDirectory } from '../../../../domain/layout.js';
 import { UPLOAD_ID } from '../../../../domain/layout-names.js';

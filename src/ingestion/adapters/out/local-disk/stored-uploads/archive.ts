@@ -1,4 +1,4 @@
-import { decodeIndexLine } from '../../../../application/encoded-upload.js';
+import { decodeIndexLine } from '../../../../application/line-decoding.js';
 import type { ByteRange, CustomerAccess, RemovalOptions, UploadFilter, UploadPage, UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
 import { idempotencyScope } from '../../../../domain/idempotency.js';
 import { isSelected } from '../../../../domain/upload-filter.js';

@@ -1,4 +1,4 @@
-import { decodeIndexLine } from '../../../../application/encoded-upload.js';
+import { decodeIndexLine } from '../../../../application/line-decoding.js';
 import { MAX_PAGE_BYTES, type UploadFilter, type UploadPage, type UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
 import { comparePositions, positionBehind } from '../../../../domain/upload-filter.js';
 import { UPLOAD_KINDS, type Upload, type UploadKind } from '../../../../domain/upload.js';

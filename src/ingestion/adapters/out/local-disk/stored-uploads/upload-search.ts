@@ -1,5 +1,5 @@
 import { timeOfUuid } from '../../../../../common/uuid.js';
-import { decodeIndexLine } from '../../../../application/encoded-upload.js';
+import { decodeIndexLine } from '../../../../application/line-decoding.js';
 import { UPLOAD_ID } from '../../../../domain/layout-names.js';
 import { utcDate } from '../../../../domain/layout.js';
 import { MAX_UPLOAD_DURATION_MS, UPLOAD_KINDS, type Upload } from '../../../../domain/upload.js';

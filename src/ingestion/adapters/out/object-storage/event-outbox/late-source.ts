@@ -1,4 +1,4 @@
-import { encodeIndexLine } from '../../../../application/encoded-upload.js';
+import { encodeIndexLine } from '../../../../domain/layout.js';
 import { timeOfUuid } from '../../../../../common/uuid.js';
 import type { Bucket, ListedObject } from '../bucket.js';
 import { LATE_SEGMENTS } from '../keys.js';

@@ -1,7 +1,7 @@
 import { dirname } from 'node:path';
 import { z } from 'zod';
 import { ContentDigest } from '../../../../application/content.js';
-import { decodeIndexLine } from '../../../../application/encoded-upload.js';
+import { decodeIndexLine } from '../../../../application/line-decoding.js';
 import { parseJson } from '../../../../application/line-text.js';
 import type { SourceLine, StoreSource } from '../../../../application/store-move/store-source.js';
 import { concurrently } from '../../../../application/store-verification/concurrently.js';

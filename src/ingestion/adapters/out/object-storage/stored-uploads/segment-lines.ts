@@ -1,6 +1,6 @@
 import { joined } from '../../../../../common/joined.js';
 import { Turns } from '../../../../../common/turns.js';
-import { decodeIndexLine } from '../../../../application/encoded-upload.js';
+import { decodeIndexLine } from '../../../../application/line-decoding.js';
 import type { Upload } from '../../../../domain/upload.js';
 import type { Bucket, ByteRange } from '../bucket.js';
 

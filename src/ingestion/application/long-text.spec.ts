@@ -3,9 +3,10 @@ import fc from 'fast-check';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { isUnicodeText } from '../../common/text.js';
 import { requestIdentity } from '../domain/idempotency.js';
-import { indexLine } from '../domain/layout.js';
+import { encodeIndexLine, indexLine } from '../domain/layout.js';
 import type { Upload } from '../domain/upload.js';
-import { decodeIndexLine, encodeIndexLine, requestDigest } from './encoded-upload.js';
+import { decodeIndexLine } from './line-decoding.js';
+import { requestDigest } from './request-digest.js';
 
 // Texts that resemble parts of an index line. The decoder must not mistake them for members of the line.
 const tricky = fc.oneof(fc.constantFrom('"additional_data":""', '","received_at":"', '\\u0000', '"\\u0000"', '\\', '"'), fc.string({ unit: 'grapheme', minLength: 1, maxLength: 9 }));

@@ -1,0 +1,38 @@
+import { JsonReader } from '../../common/json-reader.js';
+import { Turns } from '../../common/turns.js';
+import { parseIndexLine } from '../domain/layout.js';
+import type { Upload } from '../domain/upload.js';
+
+/** What stands before and after the text of `additional_data` in an index line. */
+const TEXT_BEGIN = '"additional_data":"';
+const TEXT_END = '","received_at":"';
+const LONG_LINE_BYTES = 64 * 1024;
+const STEP_BYTES = 16 * 1024;
+
+/**
+ * The upload that an index line describes; undefined if the line isn't valid. Yields to other work if the line is long.
+ */
+export async function decodeIndexLine(line: Buffer): Promise<Upload | undefined> {
+  const textAt = line.length > LONG_LINE_BYTES ? line.indexOf(TEXT_BEGIN) + TEXT_BEGIN.length : -1;
+  const textEnd = line.lastIndexOf(TEXT_END);
+  if (textAt < TEXT_BEGIN.length || textEnd < textAt) return parseIndexLine(line.toString());
+  const upload = parseIndexLine(`${line.toString('utf8', 0, textAt)}${line.toString('utf8', textEnd)}`);
+  const additionalData = await textOf(line);
+  return upload && typeof additionalData === 'string' ? { ...upload, additionalData } : undefined;
+}
+
+async function textOf(line: Buffer): Promise<unknown> {
+  const reader = new JsonReader(new Set(['additional_data']));
+  const turns = new Turns();
+  try {
+    for (let at = 0; at < line.length; at += STEP_BYTES) {
+      if (turns.isOver) await turns.next();
+      reader.add(line.subarray(at, at + STEP_BYTES));
+    }
+    reader.end();
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+  return reader.members.get('additional_data');
+}
