@@ -120,22 +120,34 @@ describe('Swagger UI, 1280 pixels wide', () => {
     await block.locator('.btn.execute').click();
     expect(await block.locator('.no-file').innerText()).toContain('No file was chosen.');
     await screenshot(page, 'no-file-1280');
-    await block.locator('input[type=file]').setInputFiles(FILE);
+    expect(await service.lines()).toEqual([]);
+    await block.getByLabel('File', { exact: true }).setInputFiles(FILE);
     expect(await block.locator('.no-file').count()).toBe(0);
-    expect(await block.locator('tr[data-param-name=filename] input').inputValue()).toBe('greenbutton_usage.xml');
+    expect(await block.getByLabel('filename').inputValue()).toBe('greenbutton_usage.xml');
     expect(await execute(block)).toMatchObject({ status: 200 });
     const [line] = await service.lines();
     expect(line).toMatchObject({ filename: 'greenbutton_usage.xml', content_size: (await readFile(FILE)).length });
     await screenshot(page, 'uploaded-1280');
   });
 
+  it('sends the example of a JSON body, which needs no file', async () => {
+    const block = operation(page, 'uploadHistorical');
+    await block.locator('.body-param-content-type select').selectOption('application/json');
+    await block.locator('.opblock-section-request-body').getByLabel('Example', { exact: true }).waitFor();
+    await block.locator('.btn.execute').click();
+    await expect.poll(async () => (await service.lines()).map((line) => [line.filename, line.content_path !== null, line.additional_data]).sort()).toEqual([
+      ['greenbutton_usage.xml', false, 'meter replaced on 2003-12-04'],
+      ['greenbutton_usage.xml', true, null],
+    ]);
+  });
+
   it('sends the bytes of a file, under the name that was typed', async () => {
     const block = await open(page, 'uploadNowcast');
     await block.locator('.body-param-content-type select').selectOption('application/octet-stream');
-    const name = block.locator('tr[data-param-name=filename] input');
+    const name = block.getByLabel('filename');
     await name.fill('');
     await name.pressSequentially('mine.xml');
-    await block.locator('input[type=file]').setInputFiles(FILE);
+    await block.getByLabel('File', { exact: true }).setInputFiles(FILE);
     expect(await name.inputValue()).toBe('mine.xml');
     expect(await execute(block)).toMatchObject({ status: 200 });
     const line = (await service.lines()).find(({ filename }) => filename === 'mine.xml');
@@ -164,7 +176,7 @@ describe('Swagger UI, 1280 pixels wide', () => {
     const removal = await fill('deleteUpload', { upload_id });
     await removal.locator('.btn.execute').click();
     expect(await statusOf(removal)).toBe(204);
-    expect(await execute(await fill('deleteUploads', { customer_id }))).toMatchObject({ status: 200, body: { status: 'success', deleted: 1 } });
+    expect(await execute(await fill('deleteUploads', { customer_id }))).toMatchObject({ status: 200, body: { status: 'success', deleted: 2 } });
     expect(await service.lines()).toEqual([]);
   });
 
