@@ -1,5 +1,6 @@
 // Two contract suites, on fakes of the package. Each runner runs them from a file of its own, as a team would. With the
 // environment variable BROKEN, the fakes break a promise of each port.
+const { env } = require('node:process');
 const { indexLine } = require('load-data-service');
 const { InMemoryFileStorage, InMemoryIdentityProvider } = require('load-data-service/testing');
 const { fileStorageContract, identityProviderContract } = require('load-data-service/testing/contracts');
@@ -18,7 +19,7 @@ class BrokenIdentityProvider extends InMemoryIdentityProvider {
   }
 }
 
-const isBroken = process.env.BROKEN !== undefined;
+const isBroken = env.BROKEN !== undefined;
 const FileStorage = isBroken ? BrokenFileStorage : InMemoryFileStorage;
 const IdentityProvider = isBroken ? BrokenIdentityProvider : InMemoryIdentityProvider;
 
