@@ -1,5 +1,7 @@
+import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
-import { describe, expect, it } from 'vitest';
+import { promisify } from 'node:util';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { ProviderCallOptions } from '../identity-management/application/ports/identity-provider.port.js';
 import type { User } from '../identity-management/domain/user.js';
 import { indexLine } from '../ingestion/domain/layout.js';
@@ -134,5 +136,24 @@ describe('the suite of IdentityProvider, of a list that ends when the signal abo
     const setting = { provider, moreThanOnePage: 10, unknownUserId: '', unknownRoleId: '', reopen: () => Promise.resolve(provider), permissionsOf: () => Promise.resolve([]), tearDown: () => undefined };
     identityProviderContract('one page', () => Promise.resolve(setting), runner);
     expect([...(await runner.failures(/between two pages/)).values()]).toEqual(messages);
+  });
+});
+
+describe('a suite without a runner as its last argument', () => {
+  afterEach(() => {
+    vi.unstubAllGlobals();
+  });
+
+  it.each(PORTS)('takes the global functions of the runner: %s', (_, __, contract) => {
+    const runner = new CollectingRunner();
+    for (const name of ['describe', 'it', 'beforeEach', 'afterEach'] as const) vi.stubGlobal(name, runner[name]);
+    contract('nothing', setUp);
+    expect(runner.tests.length).toBeGreaterThan(0);
+  });
+
+  it('is refused where no runner is found, with what to do', async () => {
+    const module = new URL('../../dist/testing/contracts.js', import.meta.url).href;
+    const run = promisify(execFile)(process.execPath, ['--input-type=module', '--eval', `(await import('${module}')).fileStorageContract('nothing', () => {})`]);
+    await expect(run).rejects.toThrow(/TypeError: No test runner found: pass \{ describe, it, beforeEach, afterEach \} of yours as the last argument/);
   });
 });

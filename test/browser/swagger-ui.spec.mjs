@@ -120,9 +120,9 @@ describe('Swagger UI, 1280 pixels wide', () => {
     await block.locator('.btn.execute').click();
     expect(await block.locator('.no-file').innerText()).toContain('No file was chosen.');
     await screenshot(page, 'no-file-1280');
-    await block.locator('input[type=file]').setInputFiles(FILE);
+    await block.getByLabel('File', { exact: true }).setInputFiles(FILE);
     expect(await block.locator('.no-file').count()).toBe(0);
-    expect(await block.locator('tr[data-param-name=filename] input').inputValue()).toBe('greenbutton_usage.xml');
+    expect(await block.getByLabel('filename').inputValue()).toBe('greenbutton_usage.xml');
     expect(await execute(block)).toMatchObject({ status: 200 });
     const [line] = await service.lines();
     expect(line).toMatchObject({ filename: 'greenbutton_usage.xml', content_size: (await readFile(FILE)).length });
@@ -132,10 +132,10 @@ describe('Swagger UI, 1280 pixels wide', () => {
   it('sends the bytes of a file, under the name that was typed', async () => {
     const block = await open(page, 'uploadNowcast');
     await block.locator('.body-param-content-type select').selectOption('application/octet-stream');
-    const name = block.locator('tr[data-param-name=filename] input');
+    const name = block.getByLabel('filename');
     await name.fill('');
     await name.pressSequentially('mine.xml');
-    await block.locator('input[type=file]').setInputFiles(FILE);
+    await block.getByLabel('File', { exact: true }).setInputFiles(FILE);
     expect(await name.inputValue()).toBe('mine.xml');
     expect(await execute(block)).toMatchObject({ status: 200 });
     const line = (await service.lines()).find(({ filename }) => filename === 'mine.xml');

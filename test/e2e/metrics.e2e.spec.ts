@@ -99,6 +99,12 @@ describe('the metrics show', () => {
     expect((await fetch(`${url}/health/ready`)).status).toBe(ready === 1 ? 200 : 503);
   });
 
+  it('each way in which an upload can fail, at 0 before the first failure', async () => {
+    const reasons = ['storage-failure', 'internal', 'client-aborted', 'request-timeout', 'payload-too-large', 'invalid-request-body', 'digest-mismatch', 'request-in-progress', 'idempotency-key-reused'];
+    const series = ['historical', 'nowcast'].flatMap((kind) => reasons.map((reason) => [`kind="${kind}",reason="${reason}"`, 0]));
+    expect(await values('load_data_upload_failures_total')).toEqual(Object.fromEntries(series));
+  });
+
   it('the space on the volume of DATA_DIR, unless it is away', async () => {
     const { '': free = 0 } = await values('load_data_disk_free_bytes');
     const { '': size = 0 } = await values('load_data_disk_size_bytes');

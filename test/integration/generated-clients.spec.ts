@@ -45,6 +45,23 @@ type Call = (...parameters: unknown[]) => Promise<{ status?: number; response?: 
 const imported = async <Module>(...path: string[]): Promise<Module> => (await import(/* @vite-ignore */ join(directory, ...path))) as Module;
 const blob = (): Blob => new Blob([BYTES]);
 
+/** Generates the client of Hey API from the document, in the folder `hey-api-<uploads>`. Resolves to what the tool prints. */
+const heyApi = async (uploads?: string): Promise<string> =>
+  runNodeTool('@hey-api/openapi-ts/bin/run.js', ['-i', await documentFile(uploads), '-o', join(directory, `hey-api-${uploads ?? 'whole'}`), '-c', '@hey-api/client-fetch', '--no-log-file']);
+
+/** Generates the client of orval from the document, in the folder `orval-<name>`. Resolves to what the tool prints. */
+async function orval(name: string, uploads?: string, override = {}): Promise<string> {
+  const output = { target: `./orval-${name}/api.ts`, client: 'fetch', baseUrl: service.url, override };
+  await writeFile(join(directory, `orval-${name}.config.mjs`), `export default ${JSON.stringify({ api: { input: await documentFile(uploads), output } })};`);
+  return runNodeTool('orval/dist/bin/orval.mjs', ['--config', `orval-${name}.config.mjs`], directory);
+}
+const orvalSplit = (): Promise<string> => orval('split', undefined, { splitByContentType: true });
+
+const compile = (script: string): Promise<string> =>
+  runNodeTool('typescript/bin/tsc', ['--noEmit', '--strict', '--skipLibCheck', '--module', 'esnext', '--moduleResolution', 'bundler', '--target', 'es2022', '--lib', 'es2022,dom,dom.iterable', script], directory);
+/** Compiles a script. Rejects with the output of the compiler if there are errors. */
+const compiled = (script: string): Promise<unknown> => compile(script).catch((error: unknown) => Promise.reject(new Error((error as { stdout: string }).stdout)));
+
 it('load-data-service/client has the types of the document (-u updates them)', async () => {
   const { openapi, info, components } = JSON.parse(await readFile(await documentFile(), 'utf8')) as Record<string, unknown>;
   const file = join(directory, 'schemas.json');
@@ -65,13 +82,10 @@ describe('openapi-typescript, with openapi-fetch', () => {
   const path = '/ingestHistoricalLoadData/upload_historical';
 
   it('stores a form', async () => {
-    const body = { file: blob(), additional_data: ADDITIONAL };
-    const bodySerializer = (sent: typeof body): FormData => {
-      const form = new FormData();
-      for (const [name, value] of Object.entries(sent)) form.append(name, value);
-      return form;
-    };
-    expect((await post(path, { params: { query: QUERY }, body, bodySerializer })).response.status).toBe(200);
+    const body = new FormData();
+    body.append('file', blob());
+    body.append('additional_data', ADDITIONAL);
+    expect((await post(path, { params: { query: QUERY }, body })).response.status).toBe(200);
     await expectStored(BYTES, ADDITIONAL);
   });
 
@@ -85,6 +99,17 @@ describe('openapi-typescript, with openapi-fetch', () => {
     expect((await post(path, { params: { query: QUERY }, body: { additional_data: ADDITIONAL } })).response.status).toBe(200);
     await expectStored(null, ADDITIONAL);
   });
+
+  // docs/clients.md warns of both.
+  it('sends a Blob without a serializer as {}, and TypeScript accepts it, as it does the call of docs/clients.md', async () => {
+    expect((await post(path, { params: { query: QUERY }, body: blob() })).response.status).toBe(200);
+    await expectStored(null, null);
+    const [, documented = ''] = /### openapi-typescript[^]*?```ts\n([^]*?)```/.exec(await readFile('docs/clients.md', 'utf8')) ?? [];
+    const script = `${documented.replace('./load-data', './types')}declare const blob: Blob;\nawait client.POST('${path}', { params, body: blob });\n`;
+    await writeFile(join(directory, 'documented.ts'), script);
+    expect(script).toContain('bodySerializer');
+    await compiled('documented.ts');
+  });
 });
 
 describe.each([
@@ -93,8 +118,7 @@ describe.each([
   ['json', { additional_data: ADDITIONAL }, null, ADDITIONAL],
 ] as const)('hey-api, with ?uploads=%s', (way, body, bytes, additionalData) => {
   it('stores the plain call', async () => {
-    const said = await runNodeTool('@hey-api/openapi-ts/bin/run.js', ['-i', await documentFile(way), '-o', join(directory, `hey-api-${way}`), '-c', '@hey-api/client-fetch', '--no-log-file']);
-    expect(said).not.toMatch(/warn|error/i);
+    expect(await heyApi(way)).not.toMatch(/warn|error/i);
     const { uploadHistorical } = await imported<{ uploadHistorical: Call }>(`hey-api-${way}`, 'sdk.gen.ts');
     const { response, error } = await uploadHistorical({ baseUrl: service.url, query: QUERY, body });
     expect([response?.status, error]).toEqual([200, undefined]);
@@ -105,11 +129,8 @@ describe.each([
 describe('orval, with splitByContentType', () => {
   let api: Record<string, Call>;
   beforeAll(async () => {
-    const output = { target: './orval/api.ts', client: 'fetch', baseUrl: service.url, override: { splitByContentType: true } };
-    await writeFile(join(directory, 'orval.config.mjs'), `export default ${JSON.stringify({ api: { input: await documentFile(), output } })};`);
-    const said = await runNodeTool('orval/dist/bin/orval.mjs', ['--config', 'orval.config.mjs'], directory);
-    expect(said).not.toMatch(/warn|error/i);
-    api = await imported('orval', 'api.ts');
+    expect(await orvalSplit()).not.toMatch(/warn|error/i);
+    api = await imported('orval-split', 'api.ts');
   });
 
   it.each([
@@ -129,43 +150,51 @@ describe.each([
   ['json', { additional_data: ADDITIONAL }, null, ADDITIONAL],
 ] as const)('orval, with ?uploads=%s', (way, body, bytes, additionalData) => {
   it('stores the plain call', async () => {
-    const output = { target: `./orval-${way}/api.ts`, client: 'fetch', baseUrl: service.url };
-    await writeFile(join(directory, `orval-${way}.config.mjs`), `export default ${JSON.stringify({ api: { input: await documentFile(way), output } })};`);
-    const said = await runNodeTool('orval/dist/bin/orval.mjs', ['--config', `orval-${way}.config.mjs`], directory);
-    expect(said).not.toMatch(/warn|error/i);
+    expect(await orval(way, way)).not.toMatch(/warn|error/i);
     const { uploadHistorical } = await imported<{ uploadHistorical: Call }>(`orval-${way}`, 'api.ts');
     expect((await uploadHistorical(QUERY, body)).status).toBe(200);
     await expectStored(bytes, additionalData);
   });
 });
 
+it('TypeScript accepts the plain calls of Hey API and of orval', async () => {
+  const ways = ['form', 'bytes', 'json'];
+  await orvalSplit();
+  for (const way of ways) await Promise.all([heyApi(way), orval(way, way)]);
+  const bodies = "{ form: { file: new Blob(), additional_data: 'meter 7' }, bytes: new Blob(), json: { additional_data: 'meter 7' } }";
+  await writeFile(join(directory, 'plain-calls.ts'), [
+    "import { uploadHistoricalWithBlob, uploadHistoricalWithFormData, uploadHistoricalWithJson } from './orval-split/api';",
+    ...ways.map((way) => `import { uploadHistorical as ${way}OfHeyApi } from './hey-api-${way}/sdk.gen';`),
+    ...ways.map((way) => `import { uploadHistorical as ${way}OfOrval } from './orval-${way}/api';`),
+    `const query = ${JSON.stringify(QUERY)};`,
+    `const { form, bytes, json } = ${bodies};`,
+    'void [uploadHistoricalWithFormData(query, form), uploadHistoricalWithBlob(query, bytes), uploadHistoricalWithJson(query, json)];',
+    ...ways.map((way) => `void [${way}OfHeyApi({ query, body: ${way} }), ${way}OfOrval(query, ${way})];`),
+  ].join('\n'));
+  await compiled('plain-calls.ts');
+});
+
 /**
  * Some generators know only one type of body for each operation. Their clients would send a body of another type
- * without its file, and the service would answer 200. So code that uses such a client, generated from the whole
- * document, with another type of body must not compile.
+ * without its file: a Blob or a form as `{}`, which the service answers with 200. So code that uses such a client,
+ * generated from the whole document, with another type of body must not compile.
  */
 describe('the whole document, for generators that need ?uploads=', () => {
-  const compile = (script: string): Promise<string> =>
-    runNodeTool('typescript/bin/tsc', ['--noEmit', '--strict', '--skipLibCheck', '--module', 'esnext', '--moduleResolution', 'bundler', '--target', 'es2022', '--lib', 'es2022,dom,dom.iterable', script], directory);
-  /** Compiles a script. Rejects with the output of the compiler if there are errors. */
-  const compiled = (script: string): Promise<unknown> => compile(script).catch((error: unknown) => Promise.reject(new Error((error as { stdout: string }).stdout)));
-
   it('lets TypeScript refuse a Blob and a form that hey-api would send as JSON', async () => {
-    await runNodeTool('@hey-api/openapi-ts/bin/run.js', ['-i', await documentFile(), '-o', join(directory, 'hey-api'), '-c', '@hey-api/client-fetch', '--no-log-file']);
-    const bodies = ['{ additional_data: "meter 7" }', 'new Blob()', '{ file: new Blob() }'];
+    await heyApi();
+    const bodies = ['{ additional_data: "meter 7" }', 'new Blob()', '{ file: new Blob() }', 'new FormData()'];
     const calls = bodies.map((body) => `void uploadHistorical({ query: ${JSON.stringify(QUERY)}, body: ${body} });`);
-    await writeFile(join(directory, 'calls.ts'), ["import { uploadHistorical } from './hey-api/sdk.gen';", ...calls].join('\n'));
+    await writeFile(join(directory, 'calls.ts'), ["import { uploadHistorical } from './hey-api-whole/sdk.gen';", ...calls].join('\n'));
     const errors = await compiled('calls.ts').catch((error: unknown) => (error as Error).message.trim().split('\n'));
     expect(errors).toEqual([
       expect.stringMatching(/^calls\.ts\(3,.*'Blob' has no properties in common with type 'UploadJson'/),
       expect.stringMatching(/^calls\.ts\(4,.*'file' does not exist in type 'UploadJson'/),
+      expect.stringMatching(/^calls\.ts\(5,.*'FormData' has no properties in common with type 'UploadJson'/),
     ]);
   }, 120_000);
 
   it('lets TypeScript refuse the functions of orval', async () => {
-    const output = { target: './orval-whole/api.ts', client: 'fetch', baseUrl: service.url };
-    await writeFile(join(directory, 'orval-whole.config.mjs'), `export default ${JSON.stringify({ api: { input: await documentFile(), output } })};`);
-    await runNodeTool('orval/dist/bin/orval.mjs', ['--config', 'orval-whole.config.mjs'], directory);
+    await orval('whole');
     await expect(compiled('orval-whole/api.ts')).rejects.toThrow(/'UploadForm' is not assignable to type 'BodyInit/);
   }, 120_000);
 });

@@ -181,20 +181,24 @@ describe.each(APPS)('the packed package in a new application on $name', (app) =>
     if (app.example === 'nest-11') await run(path, 'npm', 'run', 'test:e2e');
   }, 300_000);
 
-  it('runs the suites in Vitest, Jest and node:test, all of their tests in each', async () => {
+  it('runs the suites in Vitest, Jest and node:test, all of their tests in each, and in each a broken promise fails', async () => {
     const runners = join(path, 'runners');
     await cp('test/integration/runners', runners, { recursive: true });
     // Only now, so that what is tested above doesn't need them.
     await run(path, 'npm', 'install', '--no-save', '--no-audit', '--no-fund', '--prefer-offline', 'vitest@^4.1.0', 'jest@^30.0.0');
-    const passed = async (count: RegExp, ...parameters: string[]): Promise<number> => {
-      const { stdout, stderr } = await execute(process.execPath, parameters, { cwd: runners, env: ENVIRONMENT });
-      return Number(count.exec(stdout + stderr)?.[1]);
-    };
-    const counts = [
-      await passed(/Tests +(\d+) passed \(\1\)/, '../node_modules/vitest/vitest.mjs', 'run'),
-      await passed(/^Tests: +(\d+) passed, \1 total$/m, '../node_modules/jest/bin/jest.js', '--config', JSON.stringify({ rootDir: runners, testMatch: ['**/jest.spec.cjs'] })),
-      await passed(/^# pass (\d+)\n# fail 0$/m, '--test'),
+    const calls: readonly (readonly [passed: RegExp, ...parameters: string[]])[] = [
+      [/Tests +(\d+) passed \(\1\)/, '../node_modules/vitest/vitest.mjs', 'run'],
+      [/^Tests: +(\d+) passed, \1 total$/m, '../node_modules/jest/bin/jest.js', '--config', JSON.stringify({ rootDir: runners, testMatch: ['**/jest.spec.cjs'] })],
+      [/^# pass (\d+)\n# fail 0$/m, '--test'],
     ];
+    const counts: number[] = [];
+    for (const [passed, ...parameters] of calls) {
+      const { stdout, stderr } = await execute(process.execPath, parameters, { cwd: runners, env: ENVIRONMENT });
+      counts.push(Number(passed.exec(stdout + stderr)?.[1]));
+      const broken = execute(process.execPath, parameters, { cwd: runners, env: { ...ENVIRONMENT, BROKEN: '1' }, maxBuffer: 2 ** 26 });
+      const failed = (await broken.then(() => undefined, (error: unknown) => error)) as { readonly stdout: string; readonly stderr: string } | undefined;
+      for (const port of ['FileStorage', 'IdentityProvider']) expect(`${failed?.stdout ?? ''}${failed?.stderr ?? ''}`).toMatch(new RegExp(`${port} promises: ".+"\\s+\\w`));
+    }
     const [count = 0] = counts;
     expect(count).toBeGreaterThan(100);
     expect(counts).toEqual([count, count, count]);
