@@ -120,6 +120,7 @@ describe('Swagger UI, 1280 pixels wide', () => {
     await block.locator('.btn.execute').click();
     expect(await block.locator('.no-file').innerText()).toContain('No file was chosen.');
     await screenshot(page, 'no-file-1280');
+    expect(await service.lines()).toEqual([]);
     await block.getByLabel('File', { exact: true }).setInputFiles(FILE);
     expect(await block.locator('.no-file').count()).toBe(0);
     expect(await block.getByLabel('filename').inputValue()).toBe('greenbutton_usage.xml');
@@ -127,6 +128,19 @@ describe('Swagger UI, 1280 pixels wide', () => {
     const [line] = await service.lines();
     expect(line).toMatchObject({ filename: 'greenbutton_usage.xml', content_size: (await readFile(FILE)).length });
     await screenshot(page, 'uploaded-1280');
+  });
+
+  it('shows and sends the example of a JSON body, which needs no file', async () => {
+    const block = operation(page, 'uploadHistorical');
+    await block.locator('.body-param-content-type select').selectOption('application/json');
+    const body = block.getByLabel('Request body');
+    await expect.poll(() => body.inputValue().then(JSON.parse)).toEqual({ additional_data: 'meter replaced on 2003-12-04' });
+    await screenshot(page, 'json-1280');
+    await block.locator('.btn.execute').click();
+    await expect.poll(async () => (await service.lines()).map((line) => [line.content_path !== null, line.additional_data]).sort()).toEqual([
+      [false, 'meter replaced on 2003-12-04'],
+      [true, ''],
+    ]);
   });
 
   it('sends the bytes of a file, under the name that was typed', async () => {
@@ -164,7 +178,7 @@ describe('Swagger UI, 1280 pixels wide', () => {
     const removal = await fill('deleteUpload', { upload_id });
     await removal.locator('.btn.execute').click();
     expect(await statusOf(removal)).toBe(204);
-    expect(await execute(await fill('deleteUploads', { customer_id }))).toMatchObject({ status: 200, body: { status: 'success', deleted: 1 } });
+    expect(await execute(await fill('deleteUploads', { customer_id }))).toMatchObject({ status: 200, body: { status: 'success', deleted: 2 } });
     expect(await service.lines()).toEqual([]);
   });
 

@@ -21,6 +21,7 @@ const touched = new WeakSet();
 document.addEventListener('input', ({ target, isTrusted }) => isTrusted && touched.add(target), true);
 
 document.addEventListener('change', ({ target }) => {
+  if (target instanceof HTMLSelectElement && target.closest('.body-param-content-type')) forgetBody(operationOf(target));
   if (!(target instanceof HTMLInputElement) || target.type !== 'file') return;
   const operation = operationOf(target);
   operation?.querySelector('.no-file')?.remove();
@@ -44,6 +45,16 @@ document.addEventListener(
   },
   true,
 );
+
+/**
+ * Makes Swagger UI show the example of the content type that was just chosen. By itself, it keeps a form's fields as the
+ * body of any other content type.
+ */
+function forgetBody(operation) {
+  const path = operation.querySelector('[data-path]').dataset.path;
+  const method = operation.querySelector('.opblock-summary-method').textContent.toLowerCase();
+  window.ui.getSystem().oas3Actions.setRequestBodyValue({ value: undefined, pathMethod: [path, method] });
+}
 
 /** Opens an operation in Swagger UI, to which the API's description links. */
 function showOperation(id) {
