@@ -14,8 +14,9 @@ export interface BucketObservers {
  * Opens the bucket (S3 or Azure Blob Storage) that the environment selects, even if the store is unhealthy. Loads only
  * the SDK of the selected store.
  *
- * @param maxUploadBytes the length of the longest file that may be uploaded to the bucket, in bytes.
- * @param observers observe the calls, if they are given.
+ * @param maxUploadBytes the length of the longest file that will be uploaded, in bytes. The bucket doesn't enforce it;
+ * the length of an upload's parts depends on it.
+ * @param observers observe the calls to the bucket. Without them, the calls aren't observed.
  * @throws EnvironmentError when the account URL or the connection string of Azure is malformed.
  */
 export async function openBucket(environment: BucketEnvironment, maxUploadBytes: number, observers?: BucketObservers): Promise<Bucket> {

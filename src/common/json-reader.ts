@@ -220,7 +220,10 @@ export class JsonReader {
     return at;
   }
 
-  /** @returns the number of bytes consumed; 0 if `bytes` may end within a literal (`true`, `false`, `null`). */
+  /**
+   * @returns the number of bytes consumed; 0 if `bytes` ends within a literal (`true`, `false`, `null`), so that
+   * the next chunk is needed.
+   */
   private beginValue(bytes: Buffer, at: number, byte: number): number {
     if (this.depth === 0) this.isObject = byte === OPEN_OBJECT;
     if (byte === CLOSE_LIST && this.state === State.ItemOrEnd) {

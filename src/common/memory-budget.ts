@@ -29,7 +29,8 @@ class Queue {
   readonly waiting = new FairQueue<Waiting>();
   /**
    * The holder that gets all the memory it asks for, even beyond the budget, until it has released all its memory. Each
-   * use has at most one such holder. It guarantees that requests finish, even when the budget is used up.
+   * `MemoryUse` has at most one favoured holder. So requests finish even when the budget is used up, because one of
+   * them can always go on.
    */
   favoured: HeldMemory | undefined;
 }

@@ -86,12 +86,15 @@ export interface Auth0SetupEnvironment extends ServedEnvironment {
   readonly url: string;
   readonly connection: string;
   /**
-   * The client ids of the service's application (`clientId`) and of Swagger UI's application, if their variables are
-   * set.
+   * The client ids of the service's application (AUTH0_CLIENT_ID) and of Swagger UI's application
+   * (SWAGGER_UI_CLIENT_ID). Each is undefined if its environment variable isn't set.
    */
   readonly clientId: string | undefined;
   readonly swaggerUiClientId: string | undefined;
-  /** The client id and secret of the application with whose rights the tenant is set up, if their variables are set. */
+  /**
+   * The client id (AUTH0_SETUP_CLIENT_ID) and the secret (AUTH0_SETUP_CLIENT_SECRET) of the application with whose
+   * rights the tenant is set up. Each is undefined if its environment variable isn't set.
+   */
   readonly setupClientId: string | undefined;
   readonly setupClientSecret: string | undefined;
 }

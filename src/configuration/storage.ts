@@ -50,9 +50,7 @@ const AZURE_VARIABLES = z
     };
   });
 
-/**
- * The schemas of the environment variables of each of the service's own file storage adapters, by the adapter's name.
- */
+/** For each built-in file storage adapter, by its name: the schema of its environment variables. */
 export const FILE_STORAGES = { local: z.object({}).transform(() => ({ adapter: 'local' as const })), s3: S3_VARIABLES, azure: AZURE_VARIABLES };
 
 /** The location of an S3 bucket or an Azure container, how to access it, and the time-out of calls to it. */

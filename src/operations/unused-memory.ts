@@ -4,7 +4,10 @@ import { runInNewContext } from 'node:vm';
 import { Logger } from '@nestjs/common';
 
 const INTERVAL_MS = 10_000;
-/** The shortest time between two collections, or two calls of malloc_trim. */
+/**
+ * The shortest time between two garbage collections, in milliseconds. Also the shortest time between two calls of
+ * malloc_trim without a collection between them.
+ */
 const PAUSE_MS = 30_000;
 const NOTABLE_BYTES = 16 * 1024 * 1024;
 /** The highest utilization of the event loop (0 to 1) at which the process counts as idle. */

@@ -14,8 +14,8 @@ async function heldBytes(): Promise<number> {
     collectGarbage = runInNewContext('gc') as () => void;
   }
   collectGarbage();
-  // V8 frees collected buffers on another thread, so they may still count after the first collection. The second
-  // collection waits for that thread.
+  // V8 frees collected buffers on another thread, so `arrayBuffers` may still include them after the first collection.
+  // The second collection waits for that thread.
   await setImmediate();
   collectGarbage();
   return process.memoryUsage().arrayBuffers;

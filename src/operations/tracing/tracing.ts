@@ -120,7 +120,10 @@ async function exporterOf(protocol: TracingEnvironment['protocol']): Promise<Spa
   return new OTLPTraceExporter();
 }
 
-/** Messages of errors aren't traced, because they can contain customer ids. The log has them, under the trace's id. */
+/**
+ * The type of an error, for traces: the kind of a ServiceError, and the name of any other error. The message isn't
+ * traced, because it can contain customer ids. The log has the message, under the trace's id.
+ */
 const typeOf = (error: unknown): string => {
   if (error instanceof ServiceError) return error.kind;
   return error instanceof Error ? error.name : typeof error;

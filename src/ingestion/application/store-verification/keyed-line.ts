@@ -14,8 +14,9 @@ export interface KeyedLine {
 }
 
 /**
- * Reads the idempotency key of a line; undefined if the line has none, or if a member that the check needs is
- * malformed.
+ * Reads the members of a line that are needed to find duplicate idempotency keys and missing claims. Undefined if the
+ * line has no idempotency key, or if the key is malformed, or `upload_id`, `customer_id` or `received_at`
+ * is missing or malformed.
  */
 export function keyedLine(line: SegmentLine): KeyedLine | undefined {
   const { upload_id: uploadId, kind, customer_id: customerId, idempotency_key: idempotencyKey, received_at: received } = members(line);

@@ -62,9 +62,7 @@ export type OnBytes = (count: number) => void;
 export interface StoreView {
   /** The name, for messages, of what cleans up after a crashed process: for example "the next boot". */
   readonly mender: string;
-  /**
-   * Whether a running service may move lines: copy them to another segment and then remove the segment they were in.
-   */
+  /** Whether a running service can move lines: it copies them to another segment, then removes the old segment. */
   readonly movesLines: boolean;
 
   /** Yields the segments, and anything else that is below uploads/. */
@@ -97,7 +95,10 @@ export interface StoreView {
    * being removed, or was left for recovery by a crashed process. Call `publications` after the files were listed.
    */
   publications(): Promise<(uploadId: string, contentPath: string) => Promise<boolean>>;
-  /** Whether a segment is open for further lines, or the next boot will check its end. */
+  /**
+   * Whether the end of a segment may still change: a service may append lines to the segment, or the next boot will
+   * check the end and cut off lines that a crash left incomplete or damaged.
+   */
   isOpen(segment: string): Promise<boolean>;
   /**
    * Whether a line that was read is still in the index, even if in another segment. The line of a failed write is cut

@@ -121,7 +121,10 @@ export class TenantSetup {
   }
 
   /**
-   * @throws ProviderError when the service's application is missing, or Auth0 doesn't show the application's secret.
+   * Returns the client id and the secret of the service's application.
+   *
+   * @throws ProviderError when the application is missing, when several applications have its name and no client id is
+   * configured, or when Auth0 doesn't show the secret.
    */
   async serviceCredentials(): Promise<{ clientId: string; clientSecret: string }> {
     const { client_id: clientId } = await this.existing(this.service);
@@ -130,7 +133,12 @@ export class TenantSetup {
     return { clientId, clientSecret };
   }
 
-  /** @throws ProviderError when Swagger UI's application is missing. */
+  /**
+   * Returns the client id of Swagger UI's application.
+   *
+   * @throws ProviderError when the application is missing, or when several applications have its name and no client id
+   * is configured.
+   */
   async swaggerUiClientId(): Promise<string> {
     return (await this.existing(this.swaggerUi)).client_id;
   }

@@ -58,7 +58,7 @@ export const SWAGGER_UI_APPLICATION = {
   grant_types: ['authorization_code'],
 };
 
-/** Swagger UI's addresses as its application at Auth0 must have them, so that people can log in to Swagger UI. */
+/** The addresses that Swagger UI's application at Auth0 must have, so that people can log in to Swagger UI. */
 export const swaggerUiAddresses = (baseUrl: string) => ({
   callbacks: [`${baseUrl}/docs/oauth2-redirect.html`],
   web_origins: [new URL(baseUrl).origin],

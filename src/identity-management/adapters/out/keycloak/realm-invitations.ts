@@ -8,8 +8,8 @@ import { UPDATE_PASSWORD } from './realm.js';
 
 export interface RealmInvitationsOptions {
   /**
-   * The `clientId` of the client to whose `baseUrl` Keycloak shows a link after the user has set the password. Without
-   * a client, there is no such link.
+   * The `clientId` of a client. After the user has set the password, Keycloak shows a link to the client's `baseUrl`.
+   * Without a `clientId`, Keycloak shows no link.
    */
   readonly clientId?: string | undefined;
 }

@@ -66,7 +66,7 @@ export const SWAGGER_UI_CLIENT = {
   attributes: { 'pkce.code.challenge.method': 'S256' },
 };
 
-/** Swagger UI's addresses as its client at Keycloak must have them, so that people can log in to Swagger UI. */
+/** The addresses that Swagger UI's client at Keycloak must have, so that people can log in to Swagger UI. */
 export const swaggerUiAddresses = (baseUrl: string) => ({
   baseUrl: `${baseUrl}/docs`,
   redirectUris: [`${baseUrl}/docs/oauth2-redirect.html`],

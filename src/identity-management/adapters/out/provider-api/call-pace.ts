@@ -162,7 +162,10 @@ export class CallPace {
     return Math.max(0, this.line.findIndex(({ place }) => isFirst(place)));
   }
 
-  /** How long until one more call may be made, as far as the rate limits are known, in milliseconds. */
+  /**
+   * How long until one more call may be made, as far as the rate limits are known, in milliseconds. 0 or less: the call
+   * may be made now. Infinity: no answer has arrived yet, and AT_FIRST calls are in flight.
+   */
   private waitMs(): number {
     const now = performance.now();
     if (!this.isKnown) return this.underWay < AT_FIRST ? this.closedUntil - now : Infinity;

@@ -47,8 +47,9 @@ export interface IdempotencyIndexOptions {
   /** Absolute path of the store's root directory. */
   readonly root: string;
   /**
-   * Parses an index line into its upload with the idempotency scope; undefined if the line has no idempotency key or
-   * isn't valid.
+   * Parses an index line, and resolves to the line's upload and idempotency scope. Resolves to undefined if the line
+   * has no idempotency key or isn't valid. Returns undefined, without parsing the line, if the line doesn't contain the
+   * name `idempotency_key`.
    */
   readonly parse: (line: Buffer) => Promise<KeyedUpload | undefined> | undefined;
   /** The durable length in bytes of a segment that this process still writes to; undefined for any other segment. */

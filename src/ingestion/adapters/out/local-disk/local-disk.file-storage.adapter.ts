@@ -52,7 +52,7 @@ export class LocalDiskFileStorage extends FileStorage implements OnApplicationSh
   override readonly eventOutbox: EventOutbox;
   /** The open store; undefined while the store is away. */
   private current: OpenStore | undefined;
-  /** Settles when the store that last went away is closed: nothing of it is in progress any more. */
+  /** Resolves when the store that was last found to be away is closed, with nothing of it in progress. */
   private leaving = Promise.resolve();
   /** Reopens a store that is away. Concurrent callers share one attempt. Attempts are at least one second apart. */
   private readonly returning = new SharedProbe(() => this.comeBack());

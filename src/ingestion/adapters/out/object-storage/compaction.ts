@@ -146,7 +146,8 @@ class DayCompaction {
       if (!(await this.make(plan, sources))) return false;
     }
     const size = await this.sizeOf(plan.target);
-    // An empty target is a fence: another process took a hold on the day, and so ended the plan.
+    // An empty target is a fence. A removal of uploads or an event outbox created it to end this plan, because it needs
+    // a hold on the day (`DayHold`). So an empty object replaces the plan.
     if (size === 0) return (await this.write(EMPTY, version)) !== undefined;
     if (size !== plan.bytes) {
       throw new Error(`${plan.target} has ${size ?? 'no'} bytes, and its sources had ${plan.bytes}; none of them was removed.`);

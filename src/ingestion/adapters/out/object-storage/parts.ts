@@ -88,7 +88,8 @@ class PartSender {
 
   private fail(error: unknown): void {
     this.failure ??= { error };
-    // The part that is being filled is released at once, because the client may send nothing for a long time.
+    // Releases the part that is being filled now. `sendAll` would release it only when the client's next bytes arrive,
+    // which may take long.
     this.part?.release();
     this.part = undefined;
     // The caller gets only the first failure. If reading the bytes failed first, this later failure of the target isn't

@@ -8,7 +8,10 @@ import { FENCE } from './keys.js';
 import type { Retries } from './retries.js';
 import { isSlow, NAME_TOLERANCE_MS } from './segment-names.js';
 
-/** Maximum number of segments being written at once. Further lines wait until one of these segments is written. */
+/**
+ * Maximum number of segments being written at once. While there are this many, all other lines wait until the write of
+ * one of these segments has ended.
+ */
 const MOST_IN_FLIGHT = 4;
 /** Maximum length of a segment in bytes; only a single line may be longer. */
 const MAX_SEGMENT_BYTES = 8 * 1024 * 1024;

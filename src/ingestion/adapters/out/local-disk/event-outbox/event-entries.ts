@@ -270,5 +270,8 @@ export class EventEntries {
  */
 export const isRemovedFile = (name: string): boolean => /^[0-9a-f-]{36}\.removed$/.test(name);
 
-/** Whether a name in `events/` is that of an entry or a file that a crash left half-written. */
+/**
+ * Whether a name in `events/` belongs to something that a crash left half-written: an event entry, or a file that lists
+ * removed uploads.
+ */
 const isUnfinished = (name: string): boolean => /^[0-9a-f-]{36}(\.removed)?\.unfinished$/.test(name);

@@ -42,7 +42,10 @@ export class UnderWay {
     return this.pending.files;
   }
 
-  /** Whether a segment still gets lines, or the next boot will check its end. */
+  /**
+   * Whether the end of a segment may still change: a service may append lines to the segment, or the next boot will
+   * check the end and cut off lines that a crash left incomplete or damaged.
+   */
   async isOpen(segment: string): Promise<boolean> {
     return (await this.segmentMarker(segment)) !== undefined;
   }

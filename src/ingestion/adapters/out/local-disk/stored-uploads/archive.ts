@@ -105,7 +105,7 @@ export class Archive {
     await this.removing;
   }
 
-  /** Runs one removal after the other, because each rewrites segments. */
+  /** Runs a removal when all earlier ones have ended, because each removal rewrites segments. */
   private inTurn<T>(work: () => Promise<T>): Promise<T> {
     const done = this.removing.then(() => {
       this.ending.signal.throwIfAborted();

@@ -15,7 +15,10 @@ const SHORT_LENGTH = 16;
 
 /** How far the receiver has confirmed the events of a long segment. */
 const PART = z.object({
-  /** The offset in bytes of the last line whose event was confirmed. `upload_id` is the id of that line's upload. */
+  /**
+   * Where the last line whose event was confirmed begins, in bytes from the segment's beginning. `upload_id` is the id
+   * of that line's upload.
+   */
   offset: z.number().int().nonnegative(),
   upload_id: z.string(),
 });

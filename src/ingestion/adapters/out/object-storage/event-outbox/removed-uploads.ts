@@ -12,9 +12,9 @@ const REMOVED = z.object({
 export type RemovedUpload = Readonly<z.infer<typeof REMOVED>['removed'][number]>;
 
 /**
- * Writes the removal of uploads as an object in `events/removed/`, from where the event outbox delivers it as events.
- * If a process that stalled and the sweeper both write the same removal, the first object stays, because the cursor may
- * already count its confirmed events.
+ * Writes an object in `events/removed/` that lists removed uploads. The event outbox delivers an event for each of
+ * them. Writes nothing if the removal already has an object, because the cursor may have recorded how many events of
+ * that object were confirmed. Two processes write the same removal if one of them stalled and the sweeper took over.
  *
  * @param id the id of the removal, a version 7 UUID.
  */

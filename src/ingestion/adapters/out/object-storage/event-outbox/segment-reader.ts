@@ -105,9 +105,11 @@ export class SegmentReader {
   }
 
   /**
-   * Reads the lines of a segment from an offset on, up to `size`. Throws SegmentGoneError if the segment is missing.
+   * Reads the lines of a segment from an offset to the segment's end.
    *
-   * @param offset the offset of a line's first byte.
+   * @param offset where the first of these lines begins, in bytes from the segment's beginning.
+   * @param size the size of the segment in bytes, or a larger number if it is unknown.
+   * @throws SegmentGoneError if the segment is missing.
    */
   private async *linesFrom(key: string, offset: number, size: number): AsyncGenerator<Line> {
     let length = BLOCK_BYTES;

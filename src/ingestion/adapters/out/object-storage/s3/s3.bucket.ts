@@ -42,8 +42,8 @@ const NO_UPLOAD_ID = 'bm9uZQ';
  * A bucket of S3, or of a store that speaks its protocol and supports `If-None-Match` and `If-Match`.
  *
  * An object's version is its ETag, which is the same for the same bytes. Calls reject with errors of the SDK, with
- * `StoreSilentError` if the store made no progress for the time-out, and with the errors of `Bucket`. If the reader of
- * an iterator that `open` has returned pauses for longer than the time-out, the connection is lost.
+ * `StoreSilentError` if the store made no progress for the time-out, and with the errors of `Bucket`. An iterator from
+ * `open` loses its connection if its reader pauses for longer than the time-out.
  */
 export class S3Bucket extends Bucket {
   private readonly connection: S3Connection;

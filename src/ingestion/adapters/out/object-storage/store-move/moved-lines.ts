@@ -43,7 +43,10 @@ export class MovedLines {
     this.bytes += line.bytes.length;
   }
 
-  /** Writes the lines that were added since the last call. Rejects with errors of the bucket. */
+  /**
+   * Writes the lines that were added and not written yet. If it rejects, with an error of the bucket, some of these
+   * lines may be missing from the bucket, and no later call writes them.
+   */
   async flush(): Promise<void> {
     const { day } = this;
     const lines = this.batch.sort((one, other) => one.upload.receivedAt.getTime() - other.upload.receivedAt.getTime());
