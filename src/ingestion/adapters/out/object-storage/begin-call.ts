@@ -1,4 +1,5 @@
-/** How long one iteration of the event loop may begin calls to stores, in milliseconds. */
+/** How many calls to stores one iteration of the event loop begins at most, and for how many milliseconds. */
+const MOST_CALLS = 4;
 const MOST_MS = 5;
 
 const waiting: (() => void)[] = [];
@@ -7,8 +8,9 @@ let hasBegun = false;
 
 /**
  * Resolves when a call to a store may begin. The SDKs of stores need about a millisecond of processor time to begin a
- * call, and several milliseconds in a process that has just started. So one iteration of the event loop begins calls
- * for at most 5 ms, in the order in which they asked, and the process answers other requests between the iterations.
+ * call, and several milliseconds in a process that has just started. So one iteration of the event loop begins at most
+ * four calls, and none after 5 ms, in the order in which they asked. The process answers other requests between the
+ * iterations.
  */
 export function beginCall(): Promise<void> {
   return new Promise((resolve) => {
@@ -20,12 +22,14 @@ export function beginCall(): Promise<void> {
 function beginCalls(): void {
   hasBegun = true;
   const end = performance.now() + MOST_MS;
+  let begun = 0;
   const beginNext = (): void => {
     waiting.shift()?.();
+    begun += 1;
     // The SDK begins the call in microtasks, and the queue of `nextTick` runs only when no microtask is left.
     queueMicrotask(() => {
       process.nextTick(() => {
-        if (waiting.length > 0 && performance.now() < end) beginNext();
+        if (waiting.length > 0 && begun < MOST_CALLS && performance.now() < end) beginNext();
         else setImmediate(endIteration);
       });
     });
