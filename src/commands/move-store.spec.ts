@@ -191,9 +191,8 @@ describe('moving a store from the local disk to a bucket', () => {
         for (const { uploadId } of removed) await storedUploadsOf(storage).remove(uploadId);
         const added = await storeUpload(storage, anUploadDraft().with({ idempotencyKey: 'key' }).file(`step ${step}`).build());
         await storage.close();
-        const isComplete = String(await new BucketView(target).bytes('move')).includes('completed_at');
         expect(await finish(view.directory, target)).toEqual([]);
-        await expectMoved(isComplete ? uploads : [...uploads.filter((upload) => !removed.includes(upload)), added], target);
+        await expectMoved([...uploads.filter((upload) => !removed.includes(upload)), added], target);
       }
       await rm(view.directory, { recursive: true });
     }
@@ -310,6 +309,35 @@ describe('moving a store from the local disk to a bucket', () => {
     const before = bucket.keys;
     expect(await (await moveOf()).begin()).toBe(true);
     expect(bucket.keys).toEqual(before);
+  });
+
+  it('refuses a store that has changed since it was moved to a bucket that is in use', async () => {
+    await seed();
+    await finish();
+    const inBucket = new ObjectStorageFileStorage({ bucket: bucket.another(), logger });
+    await inBucket.checkHealth();
+    await inBucket.close();
+    expect(await finish()).toEqual([]);
+    await seed(view.directory, [anUploadDraft().file('on the disk again').build()]);
+    const before = bucket.keys;
+    await expect(finish()).rejects.toThrow(/^The store has changed since it was moved, and a service has used the bucket \(health\)\. Choose/);
+    expect(bucket.keys).toEqual(before);
+  });
+
+  it('removes nothing if another run has completed the move since this one began', async () => {
+    const uploads = await seed();
+    const late = await moveOf();
+    await late.begin();
+    await problemsOf(late.copyFiles(false));
+    await finish();
+    const inBucket = new ObjectStorageFileStorage({ bucket: bucket.another(), logger });
+    const added = await storeUpload(inBucket, anUploadDraft().build());
+    await inBucket.close();
+    const storage = await openDisk();
+    expect(await problemsOf(late.finish(() => storage.checkHealth()))).toEqual([]);
+    expect(late.wasMovedBefore).toBe(true);
+    await storage.close();
+    await expectMoved([...uploads, added]);
   });
 
   it('moves an empty store', async () => {
