@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { LocalDiskFileStorage } from '../ingestion/adapters/out/local-disk/local-disk.file-storage.adapter.js';
 import { openDirectorySource } from '../ingestion/adapters/out/local-disk/store-move/directory-source.js';
 import { ObjectStorageFileStorage } from '../ingestion/adapters/out/object-storage/object-storage.file-storage.adapter.js';
+import { findLine } from '../ingestion/adapters/out/object-storage/stored-uploads/upload-search.js';
 import { type MoveProblem, StoreMove } from '../ingestion/adapters/out/object-storage/store-move/store-move.js';
 import { verifyBucket } from '../ingestion/adapters/out/object-storage/store-verification/verify-bucket.js';
 import type { UploadDraft } from '../ingestion/application/ports/file-storage.port.js';
@@ -338,6 +339,19 @@ describe('moving a store from the local disk to a bucket', () => {
     expect(late.wasMovedBefore).toBe(true);
     await storage.close();
     await expectMoved([...uploads, added]);
+  });
+
+  it('lets uploads of today be found without a listing of the whole day', async () => {
+    const at = (offset: number) => anUploadDraft().with({ receivedAt: new Date(now.getTime() + offset) }).build();
+    const uploads = await seed(view.directory, [at(0), at(4_000), at(8_000)]);
+    await finish();
+    const listed: string[] = [];
+    bucket.before = (operation, key) => {
+      if (operation === 'list') listed.push(key);
+    };
+    for (const { uploadId } of uploads) expect(await findLine(bucket, uploadId)).toBeDefined();
+    expect(listed).not.toEqual([]);
+    expect(listed.filter((prefix) => prefix.endsWith('/'))).toEqual([]);
   });
 
   it('moves an empty store', async () => {
