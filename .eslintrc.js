@@ -7,6 +7,7 @@ export default defineConfig(
   // The examples are packages of their own, with their own compilers. The other file is generated.
   { ignores: ['dist/', 'coverage/', 'data/', 'examples/', 'src/client/api-types.ts'] },
   eslint.configs.recommended,
+  { rules: { 'no-eval': 'error' } },
   { files: ['**/*.{js,mjs}'], languageOptions: { globals: globals.node } },
   { files: ['src/app/docs/page/*.js', 'test/browser/*.mjs'], languageOptions: { globals: globals.browser } },
   { files: ['test/integration/runners/*.cjs'], languageOptions: { globals: globals.jest } },

@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { LocalDiskFileStorage } from '../ingestion/adapters/out/local-disk/local-disk.file-storage.adapter.js';
 import { openDirectorySource } from '../ingestion/adapters/out/local-disk/store-move/directory-source.js';
 import { ObjectStorageFileStorage } from '../ingestion/adapters/out/object-storage/object-storage.file-storage.adapter.js';
+import { findLine } from '../ingestion/adapters/out/object-storage/stored-uploads/upload-search.js';
 import { type MoveProblem, StoreMove } from '../ingestion/adapters/out/object-storage/store-move/store-move.js';
 import { verifyBucket } from '../ingestion/adapters/out/object-storage/store-verification/verify-bucket.js';
 import type { UploadDraft } from '../ingestion/application/ports/file-storage.port.js';
@@ -191,9 +192,8 @@ describe('moving a store from the local disk to a bucket', () => {
         for (const { uploadId } of removed) await storedUploadsOf(storage).remove(uploadId);
         const added = await storeUpload(storage, anUploadDraft().with({ idempotencyKey: 'key' }).file(`step ${step}`).build());
         await storage.close();
-        const isComplete = String(await new BucketView(target).bytes('move')).includes('completed_at');
         expect(await finish(view.directory, target)).toEqual([]);
-        await expectMoved(isComplete ? uploads : [...uploads.filter((upload) => !removed.includes(upload)), added], target);
+        await expectMoved([...uploads.filter((upload) => !removed.includes(upload)), added], target);
       }
       await rm(view.directory, { recursive: true });
     }
@@ -310,6 +310,48 @@ describe('moving a store from the local disk to a bucket', () => {
     const before = bucket.keys;
     expect(await (await moveOf()).begin()).toBe(true);
     expect(bucket.keys).toEqual(before);
+  });
+
+  it('refuses a store that has changed since it was moved to a bucket that is in use', async () => {
+    await seed();
+    await finish();
+    const inBucket = new ObjectStorageFileStorage({ bucket: bucket.another(), logger });
+    await inBucket.checkHealth();
+    await inBucket.close();
+    expect(await finish()).toEqual([]);
+    await seed(view.directory, [anUploadDraft().file('on the disk again').build()]);
+    const before = bucket.keys;
+    await expect(finish()).rejects.toThrow(/^The store has changed since it was moved, and a service has used the bucket \(health\)\. Choose/);
+    expect(bucket.keys).toEqual(before);
+  });
+
+  it('removes nothing if another run has completed the move since this one began', async () => {
+    const uploads = await seed();
+    const late = await moveOf();
+    await late.begin();
+    await problemsOf(late.copyFiles(false));
+    await finish();
+    const inBucket = new ObjectStorageFileStorage({ bucket: bucket.another(), logger });
+    const added = await storeUpload(inBucket, anUploadDraft().build());
+    await inBucket.close();
+    const storage = await openDisk();
+    expect(await problemsOf(late.finish(() => storage.checkHealth()))).toEqual([]);
+    expect(late.wasMovedBefore).toBe(true);
+    await storage.close();
+    await expectMoved([...uploads, added]);
+  });
+
+  it('lets uploads of today be found without a listing of the whole day', async () => {
+    const at = (offset: number) => anUploadDraft().with({ receivedAt: new Date(now.getTime() + offset) }).build();
+    const uploads = await seed(view.directory, [at(0), at(4_000), at(8_000)]);
+    await finish();
+    const listed: string[] = [];
+    bucket.before = (operation, key) => {
+      if (operation === 'list') listed.push(key);
+    };
+    for (const { uploadId } of uploads) expect(await findLine(bucket, uploadId)).toBeDefined();
+    expect(listed).not.toEqual([]);
+    expect(listed.filter((prefix) => prefix.endsWith('/'))).toEqual([]);
   });
 
   it('moves an empty store', async () => {

@@ -110,7 +110,8 @@ async function run(move: StoreMove, { dataDirectory }: Environment, { dryRun }: 
       throw new CommandError('Some uploads were not told yet. Start the service until load_data_events_lag_seconds is 0, stop it, and run this again.');
     }
     for await (const problem of move.finish(() => storage.checkHealth())) tell(problem);
-    return hasProblem() ? 'not moved' : 'moved';
+    if (hasProblem()) return 'not moved';
+    return move.wasMovedBefore ? 'moved before' : 'moved';
   } finally {
     await storage.close();
   }

@@ -253,7 +253,7 @@ export class RealmSetup {
     const user = { username: email, email, firstName: email, enabled: true, requiredActions: [UPDATE_PASSWORD] };
     // The password contains all kinds of characters that a password policy may require: upper and lower case, digits,
     // others.
-    const password = `Aa1-${randomBytes(15).toString('base64url')}`;
+    const password = `Aa1-${randomBytes(16).toString('base64url')}`;
     const present = async () => (await this.admin.find(`/users?exact=true&email=${encodeURIComponent(email)}`, USERS))?.[0];
     const path = async (): Promise<string> => `/users/${(await present())?.id ?? ''}`;
     const setPassword = async (): Promise<void> => {

@@ -8,6 +8,11 @@ import { claimKey } from '../keys.js';
 import { type Day, DAY_GRACE_MS, directoryOf, endOf, isSlow, NAME_TOLERANCE_MS, segmentOf, targetName } from '../segment-names.js';
 import { eachOf } from '../stored-uploads/each-of.js';
 
+/**
+ * How long after the first line of a shared segment, by which the segment is named, its other lines were received at
+ * most, in milliseconds. As in segments of uploads, so that a search by an id looks into the segment at once.
+ */
+const MOST_APART_MS = NAME_TOLERANCE_MS / 2;
 /** A batch of lines is written when it has this many bytes. */
 const BATCH_BYTES = 16 * 1024 * 1024;
 
@@ -87,7 +92,7 @@ function windowsOf(lines: readonly MovedLine[]): { readonly begin: number; reado
   for (const line of lines) {
     const time = line.upload.receivedAt.getTime();
     const last = windows.at(-1);
-    if (last && time - last.begin <= NAME_TOLERANCE_MS) last.lines.push(line);
+    if (last && time - last.begin <= MOST_APART_MS) last.lines.push(line);
     else windows.push({ begin: time, lines: [line] });
   }
   return windows;

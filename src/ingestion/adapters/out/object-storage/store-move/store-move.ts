@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { dirname } from 'node:path';
 import { z } from 'zod';
 import { ContentDigest } from '../../../../application/content.js';
@@ -27,6 +28,8 @@ const NOTE = z.object({
   store_id: z.string(),
   /** When the move was complete (RFC 3339, UTC). */
   completed_at: z.string().optional(),
+  /** The sha-256 of all lines that a complete move has written, in the order of the source. */
+  lines_sha256: z.string().optional(),
 });
 type Note = Readonly<z.infer<typeof NOTE>>;
 
@@ -79,6 +82,8 @@ export interface MoveProgress {
 export class StoreMove {
   readonly totals: MoveTotals = { uploads: 0, files: 0, bytes: 0, copiedFiles: 0, copiedBytes: 0, problems: 0 };
   readonly progress: MoveProgress = { phase: 'counting', done: 0, total: 0 };
+  /** Whether `finish` has found that another run had completed the move. */
+  wasMovedBefore = false;
   /** Whether parts of files may be left from an interrupted move. */
   private isResumed = false;
 
@@ -90,9 +95,10 @@ export class StoreMove {
   ) {}
 
   /**
-   * Begins or continues the move. Resolves to whether the move is complete already.
+   * Begins or continues the move. Resolves to whether the move is complete already. A complete move is continued if
+   * the store has changed since, and no service has used the bucket.
    *
-   * @throws BucketTakenError; an error of the bucket.
+   * @throws BucketTakenError; an error of the store or of the bucket.
    */
   async begin(): Promise<boolean> {
     const { storeId } = this.source;
@@ -104,7 +110,7 @@ export class StoreMove {
     }
     if (found?.store_id !== storeId) throw new BucketTakenError('Another store was moved to the bucket.');
     this.isResumed = true;
-    return found.completed_at !== undefined;
+    return this.isMoved(found);
   }
 
   /**
@@ -143,16 +149,22 @@ export class StoreMove {
    * @throws BucketTakenError if a service has used the bucket since the move began.
    */
   async *finish(assertHere: () => Promise<void>): AsyncGenerator<MoveProblem> {
+    // Another run may have completed the move since this one began.
+    const note = await this.note();
+    this.wasMovedBefore = note !== undefined && (await this.isMoved(note));
+    if (this.wasMovedBefore) return;
     const before = this.totals.problems;
     yield* this.copyFiles(true);
     if (this.totals.problems > before) return;
     await assertHere();
-    await this.assertUnused();
+    await this.assertUnused('A service has used the bucket since the move began');
+    if (note?.completed_at !== undefined) await this.bucket.replace(MOVE, bytesOf({ store_id: this.source.storeId }));
     await this.removeOtherFiles();
     // What an earlier attempt has written may include uploads that were removed since.
     for (const prefix of [LINES, CLAIMS]) await removeListed(this.bucket, prefix, () => true);
-    await this.writeLines();
-    await this.bucket.replace(MOVE, bytesOf({ store_id: this.source.storeId, completed_at: new Date(this.bucket.storeTime).toISOString() }));
+    const sha256 = await this.writeLines();
+    const completedAt = new Date(this.bucket.storeTime).toISOString();
+    await this.bucket.replace(MOVE, bytesOf({ store_id: this.source.storeId, completed_at: completedAt, lines_sha256: sha256 }));
   }
 
   private async note(): Promise<Note | undefined> {
@@ -163,6 +175,29 @@ export class StoreMove {
     return data;
   }
 
+  /**
+   * Whether the move is complete, and the store is still as it was then. Otherwise a service has used the store since,
+   * and the bucket lacks what it has stored.
+   *
+   * @throws BucketTakenError if the store has changed, and a service has used the bucket.
+   */
+  private async isMoved({ completed_at: completedAt, lines_sha256: sha256 }: Note): Promise<boolean> {
+    if (completedAt === undefined) return false;
+    if ((await this.linesSha256()) === sha256) return true;
+    await this.assertUnused('The store has changed since it was moved, and a service has used the bucket');
+    return false;
+  }
+
+  /** The sha-256 of all lines of the store; undefined if one is torn. */
+  private async linesSha256(): Promise<string | undefined> {
+    const hash = createHash('sha256');
+    for await (const { bytes } of this.source.lines()) {
+      if (!bytes) return undefined;
+      hash.update(bytes);
+    }
+    return hash.digest('hex');
+  }
+
   private async assertEmpty(): Promise<void> {
     for await (const { key, size } of this.bucket.list('')) {
       // Consoles create empty objects in the place of directories.
@@ -171,10 +206,10 @@ export class StoreMove {
   }
 
   /** A service that uses the bucket writes to `health` at its start. What else it has stored must not be removed. */
-  private async assertUnused(): Promise<void> {
+  private async assertUnused(reason: string): Promise<void> {
     const foreign: string[] = (await this.bucket.read(HEALTH)) ? [HEALTH] : [];
     for await (const directory of this.bucket.listDirectories('')) if (![FILES, LINES, CLAIMS].includes(directory)) foreign.push(directory);
-    if (foreign.length > 0) throw new BucketTakenError(`A service has used the bucket since the move began (${foreign.join(', ')}).`);
+    if (foreign.length > 0) throw new BucketTakenError(`${reason} (${foreign.join(', ')}).`);
   }
 
   /** Yields the files of all lines that the bucket doesn't have. */
@@ -259,19 +294,23 @@ export class StoreMove {
     if (kept !== files) throw new Error(`The lines of the store have ${files} files, and ${kept} of those in the bucket are in the store. Check the store (docs/checking-a-store.md), and run this again.`);
   }
 
-  private async writeLines(): Promise<void> {
+  /** Resolves to the sha-256 of the lines. */
+  private async writeLines(): Promise<string> {
     const { progress } = this;
     Object.assign(progress, { phase: 'lines', done: 0, total: this.totals.uploads });
     const lines = new MovedLines(this.bucket);
+    const hash = createHash('sha256');
     for await (const { segment, bytes } of this.source.lines()) {
       const day = dayOf(segment);
       const upload = bytes && (await decodeIndexLine(bytes));
       if (!day || !upload) throw new Error(`${segment} has changed since it was checked.`);
       await lines.add(day, { upload, bytes });
+      hash.update(bytes);
       progress.done += 1;
     }
     await lines.flush();
     if (progress.done !== progress.total) throw new Error(`The store had ${progress.total} uploads, and has ${progress.done} now.`);
+    return hash.digest('hex');
   }
 
   private problem(path: string, detail: string): MoveProblem {
