@@ -26,6 +26,8 @@ const LINES = 'uploads/';
 const NOTE = z.object({
   /** The id of the store that is moved to the bucket. */
   store_id: z.string(),
+  /** Whether a last step has begun to write lines. */
+  has_lines: z.boolean().optional(),
   /** When the move was complete (RFC 3339, UTC). */
   completed_at: z.string().optional(),
   /** The sha-256 of all lines that a complete move has written, in the order of the source. */
@@ -157,14 +159,15 @@ export class StoreMove {
     yield* this.copyFiles(true);
     if (this.totals.problems > before) return;
     await assertHere();
-    await this.assertUnused('A service has used the bucket since the move began');
-    if (note?.completed_at !== undefined) await this.bucket.replace(MOVE, bytesOf({ store_id: this.source.storeId }));
+    const { storeId } = this.source;
+    await this.assertUnused('A service has used the bucket since the move began', note?.has_lines);
+    await this.bucket.replace(MOVE, bytesOf({ store_id: storeId, has_lines: true }));
     await this.removeOtherFiles();
     // What an earlier attempt has written may include uploads that were removed since.
     for (const prefix of [LINES, CLAIMS]) await removeListed(this.bucket, prefix, () => true);
     const sha256 = await this.writeLines();
     const completedAt = new Date(this.bucket.storeTime).toISOString();
-    await this.bucket.replace(MOVE, bytesOf({ store_id: this.source.storeId, completed_at: completedAt, lines_sha256: sha256 }));
+    await this.bucket.replace(MOVE, bytesOf({ store_id: storeId, has_lines: true, completed_at: completedAt, lines_sha256: sha256 }));
   }
 
   private async note(): Promise<Note | undefined> {
@@ -184,7 +187,7 @@ export class StoreMove {
   private async isMoved({ completed_at: completedAt, lines_sha256: sha256 }: Note): Promise<boolean> {
     if (completedAt === undefined) return false;
     if ((await this.linesSha256()) === sha256) return true;
-    await this.assertUnused('The store has changed since it was moved, and a service has used the bucket');
+    await this.assertUnused('The store has changed since it was moved, and a service has used the bucket', true);
     return false;
   }
 
@@ -205,10 +208,16 @@ export class StoreMove {
     }
   }
 
-  /** A service that uses the bucket writes to `health` at its start. What else it has stored must not be removed. */
-  private async assertUnused(reason: string): Promise<void> {
+  /**
+   * A service that uses the bucket writes to `health` at its start, or when it is asked for its health if it is a part of
+   * another application. What it has stored must not be removed.
+   *
+   * @param hasLines whether the lines in the bucket may be those of a move.
+   */
+  private async assertUnused(reason: string, hasLines = false): Promise<void> {
+    const own = hasLines ? [FILES, LINES, CLAIMS] : [FILES];
     const foreign: string[] = (await this.bucket.read(HEALTH)) ? [HEALTH] : [];
-    for await (const directory of this.bucket.listDirectories('')) if (![FILES, LINES, CLAIMS].includes(directory)) foreign.push(directory);
+    for await (const directory of this.bucket.listDirectories('')) if (!own.includes(directory)) foreign.push(directory);
     if (foreign.length > 0) throw new BucketTakenError(`${reason} (${foreign.join(', ')}).`);
   }
 
