@@ -71,11 +71,20 @@ export async function loadAdapter<Definition extends Adapter<unknown, never>>({ 
   const imported = (await import(importable(specifier)).catch((error: unknown) => {
     throw refusal(variable, `${specifier} can't be imported: ${messageOf(error)}`);
   })) as { default?: unknown };
-  const definition = imported.default;
+  const definition = defaultExportOf(imported);
   const missing = members.filter((member) => !hasMethod(definition, member));
   if (missing.length > 0) throw refusal(variable, `the default export of ${specifier} has no function ${missing.map((member) => `"${member}"`).join(', ')}`);
   const { variables: schema } = definition as Definition;
   return { definition: definition as Definition, settings: (schema ? await validated(schema, variables) : variables) as never };
+}
+
+/**
+ * The default export of an imported module. TypeScript compiles `export default` to a property of a CommonJS module's
+ * exports, and Node.js imports all exports of such a module as its default export.
+ */
+function defaultExportOf(imported: { readonly default?: unknown }): unknown {
+  const exported = imported.default as { readonly __esModule?: unknown; readonly default?: unknown } | null | undefined;
+  return exported?.__esModule === true ? exported.default : exported;
 }
 
 /** Converts the path or the package's name of a team's module to a text that `import` accepts in this file. */

@@ -69,7 +69,9 @@ describe("a team's adapter, named by a variable", () => {
     await writeFile(join(inPackage, 'index.js'), "export { default } from '../../team-provider.js';");
     await writeFile(join(directory, 'broken.js'), 'throw new Error("no licence");');
     await writeFile(join(directory, 'nothing.js'), 'export const create = 1;');
-    await writeFile(join(directory, 'half.js'), 'export default { create: () => ({ store() {} }) };');
+    const half = 'export default { create: () => ({ store() {} }) };';
+    await writeFile(join(directory, 'half.js'), half);
+    await writeFile(join(directory, 'half.cjs'), ts.transpileModule(half, { compilerOptions: { module: ts.ModuleKind.CommonJS } }).outputText);
     await writeFile(join(directory, 'throwing.js'), 'export default { create: () => { throw new Error("no route\\nto host"); } };');
     await writeFile(join(directory, 'unreachable.js'), 'export default { create: async () => { throw new Error("no route\\nto host"); } };');
   });
@@ -110,6 +112,13 @@ describe("a team's adapter, named by a variable", () => {
     const program = launch({ FILE_STORAGE: 'module:./team-store.js', TEAM_STORE_URL: 'x-secret' });
     expect(await program.exited).toEqual({ code: 1, signal: null });
     expect({ stderr: program.stderr, stdout: program.stdout }).toEqual({ stderr: 'TEAM_STORE_URL: must be a URL\n', stdout: '' });
+  });
+
+  // In a process of its own, because Vitest imports CommonJS modules in another way than Node.js.
+  it('may be the default export of a CommonJS module, as TypeScript compiles it', async () => {
+    const program = launch({ FILE_STORAGE: 'module:./half.cjs' });
+    expect(await program.exited).toEqual({ code: 1, signal: null });
+    expect(program.stderr).toMatch(/^FILE_STORAGE: the adapter of .*half\.cjs has no method "checkHealth"/);
   });
 
   it.each<[string, string, string, RegExp]>([
