@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { setImmediate as turnOfOthers } from 'node:timers/promises';
+import type { LoggedProgress } from '../../../application/logged-progress.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
 import { IDEMPOTENCY_PERIOD_MS } from '../../../domain/idempotency.js';
 import { linesDirectory, utcDate } from '../../../domain/layout.js';
@@ -24,7 +25,7 @@ import {
   segmentEntry,
   uploadEntry,
 } from './key-entries.js';
-import { KeyReadingProgress } from './key-reading-progress.js';
+import { keyReadingProgress } from './key-reading-progress.js';
 import { DamagedDatabaseError } from './self-checking-database.js';
 import type { StorePresence } from './store-presence.js';
 
@@ -269,7 +270,7 @@ export class IdempotencyIndex {
   }
 
   private async addSegments(segments: readonly SegmentToRead[]): Promise<void> {
-    const progress = new KeyReadingProgress(this.options.logger, segments);
+    const progress = keyReadingProgress(this.options.logger, segments);
     const keys = new Map<string, number>();
     for (const segment of segments) {
       const added = await this.addSegment(segment, progress);
@@ -283,7 +284,7 @@ export class IdempotencyIndex {
   }
 
   /** Adds the idempotency keys in the lines of a segment to the database of the day. Resolves to the number of keys. */
-  private async addSegment(segment: SegmentToRead, progress: KeyReadingProgress): Promise<number> {
+  private async addSegment(segment: SegmentToRead, progress: LoggedProgress): Promise<number> {
     const { disk, root, parse, logger } = this.options;
     const { day, path, length, isOpen } = segment;
     const { setAsides } = this.databases;

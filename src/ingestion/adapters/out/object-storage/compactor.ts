@@ -21,9 +21,9 @@ const DAYS = 7;
 
 /**
  * Rebuilds lost claims, compacts the last seven days that are over, and the days whose compaction another process left
- * unfinished, then removes old claims. Runs some minutes after the start, and then each hour. In each hour one replica takes the turn,
- * by writing `compaction/turn`. A failure is logged as a warning and retried in the next turn. The timer doesn't keep
- * the process alive.
+ * unfinished, then removes old claims. Runs some minutes after the start, and then each hour. In each hour one replica
+ * takes the turn, by writing `compaction/turn`. A failure is logged as a warning and retried in the next turn. The timer
+ * doesn't keep the process alive.
  */
 export class Compactor {
   private readonly ending = new AbortController();

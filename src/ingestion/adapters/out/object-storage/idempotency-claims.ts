@@ -49,6 +49,7 @@ export type Claim = Readonly<z.infer<typeof CLAIM>>;
 
 /** The content of the object of a claim. */
 export const claimBytes = (claim: Claim): Buffer => Buffer.from(JSON.stringify(claim));
+
 /**
  * The claim of an upload whose index line exists, made from the line. It is final at once: the process that stored the
  * upload must not undo it.

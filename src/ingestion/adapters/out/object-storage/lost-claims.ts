@@ -36,9 +36,13 @@ type Outcome = 'rebuilt' | 'rebuilt by another' | 'taken' | 'unneeded';
  * an earlier line needs.
  */
 export class LostClaims {
+  /**
+   * Resolves when the first comparison was made or has failed, or two seconds after the start. Until then, an upload
+   * under a key shouldn't be stored: it may repeat one whose claim was lost.
+   */
+  opened = Promise.resolve();
   private readonly ending = new AbortController();
   private readonly retries: Retries;
-  private opening: Promise<void> = Promise.resolve();
   private comparing: Promise<void> | undefined;
 
   constructor(
@@ -49,17 +53,9 @@ export class LostClaims {
     this.retries = new Retries(logger, LONGEST_PAUSE_MS);
   }
 
-  /**
-   * Resolves when the first comparison was made or has failed, or two seconds after the start. Until then, an upload
-   * under a key shouldn't be stored: it may repeat one whose claim was lost.
-   */
-  get opened(): Promise<void> {
-    return this.opening;
-  }
-
   /** Begins the first comparison, which is repeated in the background until it succeeds. */
   start(): void {
-    this.opening = new Promise((resolve) => {
+    this.opened = new Promise((resolve) => {
       const timer = setTimeout(resolve, LONGEST_WAIT_MS).unref();
       this.retries.begin(`Comparing ${CLAIMS} with the lines`, async () => {
         try {

@@ -1,5 +1,6 @@
 import { idempotencyScope } from '../../../domain/idempotency.js';
 import { UPLOAD_KINDS, type Upload } from '../../../domain/upload.js';
+import { LoggedProgress } from '../../../application/logged-progress.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
 import type { Bucket, ListedObject } from './bucket.js';
 import { claimNumber, type ComparedClaims } from './compared-claims.js';
@@ -19,7 +20,6 @@ const LISTED_AT_ONCE = 1_000;
 const LONG_BYTES = 64 * 1024;
 /** The beginning of a line, up to the end of its upload's id, is shorter than this, in bytes. */
 const BEGIN_BYTES = 64;
-const PROGRESS_EVERY_MS = 2_000;
 
 /** The claims that must exist, because lines of the last 24 hours have their idempotency keys. */
 export interface NeededClaims extends ComparedClaims {
@@ -37,14 +37,18 @@ export function claimOf(upload: Upload | undefined): string | undefined {
 
 /**
  * Finds the claims that the index lines of the last 24 hours need. Reads the segments that were written since an earlier
- * comparison, 16 at once, and adds their claims to `earlier.claims`. Logs its progress every two seconds.
- * Rejects with errors of the bucket, and with the signal's reason.
+ * comparison, 16 at once, and adds their claims to `earlier.claims`. Logs its progress (`LoggedProgress`). Rejects with
+ * errors of the bucket, and with the signal's reason.
  */
 export async function neededClaims(bucket: Bucket, earlier: ComparedClaims, logger: StorageLogger, signal: AbortSignal): Promise<NeededClaims> {
   const { claims } = earlier;
   const segments = new Map<number, string>();
   const readUntil = bucket.storeTime - OVERLAP_MS;
-  const progress = new Progress(logger);
+  const progress = new LoggedProgress(logger, {
+    work: `Comparing ${CLAIMS} with the lines`,
+    soFar: (read) => `${read} segments read`,
+    inAll: (read) => `all ${read} segments read`,
+  });
   let hasSegments = false;
   const batch: ListedObject[] = [];
   const readBatch = async (): Promise<void> => {
@@ -83,26 +87,4 @@ async function withoutShared(bucket: Bucket, segments: readonly ListedObject[], 
     if (!Buffer.concat(begin).includes(uploadIdIn(key))) shared.add(key);
   });
   return segments.filter(({ key }) => !shared.has(key));
-}
-
-/** Logs how many segments a comparison has read, every two seconds; nothing if it takes less. */
-class Progress {
-  private readonly began = performance.now();
-  private logged = this.began;
-  private read = 0;
-
-  constructor(private readonly logger: StorageLogger) {}
-
-  add(segments: number): void {
-    this.read += segments;
-    const now = performance.now();
-    if (now - this.logged < PROGRESS_EVERY_MS) return;
-    this.logged = now;
-    this.logger.log?.(`Comparing ${CLAIMS} with the lines: ${this.read} segments read.`);
-  }
-
-  end(): void {
-    if (this.logged === this.began) return;
-    this.logger.log?.(`Comparing ${CLAIMS} with the lines: all ${this.read} segments read in ${Math.round((performance.now() - this.began) / 1000)} s.`);
-  }
 }

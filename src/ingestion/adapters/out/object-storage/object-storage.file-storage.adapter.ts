@@ -74,7 +74,10 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
   private rightsGoodUntil = 0;
   private closing: Promise<void> | undefined;
 
-  /** Starts to clean up after crashed processes, to rebuild lost claims and to compact past days. The bucket needn't be reachable yet. */
+  /**
+   * Starts to clean up after crashed processes, to rebuild lost claims and to compact past days. The bucket needn't be
+   * reachable yet.
+   */
   constructor({ bucket, onFlush = () => undefined, observeWait, logger = new Logger(ObjectStorageFileStorage.name) }: ObjectStorageOptions) {
     super();
     this.bucket = bucket;
