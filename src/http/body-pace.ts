@@ -1,8 +1,13 @@
 /**
- * How many bytes of long request bodies may be used in one iteration of the event loop, all bodies together. Hashing
- * this many bytes takes about 1.5 ms.
+ * How many bytes of long request bodies may be used in one iteration of the event loop, all bodies together. Receiving
+ * and hashing this many bytes takes the main thread about 0.7 ms.
  */
 const BYTES_PER_ITERATION = 512 * 1024;
+/**
+ * How many bytes may be used in one iteration by a body that is the only one to use any. Node.js reads up to 2 MiB from a
+ * connection in one iteration, and stopping it four times within them would make a large upload about 4 % slower.
+ */
+const BYTES_OF_ONE_BODY = 2 * 1024 * 1024;
 /**
  * While clients connect, long request bodies get no bytes for at most LONGEST_WAIT_MS milliseconds. If they were held
  * back for that long, they aren't held back again for REST_MS milliseconds.
@@ -11,6 +16,7 @@ const LONGEST_WAIT_MS = 200;
 const REST_MS = 1_000;
 
 interface Waiting {
+  readonly body: object;
   readonly bytes: number;
   readonly resolve: () => void;
 }
@@ -27,6 +33,8 @@ export class BodyPace {
   private readonly waiting: Waiting[] = [];
   /** The number of bytes that were granted to bodies in this iteration of the event loop. */
   private granted = 0;
+  /** The body that was granted all bytes of this iteration; undefined if several bodies were granted bytes, or none. */
+  private only: object | undefined;
   private isScheduled = false;
   private hasArrived = false;
   private isHeldBack = false;
@@ -51,15 +59,17 @@ export class BodyPace {
    * Must be called before the service uses a chunk of a long request body. Returns undefined if it may use the chunk at
    * once. Otherwise returns a promise that resolves in a later iteration of the event loop, when it may.
    *
+   * @param body identifies the body.
    * @param bytes the length of the chunk.
    */
-  next(bytes: number): Promise<void> | undefined {
+  next(body: object, bytes: number): Promise<void> | undefined {
     this.schedule();
-    if (!this.isHeldBack && this.waiting.length === 0 && this.granted < BYTES_PER_ITERATION) {
-      this.granted += bytes;
+    const most = this.only === body ? BYTES_OF_ONE_BODY : BYTES_PER_ITERATION;
+    if (!this.isHeldBack && this.waiting.length === 0 && this.granted < most) {
+      this.grant(body, bytes);
       return undefined;
     }
-    return new Promise((resolve) => this.waiting.push({ bytes, resolve }));
+    return new Promise((resolve) => this.waiting.push({ body, bytes, resolve }));
   }
 
   private schedule(): void {
@@ -73,8 +83,9 @@ export class BodyPace {
 
   private beginIteration(): void {
     this.granted = 0;
+    this.only = undefined;
     if (this.isHeldBack) this.lookForArrivals();
-    if (!this.isHeldBack) this.grant();
+    if (!this.isHeldBack) this.grantWaiting();
     if (this.isHeldBack || this.waiting.length > 0) this.schedule();
   }
 
@@ -86,13 +97,18 @@ export class BodyPace {
     this.hasArrived = false;
   }
 
-  private grant(): void {
+  private grantWaiting(): void {
     while (this.granted < BYTES_PER_ITERATION) {
       const next = this.waiting.shift();
       if (!next) return;
-      this.granted += next.bytes;
+      this.grant(next.body, next.bytes);
       next.resolve();
     }
+  }
+
+  private grant(body: object, bytes: number): void {
+    this.only = this.granted === 0 || this.only === body ? body : undefined;
+    this.granted += bytes;
   }
 }
 
