@@ -30,14 +30,14 @@ export class LiveWatch {
   /**
    * Ends the watch of `/health/live`.
    *
-   * @returns {Promise<{ probes: number, unjudged: number }>} the number of answers with 200 that were judged, and of
-   *   those that weren't because the service had waited for a CPU for more than 250 ms.
+   * @returns {Promise<{ probes: number, starved: number }>} the number of answers with 200, and of further ones for
+   *   which the service had waited for a CPU for more than 250 ms.
    */
   async end() {
     const answered = new Promise((resolve) => this.#prober.on('message', (message) => message.port || resolve(message)));
     this.#prober.send({});
-    const { probes, unjudged } = await answered;
+    const { probes, starved } = await answered;
     this.#prober.disconnect();
-    return { probes, unjudged };
+    return { probes, starved };
   }
 }

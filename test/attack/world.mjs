@@ -251,7 +251,7 @@ export class World {
   /** While this is true, no uploads are sent except those of the steps. */
   isQuiet = false;
   /** The numbers of the answers of `/health/live`; see `LiveWatch.end`. */
-  liveAnswers = { probes: 0, unjudged: 0 };
+  liveAnswers = { probes: 0, starved: 0 };
 
   constructor({ services, model, random }) {
     this.services = services;
