@@ -262,7 +262,9 @@ export class ForgetfulDisk extends Disk {
     return perform();
   }
 
-  /** Performs an operation that changes something. If the operation is to fail, at random, does only `performPart`. */
+  /**
+   * Performs an operation that changes something, or lets the operation fail at random: then does only `performPart`.
+   */
   private async change<T>(what: string, perform: () => T, performPart?: () => void): Promise<T> {
     await this.turn();
     if (!this.random.chance(this.failureRate)) return perform();

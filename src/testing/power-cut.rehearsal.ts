@@ -26,9 +26,7 @@ export interface PowerCutReport {
   readonly refused: number;
   /** One sentence for each acknowledged upload that is missing after a power cut, or differs from what was sent. */
   readonly lost: readonly string[];
-  /**
-   * How many times an event was delivered to the receiver. `toldAgain` counts only the repeated deliveries of an event.
-   */
+  /** The number of all deliveries of events to the receiver. `toldAgain` counts those that repeated an event. */
   readonly told: number;
   readonly toldAgain: number;
   /**
@@ -153,7 +151,7 @@ class Ledger {
       await storage.storedUploads.remove(id);
       this.removed.add(id);
     } catch {
-      // A failed removal is no error. After the next boot, the upload must be complete or completely gone.
+      // A removal may fail. After the next boot, its upload must then be complete or completely gone.
     }
     this.tellChange();
   }

@@ -35,7 +35,9 @@ export function storedUploadsContract(name: string, setUp: () => Promise<FileSto
     afterEach(() => subject.tearDown());
 
     const store = (draft: UploadDraftBuilder): Promise<Upload> => storeUpload(storage, draft.build());
-    /** Stores one upload per number in `hours`, in order: that many hours after `NOON` is the upload's `receivedAt`. */
+    /**
+     * Stores one upload for each number in `hours`, in this order. Its `receivedAt` is that many hours after `NOON`.
+     */
     const storeAt = async (hours: readonly number[], draft = anUploadDraft()): Promise<Upload[]> => {
       const uploads: Upload[] = [];
       for (const hour of hours) uploads.push(await store(draft.with({ receivedAt: new Date(NOON + hour * HOUR_MS) })));

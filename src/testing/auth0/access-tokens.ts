@@ -4,7 +4,7 @@ import { ManagementError } from './management-error.js';
 import { SigningKeys } from './signing-keys.js';
 import type { Tenant } from './tenant.js';
 
-/** What an access token to be issued must be: the API and the caller it is for, and its contents. */
+/** Describes an access token to issue: the API and the caller that it is for, and its contents. */
 export interface TokenRequest {
   /** The id of the user for whom the token is issued. The user's roles determine the token's permissions. */
   readonly userId?: string;

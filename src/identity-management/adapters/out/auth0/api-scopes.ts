@@ -53,8 +53,8 @@ export class ApiScopes {
     const freshUntil = performance.now() + FRESH_MS;
     if (lacking(scopes, permissions).length === 0) return;
     await this.inTurn(async () => {
-      // `scopes` was read before the wait for other writes of this process. It is used only if it is recent and none of
-      // these writes has finished since. Otherwise the list of scopes is read again.
+      // `scopes` was read before this wait for other writes of this process. It is used only if it is recent and no
+      // such write has finished since. Otherwise the list of scopes is read again.
       const isFresh = writes === this.writes && performance.now() < freshUntil;
       await this.add(permissions, isFresh ? scopes : await this.read(operation), operation);
     });

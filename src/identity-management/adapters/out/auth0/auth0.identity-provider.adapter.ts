@@ -28,10 +28,7 @@ export interface Auth0Options extends Auth0Connection {
   readonly audience: string;
   /** The name of the database connection in which new users are created. */
   readonly connection: string;
-  /**
-   * The client id of the application for which Auth0 mails new users a link to set a password. Undefined: no mail is
-   * sent.
-   */
+  /** The client id of the application for which Auth0 mails new users a link to set a password. Undefined: no mail. */
   readonly invitationClientId?: string | undefined;
   /**
    * How long a healthy result of the health check is cached, in milliseconds (default: 10,000). Each check counts

@@ -5,9 +5,9 @@ import type { ListTurns, Operation } from '../provider-api/operation.js';
 const AGAIN_AFTER_MS = 500;
 
 /**
- * Makes the calls that read one list from Auth0, one after the other. A call may be made again after a failure with
- * `OutcomeUnknown`, for example after a lost answer. Two such failures in a row, or any other error, end the reading.
- * Otherwise one lost answer would end a list of a thousand calls.
+ * Makes the calls that read one list from Auth0, one after the other. After a failure with `OutcomeUnknown`, for
+ * example a lost answer, the call may be made again, so that one lost answer doesn't end a list of a thousand calls.
+ * Two such failures in a row, or any other error, end the reading.
  */
 export class ListCalls {
   private hasFailed = false;

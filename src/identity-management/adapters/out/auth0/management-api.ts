@@ -10,8 +10,7 @@ export interface Auth0Connection {
   readonly clientId: string;
   readonly clientSecret: string;
   /**
-   * The rate limiter for calls to the tenant. All clients of a tenant in this process should share one. Default: a new
-   * one.
+   * The rate limiter for calls to the tenant, which all its clients in this process should share. Default: a new one.
    */
   readonly pace?: CallPace;
 }
@@ -39,7 +38,7 @@ export const pageOf = (page: number): string => `page=${page}&per_page=${PER_PAG
 /**
  * Reads a list from the Management API and yields it page by page. A page may have any length.
  *
- * @param member the member of Auth0's answer that contains the items.
+ * @param member the name of the answer's member that contains the items.
  * @param turn returns the `Operation` for the call that reads the next page.
  * @throws as `ApiClient.get`.
  */

@@ -8,8 +8,8 @@ const CLASSES = ['abcdefghijkmnopqrstuvwxyz', 'ABCDEFGHJKLMNPQRSTUVWXYZ', '23456
 const LENGTH = 48;
 
 /**
- * Returns a random password, which the service tells nobody: 48 characters of four classes, about 190 bits of
- * randomness. All of Auth0's password policies accept it.
+ * Returns a random password, which nobody gets to know: 48 characters of four classes, about 190 bits of randomness.
+ * All of Auth0's password policies accept it.
  */
 export const randomPassword = (): string =>
   Array.from({ length: LENGTH }, (_, index) => {

@@ -45,8 +45,8 @@ export async function* usersByCreation({ search, searchPages, exported }: UserSo
   const given = new Map<string, number>();
   const isFresh = ({ user_id, created_at }: FoundUser): boolean => created_at >= (from ?? -Infinity) && !given.has(user_id);
   /**
-   * Whether the search rounds creation times. If so, the results of a search from `from` on begin with users who were
-   * created shortly before `from`.
+   * Whether the search rounds times. If so, the results of a search from `from` on begin with users who were created
+   * shortly before `from`.
    */
   let isCoarse = false;
   let known = 0;

@@ -92,8 +92,8 @@ async function prepare(database: IdentityDatabase, path: string, create: boolean
 }
 
 /**
- * The random id of a database (SQLite's `application_id`), which tells this database from others, even after its file
- * was moved. Copies of a database have the same id.
+ * The random id of a database (SQLite's `application_id`), by which it is recognized even after its file was moved.
+ * Copies of a database have the same id.
  */
 export function idOf(database: IdentityDatabase): number {
   const { application_id: id } = database.prepare('PRAGMA application_id').get() as { application_id: number };

@@ -48,7 +48,8 @@ export class IdentityStore {
    * Opens the identity database in the data directory.
    *
    * @param shared whether to open the database without taking the lock of the data directory. A second process can then
-   * use the database while the service, which holds the lock, is running. In that case, nothing is created.
+   * use the database while the service, which holds the lock, is running. Nothing is created while the service is
+   * running.
    * @throws DataDirectoryInUseError when another process holds the lock and `shared` is false; DataDirectoryError;
    * ProviderUnavailable when the database is missing while the service runs; errors of the file system and SQLite.
    */

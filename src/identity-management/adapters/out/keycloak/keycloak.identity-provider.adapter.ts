@@ -23,7 +23,9 @@ export interface KeycloakOptions extends RealmCheckOptions, RealmRolesOptions {
   readonly invitationMail?: RealmInvitationsOptions | undefined;
   /** How many users are read per page of the user list (default: 1,000). */
   readonly usersPerPage?: number;
-  /** How long a check of the whole realm that found nothing wrong isn't repeated, in milliseconds (default: 30,000). */
+  /**
+   * The minimum time between two checks of the whole realm while nothing is wrong, in milliseconds (default: 30,000).
+   */
   readonly checkedForMs?: number;
 }
 

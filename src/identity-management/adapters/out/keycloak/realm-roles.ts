@@ -113,8 +113,7 @@ export class RealmRoles {
   }
 
   /**
-   * Returns the roles with these ids. Reads the roles anew each time, because a role may have been deleted or changed
-   * since.
+   * Returns the roles with these ids. Reads the roles again each time, because a role may have been deleted or changed.
    *
    * @throws RoleNotFound when one of the roles doesn't exist, or isn't managed by the service.
    */
