@@ -183,9 +183,7 @@ export class InMemoryBucket extends Bucket {
   }
 }
 
-/**
- * Whether an error stands for the store's refusal of an operation for lack of a right: a test throws `denied` for that.
- */
+/** Whether an error simulates that the store refuses an operation for lack of a right: its message is `denied`. */
 const isDenied = (error: unknown): boolean => error instanceof Error && error.message === 'denied';
 
 async function* piecesOf(bytes: Buffer): AsyncGenerator<Uint8Array> {

@@ -56,9 +56,9 @@ const FREE: Readonly<Record<string, number>> = { username: 3, firstName: 1, last
 const LENGTH_OPTIONS = z.looseObject({ min: z.coerce.number().default(0), max: z.coerce.number().default(MOST_UNITS) });
 
 /**
- * Finds the defects of a user profile. The profile must have all attributes of `NEW_USER_PROFILE`, must let the service
- * set them to any text, and must require no last name and nothing else that the service doesn't set. Users must not be
- * allowed to edit their `customer_id`.
+ * Finds the defects of a user profile: a missing attribute of `NEW_USER_PROFILE`; a username, e-mail or name that the
+ * service can't set to any text; an attribute that is required although the service doesn't set it; a `customer_id`
+ * that users may edit.
  */
 export function profileDefects({ attributes }: UserProfile): ProfileDefect[] {
   const absent = NEW_USER_PROFILE.attributes.filter(({ name }) => !attributes.some((attribute) => attribute.name === name));

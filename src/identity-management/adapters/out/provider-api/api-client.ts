@@ -238,7 +238,7 @@ export function unexpected({ label, status }: ApiAnswer): ProviderError {
 /** Matches the missing scopes in Auth0's message `Insufficient scope, expected any of: create:users`. */
 const SCOPES = /expected[a-z ]*: ([a-z_:, ]+)/;
 
-/** Whether an answer with this status leaves open if the provider accepts the token. */
+/** Whether an answer with this status leaves open whether the provider accepts the token. */
 const saysNothingOfToken = (status: number): boolean => status >= 500 || [401, 403, 408, 429].includes(status);
 
 /**

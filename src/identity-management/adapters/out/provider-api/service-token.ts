@@ -6,7 +6,7 @@ export interface IssuedToken {
   readonly expiresInSeconds: number;
 }
 
-/** How long before a token expires it is no longer used, in seconds; at most half of the token's lifetime. */
+/** The last part of a token's lifetime in which it is no longer used, in seconds; at most half of the lifetime. */
 const MARGIN_SECONDS = 30;
 /**
  * The minimum time between discarding two tokens for the same reason, refused or outdated, in milliseconds. The newer
@@ -53,9 +53,7 @@ export class ServiceToken {
     return true;
   }
 
-  /**
-   * Records that the provider accepted this token. If it refuses the token later, `discard` discards the token at once.
-   */
+  /** Records that the provider accepted this token. If the provider refuses it later, `discard` discards it at once. */
   accepted(value: string): void {
     if (this.current?.value === value) this.discardedAt.refused = -Infinity;
   }
