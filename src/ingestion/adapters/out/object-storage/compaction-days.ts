@@ -7,8 +7,8 @@ import { type Day, DAY_GRACE_MS } from './segment-names.js';
 const DAY_MS = 24 * 60 * 60_000;
 
 /**
- * Whether a day ended at least ten minutes ago by this machine's clock. New uploads then get no segments in that day
- * any more.
+ * Whether a UTC day ended at least ten minutes ago by this machine's clock. New uploads then write no more segments to
+ * that day.
  */
 export const isClosed = (date: string): boolean => Date.now() >= Date.parse(date) + DAY_MS + DAY_GRACE_MS;
 
@@ -27,7 +27,8 @@ export async function* closedDays(bucket: Bucket, kinds: readonly UploadKind[] =
 }
 
 /**
- * The days that have a plan, so that merging their segments was begun but not finished, or a hold (compaction-plan.ts).
+ * The days whose object in `compaction/` isn't empty. Such a day has a plan, because a compaction of it was begun but
+ * not finished, or a hold (compaction-plan.ts).
  */
 export async function* plannedDays(bucket: Bucket): AsyncGenerator<Day> {
   for await (const { key, size } of bucket.list(PLANS)) {

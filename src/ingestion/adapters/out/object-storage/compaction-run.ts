@@ -4,8 +4,8 @@ import { removeOldClaims } from './old-claims.js';
 import type { Day } from './segment-names.js';
 
 /**
- * A step of a compaction run that failed: compacting one day, or removing old claims. The run carries out the other
- * steps nevertheless.
+ * A step of a compaction run that failed: the compaction of one day, or the removal of old claims. The run carries out
+ * its other steps nevertheless.
  */
 export interface CompactionFailure {
   /** The subject of the step: the directory of a day's segments, or `idempotency/` for the removal of old claims. */

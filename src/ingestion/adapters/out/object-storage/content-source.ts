@@ -10,11 +10,11 @@ interface Concluded {
 }
 
 /**
- * The bytes of an upload's file on their way to the bucket. The iteration ends only after the upload was concluded,
- * because the bucket makes the file visible when the bytes end.
+ * The bytes of an upload's file on their way to the bucket. The iteration ends only after `conclude` has resolved,
+ * because the bucket makes the file visible as soon as the bytes end.
  */
 export class ContentSource implements AsyncIterable<Uint8Array> {
-  /** Whether reading the bytes or `conclude` failed, and not the bucket's writing of the file. */
+  /** True if reading the bytes failed, or `conclude`. An error of the bucket while it writes the file doesn't count. */
   hasFailed = false;
   private failure: { readonly error: unknown } | undefined;
   private result: Concluded | undefined;
@@ -25,7 +25,7 @@ export class ContentSource implements AsyncIterable<Uint8Array> {
     private readonly conclude: (stored: StoredContent) => Promise<Concluded>,
   ) {}
 
-  /** The concluded upload. Available after the iteration has ended; throws before. */
+  /** The result of `conclude`. Throws if the iteration hasn't ended yet. */
   get concluded(): Concluded {
     if (!this.result) throw new Error('The bytes were not read to their end.');
     return this.result;

@@ -17,12 +17,13 @@ const MARKER = z.object({
   cleared: z.boolean().optional(),
 });
 
-/** The content of a marker: the state of an unfinished upload with a file. */
+/** The content of a marker: the state of an upload with a file that isn't finished. */
 export type Marker = Readonly<z.infer<typeof MARKER>>;
 
 /**
- * Parses the object at the key of a marker. Undefined if it isn't a marker, or names the file or segment of another
- * upload: the sweeper removes that file, and puts a fence in place of that segment.
+ * Parses the bytes of an upload's marker. Undefined if they aren't a marker, or name the file or segment of another
+ * upload. The sweeper removes the file that a marker names, and overwrites the segment, so a damaged marker must not
+ * lead to another upload.
  */
 export function parseMarker(key: string, bytes: Buffer): Marker | undefined {
   const marker = MARKER.safeParse(parseJson(bytes)).data;

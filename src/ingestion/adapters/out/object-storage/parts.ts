@@ -2,7 +2,7 @@ import { FREE_BYTES } from '../../../../common/memory-budget.js';
 import type { PartBuffer, PartMemory } from './part-memory.js';
 
 /**
- * The head is the first bytes of an upload. Its chunks are joined when there are this many, because each chunk has its
+ * When the head (the first bytes of an upload) has this many chunks, they are joined to one, because each chunk has its
  * own overhead.
  */
 const MOST_HEAD_CHUNKS = 32;
@@ -10,13 +10,13 @@ const MOST_HEAD_CHUNKS = 32;
 export interface PartOptions {
   /** Provides the memory of the parts. Its `partBytes` is the length of every part but the last. */
   readonly memory: PartMemory;
-  /** How many parts of one upload are sent at once. */
+  /** Maximum number of parts of one upload that are sent at the same time. */
   readonly atOnce: number;
 }
 
 /**
- * Receives the bytes of an upload, in parts or whole. A buffer is reused when the promise of the call that got it
- * resolves.
+ * Receives the bytes of an upload, in parts or whole. The sender may reuse a buffer once the promise of the call that
+ * got the buffer has resolved.
  */
 export interface PartTarget {
   /** @param index the number of the part, counted from 0 */
@@ -27,9 +27,10 @@ export interface PartTarget {
 
 /**
  * Sends bytes of unknown length to a target as they arrive, in parts, or whole if they fit into one part. Holds in
- * memory the parts being sent and one more. Reads nothing while there is no memory for more bytes.
+ * memory the parts being sent and one more. Stops reading `bytes` while there is no memory for more of them.
  *
- * Rejects with an error of the bytes when no part is being sent any more, and with an error of the target at once.
+ * If reading `bytes` fails, rejects with that error once no part is being sent any more. If the target fails, rejects
+ * at once.
  *
  * @returns how many parts were sent; 0 if the bytes were sent whole.
  */
@@ -41,7 +42,10 @@ export async function sendParts(bytes: AsyncIterable<Uint8Array>, options: PartO
 }
 
 class PartSender {
-  /** Rejects when a call of the target rejects, with the first such error. Never resolves. */
+  /**
+   * Rejects with the error of the first `sendPart` that fails, unless reading the bytes had failed before. Never
+   * resolves.
+   */
   readonly failing: Promise<never>;
   private readonly reject: (error: Error) => void;
   private failure: { readonly error: unknown } | undefined;
@@ -60,9 +64,7 @@ class PartSender {
   }
 
   async sendAll(bytes: AsyncIterable<Uint8Array>): Promise<number> {
-    /**
-     * The first bytes of the upload, while they may be all of its bytes. Undefined once there are too many for a head.
-     */
+    /** All bytes of the upload so far, while they are few enough for a head. Undefined once there are more. */
     let head: Head | undefined = new Head();
     try {
       for await (const chunk of bytes) {
@@ -146,12 +148,15 @@ class PartSender {
   }
 }
 
-/** The first bytes of an upload, at most FREE_BYTES: so many bytes may be held without memory from the budget. */
+/**
+ * The first bytes of an upload, at most FREE_BYTES. That many may be held without taking memory from the process's
+ * budget.
+ */
 class Head {
   private chunks: Uint8Array[] = [];
   private length = 0;
 
-  /** @returns false if the head would become too long with this chunk. The chunk isn't added then. */
+  /** @returns false if the head would become too long with this chunk. The chunk is then not added. */
   add(chunk: Uint8Array): boolean {
     if (this.length + chunk.length > FREE_BYTES) return false;
     this.chunks.push(chunk);
