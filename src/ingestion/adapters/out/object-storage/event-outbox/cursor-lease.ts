@@ -6,13 +6,13 @@ import { type Cursor, cursorBytes, parseCursor } from './cursor.js';
 
 const RENEW_EVERY_MS = 15_000;
 /**
- * How long a request that renews the cursor may take, in milliseconds. After a request that hangs, there is thus time
- * for another renewal before the lease expires.
+ * Maximum time of a request that renews the cursor, in milliseconds. So after a request that hangs, there is time for
+ * another one before the lease expires.
  */
 const LONGEST_CALL_MS = 10_000;
 /**
- * How long after its last write of the cursor the process that delivers events is taken to have crashed, in
- * milliseconds by the store's clock.
+ * If the cursor wasn't written for this long, the process that delivers events is taken to have crashed. In
+ * milliseconds, by the store's clock.
  */
 export const TELLER_LOST_AFTER_MS = 40_000;
 
@@ -26,8 +26,8 @@ export class CursorLostError extends Error {
 
 /**
  * Holds the cursor of the event outbox, so that one process at a time delivers events. The holder rewrites the cursor
- * regularly, always in place of the version that it knows. A process that stalled finds another version, and so never
- * overwrites what its successor has written.
+ * every 15 s, and only if the cursor still has the version that the holder wrote last. So a process that stalled can't
+ * overwrite the cursor of a process that took over.
  */
 export class CursorLease {
   private readonly id = randomUUID();
@@ -46,8 +46,9 @@ export class CursorLease {
   ) {}
 
   /**
-   * Takes the cursor, or returns it if this process holds it already. Resolves to undefined if there is no cursor, if
-   * another process holds it and has written it within the last 40 s, or after `release`. Throws errors of the bucket.
+   * Takes the cursor, or returns it if this process holds it already. Resolves to undefined in three cases: there is no
+   * cursor, another process holds it and has written it within the last 40 s, or `release` was called. Throws errors of
+   * the bucket.
    */
   async take(): Promise<Cursor | undefined> {
     if (this.held) return this.held.cursor;
@@ -90,7 +91,8 @@ export class CursorLease {
   }
 
   private async renew(): Promise<void> {
-    // A failed renewal is harmless: if the lease is lost, the next write of the cursor finds that out.
+    // A failed renewal is harmless: if another process has taken the cursor, the next write of the cursor finds that
+    // out.
     await this.write().catch(() => undefined);
     if (this.held) await this.onRenew(true);
   }
@@ -102,8 +104,8 @@ export class CursorLease {
     const bytes = cursorBytes(held.cursor);
     let version = await within(this.bucket.replace(CURSOR, bytes, held.version));
     if (version === undefined) {
-      // The cursor may have another version because the store carried out an earlier write of this process whose answer
-      // was lost.
+      // The cursor may have another version because the store carried out an earlier write of this process, although
+      // its answer was lost.
       const found = await within(this.bucket.read(CURSOR));
       if (found && parseCursor(found.bytes).teller === this.id) version = await within(this.bucket.replace(CURSOR, bytes, found.version));
     }

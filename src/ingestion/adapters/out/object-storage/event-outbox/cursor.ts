@@ -7,8 +7,8 @@ import { dateAt, type Day, endOf, NAME_TOLERANCE_MS, parseName, uploadIdIn } fro
 
 const DAY_MS = 24 * 60 * 60_000;
 /**
- * How far after the watermark the time in a segment's name may be although the segment's events were already confirmed,
- * in milliseconds, with a margin.
+ * The events of a segment may be confirmed already although the time in its name is after the watermark: by less than
+ * this, in milliseconds. Includes a margin.
  */
 const TOLD_AHEAD_MS = 5 * 60_000;
 const SHORT_LENGTH = 16;
@@ -16,8 +16,8 @@ const SHORT_LENGTH = 16;
 /** How far the receiver has confirmed the events of a long segment. */
 const PART = z.object({
   /**
-   * Where the last line whose event was confirmed begins, in bytes from the segment's beginning. `upload_id` is the id
-   * of that line's upload.
+   * The offset at which the last line whose event was confirmed begins, in bytes. `upload_id` is the id of that line's
+   * upload.
    */
   offset: z.number().int().nonnegative(),
   upload_id: z.string(),
@@ -26,17 +26,17 @@ export type Part = Readonly<z.infer<typeof PART>>;
 
 const POSITION = z.object({
   /**
-   * The time up to which all is confirmed, in milliseconds since 1970: the events of all segments of the kind with
-   * earlier times in their names were confirmed, except those of segments that were announced as late.
+   * The watermark, in milliseconds since 1970: the events of all segments of the kind with earlier times in their names
+   * were confirmed, except those of segments that were announced as late.
    */
   watermark: z.number(),
   /**
-   * The short names (`shortName`) of segments whose events were confirmed although the times in their names aren't
-   * before the watermark. Each has 16 characters; there are no separators.
+   * The short names (`shortName`) of segments whose events were confirmed although the time in their name is at or
+   * after the watermark. Each has 16 characters; there are no separators.
    */
   told: z.string(),
   /**
-   * The keys of the segments that compaction created and whose events were confirmed, for the days around the
+   * The keys of the segments that compaction created and whose events were confirmed, except of days before the
    * watermark.
    */
   targets: z.array(z.string()),
@@ -48,17 +48,17 @@ const CURSOR_CONTENT = z.object({
   /** Counts the writes of the cursor, so that no two of its versions have the same bytes. */
   writes: z.number(),
   positions: z.object({ historical: POSITION, nowcast: POSITION }),
-  /** For segments of which only the first events were confirmed: how far, by the segment's key. */
+  /** For each segment of which only the first events were confirmed: the last of these, by the segment's key. */
   parts: z.record(z.string(), PART),
   /**
-   * For objects in `events/` of which only the first events were confirmed: the number of confirmed events, by the
-   * object's key.
+   * For each object in `events/` of which only the first events were confirmed: the number of these, by the object's
+   * key.
    */
   counts: z.record(z.string(), z.number().int()),
   /**
-   * The segments whose events were confirmed, but which may still be announced as late. The key is a segment's short
-   * name (`shortName`). The value says until when the segment may be announced, in milliseconds since 1970 by the
-   * store's clock.
+   * Segments whose events were confirmed, but which may still be announced as late by their writer. The key is a
+   * segment's short name (`shortName`). The value is the time until which an announcement may appear, in milliseconds
+   * since 1970 by the store's clock.
    */
   late: z.record(z.string(), z.number()),
 });
@@ -92,8 +92,8 @@ export interface Cursor {
 }
 
 /**
- * The first cursor of a bucket. Events of segments with times before `watermark` in their names, and of the segments
- * whose keys are in `told`, aren't delivered.
+ * The first cursor of a bucket. No events are delivered for segments with times before `watermark` in their names, and
+ * for those whose keys are in `told`.
  */
 export function newCursor(watermark: number, told: Readonly<Record<UploadKind, readonly string[]>>): Cursor {
   const positionOf = (kind: UploadKind): Position => ({ watermark, told: new Set(told[kind].map(shortName)), targets: new Set() });
@@ -141,8 +141,8 @@ export function parseCursor(bytes: Buffer): Cursor {
 }
 
 /**
- * Whether the cursor names a segment as one whose events were all confirmed. Doesn't compare the segment's time with
- * the watermark.
+ * Whether the cursor names a segment as one whose events were all confirmed. False for a segment that the cursor
+ * doesn't name because its time is before the watermark.
  *
  * @param segment the segment's key, or the id of its only upload.
  */
@@ -152,8 +152,8 @@ export const isTold = ({ positions, late }: Cursor, segment: string): boolean =>
 };
 
 /**
- * Whether the events of none, all or some of a day's segments were confirmed, according to the watermark. The time in a
- * segment's name may be up to 10 s outside of the day.
+ * Whether the events of all (`told`), none (`untold`) or some of a day's segments were confirmed, according to the
+ * watermark. The time in a segment's name may be up to 10 s outside of the day.
  */
 export function stateOf(day: Day, { watermark }: Pick<Position, 'watermark'>): 'untold' | 'told' | 'partly' {
   if (watermark >= endOf(day) + NAME_TOLERANCE_MS) return 'told';
@@ -174,7 +174,7 @@ export function advance(position: Position, watermark: number): void {
 }
 
 /**
- * Whether the events of some segments of a day were confirmed and those of others not, so that compaction would mix
+ * Whether the events of some segments of a day were confirmed and those of others not. Compaction would then mix
  * confirmed and unconfirmed lines. False if the bucket has no cursor. Throws errors of the bucket, and an error if the
  * cursor is damaged.
  */
@@ -193,8 +193,8 @@ export const daysBetween = (kind: UploadKind, begin: number, end: number): Day[]
 };
 
 /**
- * Whether a segment, by its name, was written by uploads that weren't slow. The time in its name is then about when
- * these uploads began.
+ * Whether a segment, according to its name, was written by uploads that weren't slow. The time in the name is then
+ * about the time when these uploads began.
  */
 export const isTimed = (day: Day, key: string): boolean => {
   const { origin, isSlow } = parseName(day, key);
