@@ -1,7 +1,4 @@
-/**
- * Limits for each iteration of the event loop: it begins at most MOST_CALLS calls to stores, and none after MOST_MS
- * milliseconds.
- */
+/** Each iteration of the event loop begins at most MOST_CALLS calls to stores, and none after MOST_MS milliseconds. */
 const MOST_CALLS = 4;
 const MOST_MS = 5;
 
@@ -12,8 +9,8 @@ let hasBegun = false;
 /**
  * Resolves when a call to a store may begin; calls begin in the order of their requests. The SDKs of stores need about
  * a millisecond of processor time to begin a call, and several milliseconds in a process that has just started. So one
- * iteration of the event loop begins at most four calls, and none after 5 ms. Between iterations, the process answers
- * other requests.
+ * iteration of the event loop begins at most four calls, and none after 5 ms. Between iterations, other requests are
+ * answered.
  */
 export function beginCall(): Promise<void> {
   return new Promise((resolve) => {

@@ -26,9 +26,9 @@ export interface ListedObject {
 const LEAST_CLOCK_OFFSET_MS = 4 * 60_000;
 
 /**
- * Returns `offsetMs`, the offset between the store's clock and this machine's in milliseconds, or 0 if the clocks
- * differ by less than four minutes. Smaller offsets can't be measured, because a store's times are whole seconds and
- * arrive late.
+ * Returns `offsetMs`, the offset between the store's clock and this machine's in milliseconds, or 0 if it is less than
+ * four minutes in either direction. A store's times are whole seconds and arrive late, so a small offset can't be
+ * measured.
  */
 export const significantOffset = (offsetMs: number): number => (Math.abs(offsetMs) < LEAST_CLOCK_OFFSET_MS ? 0 : offsetMs);
 
@@ -50,9 +50,8 @@ export abstract class Bucket {
   abstract get clockOffsetMs(): number;
 
   /**
-   * The time by the store's clock, in milliseconds since 1970, according to the store's latest answers. May be some
-   * seconds too early, because a store's times are whole seconds and arrive late. Before the first answer, this
-   * machine's time.
+   * The time by the store's clock, in milliseconds since 1970, according to the store's latest answers; this machine's
+   * time before the first answer. May be some seconds early, because a store's times are whole seconds and arrive late.
    */
   abstract get storeTime(): number;
 

@@ -7,8 +7,7 @@ import { type Day, DAY_GRACE_MS } from './segment-names.js';
 const DAY_MS = 24 * 60 * 60_000;
 
 /**
- * Whether a UTC day ended at least ten minutes ago by this machine's clock. New uploads then write no more segments to
- * that day.
+ * Whether a UTC day ended at least ten minutes ago by this machine's clock. New uploads then write no segments to it.
  */
 export const isClosed = (date: string): boolean => Date.now() >= Date.parse(date) + DAY_MS + DAY_GRACE_MS;
 

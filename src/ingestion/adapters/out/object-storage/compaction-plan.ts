@@ -3,10 +3,7 @@ import { parseJson } from '../../../application/line-text.js';
 import { PLANS } from './keys.js';
 import { type Day, directoryOf, parseName } from './segment-names.js';
 
-/**
- * The plan of a compaction: the segments of a day that it merges (sources), and the segment that it creates from them
- * (target).
- */
+/** The plan of a compaction: segments of a day to merge (sources), and the segment to create from them (target). */
 const PLAN = z.object({
   /** The key of the segment to create. */
   target: z.string(),
@@ -27,14 +24,14 @@ const HOLD = z.object({
 export type Hold = z.infer<typeof HOLD>;
 
 /**
- * A plan or hold that wasn't written for this long is taken to belong to a crashed process. In milliseconds, by the
- * store's clock.
+ * A plan or hold that wasn't written for this long is taken to be a crashed process's. Milliseconds by the store's
+ * clock.
  */
 export const PLAN_PATIENCE_MS = 10 * 60_000;
 
 /**
- * The key of the object that contains the plan or the hold of one day of one kind. If this object is empty or missing,
- * the day has neither.
+ * The key of the object with the plan or the hold of one day of one kind. If it is empty or missing, the day has
+ * neither.
  */
 export const planKey = ({ kind, date }: Day): string => `${PLANS}kind=${kind}/date=${date}`;
 
@@ -54,9 +51,8 @@ export function parsePlan(day: Day, bytes: Buffer): Plan | Hold {
 export const isHold = (plan: Plan | Hold): plan is Hold => 'removals' in plan;
 
 /**
- * Whether all segments that a plan merges were written by uploads of its day, and the segment that it creates is of the
- * same day and has a name that uploads don't give. Compaction removes the merged segments, so a damaged plan must not
- * name other objects.
+ * Whether a plan only merges segments of its day that uploads have written, into a segment of this day with a name that
+ * uploads don't give. Compaction removes the merged segments, so a damaged plan must not name anything else.
  */
 function isOwn(day: Day, { target, sources }: Plan): boolean {
   const isThere = (key: string): boolean => key.startsWith(directoryOf(day));

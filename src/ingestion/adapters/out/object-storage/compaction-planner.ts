@@ -16,9 +16,8 @@ const HOUR_MS = 60 * MINUTE_MS;
  */
 const LEAST_AGE_MS = 10 * MINUTE_MS;
 /**
- * A segment with a line under an idempotency key is merged only when two times are longer ago than this, in
- * milliseconds: when the segment was written, and the end of its day. The claim of the key names this segment for 24
- * hours.
+ * If a segment has a line under an idempotency key, it is merged only when it was written longer ago than this, and its
+ * day has been over for longer than this, in milliseconds. The key's claim names the segment for 24 hours.
  */
 const KEYED_AGE_MS = 25 * HOUR_MS;
 const LARGE_BYTES = 16 * MIB;
@@ -26,10 +25,7 @@ const MOST_TARGET_BYTES = 64 * MIB;
 const MOST_SOURCES = 10_000;
 
 export interface PlannerOptions {
-  /**
-   * Stops the compaction at its next step. The call then rejects with the signal's reason, and a later compaction
-   * continues.
-   */
+  /** Stops the compaction at its next step: the call rejects with the signal's reason. A later compaction continues. */
   readonly signal?: AbortSignal | undefined;
   /** Called for each segment that the planner has read. */
   readonly onRead?: () => void;
@@ -48,14 +44,12 @@ export interface MalformedSegment {
 }
 
 /**
- * Plans the compaction of a day: which of its small segments (objects with index lines) are merged next. Writes nothing
- * to the store.
+ * Plans the compaction of a day: selects small segments (objects with index lines) to merge next. Writes nothing.
  *
  * These segments are not merged:
  *
  * - Segments of 16 MiB or more, malformed ones, and those that are at most ten minutes old.
- * - Segments whose upload has a marker in `staging/`, because a sweeper may still have to find the upload's line in
- *   this segment.
+ * - Segments whose upload has a marker in `staging/`, because a sweeper may still have to find the upload's line there.
  * - All segments of a day while the receiver has confirmed the events of only some of them. The event outbox remembers
  *   which segments were confirmed, so confirmed and unconfirmed lines must not be merged.
  * - Segments with a line under an `Idempotency-Key`, until the claim of the key has expired. All such segments of a day
@@ -131,10 +125,7 @@ export class CompactionPlanner {
     return ageMs <= KEYED_AGE_MS || Date.now() <= endOf(this.day) + KEYED_AGE_MS;
   }
 
-  /**
-   * Whether a segment that was read can be merged now: it is well-formed, and no claim of an idempotency key can still
-   * name it.
-   */
+  /** Whether a segment that was read can be merged now: it is well-formed, and no claim can still name it. */
   private async isSound(segment: ListedObject, { bytes }: ReadObject): Promise<boolean> {
     this.options.onRead?.();
     const { problem, isKeyed } = await checkSegment(bytes);

@@ -14,8 +14,8 @@ export interface CompactionFailure {
 }
 
 /**
- * Compacts days one after the other, then removes old claims. Yields a report for each day, or the failure of a step.
- * Iterate a run only once.
+ * Compacts days one after the other, then removes old claims. Yields the report of each day, or the failure of a step.
+ * Can be iterated only once.
  */
 export class CompactionRun implements AsyncIterable<DayReport | CompactionFailure> {
   readonly totals = { sources: 0, targets: 0, bytes: 0, fences: 0, claims: 0, malformed: 0, underWay: 0, failed: 0 };

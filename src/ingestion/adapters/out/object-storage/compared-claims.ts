@@ -29,8 +29,8 @@ export const nothingCompared = (): ComparedClaims => ({ readUntil: 0, claims: ne
 export const claimNumber = (key: string): number => parseInt(key.slice(CLAIMS.length, CLAIMS.length + 2 * NUMBER_BYTES), 16);
 
 /**
- * Reads the result that `saveCompared` saved, without the claims of lines that are older than 24 hours by now. Returns
- * an empty result if nothing was saved, or, with a warning, if the saved object is damaged. Throws errors of the
+ * Reads the result that `saveCompared` saved, without the claims of lines that are older than 24 hours by now. The
+ * result is empty if nothing was saved, or, with a warning, if the saved object is damaged. Throws errors of the
  * bucket.
  */
 export async function readCompared(bucket: Bucket, logger: StorageLogger): Promise<ComparedClaims> {

@@ -4,8 +4,7 @@ import { type Day, directoryOf, uploadIdIn } from './segment-names.js';
 
 /**
  * The segments of a day in the order of their keys, without repetitions: a store's listing may repeat a segment, and
- * compaction must not merge its lines twice. Rejects with errors of the bucket, and with the signal's reason if it is
- * aborted.
+ * compaction must not merge its lines twice. Rejects with errors of the bucket and the reason of the signal.
  */
 export async function listSegments(bucket: Bucket, day: Day, signal?: AbortSignal): Promise<ListedObject[]> {
   const segments = new Map<string, ListedObject>();

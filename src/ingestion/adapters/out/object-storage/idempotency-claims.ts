@@ -31,8 +31,7 @@ const CLAIM = z.object({
   failed: z.boolean().optional(),
   /**
    * True if the upload counts as stored, for example because a repeated request was answered with its receipt. The
-   * process that stored the upload must then not undo it, even if that process got no answer to the write of the index
-   * line.
+   * process that stored the upload must then not undo it, even if the write of the index line seemed to fail.
    */
   kept: z.boolean().optional(),
   /** True if nothing of the upload exists or can appear, so that the next upload can take over the claim. */
@@ -59,18 +58,15 @@ export const claimBytes = (claim: Claim): Buffer => Buffer.from(JSON.stringify(c
 export const keptClaim = (upload: Upload): Claim =>
   ({ upload_id: upload.uploadId, segment: segmentOf(upload), content_path: upload.content?.path ?? null, kept: true });
 
-/**
- * Replaces the claim of a removed upload. The idempotency scope is then free, and the object contains nothing about the
- * upload.
- */
+/** Replaces the claim of a removed upload: the idempotency scope is free, and nothing about the upload is left. */
 const FREED = Buffer.from('{"free":true}');
 const FREED_CLAIM: Claim = { upload_id: '', segment: '', content_path: null, free: true };
 /** Parses the claim in an object; undefined if the claim is damaged. */
 const parseClaim = ({ bytes }: ReadObject): Claim | undefined => (bytes.equals(FREED) ? FREED_CLAIM : CLAIM.safeParse(parseJson(bytes)).data);
 
 /**
- * Frees the claim of an upload whose index line was removed, unless another upload has taken the claim. Throws errors
- * of the bucket.
+ * Frees the claim of an upload whose index line was removed, unless another upload has it now. Throws errors of the
+ * bucket.
  *
  * @param key the key of the claim's object.
  */
@@ -114,8 +110,8 @@ type ClaimState = 'running' | 'free' | 'damaged' | 'changed' | Upload;
  */
 export class IdempotencyClaims {
   /**
-   * Whether a search for the line of a damaged claim is running. A search may read thousands of segments, so only one
-   * runs at a time.
+   * Whether a search for the line of a damaged claim is running. Only one runs at a time: it may read thousands of
+   * segments.
    */
   private isSearching = false;
 
@@ -167,8 +163,7 @@ export class IdempotencyClaims {
 
   /**
    * Decides that an upload whose index line may exist has failed. Resolves to false if the upload must stay, because a
-   * repeated request was already answered with its receipt. Throws errors of the bucket. `fail` can then be called
-   * again.
+   * repeated request was already answered with its receipt. Throws errors of the bucket; the call can be repeated.
    */
   async fail(claim: Lease<Claim>): Promise<boolean> {
     if (await claim.endWith({ failed: true })) return true;
@@ -181,8 +176,8 @@ export class IdempotencyClaims {
 
   /**
    * Frees the idempotency scope like `release`, but without a lease: the request that created the claim `own` failed,
-   * so the claim may exist, or may still appear. Does nothing if another upload has the claim. Rejects with errors of
-   * the bucket.
+   * so the claim may exist, or may still appear. Leaves the claim of another upload alone. Rejects with errors of the
+   * bucket.
    */
   private async free(key: string, own: Claim): Promise<void> {
     const freed = claimBytes({ ...own, free: true });

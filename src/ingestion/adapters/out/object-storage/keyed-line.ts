@@ -29,8 +29,7 @@ export interface KeyedLine {
  * to undefined if no such line has the scope.
  *
  * Reads the segments newest first, with one request each, until it finds the line. Compaction doesn't move these lines
- * during the search: it merges no segment with an idempotency key that is less than 25 hours old. Throws errors of the
- * bucket.
+ * during the search: it merges no segment with such a key in the first 25 hours. Throws errors of the bucket.
  */
 export async function findKeyedLine(bucket: Bucket, kind: UploadKind, scope: string): Promise<KeyedLine | undefined> {
   const segments: ListedObject[] = [];

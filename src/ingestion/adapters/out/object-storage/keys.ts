@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 
 /**
- * The key of the segment (an object with index lines) that contains only one upload's line. `directory` is that of the
- * upload's kind and day.
+ * The key of the segment (an object with index lines) that contains only one upload's line, in the directory of its
+ * day.
  */
 export const ownSegment = (directory: string, uploadId: string): string => `${directory}/${uploadId}.ndjson`;
 
@@ -19,14 +19,11 @@ export const markerKey = (uploadId: string): string => `${MARKERS}${uploadId}`;
 export const CLAIMS = 'idempotency/';
 export const claimKey = (scope: string): string => `${CLAIMS}${createHash('sha256').update(scope).digest('hex')}`;
 
-/**
- * The key of the object that says which index lines were already compared with the claims, so that these lines needn't
- * be read again.
- */
+/** The key of the object that says which index lines were compared with the claims and needn't be read again. */
 export const CLAIMS_COMPARED = 'claims-compared';
 
 /**
- * Key prefix of compaction's objects: the plan or hold of each day, and the object that decides which replica compacts
+ * Key prefix of the plan or hold of each day, for compaction, and of the object that decides which replica compacts
  * next.
  */
 export const PLANS = 'compaction/';

@@ -2,8 +2,7 @@ import type { Bucket } from './bucket.js';
 
 const RENEW_EVERY_MS = 15_000;
 /**
- * A lease that wasn't renewed for this long is taken to belong to a crashed process. In milliseconds, by the store's
- * clock.
+ * A lease that wasn't renewed for this long is taken for a crashed process's. In milliseconds, by the store's clock.
  */
 export const LOST_AFTER_MS = 60_000;
 
@@ -28,10 +27,7 @@ export class Lease<Content extends LeaseContent> {
   private readonly timer: NodeJS.Timeout;
   private writing: Promise<void> = Promise.resolve();
   private isHeld = true;
-  /**
-   * Whether this process has lost the lease: a write found that another process had replaced or removed the lease's
-   * object.
-   */
+  /** Whether a write has found that another process had replaced or removed the lease's object. */
   private isLost = false;
   /**
    * The content of the last write of the lease's object if its result is unknown: no answer arrived, but the store may

@@ -13,10 +13,7 @@ import { eachOf } from './stored-uploads/each-of.js';
 
 /** Uploads under an idempotency key wait at most this long for the first comparison, in milliseconds from the start. */
 const LONGEST_WAIT_MS = 2_000;
-/**
- * The longest pause after a failed comparison, in milliseconds. It is long because each attempt may read all segments
- * of a day.
- */
+/** The longest pause after a failed comparison, in milliseconds. Each attempt may read all segments of a day. */
 const LONGEST_PAUSE_MS = 5 * 60_000;
 
 /**

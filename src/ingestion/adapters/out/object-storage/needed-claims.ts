@@ -11,14 +11,13 @@ import { uploadIdIn } from './segment-names.js';
 import { eachOf } from './stored-uploads/each-of.js';
 
 /**
- * A comparison reads again the segments that were written less than this before the previous comparison, in
- * milliseconds. A store may list a segment only some time after the time of writing that it reports.
+ * A comparison reads again the segments written in this time before the previous one, in milliseconds. A store may list
+ * a segment only some time after the time of writing that it reports.
  */
 const OVERLAP_MS = 10 * 60_000;
 const LISTED_AT_ONCE = 1_000;
 /**
- * If a segment is longer than this, in bytes, its beginning is read first. The rest is read only if the segment has a
- * single line.
+ * If a segment is longer than this, in bytes, first only its beginning is read, to tell whether it has a single line.
  */
 const LONG_BYTES = 64 * 1024;
 /** The upload's id ends within this many bytes from the beginning of its line. */
@@ -34,10 +33,7 @@ export interface NeededClaims extends ComparedClaims {
   readonly hasSegments: boolean;
 }
 
-/**
- * The key of the claim that the line of an upload needs; undefined without an upload, or if the upload has no
- * idempotency key.
- */
+/** The key of the claim that an upload's line needs; undefined without an upload, or without an idempotency key. */
 export function claimOf(upload: Upload | undefined): string | undefined {
   const scope = upload ? idempotencyScope(upload) : null;
   return scope === null ? undefined : claimKey(scope);
@@ -83,9 +79,9 @@ export async function neededClaims(bucket: Bucket, earlier: ComparedClaims, logg
 }
 
 /**
- * Leaves out long segments that several uploads share, because these uploads have no idempotency key. To tell, reads
- * the beginning of each long segment, which contains the id of its first upload. A segment with only one upload has
- * this id in its name, too.
+ * Leaves out long segments that several uploads share, because these uploads have no idempotency key. Reads the
+ * beginning of each long segment, which contains the id of its first upload. A segment of one upload has this id in its
+ * name.
  */
 async function withoutShared(bucket: Bucket, segments: readonly ListedObject[], signal: AbortSignal): Promise<ListedObject[]> {
   const shared = new Set<string>();

@@ -35,8 +35,7 @@ const MOST_LEFT = 1_000;
 /** Maximum time that a health check waits for the store, in milliseconds. */
 const LONGEST_PROBE_MS = 3_500;
 /**
- * After a successful check of the service's rights in the bucket, health checks don't repeat this check for this many
- * milliseconds.
+ * For this long after a successful check of the service's rights in the bucket, health checks don't check them again.
  */
 const RIGHTS_GOOD_FOR_MS = 60_000;
 
@@ -50,8 +49,7 @@ export interface ObjectStorageOptions {
 }
 
 /**
- * Stores uploads in a bucket, which any number of processes may use at once. No process keeps durable state outside the
- * bucket.
+ * Stores uploads in a bucket, which any number of processes may use at once. No process keeps state of its own.
  *
  * An index line describes an upload; a segment is an object with lines. Uploads without a file share segments. An
  * upload with a file, or under an idempotency key, has a segment of its own. Its marker or claim shows other processes
@@ -290,8 +288,8 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
     this.retries.begin(`Undoing the upload ${draft.uploadId}`, async () => {
       if (claim && segment !== undefined) hasFailed ??= await this.claims.fail(claim);
       if (hasFailed === false) return;
-      // If the write of the marker failed, the marker may exist nevertheless. The sweeper then finds it later, and
-      // removes the upload.
+      // If the write of the marker failed, the marker may exist nevertheless. The sweeper then finds it and removes the
+      // upload.
       const marker = await marking?.catch(() => undefined);
       if (marker) {
         if (await marker.endWith({ failed: true })) await this.sweeper.settle(marker.key);

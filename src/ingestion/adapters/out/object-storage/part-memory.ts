@@ -7,10 +7,7 @@ const STEP_BYTES = 256 * 1024;
  * How often idle memory is checked for its age, in milliseconds. No check is made while no memory is in use or idle.
  */
 const LOOK_EVERY_MS = 250;
-/**
- * At most this much idle memory is kept for later uploads, in bytes. Idle memory doesn't count towards the process's
- * memory budget.
- */
+/** At most this much idle memory is kept for later uploads, in bytes. It doesn't count towards the memory budget. */
 const MOST_KEPT_BYTES = 16 * MIB;
 /** How long idle memory is kept, in milliseconds. */
 const KEPT_FOR_MS = 10_000;

@@ -2,8 +2,7 @@ import { FREE_BYTES } from '../../../../common/memory-budget.js';
 import type { PartBuffer, PartMemory } from './part-memory.js';
 
 /**
- * When the head (the first bytes of an upload) has this many chunks, they are joined to one, because each chunk has its
- * own overhead.
+ * The chunks of a head (the first bytes of an upload) are joined when it has this many, because each has its overhead.
  */
 const MOST_HEAD_CHUNKS = 32;
 
@@ -43,8 +42,7 @@ export async function sendParts(bytes: AsyncIterable<Uint8Array>, options: PartO
 
 class PartSender {
   /**
-   * Rejects with the error of the first `sendPart` that fails, unless reading the bytes had failed before. Never
-   * resolves.
+   * Rejects with the error of the first `sendPart` that fails, unless reading the bytes failed before. Never resolves.
    */
   readonly failing: Promise<never>;
   private readonly reject: (error: Error) => void;
@@ -90,12 +88,11 @@ class PartSender {
 
   private fail(error: unknown): void {
     this.failure ??= { error };
-    // Releases the part that is being filled now. `sendAll` would release it only when the client's next bytes arrive,
-    // which may take long.
+    // Releases the part that is being filled now. `sendAll` would do so only when the client's next bytes arrive.
     this.part?.release();
     this.part = undefined;
-    // The caller gets only the first failure. If reading the bytes failed first, this later failure of the target isn't
-    // reported.
+    // The caller gets only the first failure. If reading the bytes failed first, that is the one to report, and not
+    // this.
     if (!this.haveBytesFailed) this.reject(error instanceof Error ? error : new Error(String(error)));
   }
 
@@ -148,10 +145,7 @@ class PartSender {
   }
 }
 
-/**
- * The first bytes of an upload, at most FREE_BYTES. That many may be held without taking memory from the process's
- * budget.
- */
+/** The first bytes of an upload, at most FREE_BYTES: that many needn't be taken from the process's memory budget. */
 class Head {
   private chunks: Uint8Array[] = [];
   private length = 0;

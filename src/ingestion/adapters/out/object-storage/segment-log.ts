@@ -8,10 +8,7 @@ import { FENCE } from './keys.js';
 import type { Retries } from './retries.js';
 import { isSlow, NAME_TOLERANCE_MS } from './segment-names.js';
 
-/**
- * Maximum number of segments being written at once. When this many are, all other lines wait until one of these writes
- * has ended.
- */
+/** Maximum number of segments being written at once. Further lines wait until one of these writes has ended. */
 const MOST_IN_FLIGHT = 4;
 /** Maximum length of a segment in bytes; only a single line may be longer. */
 const MAX_SEGMENT_BYTES = 8 * 1024 * 1024;
@@ -32,8 +29,8 @@ const MOST_NAMED = 2 ** 32;
 
 interface WaitingLine {
   /**
-   * When the line began to wait, in milliseconds since 1970: by this machine's clock, or by the store's if the two
-   * clocks differ by minutes.
+   * When the line began to wait, in milliseconds since 1970: by this machine's clock, or the store's if they differ by
+   * minutes.
    */
   readonly since: number;
   readonly uploadId: string;
@@ -105,8 +102,7 @@ export class SegmentLog {
       if (!next) return;
       const [directory, lines] = next;
       const batch = lines.splice(0, batchLength(lines));
-      // Moves a directory that has lines left to the end of the map, so that the other directories are served before
-      // it.
+      // Moves a directory that has lines left to the end of the map, so that the other directories come next.
       this.waiting.delete(directory);
       if (lines.length > 0) this.waiting.set(directory, lines);
       const writing = this.write(directory, batch).finally(() => {
@@ -117,10 +113,7 @@ export class SegmentLog {
     }
   }
 
-  /**
-   * The present time in milliseconds since 1970: by this machine's clock, or by the store's if the two differ by
-   * minutes.
-   */
+  /** Milliseconds since 1970: by this machine's clock, or by the store's if the two clocks differ by minutes. */
   private now(): number {
     return Date.now() + this.bucket.clockOffsetMs;
   }

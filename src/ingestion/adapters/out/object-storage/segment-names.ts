@@ -71,8 +71,8 @@ export function segmentOf(upload: Pick<Upload, 'kind' | 'uploadId' | 'receivedAt
 }
 
 /**
- * The upload's id, from the key of a segment that contains only one upload's line. For any other segment, its name
- * without `.ndjson`.
+ * The upload's id in the key of a segment with only one upload's line. For any other segment, its name without
+ * `.ndjson`.
  */
 export const uploadIdIn = (segment: string): string =>
   segment.slice(segment.lastIndexOf('/') + 1).replace(/\.ndjson$/, '').replace(SLOW_TIME, '');

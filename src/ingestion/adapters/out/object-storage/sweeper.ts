@@ -7,10 +7,7 @@ import { isRemovalKey } from './stored-uploads/removal-marker.js';
 import { UploadRemoval } from './stored-uploads/upload-removal.js';
 
 const SWEEP_EVERY_MS = 60_000;
-/**
- * The store may carry out a request up to this long after the service has stopped waiting for its answer, in
- * milliseconds.
- */
+/** The store may carry out a request up to this many milliseconds after the service stopped waiting for the answer. */
 const LATE_FOR_MS = 10 * 60_000;
 
 /**

@@ -23,8 +23,7 @@ export class BatchDraft {
   /**
    * Adds an event if the batch has room for it. Returns whether the event was added.
    *
-   * @param bytes the length of the event's index line. For a removal, which has no index line, an estimate of the
-   *   event's length.
+   * @param bytes the length of the event's index line; an estimate for a removal, which has no index line.
    */
   add(event: OutboxEvent, bytes: number): boolean {
     const fits = this.room > 0 && (this.events.length === 0 || this.bytes + bytes <= MAX_EVENTS_BYTES);
@@ -40,10 +39,7 @@ export class BatchDraft {
     this.onTold.push(action);
   }
 
-  /**
-   * Runs the actions that `onceTold` has added. Call it when the receiver has confirmed the batch's events, or if the
-   * batch has none.
-   */
+  /** Runs the actions that `onceTold` has added. Call it when the receiver has confirmed all events of the batch. */
   settle(): void {
     for (const action of this.onTold.splice(0)) action();
   }
@@ -56,10 +52,7 @@ export interface EventSource {
    * batch is first filled from the source with the oldest event.
    */
   readonly since: number | undefined;
-  /**
-   * Adds this source's unconfirmed events to a batch. Resolves to false if the source has more events than the batch
-   * has room for.
-   */
+  /** Adds this source's unconfirmed events to a batch. Resolves to false if the batch has no room for all of them. */
   fill(batch: BatchDraft): Promise<boolean>;
 }
 

@@ -45,10 +45,7 @@ export class BucketEventOutbox extends EventOutbox {
   private readonly clock: CautiousClock;
   private telling: Telling | undefined;
   private isUnconfirmed = false;
-  /**
-   * Ends a `wait` early when this process has stored or removed an upload, because the last listing may not have found
-   * it.
-   */
+  /** Ends a `wait` early when this process has stored or removed an upload, which the last listing may have missed. */
   private readonly news = new Wakeup();
   /** When this process last tried to take the cursor, in milliseconds since 1970 by this machine's clock. */
   private triedAt = -Infinity;
@@ -93,8 +90,7 @@ export class BucketEventOutbox extends EventOutbox {
    * Call `wake` when this process has stored or removed an upload. It ends `wait` if this process delivers the events.
    */
   wake(): void {
-    // Only the process that holds the cursor should list the store at once. Any other process waits until its next
-    // poll.
+    // Only the process that holds the cursor should list the store at once. Any other one waits until its next poll.
     if (this.telling) this.news.wake();
   }
 
@@ -194,8 +190,7 @@ export class BucketEventOutbox extends EventOutbox {
 }
 
 /**
- * The state of the process that delivers events: the cursor that it holds, and the listed objects whose events are
- * unconfirmed.
+ * The state of a process while it delivers events: the cursor that it holds, and the objects with unconfirmed events.
  */
 class Telling {
   readonly obsolete: ObsoleteObjects;
@@ -217,8 +212,8 @@ class Telling {
   }
 
   /**
-   * Whether all events of the listed segments and removals were confirmed. Announced segments don't count, because they
-   * may not be written yet.
+   * Whether all events of the listed segments and removals were confirmed. Segments that were announced as late don't
+   * count, because some aren't written yet.
    */
   get isDrained(): boolean {
     return this.scans.every(({ since }) => since === undefined) && this.removed.since === undefined;

@@ -46,9 +46,9 @@ export class CursorLease {
   ) {}
 
   /**
-   * Takes the cursor, or returns it if this process holds it already. Resolves to undefined in three cases: there is no
-   * cursor, another process holds it and has written it within the last 40 s, or `release` was called. Throws errors of
-   * the bucket.
+   * Takes the cursor, or returns it if this process holds it already. Resolves to undefined if there is no cursor, if
+   * another process has written it within the last 40 s and not released it, or after `release`. Throws errors of the
+   * bucket.
    */
   async take(): Promise<Cursor | undefined> {
     if (this.held) return this.held.cursor;
@@ -78,10 +78,7 @@ export class CursorLease {
     return writing;
   }
 
-  /**
-   * Gives up the cursor, so that another process can take it. A failure is ignored, because the lease expires after 40
-   * s.
-   */
+  /** Gives up the cursor, so that another process can take it. If that fails, the lease expires after 40 s. */
   async release(): Promise<void> {
     this.isClosed = true;
     if (!this.held) return;
@@ -91,8 +88,7 @@ export class CursorLease {
   }
 
   private async renew(): Promise<void> {
-    // A failed renewal is harmless: if another process has taken the cursor, the next write of the cursor finds that
-    // out.
+    // A failed renewal is harmless: if another process has taken the cursor, the next write of the cursor detects it.
     await this.write().catch(() => undefined);
     if (this.held) await this.onRenew(true);
   }
@@ -104,8 +100,8 @@ export class CursorLease {
     const bytes = cursorBytes(held.cursor);
     let version = await within(this.bucket.replace(CURSOR, bytes, held.version));
     if (version === undefined) {
-      // The cursor may have another version because the store carried out an earlier write of this process, although
-      // its answer was lost.
+      // The version may also differ because the store carried out an earlier write of this process whose answer was
+      // lost.
       const found = await within(this.bucket.read(CURSOR));
       if (found && parseCursor(found.bytes).teller === this.id) version = await within(this.bucket.replace(CURSOR, bytes, found.version));
     }
@@ -124,7 +120,6 @@ export class CursorLease {
 }
 
 /**
- * Rejects with StoreSilentError if a request takes longer than LONGEST_CALL_MS. The store may still carry out the
- * request later.
+ * Rejects with StoreSilentError if a request takes longer than LONGEST_CALL_MS. The store may still carry it out later.
  */
 const within = <T>(request: Promise<T>): Promise<T> => withTimeLimit(LONGEST_CALL_MS, request, () => new StoreSilentError(LONGEST_CALL_MS));

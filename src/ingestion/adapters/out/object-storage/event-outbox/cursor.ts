@@ -16,8 +16,7 @@ const SHORT_LENGTH = 16;
 /** How far the receiver has confirmed the events of a long segment. */
 const PART = z.object({
   /**
-   * The offset at which the last line whose event was confirmed begins, in bytes. `upload_id` is the id of that line's
-   * upload.
+   * Where the last line with a confirmed event begins in the segment, in bytes. `upload_id` is the id of its upload.
    */
   offset: z.number().int().nonnegative(),
   upload_id: z.string(),
@@ -35,10 +34,7 @@ const POSITION = z.object({
    * after the watermark. Each has 16 characters; there are no separators.
    */
   told: z.string(),
-  /**
-   * The keys of the segments that compaction created and whose events were confirmed, except of days before the
-   * watermark.
-   */
+  /** The keys of confirmed segments that compaction created, except those of days before the watermark. */
   targets: z.array(z.string()),
 });
 
@@ -50,10 +46,7 @@ const CURSOR_CONTENT = z.object({
   positions: z.object({ historical: POSITION, nowcast: POSITION }),
   /** For each segment of which only the first events were confirmed: the last of these, by the segment's key. */
   parts: z.record(z.string(), PART),
-  /**
-   * For each object in `events/` of which only the first events were confirmed: the number of these, by the object's
-   * key.
-   */
+  /** For each object in `events/` of which only some events were confirmed: their number, by the object's key. */
   counts: z.record(z.string(), z.number().int()),
   /**
    * Segments whose events were confirmed, but which may still be announced as late by their writer. The key is a
@@ -175,8 +168,7 @@ export function advance(position: Position, watermark: number): void {
 
 /**
  * Whether the events of some segments of a day were confirmed and those of others not. Compaction would then mix
- * confirmed and unconfirmed lines. False if the bucket has no cursor. Throws errors of the bucket, and an error if the
- * cursor is damaged.
+ * confirmed and unconfirmed lines. False without a cursor. Throws errors of the bucket, and if the cursor is damaged.
  */
 export async function isPartlyTold(bucket: Bucket, day: Day): Promise<boolean> {
   const found = await bucket.read(CURSOR);

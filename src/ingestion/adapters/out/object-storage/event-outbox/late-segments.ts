@@ -27,10 +27,7 @@ export const ANNOUNCEMENT_AGE_MS = 15 * 60_000;
 const LATE_SEGMENT = z.object({ segment: z.string(), upload_ids: z.array(z.string()) });
 export type LateSegment = Readonly<z.infer<typeof LATE_SEGMENT>>;
 
-/**
- * Parses the announcement of a late segment, an object in `events/late/`; undefined if the bytes aren't an
- * announcement.
- */
+/** Parses the announcement of a late segment, an object in `events/late/`; undefined if the bytes are anything else. */
 export const parseLateSegment = (bytes: Buffer): LateSegment | undefined => LATE_SEGMENT.safeParse(parseJson(bytes)).data;
 
 /**

@@ -42,10 +42,7 @@ export class LateSource implements EventSource {
     return this.segments.has(segment);
   }
 
-  /**
-   * Reads the listed announcements of late segments. They replace those of the last listing. Throws errors of the
-   * bucket.
-   */
+  /** Reads the listed announcements of late segments. They replace the earlier ones. Throws errors of the bucket. */
   async list(objects: readonly ListedObject[], isWhole: boolean): Promise<void> {
     const now = this.clock.time;
     const waiting: Announcement[] = [];
@@ -121,8 +118,7 @@ export class LateSource implements EventSource {
   }
 
   /**
-   * Reads the listed announcements that weren't read yet. Forgets the content of announcements that are no longer
-   * listed.
+   * Reads those of the listed announcements that weren't read yet. Forgets announcements that aren't listed any more.
    */
   private async readContents(listed: readonly ListedObject[]): Promise<void> {
     const keys = new Set(listed.map(({ key }) => key));

@@ -50,8 +50,7 @@ export class RemovedSource implements EventSource {
   }
 
   /**
-   * Adds the unconfirmed events of an object in `events/removed/` to a batch. Returns false if the batch hasn't room
-   * for all of them.
+   * Adds the unconfirmed events of an object in `events/removed/` to a batch. Returns false if it has no room for all.
    */
   private add(batch: BatchDraft, key: string, events: readonly RemovedEvent[]): boolean {
     const told = this.cursor.counts.get(key) ?? 0;

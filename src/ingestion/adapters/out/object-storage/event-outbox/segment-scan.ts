@@ -98,7 +98,7 @@ export class SegmentScan implements EventSource {
     private readonly cursor: Cursor,
     private readonly reader: SegmentReader,
     /**
-     * Whether a segment was announced as late and has unconfirmed events. `LateSource` delivers these events, not this
+     * Whether a segment was announced as late and has unconfirmed events, which `LateSource` delivers instead of this
      * scan.
      */
     private readonly isAnnounced: (segment: string) => boolean,
@@ -161,10 +161,7 @@ export class SegmentScan implements EventSource {
     }
   }
 
-  /**
-   * Releases the holds, so that compaction can go on. Never rejects: a hold that isn't released expires after ten
-   * minutes.
-   */
+  /** Releases the holds, so that compaction can go on. Never rejects: a hold expires after ten minutes anyway. */
   async release(): Promise<void> {
     await this.releaseWhere(() => true);
   }
@@ -273,7 +270,7 @@ export class SegmentScan implements EventSource {
   /**
    * The time at which a listing begins, by the times in segments' names, in milliseconds since 1970. It is the
    * watermark, unless the watermark is before yesterday (UTC). In that case, days without unconfirmed events are
-   * skipped: the listing begins 10 s before the first day that may have such events, or 10 s before today, but never
+   * skipped: the listing begins 10 s before the first day that may have such events, or 10 s before today, and not
    * before the watermark.
    */
   private async beginning(now: number): Promise<number> {

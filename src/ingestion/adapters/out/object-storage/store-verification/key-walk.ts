@@ -9,9 +9,9 @@ export interface KeyEntry extends SegmentEntry {
 
 /**
  * Yields the objects below a directory of the layout. Objects that the layout doesn't allow are yielded too, as
- * `unknown`. For keys below an unknown directory, yields only that directory, with its `/`. Skips empty objects in the
- * place of directories, because consoles and hierarchical namespaces create such objects. Yields each object once, even
- * if the store's listing repeats it.
+ * `unknown`. For all keys below an unknown directory, yields only that directory, once, with its `/`. Skips empty
+ * objects under the names of directories, because consoles and hierarchical namespaces create such objects. Yields each
+ * object once, even if the store's listing repeats it.
  *
  * @param directory the top of the layout or a directory of the layout below it, without a trailing `/`.
  */

@@ -63,8 +63,8 @@ export class BucketUploads extends StoredUploads {
   }
 
   /**
-   * Reads a page of the list of uploads. If compaction has moved index lines meanwhile, reads the page again, at most
-   * ten times in all.
+   * Reads a page of the list of uploads. If compaction has moved index lines meanwhile, reads it again, at most ten
+   * times.
    */
   private async page(filter: UploadFilter, limit: number, after?: UploadPosition): Promise<UploadPage> {
     for (let round = 0; round < MOST_ROUNDS; round++) {

@@ -37,7 +37,7 @@ export class DayHold {
   ) {}
 
   /**
-   * Takes a hold on a day. If the day has a plan of compaction, first completes or ends the plan. Throws errors of the
+   * Takes a hold on a day. If the day has a plan of compaction, first completes or ends it. Throws errors of the
    * bucket.
    */
   static async take(bucket: Bucket, day: Day): Promise<DayHold> {

@@ -17,15 +17,12 @@ const FEW = { segments: 64, bytes: 4 * 1024 * 1024 };
  */
 export const mayBeCompacted = (day: Day): boolean => Date.now() > endOf(day) - HOUR_MS;
 
-/**
- * Whether a day's segments are so few and short that all of them are read, even those that the times in their names
- * would exclude.
- */
+/** Whether a day's segments are so few and short that all of them are read, whatever the times in their names. */
 export const isFew = (segments: readonly ListedObject[]): boolean =>
   segments.length <= FEW.segments && segments.reduce((sum, { size }) => sum + size, 0) <= FEW.bytes;
 
 /**
- * The segments among the first 1,000 objects of a day, without empty ones. `isWhole` is true if the day has no further
+ * The segments among the first 1,000 objects of a day, without empty ones. `isWhole`: whether the day has no more
  * objects.
  */
 export async function firstPage(bucket: Bucket, day: Day): Promise<{ segments: ListedObject[]; isWhole: boolean }> {
@@ -42,8 +39,7 @@ export async function firstPage(bucket: Bucket, day: Day): Promise<{ segments: L
  * The segments that compaction has created for a day. Lists only names with times after the day, and so needs few
  * requests, however many other segments the day has. Leaves out empty segments.
  *
- * @param prefix `directoryOf(day)` for the segments without lines of slow uploads; `slowPrefix(day)` for those with
- *   such lines.
+ * @param prefix `slowPrefix(day)` for the segments with lines of slow uploads; `directoryOf(day)` for the others.
  */
 export async function targets(bucket: Bucket, day: Day, prefix = directoryOf(day)): Promise<ListedObject[]> {
   if (!mayBeCompacted(day)) return [];
@@ -56,10 +52,7 @@ export async function targets(bucket: Bucket, day: Day, prefix = directoryOf(day
   return segments.filter(({ key, size }) => size > 0 && parseName(day, key).origin === 'target');
 }
 
-/**
- * Like `targets`, with both kinds of segments that compaction creates: those with lines of slow uploads, and the
- * others.
- */
+/** Like `targets`, for all segments that compaction creates: those with lines of slow uploads, and the others. */
 export const allTargets = async (bucket: Bucket, day: Day): Promise<ListedObject[]> =>
   (await Promise.all([targets(bucket, day), targets(bucket, day, slowPrefix(day))])).flat();
 

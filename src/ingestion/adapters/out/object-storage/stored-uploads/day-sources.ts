@@ -17,10 +17,7 @@ const MANY_IN_WINDOW = 3_000;
 interface MovingDay {
   /** The keys of the segments that compaction had created when the day was listed. */
   readonly known: ReadonlySet<string>;
-  /**
-   * The segments of compaction, listed again after the last other listing of the day; undefined if that wasn't done
-   * yet.
-   */
+  /** The segments of compaction, listed again after the last other listing of the day; undefined if not listed yet. */
   later: Promise<readonly ListedObject[]> | undefined;
 }
 

@@ -131,8 +131,8 @@ class Page {
   }
 
   /**
-   * Whether the page is full of uploads that were received at `bound` or later, so that no earlier upload belongs to
-   * the page.
+   * Whether the page is full of uploads that were received at `bound` or later, so that it has no room for earlier
+   * ones.
    */
   isFullAbove(bound: number): boolean {
     const last = this.entries.at(-1);
@@ -155,8 +155,8 @@ class Page {
   }
 
   /**
-   * A page of only the uploads that were received at `bound` or later, all of which were read. The next page begins at
-   * `bound`.
+   * The page with only the uploads that were received at `bound` or later. All of these were read. The next page begins
+   * there.
    */
   endAbove(bound: number): UploadPage {
     const uploads = this.entries.map(({ upload }) => upload).filter(({ receivedAt }) => receivedAt.getTime() >= bound);

@@ -28,8 +28,7 @@ export class RemnantRemoval {
   }
 
   /**
-   * The present time, for the events of a removal. Undefined if the event outbox was never opened: no events are then
-   * to be delivered.
+   * The present time, for the events of a removal; undefined if the event outbox was never opened, and needs no events.
    */
   async timeToTell(): Promise<Date | undefined> {
     return (await this.telling.isBegun()) ? new Date(this.now()) : undefined;
@@ -47,7 +46,7 @@ export class RemnantRemoval {
   }
 
   /**
-   * Ends removals whose lines are gone: removes what is left of the uploads, writes the events, and then removes the
+   * Ends removals whose lines are gone: removes what is left of the uploads, writes the events, then removes the
    * markers.
    *
    * @param isTold whether to write the event of an upload's removal: true if the line was removed by this process, or
@@ -71,10 +70,7 @@ export class RemnantRemoval {
     });
   }
 
-  /**
-   * The present time in milliseconds since 1970: by this machine's clock, or by the store's if the two differ by
-   * minutes.
-   */
+  /** Milliseconds since 1970: by this machine's clock, or by the store's if the two clocks differ by minutes. */
   private now(): number {
     return Date.now() + this.bucket.clockOffsetMs;
   }

@@ -68,8 +68,7 @@ async function opened(bucket: Bucket, key: string, range?: ByteRange): Promise<A
  * The index lines that contain a text, in a segment of any length: their uploads and their lengths in bytes. Holds one
  * line, or one piece of the segment, in memory.
  *
- * @param range the bytes of the segment to search, which must begin and end with whole lines; the whole segment if
- *   undefined.
+ * @param range the bytes to search, which must begin and end with whole lines; by default the whole segment.
  * @throws SegmentGoneError if the segment is missing.
  */
 export async function* linesWith(bucket: Bucket, key: string, text: string, range?: ByteRange): AsyncGenerator<{ upload: Upload; length: number }> {
@@ -96,8 +95,7 @@ export async function* linesWith(bucket: Bucket, key: string, text: string, rang
 /**
  * Whether a segment contains the id of an upload; undefined if the segment is missing.
  *
- * @param range where the upload's line was when the segment was read. This range is searched first, and then the whole
- *   segment.
+ * @param range where the upload's line was when it was read. This range is searched before the whole segment.
  */
 export async function mentions(bucket: Bucket, key: string, uploadId: string, range?: ByteRange): Promise<boolean | undefined> {
   const text = JSON.stringify(uploadId);

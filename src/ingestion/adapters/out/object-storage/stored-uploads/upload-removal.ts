@@ -18,8 +18,7 @@ import { findLine, type FoundLine } from './upload-search.js';
 const DAY_MS = 24 * 60 * 60_000;
 const MOST_ROUNDS = 10;
 /**
- * A batch of segments that are read and rewritten together has at most this many segments and bytes, or a single longer
- * segment.
+ * A batch, whose segments are rewritten together, has at most this many segments and bytes, or a single longer segment.
  */
 const MOST_SEGMENTS = 500;
 const MOST_BYTES = 8 * 1024 * 1024;
@@ -66,8 +65,7 @@ export class UploadRemoval {
 
   /**
    * Completes a removal of uploads that a crashed process left unfinished, from the removal's marker. Does nothing if
-   * the marker is younger than a minute by the store's clock, because its process may be alive. Throws errors of the
-   * bucket.
+   * the marker is younger than a minute by the store's clock. Throws errors of the bucket.
    *
    * @param key the key of the marker.
    * @returns false if the marker is malformed; then nothing was done.
@@ -191,8 +189,8 @@ export class UploadRemoval {
       else rewritings.push(rewriting);
     }
     if (rewritings.length === 0) {
-      // A listed segment is gone. If the hold was lost, compaction may have moved the segment's lines, and the day is
-      // read again.
+      // A listed segment is gone. If the hold was lost, compaction may have moved the lines, and the day must be read
+      // again.
       if (isMissed) await hold?.check();
       return;
     }
@@ -203,8 +201,7 @@ export class UploadRemoval {
       for (const { uploadId } of uploads) gone.add(uploadId);
       onRemoved(uploads.length);
     };
-    // No other process can add a line to an existing segment. So a segment without other lines can be removed whatever
-    // its version is.
+    // No process adds lines to an existing segment. So a segment without other lines can be removed in any version.
     const [over, others] = [rewritings.filter(({ isOver }) => isOver), rewritings.filter(({ isOver }) => !isOver)];
     if (over.length > 0) await this.bucket.remove(over.map(({ key }) => key));
     onGone(over.flatMap((rewriting) => rewriting.removed));
@@ -243,8 +240,8 @@ export class UploadRemoval {
         await removeFrom(segment);
         return;
       }
-      // Compaction may have moved the line before the hold was taken, or a writer that stalled may have written the
-      // line twice.
+      // Compaction may have moved the line before the hold was taken, or a stalled writer may have written the line
+      // twice.
       for (let line = await findLine(this.bucket, uploadId); line; line = await findLine(this.bucket, uploadId)) await removeFrom(line.segment);
       await hold.check();
     });

@@ -12,8 +12,8 @@ const DAY_MS = 24 * HOUR_MS;
 /** How far the clocks of replicas and of the store may be apart, in milliseconds. */
 const CLOCKS_APART_MS = 15 * 60_000;
 /**
- * For an upload in a shared segment: the time in the upload's id and the time in the segment's name differ by at most
- * this, in milliseconds.
+ * In milliseconds. For an upload in a shared segment, the times in its id and in the segment's name differ at most by
+ * this.
  */
 const ID_TOLERANCE_MS = 2 * NAME_TOLERANCE_MS;
 /**
@@ -72,8 +72,8 @@ class UploadSearch {
   /** The days whose segments may contain the line of the wanted upload if that upload was slow (`isSlow`). */
   private readonly slowDays: readonly Day[];
   /**
-   * The segments that were read, as `<key> <size>`. A segment that has another size now was rewritten in the meantime,
-   * and is read again.
+   * The segments that were read, as `<key> <size>`. If a segment's size has changed, it was rewritten, and is read
+   * again.
    */
   private readonly searched = new Set<string>();
   /** How many listed segments were missing when they were to be read. */
@@ -134,10 +134,7 @@ class UploadSearch {
     return segments;
   }
 
-  /**
-   * The segments of a day that probably contain the line if the upload wasn't slow and compaction hasn't moved the
-   * line.
-   */
+  /** The segments of a day that probably contain the line, if the upload wasn't slow and the line wasn't moved. */
   private async near(day: Day): Promise<ListedObject[]> {
     return (await this.named(day, LIKELY)).filter(({ key }) => parseName(day, key).origin === 'original');
   }
@@ -145,8 +142,7 @@ class UploadSearch {
   /** The segments of a day that compaction created, and those with unknown names: they may contain the line too. */
   private async created(day: Day): Promise<ListedObject[]> {
     if (!mayBeCompacted(day)) return [];
-    // Soon after a day has ended, it has many segments, so only names of compaction are listed. After compaction it has
-    // few.
+    // A day has many segments until some time after its end, so only those of compaction are listed. Later it has few.
     if (Date.now() < endOf(day) + COMPACTION_MS) return targets(this.bucket, day);
     const page = await firstPage(this.bucket, day);
     return page.isWhole ? page.segments.filter(({ key }) => parseName(day, key).origin !== 'original') : targets(this.bucket, day);
@@ -173,8 +169,7 @@ class UploadSearch {
   }
 
   /**
-   * Searches segments for the line. Begins with the segments whose names have the times nearest to the time of the
-   * upload's id.
+   * Searches segments for the line. Begins with those whose names have the times nearest to that of the upload's id.
    */
   private async search(segments: readonly ListedObject[]): Promise<FoundLine | undefined> {
     const distance = ({ key }: ListedObject): number => {
@@ -213,7 +208,7 @@ class UploadSearch {
   }
 
   /**
-   * The range of bytes of a long segment that must contain the line if the segment has it. For segments that compaction
+   * The range of bytes that contains the upload's line if this long segment has it. For segments that compaction
    * created.
    */
   private async region(segment: ListedObject): Promise<ByteRange> {
