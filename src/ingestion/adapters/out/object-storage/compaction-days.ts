@@ -11,11 +11,11 @@ const DAY_MS = 24 * 60 * 60_000;
  */
 export const isClosed = (date: string): boolean => Date.now() >= Date.parse(date) + DAY_MS + DAY_GRACE_MS;
 
-/** The dates among the last `count` UTC days before today that are over (`isClosed`), newest first. */
+/** The dates of those of the last `count` UTC days before today that ended at least ten minutes ago, newest first. */
 export const lastDays = (count: number): string[] =>
   Array.from({ length: count }, (_, index) => utcDate(new Date(Date.now() - (index + 1) * DAY_MS))).filter(isClosed);
 
-/** The days of the store that are over (`isClosed`) and have segments. */
+/** The days of the store that ended at least ten minutes ago, and have segments (objects with index lines). */
 export async function* closedDays(bucket: Bucket, kinds: readonly UploadKind[] = UPLOAD_KINDS): AsyncGenerator<Day> {
   for (const kind of kinds) {
     for await (const directory of bucket.listDirectories(`uploads/kind=${kind}/`)) {
@@ -26,8 +26,8 @@ export async function* closedDays(bucket: Bucket, kinds: readonly UploadKind[] =
 }
 
 /**
- * The days whose object in `compaction/` isn't empty. Such a day has a plan, because a compaction of it was begun but
- * not finished, or a hold (compaction-plan.ts).
+ * The days whose object in `compaction/` isn't empty: it is a plan, because a compaction of the day was begun but not
+ * finished, or a hold, which keeps compaction from the day (compaction-plan.ts).
  */
 export async function* plannedDays(bucket: Bucket): AsyncGenerator<Day> {
   for await (const { key, size } of bucket.list(PLANS)) {

@@ -3,7 +3,10 @@ import { parseJson } from '../../../application/line-text.js';
 import { PLANS } from './keys.js';
 import { type Day, directoryOf, parseName } from './segment-names.js';
 
-/** The plan of a compaction: segments of a day to merge (sources), and the segment to create from them (target). */
+/**
+ * The plan of a compaction: segments (objects with index lines) of a day to merge (the sources), and the segment to
+ * create from them (the target).
+ */
 const PLAN = z.object({
   /** The key of the segment to create. */
   target: z.string(),
@@ -24,13 +27,13 @@ const HOLD = z.object({
 export type Hold = z.infer<typeof HOLD>;
 
 /**
- * A plan or hold that wasn't written for this long is taken to be a crashed process's. Milliseconds by the store's
- * clock.
+ * A plan or hold is taken for that of a crashed process if it wasn't written for this long, in milliseconds by the
+ * store's clock.
  */
 export const PLAN_PATIENCE_MS = 10 * 60_000;
 
 /**
- * The key of the object with the plan or the hold of one day of one kind. If it is empty or missing, the day has
+ * The key of the object with the plan or the hold of one day of one kind. If the object is missing or empty, there is
  * neither.
  */
 export const planKey = ({ kind, date }: Day): string => `${PLANS}kind=${kind}/date=${date}`;

@@ -11,8 +11,8 @@ const MIB = 1024 * 1024;
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 /**
- * Only segments older than this are merged, in milliseconds. If the writer of a younger segment got no answer from the
- * store, it may still retry or undo its write.
+ * Only segments older than this are merged, in milliseconds. The writer of a younger segment may have got no answer
+ * from the store, and may still retry or undo the write.
  */
 const LEAST_AGE_MS = 10 * MINUTE_MS;
 /**
@@ -60,7 +60,7 @@ export interface MalformedSegment {
 export class CompactionPlanner {
   private readonly malformedByKey = new Map<string, MalformedSegment>();
   private readonly waiting: Set<string>;
-  /** The sources of the plans that `leaveOut` has got, by which a dry run counts no segment twice. */
+  /** The keys of the segments in plans that were given to `leaveOut`. Later plans don't contain these segments. */
   private readonly taken = new Set<string>();
 
   constructor(
@@ -77,8 +77,8 @@ export class CompactionPlanner {
   }
 
   /**
-   * Resolves to the next plan; undefined if no two segments can be merged. Segments of slow uploads are merged last,
-   * among themselves. Rejects with errors of the bucket, and with the reason of the signal.
+   * Resolves to the next plan; undefined if no two segments can be merged. Segments of slow uploads (`isSlow`) are
+   * merged last, and only with each other. Rejects with errors of the bucket, and with the reason of the signal.
    */
   async nextPlan(): Promise<Plan | undefined> {
     if (await isPartlyTold(this.bucket, this.day)) return undefined;
@@ -125,7 +125,10 @@ export class CompactionPlanner {
     return ageMs <= KEYED_AGE_MS || Date.now() <= endOf(this.day) + KEYED_AGE_MS;
   }
 
-  /** Whether a segment that was read can be merged now: it is well-formed, and no claim can still name it. */
+  /**
+   * Whether a segment that was read can be merged now: it is well-formed, and no claim of an idempotency key can still
+   * name it.
+   */
   private async isSound(segment: ListedObject, { bytes }: ReadObject): Promise<boolean> {
     this.options.onRead?.();
     const { problem, isKeyed } = await checkSegment(bytes);

@@ -26,9 +26,7 @@ export interface DayReport extends Day {
   /** Number of empty segments that were removed. */
   readonly fences: number;
   readonly malformed: readonly MalformedSegment[];
-  /**
-   * Whether another process compacts the day or has a hold on it (`DayHold`), so that some small segments may be left.
-   */
+  /** Whether another process compacts the day or has a hold on it (`DayHold`). Some small segments may then be left. */
   readonly isUnderWay: boolean;
 }
 
@@ -135,17 +133,17 @@ class DayCompaction {
   }
 
   /**
-   * Carries out a plan. Resolves to true if this process completed or dropped the plan. It drops a plan whose sources
-   * are missing or have changed, or that a hold on the day has ended. Resolves to false if another process changed the
-   * plan or removed sources in the meantime.
+   * Carries out a plan. Resolves to true if this process has completed the plan or dropped it. A plan is dropped if a
+   * source is missing or has changed, or if a process that needed a hold on the day has ended the plan. Resolves to
+   * false if another process changed the plan or removed sources in the meantime.
    */
   private async carryOut(plan: Plan, version: string): Promise<boolean> {
     const segments = new Map((await this.list()).map((segment) => [segment.key, segment]));
     if (!segments.has(plan.target)) {
       const sources = plan.sources.map((key) => segments.get(key)).filter((source) => source !== undefined);
       const isWhole = sources.length === plan.sources.length && plan.bytes === sources.reduce((sum, { size }) => sum + size, 0);
-      // The target doesn't exist, so compaction hasn't removed a source by this plan. Something else removed or rewrote
-      // a source, or an earlier plan removed it before this plan was made. The remaining sources need a new plan.
+      // The target doesn't exist, so this plan hasn't removed the missing source: something else removed or rewrote it,
+      // or an earlier plan removed it before this plan was made. The remaining sources need a new plan.
       if (!isWhole) return (await this.write(EMPTY, version)) !== undefined;
       if (!(await this.make(plan, sources))) return false;
     }

@@ -9,13 +9,13 @@ const NUMBER_BYTES = 6;
 const RECORD_BYTES = 2 * NUMBER_BYTES;
 const DIGEST_BYTES = 32;
 
-/** The claims that must exist according to the index lines that were read. */
+/** The claims of idempotency keys that must exist, according to the index lines that were read. */
 export interface ComparedClaims {
   /** All segments that were written before this time were read: in milliseconds since 1970, by the store's clock. */
   readonly readUntil: number;
   /**
-   * The claims that the lines of the last 24 hours need (`claimNumber`), and when the segment of each was written, in
-   * milliseconds since 1970 by the store's clock.
+   * The claims that the lines of the last 24 hours need, by `claimNumber`. The value is the time at which the segment
+   * with the line was written, in milliseconds since 1970 by the store's clock.
    */
   readonly claims: Map<number, number>;
 }

@@ -5,7 +5,7 @@ import type { Upload } from '../../../domain/upload.js';
 /** An upload with a file, all of whose bytes have arrived. */
 interface Concluded {
   readonly upload: Upload;
-  /** The key of the segment that will contain only the upload's line. */
+  /** The key of the segment (object) that will contain the upload's index line, and no other. */
   readonly segment: string;
 }
 
@@ -14,7 +14,7 @@ interface Concluded {
  * because the bucket makes the file visible as soon as the bytes end.
  */
 export class ContentSource implements AsyncIterable<Uint8Array> {
-  /** True if reading the bytes failed, or `conclude`. An error of the bucket while it writes the file doesn't count. */
+  /** True if reading the bytes failed, or `conclude`. Stays false if the bucket fails to write the file. */
   hasFailed = false;
   private failure: { readonly error: unknown } | undefined;
   private result: Concluded | undefined;

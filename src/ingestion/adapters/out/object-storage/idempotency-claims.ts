@@ -23,7 +23,7 @@ const MOST_TURNS = 5;
 
 const CLAIM = z.object({
   upload_id: z.string(),
-  /** The key of the segment that contains, or will contain, only the upload's line. */
+  /** The key of the segment (object) that contains, or will contain, the upload's index line and no other. */
   segment: z.string(),
   /** Path of the upload's file, which may not exist yet; null for an upload without a file. */
   content_path: z.string().nullable(),
@@ -65,8 +65,8 @@ const FREED_CLAIM: Claim = { upload_id: '', segment: '', content_path: null, fre
 const parseClaim = ({ bytes }: ReadObject): Claim | undefined => (bytes.equals(FREED) ? FREED_CLAIM : CLAIM.safeParse(parseJson(bytes)).data);
 
 /**
- * Frees the claim of an upload whose index line was removed, unless another upload has it now. Throws errors of the
- * bucket.
+ * Frees the claim of an upload whose index line was removed: the next upload under the same key can take the claim.
+ * Does nothing if another upload has the claim. Throws errors of the bucket.
  *
  * @param key the key of the claim's object.
  */
@@ -78,7 +78,7 @@ export async function freeRemoved(bucket: Bucket, key: string, uploadId: string)
   throw new Error(`${key} changes faster than it can be freed.`);
 }
 
-/** The idempotency scope of a request, and the kind of the upload in the request. */
+/** The idempotency scope of a request (kind, customer and key), and the kind of the request's upload. */
 interface KeyedRequest {
   readonly scope: string;
   readonly kind: UploadKind;
@@ -152,8 +152,8 @@ export class IdempotencyClaims {
   }
 
   /**
-   * Frees the idempotency scope of an upload that failed, and of which nothing is in the store. Never rejects: if
-   * freeing fails, it is retried in the background.
+   * Frees the idempotency scope of an upload that failed, and of which nothing is in the store. Never rejects: a
+   * failure is retried in the background.
    */
   async release(claim: Lease<Claim>): Promise<void> {
     await claim.endWith({ free: true }).catch(() => {
@@ -187,8 +187,8 @@ export class IdempotencyClaims {
   }
 
   /**
-   * Claims the scope for a new upload. Resolves to the version of the new upload's claim, or to the stored upload that
-   * has the scope. Throws `request-in-progress` if another upload in progress has it.
+   * Writes a claim for a new upload, unless the scope has an upload. Resolves to the version of the written claim, or
+   * to the stored upload that has the scope. Throws `request-in-progress` if an upload in progress has the scope.
    */
   private async take(key: string, request: KeyedRequest, own: Claim): Promise<string | Upload> {
     const bytes = claimBytes(own);

@@ -19,7 +19,10 @@ export const markerKey = (uploadId: string): string => `${MARKERS}${uploadId}`;
 export const CLAIMS = 'idempotency/';
 export const claimKey = (scope: string): string => `${CLAIMS}${createHash('sha256').update(scope).digest('hex')}`;
 
-/** The key of the object that says which index lines were compared with the claims and needn't be read again. */
+/**
+ * The key of the object that says up to when index lines were compared with the claims, and which claims these lines
+ * need.
+ */
 export const CLAIMS_COMPARED = 'claims-compared';
 
 /**

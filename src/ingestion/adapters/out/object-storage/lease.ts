@@ -15,7 +15,7 @@ export class LeaseLostError extends Error {
 }
 
 interface LeaseContent {
-  /** The key of the segment that will contain only the upload's line. */
+  /** The key of the segment (object) that will contain the upload's index line, and no other. */
   readonly segment: string;
 }
 

@@ -6,7 +6,7 @@ import { isOwnSegment } from './segment-names.js';
 
 const MARKER = z.object({
   content_path: z.string(),
-  /** The key of the segment that will contain only the upload's line. */
+  /** The key of the segment (object) that will contain the upload's index line, and no other. */
   segment: z.string(),
   /** True if the upload has failed for good, although its index line may still exist in the segment. */
   failed: z.boolean().optional(),
@@ -17,7 +17,7 @@ const MARKER = z.object({
   cleared: z.boolean().optional(),
 });
 
-/** The content of a marker: the state of an upload with a file that isn't finished. */
+/** The content of a marker, an object in `staging/`: the state of an unfinished upload that has a file. */
 export type Marker = Readonly<z.infer<typeof MARKER>>;
 
 /**

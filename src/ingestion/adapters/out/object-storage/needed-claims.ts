@@ -11,8 +11,8 @@ import { uploadIdIn } from './segment-names.js';
 import { eachOf } from './stored-uploads/each-of.js';
 
 /**
- * A comparison reads again the segments written in this time before the previous one, in milliseconds. A store may list
- * a segment only some time after the time of writing that it reports.
+ * A comparison also reads the segments that were written up to this long before the previous one, in milliseconds. A
+ * store may list a segment only some time after the time of writing that it reports.
  */
 const OVERLAP_MS = 10 * 60_000;
 const LISTED_AT_ONCE = 1_000;
@@ -29,7 +29,7 @@ export interface NeededClaims extends ComparedClaims {
    * The keys of the segments with these lines, by `claimNumber`. Contains only segments that this comparison has read.
    */
   readonly segments: ReadonlyMap<number, string>;
-  /** Whether any segment was written in the last 24 hours. */
+  /** Whether any segment (object with index lines) was written in the last 24 hours. */
   readonly hasSegments: boolean;
 }
 

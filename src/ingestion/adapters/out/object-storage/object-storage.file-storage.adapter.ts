@@ -41,7 +41,7 @@ const RIGHTS_GOOD_FOR_MS = 60_000;
 
 export interface ObjectStorageOptions {
   readonly bucket: Bucket;
-  /** Called after each attempt to write a segment. */
+  /** Called after each attempt to write a segment (an object with index lines). */
   readonly onFlush?: (flush: IndexFlush) => void;
   /** Observes how long uploads wait until a segment that they share is written. */
   readonly observeWait?: Observer;
@@ -75,8 +75,8 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
   private closing: Promise<void> | undefined;
 
   /**
-   * Starts to clean up after crashed processes, to rebuild lost claims and to compact past days. The bucket needn't be
-   * reachable yet.
+   * Starts the background work: cleaning up after crashed processes, rebuilding lost claims of idempotency keys, and
+   * compacting past days. The bucket needn't be reachable yet.
    */
   constructor({ bucket, onFlush = () => undefined, observeWait, logger = new Logger(ObjectStorageFileStorage.name) }: ObjectStorageOptions) {
     super();

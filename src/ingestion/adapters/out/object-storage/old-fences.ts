@@ -9,10 +9,11 @@ import { type Day, parseName, uploadIdIn } from './segment-names.js';
 export const FENCE_AGE_MS = 24 * 60 * 60_000;
 
 export interface FenceRemovalOptions {
-  /** Whether to only count the old fences, and remove none. */
+  /** Whether to only count the old empty segments, and remove none. */
   readonly dryRun?: boolean;
   /**
-   * If it is aborted when the day's segments have been listed, the call rejects with its reason, and removes nothing.
+   * Checked once, after the day's segments were listed. If it is aborted then, the call rejects with its reason, and
+   * removes nothing.
    */
   readonly signal?: AbortSignal | undefined;
 }

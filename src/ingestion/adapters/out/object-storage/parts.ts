@@ -62,7 +62,9 @@ class PartSender {
   }
 
   async sendAll(bytes: AsyncIterable<Uint8Array>): Promise<number> {
-    /** All bytes of the upload so far, while they are few enough for a head. Undefined once there are more. */
+    /**
+     * The bytes of the upload so far, while they are few enough for a head (FREE_BYTES). Undefined once there are more.
+     */
     let head: Head | undefined = new Head();
     try {
       for await (const chunk of bytes) {
@@ -91,8 +93,8 @@ class PartSender {
     // Releases the part that is being filled now. `sendAll` would do so only when the client's next bytes arrive.
     this.part?.release();
     this.part = undefined;
-    // The caller gets only the first failure. If reading the bytes failed first, that is the one to report, and not
-    // this.
+    // The caller gets only the first failure. If reading the bytes failed before, this failure of the target isn't
+    // reported.
     if (!this.haveBytesFailed) this.reject(error instanceof Error ? error : new Error(String(error)));
   }
 

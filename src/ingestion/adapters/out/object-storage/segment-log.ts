@@ -19,8 +19,8 @@ const MAX_SEGMENT_BYTES = 8 * 1024 * 1024;
 const MOST_DOUBTFUL = 64;
 
 /**
- * Two limits in milliseconds for a line that shares a segment: the age of its upload's `received_at` when the line
- * begins to wait, and the time between this and the beginning of the wait of the segment's first line, which gives the
+ * Which lines may share a segment, in milliseconds. The upload of a line was received at most this long before the line
+ * began to wait. The line began to wait at most this long after the segment's first line, whose beginning gives the
  * segment its name. So the time in the name is within NAME_TOLERANCE_MS of each `received_at`.
  */
 const MOST_APART_MS = NAME_TOLERANCE_MS / 2;
@@ -29,8 +29,8 @@ const MOST_NAMED = 2 ** 32;
 
 interface WaitingLine {
   /**
-   * When the line began to wait, in milliseconds since 1970: by this machine's clock, or the store's if they differ by
-   * minutes.
+   * When the line began to wait, in milliseconds since 1970. It is this machine's time, or the store's if the two
+   * clocks differ by minutes.
    */
   readonly since: number;
   readonly uploadId: string;
@@ -113,7 +113,10 @@ export class SegmentLog {
     }
   }
 
-  /** Milliseconds since 1970: by this machine's clock, or by the store's if the two clocks differ by minutes. */
+  /**
+   * The present time in milliseconds since 1970. It is this machine's time, or the store's if the two clocks differ by
+   * minutes.
+   */
   private now(): number {
     return Date.now() + this.bucket.clockOffsetMs;
   }

@@ -19,7 +19,7 @@ export class Sweeper {
   private timer: NodeJS.Timeout | undefined;
   private sweeping: Promise<void> | undefined;
   private readonly removal: UploadRemoval;
-  /** The keys of the malformed markers that this process has already logged. */
+  /** The keys of malformed markers (objects in `staging/`) that this process has already logged. */
   private readonly malformed = new Set<string>();
   private isClosed = false;
 
@@ -36,7 +36,7 @@ export class Sweeper {
     void this.sweep();
   }
 
-  /** Ends sweeping. A sweep in progress stops before its next marker; `close` resolves when the sweep has stopped. */
+  /** Ends the sweeps. A sweep in progress stops before its next marker; `close` resolves when the sweep has stopped. */
   async close(): Promise<void> {
     this.isClosed = true;
     clearInterval(this.timer);
@@ -56,8 +56,8 @@ export class Sweeper {
   }
 
   /**
-   * Settles the upload of one marker. If the upload has failed, removes it. If its process has crashed, completes the
-   * upload if its index line exists, and removes it otherwise. Throws errors of the bucket.
+   * Settles the upload of one marker. A failed upload is removed. If the upload's process has crashed, the upload is
+   * complete if its index line exists, and is removed otherwise. Throws errors of the bucket.
    *
    * The remains of a failed upload are removed twice: at once, and ten minutes later by the store's clock. A store may
    * carry out a request long after the service has stopped waiting for its answer. Only the marker leads to a file that

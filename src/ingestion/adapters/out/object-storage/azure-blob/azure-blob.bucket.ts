@@ -40,7 +40,7 @@ const MOST_BLOCKS = 50_000;
 const BLOCKS_AT_ONCE = 4;
 const REMOVALS_AT_ONCE = 16;
 /**
- * A failed upload waits at most this long for its blocks to be removed, in milliseconds. Enough for a healthy store.
+ * A failed upload waits at most this long for its blocks to be removed, in milliseconds. A healthy store needs less.
  */
 const LONGEST_CLEARING_MS = 2_000;
 

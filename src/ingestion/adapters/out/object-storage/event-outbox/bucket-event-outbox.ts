@@ -47,7 +47,9 @@ export class BucketEventOutbox extends EventOutbox {
   private isUnconfirmed = false;
   /** Ends a `wait` early when this process has stored or removed an upload, which the last listing may have missed. */
   private readonly news = new Wakeup();
-  /** When this process last tried to take the cursor, in milliseconds since 1970 by this machine's clock. */
+  /**
+   * When this process last tried to become the one that delivers events, in milliseconds since 1970 by its own clock.
+   */
   private triedAt = -Infinity;
   private nextListingAt = -Infinity;
   private working: Promise<unknown> = Promise.resolve();
@@ -90,7 +92,7 @@ export class BucketEventOutbox extends EventOutbox {
    * Call `wake` when this process has stored or removed an upload. It ends `wait` if this process delivers the events.
    */
   wake(): void {
-    // Only the process that holds the cursor should list the store at once. Any other one waits until its next poll.
+    // Only the process that delivers events should list the store at once. Any other one waits until its next poll.
     if (this.telling) this.news.wake();
   }
 
@@ -98,8 +100,8 @@ export class BucketEventOutbox extends EventOutbox {
     this.triedAt = -Infinity;
     for await (const { key } of this.bucket.list(CURSOR)) if (key === CURSOR) return;
     this.clock.note();
-    // The result of this read isn't used. Its answer only provides the store's time once more, because the time in a
-    // single answer may be wrong.
+    // Only the time in the answer to this read is used. It is the second one, because the store's time in a single
+    // answer may be wrong.
     await this.bucket.read(CURSOR);
     this.clock.note();
     const now = this.clock.time;
@@ -131,7 +133,7 @@ export class BucketEventOutbox extends EventOutbox {
 
   private async take(): Promise<Telling | undefined> {
     if (this.telling) return this.telling;
-    // The absolute difference, because this machine's clock may have been set back since the last try.
+    // Compares the absolute difference, because this machine's clock may have been set back since the last try.
     if (this.closing || Math.abs(Date.now() - this.triedAt) < POLL_EVERY_MS) return undefined;
     this.triedAt = Date.now();
     const cursor = await this.lease.take();
@@ -149,8 +151,8 @@ export class BucketEventOutbox extends EventOutbox {
   }
 
   /**
-   * Lists the segments, announcements and removals with unconfirmed events. Without `mustList`, lists them only if the
-   * last listing is 5 s old or all of its events were confirmed. Resolves to whether it has listed them.
+   * Lists the segments, announcements of late segments, and removals with unconfirmed events. Without `mustList`, lists
+   * only if the last listing is 5 s old, or all of its events were confirmed. Resolves to whether it has listed.
    */
   private async refresh(telling: Telling, mustList: boolean): Promise<boolean> {
     const isDue = mustList || performance.now() - telling.listedAt >= POLL_EVERY_MS;
@@ -212,16 +214,16 @@ class Telling {
   }
 
   /**
-   * Whether all events of the listed segments and removals were confirmed. Segments that were announced as late don't
-   * count, because some aren't written yet.
+   * Whether all events of the listed segments and removals were confirmed. Segments that are announced in
+   * `events/late/` don't count, because some of them aren't written yet.
    */
   get isDrained(): boolean {
     return this.scans.every(({ since }) => since === undefined) && this.removed.since === undefined;
   }
 
   /**
-   * Whether the last listing of segments ended early because it had found the maximum number, and all events of the
-   * segments that it found were confirmed. The next segments can then be listed at once.
+   * Whether the last listing ended early because it had found the maximum number of segments, and all events of these
+   * were confirmed. The next segments can then be listed at once.
    */
   get isBehind(): boolean {
     return this.scans.some(({ isBehind, since }) => isBehind && since === undefined);

@@ -1,6 +1,9 @@
 import type { Bucket } from '../bucket.js';
 
-/** The time in an answer of the store counts for at least this long, in milliseconds, and for at most twice as long. */
+/**
+ * How long the time in an answer of the store is taken into account: at least for this long, in milliseconds, and at
+ * most for twice as long.
+ */
 const WINDOW_MS = 60_000;
 
 /**

@@ -16,7 +16,10 @@ const LONGEST_CALL_MS = 10_000;
  */
 export const TELLER_LOST_AFTER_MS = 40_000;
 
-/** Another process has taken the cursor and delivers the events now, because it took this process for crashed. */
+/**
+ * Another process has taken the cursor (`events/cursor`) and delivers the events now, because it took this process for
+ * crashed. Or this process has released the cursor, or never held it.
+ */
 export class CursorLostError extends Error {
   constructor() {
     super('Another process delivers the events now.');
@@ -78,7 +81,10 @@ export class CursorLease {
     return writing;
   }
 
-  /** Gives up the cursor, so that another process can take it. If that fails, the lease expires after 40 s. */
+  /**
+   * Gives up the cursor, so that another process can take it. If the write fails, another process can take it after 40
+   * s.
+   */
   async release(): Promise<void> {
     this.isClosed = true;
     if (!this.held) return;

@@ -13,7 +13,7 @@ const DAY_MS = 24 * 60 * 60_000;
 const TOLD_AHEAD_MS = 5 * 60_000;
 const SHORT_LENGTH = 16;
 
-/** How far the receiver has confirmed the events of a long segment. */
+/** How far the receiver has confirmed the events of a segment of which only the first events were confirmed. */
 const PART = z.object({
   /**
    * Where the last line with a confirmed event begins in the segment, in bytes. `upload_id` is the id of its upload.
@@ -34,7 +34,10 @@ const POSITION = z.object({
    * after the watermark. Each has 16 characters; there are no separators.
    */
   told: z.string(),
-  /** The keys of confirmed segments that compaction created, except those of days before the watermark. */
+  /**
+   * The keys of segments that compaction created and whose events were all confirmed. Segments of days before the
+   * watermark are left out.
+   */
   targets: z.array(z.string()),
 });
 
@@ -44,7 +47,9 @@ const CURSOR_CONTENT = z.object({
   /** Counts the writes of the cursor, so that no two of its versions have the same bytes. */
   writes: z.number(),
   positions: z.object({ historical: POSITION, nowcast: POSITION }),
-  /** For each segment of which only the first events were confirmed: the last of these, by the segment's key. */
+  /**
+   * For each segment of which only the first events were confirmed: where the last of these is, by the segment's key.
+   */
   parts: z.record(z.string(), PART),
   /** For each object in `events/` of which only some events were confirmed: their number, by the object's key. */
   counts: z.record(z.string(), z.number().int()),
@@ -113,7 +118,7 @@ export function cursorBytes({ teller, writes, positions, parts, counts, late }: 
   return Buffer.from(JSON.stringify(content));
 }
 
-/** Parses the bytes of the cursor. Throws if they aren't those of a cursor. */
+/** Parses the bytes of the cursor. Throws if the bytes are anything else. */
 export function parseCursor(bytes: Buffer): Cursor {
   const { success, data } = CURSOR_CONTENT.safeParse(parseJson(bytes));
   if (!success) throw new Error(`${CURSOR} is damaged, so no events are delivered. If it is removed, and the service restarted, events begin with what is stored from then on.`);
@@ -134,8 +139,8 @@ export function parseCursor(bytes: Buffer): Cursor {
 }
 
 /**
- * Whether the cursor names a segment as one whose events were all confirmed. False for a segment that the cursor
- * doesn't name because its time is before the watermark.
+ * Whether the cursor names a segment as one whose events were all confirmed. The cursor doesn't name segments with
+ * times before the watermark: for these, the result is false.
  *
  * @param segment the segment's key, or the id of its only upload.
  */
@@ -176,8 +181,8 @@ export async function isPartlyTold(bucket: Bucket, day: Day): Promise<boolean> {
 }
 
 /**
- * The days to which segments may belong if the times in their names are from `begin` to `end`, in milliseconds since
- * 1970. `begin` and `end` are at most a day apart. The time in a name may be up to 10 s outside of the segment's day.
+ * The days to which segments may belong if the times in their names are from `begin` to `end`, which are at most a day
+ * apart, in milliseconds since 1970. The time in a name may be up to 10 s outside of the segment's day.
  */
 export const daysBetween = (kind: UploadKind, begin: number, end: number): Day[] => {
   const dates = new Set([begin - NAME_TOLERANCE_MS, begin, end, end + NAME_TOLERANCE_MS].map(dateAt));

@@ -47,9 +47,10 @@ export class TellingState {
 
 /**
  * Announces segments that the process that delivers events wouldn't find otherwise, because it lists only names with
- * times after its watermark, which may be only a minute ago. These are the segments of slow uploads, and segments that
- * are written long after they got their names, because the client, the store or the process was slow, or because a
- * clock is wrong. An announcement is an object in `events/late/`. Other segments need none.
+ * times after the watermark, up to which all events were confirmed. The watermark may be only a minute ago. To be
+ * announced are the segments of slow uploads, and segments that are written long after they got their names, because
+ * the client, the store or the process was slow, or because a clock is wrong. An announcement is an object in
+ * `events/late/`. Other segments need none.
  */
 export class LateSegments {
   private readonly telling: TellingState;
@@ -74,7 +75,7 @@ export class LateSegments {
 
   /**
    * Announces a segment that another process has written, if it was written late. Does nothing for a segment of a slow
-   * upload, because its writer announced it before the write. Throws errors of the bucket.
+   * upload (`isSlow`), which its writer announced before the write. Throws errors of the bucket.
    *
    * @param ageMs milliseconds since the segment was written, by the store's clock.
    */

@@ -19,7 +19,9 @@ interface Announcement extends LateSegment {
   readonly isOld: boolean;
 }
 
-/** The events of segments that were announced as late, in the order of the announcements. */
+/**
+ * The unconfirmed events of segments that were announced as late (`LateSegments`), in the order of the announcements.
+ */
 export class LateSource implements EventSource {
   private waiting: Announcement[] = [];
   private segments: ReadonlySet<string> = new Set();

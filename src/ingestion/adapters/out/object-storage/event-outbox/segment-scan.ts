@@ -75,8 +75,8 @@ export async function* timedSegments(bucket: Bucket, day: Day, begin: number, en
  * 5,000 of these segments in memory.
  *
  * While the events of a day are delivered, a hold (`DayHold`) keeps compaction from the day, if compaction may have
- * begun there. Events of segments that compaction had created before that are delivered before those of the day's other
- * segments.
+ * begun there. If compaction had created segments before the hold, their events are delivered before those of the day's
+ * other segments.
  */
 export class SegmentScan implements EventSource {
   /** Segments that compaction created and whose events aren't all confirmed. */
@@ -122,7 +122,10 @@ export class SegmentScan implements EventSource {
     return this.cursor.positions[this.kind];
   }
 
-  /** Lists the segments whose names have times after the watermark. Throws errors of the bucket. */
+  /**
+   * Lists the segments whose names have times after the watermark, and moves the watermark forward. Throws errors of
+   * the bucket.
+   */
   async list(): Promise<void> {
     while (!(await this.tryList())) this.unitMs /= 16;
     this.advance();
@@ -166,9 +169,7 @@ export class SegmentScan implements EventSource {
     await this.releaseWhere(() => true);
   }
 
-  /**
-   * Drops the listed segments whose events `LateSource` has delivered since the listing because they were announced.
-   */
+  /** Drops the segments whose events `LateSource` has delivered since this scan listed them. */
   private dropTold(): void {
     this.segments = this.segments.filter(({ key }) => !isTold(this.cursor, key));
     this.advance();

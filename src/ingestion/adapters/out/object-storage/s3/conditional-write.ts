@@ -8,7 +8,8 @@ import { errorNameOf, orUndefined } from './s3-errors.js';
 const CONFLICT_PAUSE_MS = 100;
 const CONFLICT_ATTEMPTS = 10;
 /**
- * The metadata by which a write recognizes the object that it wrote, if the answer was lost and the retry is refused.
+ * The name of an object's metadata. By its value, a write recognizes the object that it wrote itself, if the answer was
+ * lost and the retry is refused.
  */
 const WRITE_ID = 'write-id';
 
@@ -30,8 +31,9 @@ const REFUSALS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * A conditional write of one object. If the answer to the first attempt was lost, the store refuses the second attempt,
- * because the object exists already. By an id in the object's metadata, the write recognizes the object as its own.
+ * A conditional write of one object. If the store carried out an attempt, but the answer was lost, the store refuses
+ * the next attempt because of the object that it finds. By an id in the object's metadata, the write recognizes this
+ * object as its own.
  */
 export class ConditionalWrite {
   private readonly id = randomUUID();

@@ -22,7 +22,7 @@ const MIB = 1024 * 1024;
  */
 const PARTS_AT_ONCE = 4;
 const MOST_BYTES_AT_ONCE = 20 * MIB;
-/** A failed upload waits at most this long for its parts to be removed, in milliseconds. Enough for a healthy store. */
+/** A failed upload waits at most this long for its parts to be removed, in milliseconds. A healthy store needs less. */
 const LONGEST_GIVING_BACK_MS = 2_000;
 /** The checksum by which the store verifies each part. */
 const PART_CHECKSUM = { ChecksumAlgorithm: 'CRC32' } as const;

@@ -10,7 +10,7 @@ import { StoreWatch } from './store-watch.js';
 
 export interface S3ConnectionOptions {
   readonly bucket: string;
-  /** The prefix of every key in the bucket, without the `/` that separates it from the key; empty for none. */
+  /** The prefix of every key in the bucket; empty for none. One `/` is put between prefix and key. */
   readonly prefix: string;
   /** The region of the bucket. Default: the SDK's own. */
   readonly region?: string | undefined;

@@ -37,7 +37,7 @@ type Note = Readonly<z.infer<typeof NOTE>>;
 
 const bytesOf = (note: Note): Buffer => Buffer.from(`${JSON.stringify(note)}\n`);
 
-/** The store can't be moved to this bucket, because the bucket contains other objects. */
+/** The store can't be moved to this bucket: it contains something else, or a service has used it. */
 export class BucketTakenError extends Error {
   constructor(reason: string) {
     super(`${reason} Choose an empty bucket, or another prefix.`);
@@ -120,7 +120,8 @@ export class StoreMove {
    * Copies the files that the bucket doesn't have yet. Yields the lines and files that can't be moved. Rejects with an
    * error of the store or of the bucket.
    *
-   * @param isStopped whether no service uses the store. If one does, missing files and incomplete lines are no problem.
+   * @param isStopped true if no service uses the store. While one does, missing files and incomplete lines are no
+   *   problems.
    */
   async *copyFiles(isStopped: boolean): AsyncGenerator<MoveProblem> {
     const { totals, progress } = this;
@@ -203,7 +204,7 @@ export class StoreMove {
 
   private async assertEmpty(): Promise<void> {
     for await (const { key, size } of this.bucket.list('')) {
-      // Consoles create empty objects in the place of directories.
+      // Empty objects in the place of directories don't count: consoles create them.
       if (size > 0 || !(key === '' || key.endsWith('/'))) throw new BucketTakenError(`The bucket is not empty: it has ${JSON.stringify(key)}.`);
     }
   }
@@ -221,7 +222,7 @@ export class StoreMove {
     if (foreign.length > 0) throw new BucketTakenError(`${reason} (${foreign.join(', ')}).`);
   }
 
-  /** Yields the files that the lines of the store name, and that the bucket doesn't have in this size. */
+  /** Yields the files that the lines of the store name, except those that the bucket has with the right size. */
   private async *missingFiles(): AsyncGenerator<ExpectedContent> {
     for await (const files of this.batches()) {
       const directories = new Set(files.map(({ path }) => dirname(path)));
@@ -290,7 +291,7 @@ export class StoreMove {
 
   /**
    * Removes the files of uploads that were removed since an earlier attempt. A volume that went away would look as if
-   * all uploads were removed, so the files that stay are counted.
+   * its uploads were removed, so the files that stay are counted: there must be as many as in the lines.
    */
   private async removeOtherFiles(): Promise<void> {
     let kept = 0;
@@ -336,7 +337,7 @@ class ContentDiffersError extends Error {
   }
 }
 
-/** What a line says about its file (null if there is none), or a description of what is wrong with the line. */
+/** The file that a line names (null for a line without a file), or a description of what is wrong with the line. */
 function check({ segment, number, bytes }: SourceLine): { content: ExpectedContent | null } | { problem: string } {
   if (!bytes) return { problem: `line ${number} is torn, or no line of an upload` };
   const checked = checkLine(parseJson(bytes), dirname(segment));

@@ -53,8 +53,8 @@ class BucketView implements StoreView {
   readonly mender = 'a running service';
   readonly movesLines = true;
   /**
-   * A cache for `relation`. It is for one value of the parameter `second`, the last one (`of`): the compaction plans as
-   * they were then, and which segments exist.
+   * A cache for `relation`, for the last value of its parameter `second` (`of`): the plans of compaction, and which
+   * segments existed then.
    */
   private neighbours = { of: '', plans: [] as ReadonlySet<string>[], there: new Map<string, boolean>() };
 
@@ -85,8 +85,9 @@ class BucketView implements StoreView {
     for (let round = 0; gone.size > 0 && round < MOST_ROUNDS; round++) {
       const directories = [...gone];
       gone.clear();
-      // The lines of a missing segment are in a segment that replaced it. That segment was either created after the
-      // walk began, or part of the walk. So only segments younger than the walk are read.
+      // The lines of a missing segment are in a segment that replaced it. The walk (the listing of all segments) has
+      // read that segment, or the segment was created after the walk began. So only segments younger than the walk are
+      // read.
       for (const directory of directories) yield* this.linesOf(this.youngerThan(began, directory), gone, onBytes);
     }
     for (const path of gone) yield { path, error: new Error('its segments are replaced faster than they can be read') };
@@ -134,7 +135,7 @@ class BucketView implements StoreView {
     };
   }
 
-  /** Always false: segments of a bucket are written whole, so none is open. */
+  /** Whether lines are still being appended to a segment. Always false: segments of a bucket are written whole. */
   isOpen(): Promise<boolean> {
     return Promise.resolve(false);
   }

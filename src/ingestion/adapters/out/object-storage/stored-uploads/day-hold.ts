@@ -37,8 +37,8 @@ export class DayHold {
   ) {}
 
   /**
-   * Takes a hold on a day. If the day has a plan of compaction, first completes or ends it. Throws errors of the
-   * bucket.
+   * Takes a hold on a day, which keeps compaction from the day. If the day has a plan of compaction, first completes or
+   * ends this plan. Throws errors of the bucket.
    */
   static async take(bucket: Bucket, day: Day): Promise<DayHold> {
     const hold = new DayHold(bucket, day);
@@ -47,7 +47,8 @@ export class DayHold {
   }
 
   /**
-   * Checks that this process still has its hold. Renews the hold if this process last wrote it more than a minute ago.
+   * Checks that this process still has its hold on the day. Renews the hold if this process last wrote it more than a
+   * minute ago.
    *
    * @throws HoldLostError if the hold was lost; an error of the bucket.
    */

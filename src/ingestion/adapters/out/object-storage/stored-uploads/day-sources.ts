@@ -17,7 +17,10 @@ const MANY_IN_WINDOW = 3_000;
 interface MovingDay {
   /** The keys of the segments that compaction had created when the day was listed. */
   readonly known: ReadonlySet<string>;
-  /** The segments of compaction, listed again after the last other listing of the day; undefined if not listed yet. */
+  /**
+   * The segments that compaction has created, listed again after the last other listing of the day; undefined if not
+   * listed yet.
+   */
   later: Promise<readonly ListedObject[]> | undefined;
 }
 
@@ -57,8 +60,9 @@ export class DaySources {
   }
 
   /**
-   * Whether compaction has created further segments since a day's segments were listed. It then also removes the
-   * segments with the same lines. If a later listing misses those, lines are missing from the page.
+   * Whether compaction has created further segments since a day's segments were listed. Compaction then also removes
+   * the segments that it has merged. If a later listing of the day no longer has these, lines may be missing from the
+   * page.
    */
   async hasMoved(): Promise<boolean> {
     const moved = [...this.moving].map(async ([day, { known, later }]) => (await (later ?? allTargets(this.bucket, day))).some(({ key }) => !known.has(key)));
@@ -80,8 +84,8 @@ export class DaySources {
     }
     const [newest, created] = await (large ?? listLarge());
     if (mayBeCompacted(day)) {
-      // Lists the segments of compaction again already now, while other segments are read. Mostly `hasMoved` can use
-      // this listing, because most pages list the day only once.
+      // Lists again the segments that compaction has created, while other segments are read, so that `hasMoved` needn't
+      // wait. If the day is listed once more, this listing isn't used.
       const later = allTargets(this.bucket, day);
       later.catch(() => undefined);
       this.moving.set(day, { known: new Set(created.map(({ key }) => key)), later });

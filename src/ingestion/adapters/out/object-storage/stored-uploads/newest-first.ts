@@ -18,7 +18,7 @@ const MOST_READS = 2_000;
 /** Called for each index line that was read, with the line's length in bytes. */
 export type OnLine = (upload: Upload, length: number) => void;
 
-/** A part of the index that wasn't read yet: a day, a segment or a part of one. */
+/** A part of the index that wasn't read yet: a day, a segment (object with index lines), or a part of one. */
 export interface Source {
   /** No upload in this source was received later than this, in milliseconds since 1970. */
   readonly latest: number;
@@ -66,8 +66,8 @@ export async function readPage(sources: readonly Source[], filter: UploadFilter,
 
 /**
  * The sources to read at once: newest first, as many as the page probably needs. A source that must list segments first
- * is only included if the sources before it can't fill the page, or if it is as new as the first source. More than two
- * such sources aren't needed at once: the two kinds of uploads of the same day.
+ * is only included if the sources before it can't fill the page, or if it is as new as the first source. Mostly there
+ * are at most two such sources: the same day of the two kinds of uploads.
  */
 function nextReads(sources: readonly Source[], page: Page): Source[] {
   const [newest] = sources;
@@ -155,8 +155,8 @@ class Page {
   }
 
   /**
-   * The page with only the uploads that were received at `bound` or later. All of these were read. The next page begins
-   * there.
+   * The page with only the uploads that were received at `bound` or later, all of which were read. The next page begins
+   * at `bound`.
    */
   endAbove(bound: number): UploadPage {
     const uploads = this.entries.map(({ upload }) => upload).filter(({ receivedAt }) => receivedAt.getTime() >= bound);

@@ -28,13 +28,17 @@ export class RemnantRemoval {
   }
 
   /**
-   * The present time, for the events of a removal; undefined if the event outbox was never opened, and needs no events.
+   * The present time, to be given in the events of a removal. Undefined if the event outbox was never opened: removals
+   * then have no events.
    */
   async timeToTell(): Promise<Date | undefined> {
     return (await this.telling.isBegun()) ? new Date(this.now()) : undefined;
   }
 
-  /** Writes a marker that lists what will be left of the uploads, or several markers if there are many uploads. */
+  /**
+   * Writes a marker (an object in `staging/`) that lists what will be left of the uploads, or several markers if there
+   * are many uploads.
+   */
   async mark(remnants: readonly Remnant[]): Promise<Mark[]> {
     const marks: Mark[] = [];
     for (let at = 0; at < remnants.length; at += REMNANTS_AT_ONCE) {
@@ -70,7 +74,10 @@ export class RemnantRemoval {
     });
   }
 
-  /** Milliseconds since 1970: by this machine's clock, or by the store's if the two clocks differ by minutes. */
+  /**
+   * The present time in milliseconds since 1970. It is this machine's time, or the store's if the two clocks differ by
+   * minutes.
+   */
   private now(): number {
     return Date.now() + this.bucket.clockOffsetMs;
   }

@@ -20,7 +20,7 @@ const REMNANT = z.object({
   customer_id: z.string().optional(),
   /** Path of the upload's file; null for an upload without a file. */
   content_path: z.string().nullable(),
-  /** Key of the claim of the upload's idempotency key; null if there is no claim. */
+  /** The key of the object that claims the upload's idempotency key; null if there is none. */
   claim: z.string().nullable(),
   /** The data of the event of the upload's removal; missing if the event outbox was never opened. */
   told: z.object({ kind: z.enum(UPLOAD_KINDS), customer_id: z.string(), received_at: z.string().optional(), removed_at: z.string() }).optional(),
@@ -54,11 +54,11 @@ export const toldOf = (remnants: readonly Remnant[]): RemovedUpload[] =>
  * removed, the claims are freed and the events are written.
  */
 export const newRemovalKey = (time: number): string => `${MARKERS}${uuidAt(new Date(time))}${SUFFIX}`;
-/** The id of a removal, from the key of its marker. */
+/** The id of a removal of uploads, from the key of the removal's marker. */
 export const removalIdOf = (key: string): string => key.slice(MARKERS.length, -SUFFIX.length);
 export const isRemovalKey = (key: string): boolean => key.startsWith(MARKERS) && key.endsWith(SUFFIX);
 
 export const removalBytes = (removed: readonly Remnant[]): Buffer => Buffer.from(JSON.stringify({ removed }));
 
-/** Parses the remnants that a marker of removals lists; undefined if the bytes aren't such a marker. */
+/** Parses the remnants that a marker of removals lists; undefined if the bytes are anything else. */
 export const parseRemoval = (bytes: Buffer): readonly Remnant[] | undefined => REMOVAL.safeParse(parseJson(bytes)).data?.removed;

@@ -14,7 +14,7 @@ export class SegmentGoneError extends Error {
   }
 }
 
-/** An index line of a segment. */
+/** An index line of a segment (an object with one line for each upload). */
 export interface Line {
   readonly upload: Upload;
   /**

@@ -201,7 +201,8 @@ export class UploadRemoval {
       for (const { uploadId } of uploads) gone.add(uploadId);
       onRemoved(uploads.length);
     };
-    // No process adds lines to an existing segment. So a segment without other lines can be removed in any version.
+    // No process adds lines to an existing segment. So a segment without other lines can be removed whatever its
+    // version.
     const [over, others] = [rewritings.filter(({ isOver }) => isOver), rewritings.filter(({ isOver }) => !isOver)];
     if (over.length > 0) await this.bucket.remove(over.map(({ key }) => key));
     onGone(over.flatMap((rewriting) => rewriting.removed));
@@ -224,8 +225,8 @@ export class UploadRemoval {
   }
 
   /**
-   * Removes the index line of an upload from its segment. On a day that needs a hold, removes the line from all
-   * segments that contain it. Resolves to whether a line was removed.
+   * Removes the index line of an upload from its segment. If compaction of the day may have begun, removes the line
+   * from all segments that contain it. Resolves to whether a line was removed.
    */
   private async removeLine({ upload: { uploadId }, segment }: FoundLine, day: Day | undefined): Promise<boolean> {
     const isWanted = (upload: Upload): boolean => upload.uploadId === uploadId;
@@ -254,7 +255,7 @@ interface BatchRemoval {
   readonly dryRun: boolean;
   readonly hold: DayHold | undefined;
   readonly signal: AbortSignal | undefined;
-  /** The time for the events of the removals; undefined if no events are to be delivered. */
+  /** The time of removal to give in the events; undefined if no events are to be delivered. */
   readonly removedAt: Date | undefined;
   readonly onRemoved: (count: number) => void;
 }

@@ -12,8 +12,8 @@ const DAY_MS = 24 * HOUR_MS;
 /** How far the clocks of replicas and of the store may be apart, in milliseconds. */
 const CLOCKS_APART_MS = 15 * 60_000;
 /**
- * In milliseconds. For an upload in a shared segment, the times in its id and in the segment's name differ at most by
- * this.
+ * The largest difference between the time in an upload's id and the time in the name of the segment that the upload
+ * shares with others, in milliseconds.
  */
 const ID_TOLERANCE_MS = 2 * NAME_TOLERANCE_MS;
 /**
@@ -69,7 +69,10 @@ interface Window {
 class UploadSearch {
   /** The days whose segments may contain the line of the wanted upload if that upload wasn't slow (`isSlow`). */
   private readonly days: readonly Day[];
-  /** The days whose segments may contain the line of the wanted upload if that upload was slow (`isSlow`). */
+  /**
+   * The days whose segments may contain the line of the wanted upload if that upload was slow: received more than 10 s
+   * from the time in its id.
+   */
   private readonly slowDays: readonly Day[];
   /**
    * The segments that were read, as `<key> <size>`. If a segment's size has changed, it was rewritten, and is read
@@ -122,7 +125,7 @@ class UploadSearch {
   }
 
   /**
-   * The segments of a day that may contain the line if the upload was slow: the segment of this upload only, and short
+   * The segments of a day that may contain the line if the upload was slow: the segment with only this line, and short
    * ones that compaction merged from segments of slow uploads. With `all`, also long merged ones.
    */
   private async slow(day: Day, all = false): Promise<ListedObject[]> {
@@ -139,10 +142,14 @@ class UploadSearch {
     return (await this.named(day, LIKELY)).filter(({ key }) => parseName(day, key).origin === 'original');
   }
 
-  /** The segments of a day that compaction created, and those with unknown names: they may contain the line too. */
+  /**
+   * The segments of a day that may contain the line because compaction created them, or, on an older day, because their
+   * names tell nothing.
+   */
   private async created(day: Day): Promise<ListedObject[]> {
     if (!mayBeCompacted(day)) return [];
-    // A day has many segments until some time after its end, so only those of compaction are listed. Later it has few.
+    // Compaction may need days after the end of a day. Until then the day may have many segments, so only those that
+    // compaction has created are listed. Later all of the few segments are listed.
     if (Date.now() < endOf(day) + COMPACTION_MS) return targets(this.bucket, day);
     const page = await firstPage(this.bucket, day);
     return page.isWhole ? page.segments.filter(({ key }) => parseName(day, key).origin !== 'original') : targets(this.bucket, day);
