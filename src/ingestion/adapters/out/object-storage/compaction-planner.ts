@@ -92,7 +92,8 @@ export class CompactionPlanner {
   }
 
   /**
-   * Leaves the segments that a plan merges out of later plans. For a dry run, which doesn't remove them from the store.
+   * Later plans won't contain the segments that this plan merges. For a dry run, which doesn't remove them from the
+   * store.
    */
   leaveOut({ sources }: Plan): void {
     for (const key of sources) this.taken.add(key);

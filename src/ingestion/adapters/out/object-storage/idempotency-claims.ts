@@ -88,7 +88,7 @@ interface KeyedRequest {
  * The meaning of an existing claim for a new request with the same idempotency scope. `running`: an upload is in
  * progress. `free`: the new upload can take the claim. `damaged`: the claim is unreadable or wrong, no index line has
  * the scope, and the new upload can take the claim. `changed`: another process has just changed the claim, so it must
- * be read again. An `Upload`: this one is stored, and the request repeats it.
+ * be read again. An `Upload`: the stored upload that has the scope.
  */
 type ClaimState = 'running' | 'free' | 'damaged' | 'changed' | Upload;
 

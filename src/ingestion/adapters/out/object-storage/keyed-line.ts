@@ -54,8 +54,8 @@ export async function keyedUpload(segment: string, bytes: Buffer): Promise<Uploa
 }
 
 /**
- * Lists the segments of one kind that may have the line of an unexpired idempotency key: those that uploads have written
- * in the last 24 hours, by the store's clock, and that aren't empty. Throws errors of the bucket.
+ * Lists the segments of one kind that may have the line of an unexpired idempotency key: those that uploads have
+ * written in the last 24 hours, by the store's clock, and that aren't empty. Throws errors of the bucket.
  */
 export async function* youngSegments(bucket: Bucket, kind: UploadKind): AsyncGenerator<ListedObject> {
   const now = Date.now() + bucket.clockOffsetMs;

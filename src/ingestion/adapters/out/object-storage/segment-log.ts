@@ -53,7 +53,7 @@ export class SegmentLog {
   constructor(
     private readonly bucket: Bucket,
     private readonly late: LateSegments,
-    /** Undoes segments that may have been written although the write failed. Used by this log only. */
+    /** Undoes writes of segments that failed, but that the store may have carried out. Used by this log only. */
     private readonly doubtful: Retries,
     private readonly onFlush: (flush: IndexFlush) => void,
   ) {}

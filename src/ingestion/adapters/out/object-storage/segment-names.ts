@@ -15,7 +15,7 @@ import { ownSegment } from './keys.js';
  * | `<upload_id>` | of one upload | within 10 s of the id's time |
  * | `slow-<time>-<upload_id>` | of one upload that took longer | at that time |
  * | another UUID | of several uploads, each received within 10 s of its id's time | within 10 s of the UUID's time |
- * | a UUID of a time more than 10 minutes after the day | merged by compaction, in the order of the merged names | on that day |
+ * | a UUID of a time over 10 min after the day | merged by compaction, in the order of the merged names | on that day |
  * | `slow-<UUID>` | merged by compaction, in the order of `received_at` | on that day |
  *
  * Times are the first 48 bits of a version 7 UUID.
@@ -24,8 +24,8 @@ export const NAME_TOLERANCE_MS = 10_000;
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 /**
- * A segment that uploads have written has a time in its name that is less than this after the end of the segment's day,
- * in milliseconds. A later time means that compaction created the segment.
+ * If the time in a segment's name is at least this many milliseconds after the end of the segment's day, compaction
+ * created the segment. Uploads give earlier times to their segments.
  */
 export const DAY_GRACE_MS = 10 * 60_000;
 const SLOW = 'slow-';

@@ -106,7 +106,7 @@ export class CursorLease {
     const bytes = cursorBytes(held.cursor);
     let version = await within(this.bucket.replace(CURSOR, bytes, held.version));
     if (version === undefined) {
-      // The version may also differ because the store carried out an earlier write of this process whose answer was
+      // The cursor's version may differ because the store carried out an earlier write of this process whose answer was
       // lost.
       const found = await within(this.bucket.read(CURSOR));
       if (found && parseCursor(found.bytes).teller === this.id) version = await within(this.bucket.replace(CURSOR, bytes, found.version));

@@ -7,8 +7,8 @@ import { dateAt, type Day, endOf, NAME_TOLERANCE_MS, parseName, uploadIdIn } fro
 
 const DAY_MS = 24 * 60 * 60_000;
 /**
- * The events of a segment may be confirmed already although the time in its name is after the watermark: by less than
- * this, in milliseconds. Includes a margin.
+ * If the time in a segment's name is more than this after the watermark, in milliseconds, none of the segment's events
+ * was confirmed. Includes a margin.
  */
 const TOLD_AHEAD_MS = 5 * 60_000;
 const SHORT_LENGTH = 16;

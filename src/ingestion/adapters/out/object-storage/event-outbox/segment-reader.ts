@@ -31,7 +31,10 @@ export class SegmentReader {
     private readonly cursor: Cursor,
   ) {}
 
-  /** Reads the next lines of a segment, whose events aren't confirmed yet: as many as fit into a batch. */
+  /**
+   * Reads the next unconfirmed lines of a segment (lines whose events aren't confirmed yet), as many as fit into a
+   * batch.
+   */
   async read(key: string, size: number, room: number): Promise<Reading> {
     const lines: Line[] = [];
     let bytes = 0;

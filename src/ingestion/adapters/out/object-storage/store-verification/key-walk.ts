@@ -19,7 +19,7 @@ export async function* walkKeys(bucket: Bucket, layout: LayoutRules, directory =
   let unknown: string | undefined;
   let last = Buffer.alloc(0);
   for await (const object of bucket.list(`${directory}/`)) {
-    // The listings of some stores repeat a key, or a page.
+    // The listings of some stores repeat a key, or a page. Repeated keys are skipped.
     const key = Buffer.from(object.key);
     if (Buffer.compare(key, last) <= 0) continue;
     last = key;

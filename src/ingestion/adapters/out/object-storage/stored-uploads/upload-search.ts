@@ -137,7 +137,9 @@ class UploadSearch {
     return segments;
   }
 
-  /** The segments of a day that probably contain the line, if the upload wasn't slow and the line wasn't moved. */
+  /**
+   * The segments of a day that probably contain the line, unless the upload was slow or compaction has moved the line.
+   */
   private async near(day: Day): Promise<ListedObject[]> {
     return (await this.named(day, LIKELY)).filter(({ key }) => parseName(day, key).origin === 'original');
   }
