@@ -49,8 +49,8 @@ export class Retries {
   }
 
   /**
-   * Makes one last attempt at each operation that hasn't succeeded. Resolves when these attempts have ended, whether or
-   * not they succeeded.
+   * Makes at most one more attempt at each operation that hasn't succeeded. Resolves when these attempts have ended,
+   * whether or not they succeeded.
    */
   async close(): Promise<void> {
     await this.retries.close();

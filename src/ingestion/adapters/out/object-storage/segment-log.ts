@@ -89,7 +89,7 @@ export class SegmentLog {
   }
 
   /**
-   * Resolves when all waiting lines were written or rejected, and one more attempt was made to undo each failed write.
+   * Resolves when all waiting lines were written or rejected, and the last attempt to undo each failed write has ended.
    */
   async close(): Promise<void> {
     while (this.inFlight.size > 0) await Promise.all(this.inFlight);

@@ -39,7 +39,10 @@ export class BatchDraft {
     this.onTold.push(action);
   }
 
-  /** Runs the actions that `onceTold` has added. Call it when the receiver has confirmed all events of the batch. */
+  /**
+   * Runs the actions that `onceTold` has added. Call it when the receiver has confirmed the batch's events, or if the
+   * batch has no events.
+   */
   settle(): void {
     for (const action of this.onTold.splice(0)) action();
   }

@@ -50,8 +50,8 @@ export class CursorLease {
 
   /**
    * Takes the cursor, or returns it if this process holds it already. Resolves to undefined if there is no cursor, if
-   * another process has written it within the last 40 s and not released it, or after `release`. Throws errors of the
-   * bucket.
+   * another process holds it and has written it within the last 40 s, if another process takes it at the same time, or
+   * after `release`. Throws errors of the bucket.
    */
   async take(): Promise<Cursor | undefined> {
     if (this.held) return this.held.cursor;
