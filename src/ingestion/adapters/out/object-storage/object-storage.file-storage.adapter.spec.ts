@@ -311,6 +311,27 @@ describe('a store that carries out a request late, after it gave no answer', () 
 });
 
 describe('a process that is paused until the marker of its upload has been removed', () => {
+  it('keeps an upload whose line a sweeper has found, and answers a repeated request with its receipt', async () => {
+    const bucket = new InMemoryBucket();
+    const view = new BucketView(bucket);
+    const mine = bucket.another();
+    const request = () => anUploadDraft().with(KEYED).file('the ', 'bytes').build();
+    mine.before = async (operation, key, bytes) => {
+      if (operation !== 'create' || !key.startsWith('uploads/')) return;
+      await bucket.create(key, bytes ?? Buffer.alloc(0));
+      await new Sweeper(later(bucket), logger).sweep();
+      throw new StoreSilentError(1);
+    };
+    const storage = open(mine);
+    await expect(storage.store(request())).rejects.toMatchObject({ kind: 'storage-failure' });
+    await storage.close();
+    await expectWhole(view, 1);
+    const other = open(bucket.another());
+    expect(await other.store(request())).toMatchObject({ replayed: true });
+    await other.close();
+    await expectWhole(view, 1);
+  });
+
   it('writes the marker again, so that a file that arrives late is removed', async () => {
     // The process is paused after the file's bytes have arrived, and this machine's clock stands still. If time passed
     // and made the upload slow, the process would rewrite the marker with another segment, and so find out earlier that

@@ -291,11 +291,14 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
       // If the write of the marker failed, the marker may exist nevertheless. The sweeper then finds it and removes the
       // upload.
       const marker = await marking?.catch(() => undefined);
-      if (marker) {
-        if (await marker.endWith({ failed: true })) await this.sweeper.settle(marker.key);
-        else await this.sweeper.removeFenced(marker.key, marker.current);
-      } else if (segment !== undefined) {
-        await this.bucket.replace(segment, FENCE);
+      if (!marker) {
+        if (segment !== undefined) await this.bucket.replace(segment, FENCE);
+      } else if (await marker.endWith({ failed: true })) {
+        await this.sweeper.settle(marker.key);
+      } else if (!(await this.sweeper.removeFenced(marker.key, marker.current))) {
+        // A sweeper has found the line, so the upload stays, and a repeated request gets its receipt.
+        await claim?.endWith({ kept: true });
+        return;
       }
       if (claim) await this.claims.release(claim);
     });

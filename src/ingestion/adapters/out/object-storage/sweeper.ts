@@ -99,12 +99,15 @@ export class Sweeper {
    * Removes the file of a failed upload that another process has settled, because the file may have appeared after
    * that. Does nothing unless a fence (an empty object) is in place of the upload's segment. Writes the upload's marker
    * again, so that a later sweep removes the file once more. Throws errors of the bucket.
+   *
+   * @returns false if there is no fence: the other process has found the upload's line, so the upload stays.
    */
-  async removeFenced(key: string, marker: Marker): Promise<void> {
+  async removeFenced(key: string, marker: Marker): Promise<boolean> {
     const written = await this.bucket.read(marker.segment);
-    if (written?.bytes.length !== 0) return;
+    if (written?.bytes.length !== 0) return false;
     await this.bucket.create(key, bytesOf({ ...marker, failed: true, cleared: true }));
     await this.bucket.remove([marker.content_path]);
+    return true;
   }
 
   private async sweepNow(): Promise<void> {
