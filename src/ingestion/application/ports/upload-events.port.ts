@@ -5,7 +5,7 @@ export interface UploadEvent {
   readonly specversion: '1.0';
   readonly type: 'load-data.upload.stored.v1' | 'load-data.upload.removed.v1';
   /**
-   * The id of the event: the upload's id, with `-removed` behind it for a removal. The same whenever the event is
+   * The id of the event: the upload's id, for a removal with `-removed` appended. The same whenever the event is
    * delivered again.
    */
   readonly id: string;
@@ -13,7 +13,10 @@ export interface UploadEvent {
   readonly source: string;
   /** The id of the customer. */
   readonly subject: string;
-  /** When the upload was complete, also for a removal (RFC 3339, UTC). */
+  /**
+   * When the upload was complete (RFC 3339, UTC). A removal has that time too; if the store doesn't know it, the time
+   * of the removal.
+   */
   readonly time: string;
   readonly datacontenttype: 'application/json';
   readonly data: ToldUpload | ToldRemoval;
@@ -61,7 +64,9 @@ export abstract class UploadEvents {
 
 /** A delivery failed. */
 export class DeliveryError extends Error {
-  /** How long the receiver wants no further delivery, in seconds; undefined if it didn't say. */
+  /**
+   * How long to wait before the next delivery, in seconds, as the receiver asked; undefined if the receiver didn't ask.
+   */
   readonly retryAfterSeconds: number | undefined;
 
   /** @param message the reason for the failure. It is logged, so it must contain no secret. */
