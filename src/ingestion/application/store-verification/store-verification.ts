@@ -12,12 +12,12 @@ export interface VerificationOptions {
 
 /**
  * Compares every line of a store's index with its file, and every file with the index (docs/checking-a-store.md). Takes
- * no lock and writes nothing, so a service may be running on the store. The service's work in progress isn't reported
- * as a defect. The memory needed doesn't depend on the size of the store.
+ * no lock and writes nothing, so a service may be running on the store. Work that the service has in progress isn't
+ * reported as a defect. The memory needed doesn't depend on the size of the store.
  *
  * Iterate a verification only once. It yields the findings in no particular order, each as soon as it is certain.
- * Iterating rejects with the errors of opening the view (NoStoreError if there is no store) and of the store. An error
- * of a single file or directory is a finding instead.
+ * Iterating rejects with the errors of opening the store (NoStoreError if there is no store) and of reading it. An
+ * error of a single file or directory is a finding instead.
  */
 export class StoreVerification implements AsyncIterable<Finding> {
   readonly totals: VerificationTotals = { uploads: 0, files: 0, bytes: 0, defects: 0, underWay: 0, unknown: 0 };
@@ -45,7 +45,8 @@ export class StoreVerification implements AsyncIterable<Finding> {
   }
 
   /**
-   * Checks that every name in files/ and uploads/ belongs to the layout. Also reports everything that is in staging/.
+   * Yields a finding for every name in files/ and uploads/ that doesn't belong to the layout, and for everything that
+   * is in staging/.
    */
   private async *names(view: StoreView, index: IndexReader): AsyncGenerator<Finding> {
     for await (const entry of view.content()) {
