@@ -20,10 +20,7 @@ const GATHERING_MS = 200;
  * longer only while the store is unavailable; the service then boots without an open outbox.
  */
 const OPENING_MS = 5_000;
-/**
- * How long a delivery in progress may continue after the service began to stop, in milliseconds. Then the delivery is
- * aborted.
- */
+/** How long after the service began to stop a delivery in progress is aborted, in milliseconds. */
 const ENDING_MS = 700;
 
 /** Settings of the relay, apart from its adapters. */
@@ -117,10 +114,7 @@ export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShut
     });
   }
 
-  /**
-   * Pauses so that further events can gather, if the delivered batch isn't full and its last event is younger than
-   * GATHERING_MS.
-   */
+  /** If the delivered batch isn't full and its last event is younger than GATHERING_MS, waits for further events. */
   private async gather({ events }: OutboxBatch): Promise<void> {
     if (events.length < MOST_EVENTS && Math.abs(Date.now() - timeOf(events.at(-1))) < GATHERING_MS) await this.pause(GATHERING_MS);
   }

@@ -139,8 +139,7 @@ class AbridgedLine {
   }
 
   private keep(byte: number): void {
-    // A valid index line is never this long after its texts were abridged, so a line that is this long counts as
-    // invalid.
+    // A valid index line is never this long when abridged, so a line that is this long counts as invalid.
     if (this.length === LONGEST_ABRIDGED) this.sound = false;
     else this.kept[this.length++] = byte;
   }

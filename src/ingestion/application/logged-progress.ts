@@ -12,10 +12,7 @@ export interface ProgressTexts {
   readonly inAll: (done: number) => string;
 }
 
-/**
- * Logs the progress of long work: one line every two seconds at most, and nothing if the work takes less than two
- * seconds.
- */
+/** Logs the progress of long work every two seconds. Logs nothing if the work takes less than two seconds. */
 export class LoggedProgress {
   private readonly began = performance.now();
   private logged = this.began;
@@ -26,10 +23,7 @@ export class LoggedProgress {
     private readonly texts: ProgressTexts,
   ) {}
 
-  /**
-   * Counts work that was done since the last call of `add`, and logs the progress if two seconds have passed since the
-   * last log line.
-   */
+  /** Counts work that was done since the last call of `add`. Logs the progress, but only every two seconds. */
   add(amount: number): void {
     this.done += amount;
     const now = performance.now();

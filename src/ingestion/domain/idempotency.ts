@@ -11,8 +11,7 @@ export const IDEMPOTENCY_PERIOD_MS = 24 * 60 * 60 * 1000;
  * several uploads with the same text within 24 hours, only the first is stored.
  */
 export const idempotencyScope = ({ kind, customerId, idempotencyKey }: Pick<Upload, 'kind' | 'customerId' | 'idempotencyKey'>): string | null =>
-  // Neither kind, key nor customer id can contain a newline, so different combinations of the three never give the same
-  // text.
+  // Kind, key and customer id contain no newline, so different combinations of them never give the same text.
   idempotencyKey === null ? null : [kind, idempotencyKey, customerId].join('\n');
 
 /**

@@ -12,7 +12,7 @@ export interface RemovedEvent {
   readonly uploadId: string;
   readonly kind: UploadKind;
   readonly customerId: string;
-  /** When the upload was complete; the time of its removal if the store doesn't know. */
+  /** When the upload was complete. If the store doesn't know, undefined or the time of the removal. */
   readonly receivedAt?: Date;
   readonly removedAt: Date;
 }
@@ -24,7 +24,7 @@ export type OutboxEvent = StoredEvent | RemovedEvent;
  * of index lines) have their events in the order of the lines.
  */
 export interface OutboxBatch {
-  /** At least one. */
+  /** The events of the batch, at least one. */
   readonly events: readonly OutboxEvent[];
   /**
    * Records in the store that the receiver has taken the events of this batch, so that `next` no longer returns them.

@@ -5,10 +5,7 @@ export type { UploadFilter, UploadPosition };
 
 /** A page of a list of uploads. */
 export interface UploadPage {
-  /**
-   * The uploads of the page, newest first. The page may have fewer uploads than the requested limit, or none, although
-   * more uploads follow.
-   */
+  /** The uploads of the page, newest first. There may be fewer than requested, or none, although more follow. */
   readonly uploads: readonly Upload[];
   /** The position where the next page begins; null if no uploads follow. */
   readonly next: UploadPosition | null;
@@ -116,8 +113,5 @@ export interface RemovalProgress {
   readonly uploads: number;
 }
 
-/**
- * Limits the total length, in bytes, of the index lines of one page. The upload whose line reaches the limit is the
- * last one of the page.
- */
+/** The most bytes of index lines in one page. The upload whose line reaches this limit is the last one of the page. */
 export const MAX_PAGE_BYTES = 4 * 1024 * 1024;

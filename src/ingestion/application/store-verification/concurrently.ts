@@ -12,7 +12,8 @@ export async function* concurrently<Item, Result>(
   for await (const item of items) {
     if (running.length === atOnce) yield (await running.shift()) as Result;
     const result = work(item);
-    // The result is awaited only in its turn. Without this handler, a rejection before that would count as unhandled.
+    // The results are awaited in the order of the items. Without this handler, an earlier rejection would count as
+    // unhandled.
     result.catch(() => undefined);
     running.push(result);
   }

@@ -85,10 +85,7 @@ export class DigestSet {
     this.present = 0;
   }
 
-  /**
-   * The place of a digest in the set, even if the digest was deleted; if the digest was never added, the free place
-   * where it would be added.
-   */
+  /** The place of a digest, even of a deleted one; if the digest was never added, the free place to add it at. */
   private find(digest: Buffer): number {
     for (let place = digest.readUInt32LE(0) & this.mask; ; place = (place + 1) & this.mask) {
       if (this.states[place] === EMPTY || this.holds(place, digest)) return place;

@@ -9,10 +9,7 @@ import type { StoreView } from './store-view.js';
 export class DuplicateLines {
   private readonly uploads: DigestSet;
   private suspects = new Suspects();
-  /**
-   * The segments (files of index lines) that were reported as part of a compaction in progress. Each is reported only
-   * once.
-   */
+  /** The segments (files of index lines) that were reported as part of a compaction, so that each is reported once. */
   private readonly replacing = new Set<string>();
 
   /** @param places the number of places in the set of uploads (see `DigestSet`): a power of two. */

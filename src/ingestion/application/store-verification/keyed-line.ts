@@ -9,7 +9,7 @@ export interface KeyedLine {
   /** The sha-256 of `scope`. A `DigestSet` contains this digest in place of `scope`. */
   readonly key: Buffer;
   readonly uploadId: string;
-  /** Milliseconds since 1970. */
+  /** When the upload was received, in milliseconds since 1970. */
   readonly receivedAt: number;
 }
 

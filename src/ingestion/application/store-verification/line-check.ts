@@ -12,9 +12,8 @@ import type { VerificationTotals } from './verification-progress.js';
 const FILES_AT_ONCE = 4;
 
 /**
- * The phase of a verification that checks every index line by itself: that the line is whole and valid, and that its
- * file matches it. In a bucket, also checks that the claim of the line's idempotency key exists, by which a repeated
- * request finds the upload.
+ * The phase of a verification that checks every index line by itself: that the line is whole and valid, and matches its
+ * file. In a bucket, the claim of its idempotency key, by which a repeated request finds the upload, must exist, too.
  */
 export class LineCheck {
   constructor(
@@ -63,8 +62,7 @@ export class LineCheck {
     if (path === null || size === null || sha256 === null) return undefined;
     try {
       const problem = await this.view.check({ path, size, sha256 }, (bytes) => (this.totals.bytes += bytes));
-      // A problem of the file counts only if the file's index line still exists: after a failed upload, the line is
-      // removed before the file.
+      // A file's problem counts only if its index line still exists: after a failed upload, the line is removed first.
       if (!problem || !(await this.view.stays(segment, end))) return undefined;
       if (await this.view.isRestorable(uploadId, path)) {
         return { state: 'under-way', path, uploadId, line: placeOf(line), ...problem, detail: `${problem.detail}; a journal has it, and a boot after a loss of the process restores it` };

@@ -12,10 +12,7 @@ import type { StoreView } from './store-view.js';
  * The largest number of places in each of the three sets that matching needs. Together the sets take at most 26 MiB.
  */
 const MOST_PLACES = 2 ** 19;
-/**
- * The smallest number of places in a `DigestSet`. Even the sets for a small store have room for uploads that arrive
- * during the check.
- */
+/** The smallest number of places in a `DigestSet`, so that uploads which arrive during the check have room, too. */
 const LEAST_PLACES = 2 ** 16;
 
 /** The sets in which matching collects the files, uploads and idempotency keys of one part of the store. */

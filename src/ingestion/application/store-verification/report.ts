@@ -22,10 +22,7 @@ export async function* textReport(verification: StoreVerification): AsyncGenerat
   yield `${counts.join(', ')}\n`;
 }
 
-/**
- * Writes the report of a verification for a script, as lines of JSON: one object for each finding, then one with the
- * summary.
- */
+/** Writes the report of a verification as lines of JSON: one object for each finding, then one with the summary. */
 export async function* jsonReport(verification: StoreVerification): AsyncGenerator<string> {
   for await (const { state, kind, path, uploadId, line, detail } of verification) {
     const { segment = null, offset = null } = line ?? {};

@@ -31,17 +31,11 @@ export function uploadKey(line: SegmentLine): Buffer | undefined {
 
 /** A line as `LineSplitter` yields it, without the name of its segment. */
 export interface SplitLine extends Pick<SegmentLine, 'offset' | 'end' | 'value'> {
-  /**
-   * Whether the line has a zero byte, and so isn't JSON. After a power cut, blocks that never reached the disk read as
-   * zeros.
-   */
+  /** Whether the line has a zero byte. After a power cut, blocks that never reached the disk read as zeros. */
   readonly hasNul: boolean;
 }
 
-/**
- * Splits a segment (a file of index lines) into its lines as its bytes arrive. Needs little memory, even for long
- * lines.
- */
+/** Splits a segment (a file of index lines) into lines as its bytes arrive, in bounded memory. */
 export class LineSplitter {
   private position = 0;
   private rest = new LineText();

@@ -44,10 +44,7 @@ export class StoreVerification implements AsyncIterable<Finding> {
     yield* new Matching(view, index, this.options.uploadsPerPass).findings(Math.max(this.totals.uploads, this.totals.files));
   }
 
-  /**
-   * Yields a finding for every name in files/ and uploads/ that doesn't belong to the layout, and for everything that
-   * is in staging/.
-   */
+  /** Yields a finding for each name in files/ or uploads/ that the layout doesn't have, and for each in staging/. */
   private async *names(view: StoreView, index: IndexReader): AsyncGenerator<Finding> {
     for await (const entry of view.content()) {
       if (entry.type === 'file') this.totals.files += 1;

@@ -12,20 +12,14 @@ export interface Entry {
   readonly error?: unknown;
 }
 
-/**
- * A segment (a file of index lines), or any other name below uploads/. `size` is in bytes, and is used only to show
- * progress.
- */
+/** A segment (a file of index lines), or any other name below uploads/. `size` is in bytes, to show progress. */
 export interface SegmentEntry extends Entry {
   readonly size: number;
 }
 
 /** A part of the index that couldn't be read. */
 export interface UnreadableLines {
-  /**
-   * The path of the segment (the file of index lines) that couldn't be read, or of its directory if the whole directory
-   * is concerned.
-   */
+  /** The path of the unreadable segment (file of index lines), or of its directory if that is unreadable. */
   readonly path: string;
   readonly error: unknown;
 }
@@ -51,10 +45,7 @@ export const otherSize = (size: number, expected: ExpectedContent): ContentProbl
   detail: `the file has ${size} bytes, its line says ${expected.size}`,
 });
 
-/**
- * Compares the sha-256 of a file with the sha-256 in the file's index line. Returns undefined if the two are equal,
- * otherwise the problem.
- */
+/** Compares the sha-256 of a file with that in its index line. Undefined if they are equal, otherwise the problem. */
 export const digestProblem = (sha256: string, expected: ExpectedContent): ContentProblem | undefined =>
   sha256 === expected.sha256
     ? undefined
@@ -71,10 +62,7 @@ export type OnBytes = (count: number) => void;
 export interface StoreView {
   /** What cleans up after a crash, in the words of a message: for example "the next boot". */
   readonly mender: string;
-  /**
-   * Whether a running service moves index lines: it copies lines to another segment (file of index lines), and then
-   * removes their old segment.
-   */
+  /** Whether a running service moves index lines to other segments: it copies them, then removes the old segment. */
   readonly movesLines: boolean;
 
   /** Yields the segments (files of index lines), and anything else that is below uploads/. */
