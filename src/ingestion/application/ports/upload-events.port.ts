@@ -4,7 +4,7 @@ import type { UploadKind } from '../../domain/upload.js';
 export interface UploadEvent {
   readonly specversion: '1.0';
   readonly type: 'load-data.upload.stored.v1' | 'load-data.upload.removed.v1';
-  /** The id of the upload, for a removal with `-removed` appended. The same if the event is delivered again. */
+  /** The id of the event: the upload's id, with `-removed` appended for a removal. Repetitions have the same id. */
   readonly id: string;
   /** The service's base URL, as clients see it. */
   readonly source: string;

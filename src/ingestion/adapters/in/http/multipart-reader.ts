@@ -11,9 +11,8 @@ const MAX_PART_HEADER_BYTES = 16_384;
  */
 const MAX_DISPOSITION_PARAMETERS = 16;
 /**
- * How much work the parts of a form may cause before the reader parses further headers in turns with other requests.
- * Each part counts as PART_WORK and the bytes of its headers. The limit is above the work of usual forms, so that they
- * don't wait.
+ * How much work the parts of a form may cause before the reader pauses between headers, to let other requests run. Each
+ * part counts as PART_WORK and the bytes of its headers. Usual forms cause less work, so the reader doesn't pause.
  */
 const FREE_WORK = 8 * 1024;
 const PART_WORK = 256;
@@ -27,8 +26,8 @@ const CRLF = Buffer.from('\r\n');
 const BLANK_LINE = Buffer.from('\r\n\r\n');
 const DASH = 0x2d;
 /**
- * Matches a quoted string, with or without the closing quote. If the closing quote weren't optional, a text with many
- * unclosed quotes would take quadratic time.
+ * Matches a quoted string. The closing quote is optional: a pattern that requires it would take quadratic time on a
+ * text with many unclosed quotes.
  */
 const QUOTED_STRING = /"(?:[^"\\]|\\.)*"?/g;
 
@@ -41,10 +40,7 @@ export interface MultipartPart {
   readonly name: string | undefined;
   /** The part's Content-Type as sent; undefined if it is missing or empty. */
   readonly contentType: string | undefined;
-  /**
-   * The part's content. It can be read only once, and only until the next part is requested: that skips the unread
-   * bytes.
-   */
+  /** The part's content. Can be read once, before the next part is requested: that request skips the unread bytes. */
   readonly bytes: AsyncGenerator<Buffer, void, undefined>;
 }
 
@@ -58,8 +54,8 @@ const malformed = (message: string, cause?: unknown): ServiceError =>
 export class MultipartReader {
   private readonly delimiter: Buffer;
   /**
-   * The bytes that were read from the source but not yielded yet. A delimiter begins with a line break, but the first
-   * one may be at the very beginning of the form. So the bytes are initially a line break.
+   * The bytes that were read from the source but not yielded yet. A delimiter begins with a line break, but a form may
+   * begin with its first delimiter without one. So `unread` begins with a line break that isn't from the source.
    */
   private unread: Buffer = CRLF;
   /**
@@ -70,7 +66,9 @@ export class MultipartReader {
   private parts = 0;
   /** The work that the parts have caused so far, counted as FREE_WORK says. */
   private work = 0;
-  /** The turns in which headers are parsed after the parts have caused more work than FREE_WORK; undefined before. */
+  /**
+   * Lets other requests run between headers, once the parts have caused more work than FREE_WORK; undefined until then.
+   */
   private turns: Turns | undefined;
 
   constructor(
@@ -103,7 +101,7 @@ export class MultipartReader {
   /** Yields the bytes of the current part up to the next delimiter, then consumes the delimiter. */
   private async *upToDelimiter(): AsyncGenerator<Buffer, void, undefined> {
     for (let at; (at = this.unread.indexOf(this.delimiter)) !== 0; ) {
-      // The last unread bytes may be the beginning of a delimiter.
+      // The last unread bytes may be the beginning of a delimiter, so they aren't yielded yet.
       const end = at > 0 ? at : this.unread.length - this.delimiter.length + 1;
       if (end > 0) {
         const chunk = this.unread.subarray(0, end);

@@ -122,8 +122,8 @@ const asAttachment = (filename: string): string => contentDisposition(filename, 
 const COMMA = Buffer.from(',');
 
 /**
- * @throws ServiceError `unauthorized` unless the request's token covers the customer; without a `customerId`, unless it
- *   covers all customers.
+ * @throws ServiceError `unauthorized` if the request's token doesn't cover the customer; without a `customerId`, if the
+ *   token doesn't cover all customers.
  */
 function assertCovered(request: IncomingMessage, customerId: string | undefined): void {
   if (!coversCustomer(customersOf(request), customerId)) throw new ServiceError('unauthorized', 'The customer_id claim of the token does not cover the customer.');

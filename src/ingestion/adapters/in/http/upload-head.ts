@@ -98,7 +98,11 @@ function idempotencyKeyOf({ headers }: IncomingMessage): string | null {
   return key;
 }
 
-/** @throws ServiceError `invalid-digest`. */
+/**
+ * Parses the headers `X-Upload-Digest` (digests of the file), `Content-Digest` and `Repr-Digest` (of the content).
+ *
+ * @throws ServiceError `invalid-digest` if one of them is malformed.
+ */
 function expectedDigests({ headers }: IncomingMessage): Pick<UploadHead, 'fileDigests' | 'contentDigests'> {
   const file = headers['x-upload-digest'];
   const content = headers['content-digest'];

@@ -83,7 +83,7 @@ export class ContentJournals {
    * or removed.
    */
   private readonly unsettled: Use[] = [];
-  /** How many calls in progress of `settleAll` want journals to be removed instead of kept for their next use. */
+  /** How many calls of `settleAll` in progress want journals to be removed instead of kept for their next use. */
   private purges = 0;
   /** Whether any journal was left in `pending/` for recovery at the next boot. */
   private hasLeft = false;

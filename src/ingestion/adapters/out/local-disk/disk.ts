@@ -32,7 +32,7 @@ export interface DiskFile {
 export interface DirectoryOrigin {
   readonly device: bigint;
   readonly inode: bigint;
-  /** Nanoseconds since 1970. */
+  /** When the directory was created, in nanoseconds since 1970. */
   readonly bornAt: bigint;
 }
 

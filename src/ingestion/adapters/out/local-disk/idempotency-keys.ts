@@ -41,8 +41,8 @@ export interface OpenSegment {
 export class IdempotencyKeys {
   private readonly index: IdempotencyIndex;
   /**
-   * The uploads with an idempotency key that are in progress, by their idempotency scopes, oldest first. The value is
-   * `begun` as it was when the upload began.
+   * The uploads with an idempotency key that are in progress, by their idempotency scopes, oldest first. Each value is
+   * how many uploads with a key had begun before that upload.
    */
   private readonly running = new Map<string, number>();
   private begun = 0;

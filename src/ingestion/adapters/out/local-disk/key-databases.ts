@@ -13,7 +13,7 @@ import { DamagedDatabaseError, type SelfCheckingDatabase } from './self-checking
  * ahead by a few days and back, the database then needn't be rebuilt.
  */
 const DAYS_KEPT = 7;
-/** How many databases of one day that were set aside are kept for inspection. */
+/** How many databases of one day are kept for inspection after they were set aside (renamed). */
 const MOST_SET_ASIDE = 5;
 const DAY_MS = 24 * 60 * 60 * 1000;
 

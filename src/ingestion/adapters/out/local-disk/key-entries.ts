@@ -5,7 +5,7 @@ import type { SelfCheckingDatabase } from './self-checking-database.js';
 /** An upload and its idempotency scope, under which a repeated request finds it. */
 export interface KeyedUpload extends Omit<UploadReceipt, 'replayed'> {
   readonly scope: string;
-  /** `requestDigest` of the upload. */
+  /** The `requestDigest` of the upload, which must be the same for a repeated request. */
   readonly request: string;
   readonly receivedAt: Date;
 }
@@ -13,7 +13,7 @@ export interface KeyedUpload extends Omit<UploadReceipt, 'replayed'> {
 /** The part of an upload that is needed to answer a repeated request. */
 export interface IndexedUpload {
   readonly receipt: UploadReceipt;
-  /** `requestDigest` of the upload. */
+  /** The `requestDigest` of the upload, which must be the same for a repeated request. */
   readonly request: string;
 }
 
@@ -34,7 +34,7 @@ export interface ListedSegment {
 /** The value that a database of idempotency keys stores for an upload. */
 interface Row {
   readonly request: string;
-  /** Milliseconds since 1970. */
+  /** When the upload was received, in milliseconds since 1970. */
   readonly receivedAt: number;
   readonly uploadId: string;
   readonly size: number | null;
@@ -148,8 +148,8 @@ export function eraseUploads(database: SelfCheckingDatabase, uploads: readonly P
  */
 export function changeSegment(database: SelfCheckingDatabase, { path, length }: ListedSegment): void {
   const listed = listedLength(database, path);
-  // A segment that is listed as open stays listed as open, because some of its keys may not be in the database yet.
-  // They are added later, together with the segment's final length.
+  // A segment that is listed as open stays so unless it was removed, because some of its keys may not be in the
+  // database yet. They are added later, together with the segment's final length.
   if (typeof listed !== 'number' || (listed === OPEN && length > 0)) return;
   const count: (readonly [string, unknown])[] = length === 0 ? [[SEGMENT_COUNT, segmentCount(database) - 1]] : [];
   database.putAll([[segmentName(path), length || null], ...count], () => true);

@@ -42,8 +42,8 @@ export async function recover(store: StoreDirectory): Promise<void> {
       await markers.remove(id);
     }
   }
-  // Uploads are settled only after all segments (files of index lines) are repaired, because an incomplete index line,
-  // which the repair cuts off, doesn't count.
+  // Uploads are settled (see `settle`) only after all segments are repaired: an incomplete index line, which the repair
+  // cuts off, doesn't count.
   await settle(store, publications);
   for (const journal of journals) await replay(store, journal, links);
   await completeRemovals(store, ids, (list) => links.keepsInside(list));

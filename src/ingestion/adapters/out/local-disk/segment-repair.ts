@@ -34,7 +34,7 @@ async function cut(file: DiskFile, durableLength: number | undefined): Promise<n
 /**
  * The length of a segment without the incomplete or damaged lines at its end, in bytes. Reads only the last 2 MiB if
  * these contain the whole last write, which a crash may have damaged, and a valid line before it. Otherwise the last
- * write was a single longer line, and twice as much is read.
+ * write was a single longer line, and twice as much is read, until these conditions are met.
  */
 async function soundLength(file: DiskFile, size: number): Promise<number> {
   for (let window = 2 * MAX_BATCH_BYTES; ; window *= 2) {

@@ -251,8 +251,8 @@ export class SelfCheckingDatabase {
   }
 
   /**
-   * Returns the record with a key; if there is none, the last record before that key. Verifies that no record between
-   * the two is missing.
+   * Returns the record with a key; if there is none, the last record before the key. Verifies that no record between
+   * that record and the key is missing.
    */
   private atOrBefore(key: Buffer): { key: Buffer; record: ChainedRecord } {
     const row = this.statement(AT_OR_BEFORE).get([key]) as { key?: unknown; record?: unknown } | undefined;

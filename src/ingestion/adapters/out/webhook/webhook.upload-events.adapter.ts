@@ -19,7 +19,7 @@ const KEPT_ALIVE_MS = 1_000;
 export interface WebhookOptions {
   /** The http or https URL of the webhook. A user and password in it are sent as HTTP Basic. */
   readonly url: string;
-  /** At least one secret, as bytes. Each request is signed once with each of them. */
+  /** At least one secret, as bytes. Each request is signed once with each secret. */
   readonly secrets: readonly Uint8Array[];
   /** How long the webhook may take to answer a request, in milliseconds. Default: 15,000. */
   readonly timeoutMs?: number;

@@ -113,7 +113,7 @@ export class EventQueue {
     this.known = new Set([...complete, ...[...foundOpen].sort()]);
   }
 
-  /** Whether a name in `events/` may be that of an event entry. Logs one warning about each other name. */
+  /** Whether a name in `events/` may be that of an event entry. If not, logs a warning, once for each name. */
   private isEntry(name: string): boolean {
     if (this.warnedOf.has(name)) return false;
     if (UPLOAD_ID.test(name)) return true;
@@ -131,7 +131,7 @@ export class EventQueue {
     if (open && open.durableLength <= entry.offset) return undefined;
     const file = await this.openLines(id, entry.lines);
     if (!file) {
-      // The check comes only now: if the store's volume went away before, the file only looks missing.
+      // If the store's volume has gone away, the file only looks missing: `assertHere` then throws.
       this.store.presence.assertHere();
       if (open) return undefined;
       if (await this.store.disk.isNameTaken(this.store.at(entry.lines))) this.warnOnce(id, `${this.store.at(entry.lines)} is not a file of this store, so the events of its uploads are not delivered.`);
@@ -184,8 +184,8 @@ export class EventQueue {
         if (batch.isLast) await this.entries.remove(id);
         else await this.entries.replace(id, { lines, offset: batch.end });
         this.entries.inFlight = undefined;
-        // If the file still gets lines, its id moves behind all other ids, so that such files take turns. The ids of
-        // complete files keep their order.
+        // If the file still gets lines, its id moves behind all other ids, so that the next batch comes from another
+        // such file. The ids of complete files keep their order.
         if (batch.isLast || this.openIds().has(id)) this.known.delete(id);
         if (!batch.isLast) this.known.add(id);
       });

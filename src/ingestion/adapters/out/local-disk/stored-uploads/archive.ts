@@ -43,7 +43,7 @@ export class Archive {
 
   async list(filter: UploadFilter, limit: number, after?: UploadPosition): Promise<UploadPage> {
     const page = await new UploadList(this.segments, filter, limit, after).page();
-    // The check comes last: if the store's volume went away while the index was read, the store looked empty.
+    // If the store's volume went away while the index was read, the store looked empty: `assertHere` then throws.
     this.store.presence.assertHere();
     return page;
   }

@@ -112,8 +112,8 @@ async function complete(store: StoreDirectory, path: string, list: RemovalList):
   }
   if (length === 0) await removeEmpty(store, dirname(list.segment));
   await store.events.addRemoved(basename(path, REMOVAL_EXTENSION), encodeRemovedUploads(list));
-  // If a volume went away in the meantime, everything on it looked removed already. So the removal must be completed
-  // again later.
+  // If a volume went away in the meantime, everything on it looked removed already. Then throws, so that the removal is
+  // completed again later.
   store.presence.assertHere();
 }
 

@@ -11,7 +11,7 @@ const TIME_BYTES = '2025-03-30T12:00:00.000Z'.length;
 /** The members of an index line that can be read without decoding the whole line. */
 export interface LineHead {
   readonly uploadId: string;
-  /** Milliseconds since 1970. */
+  /** When the upload was received, in milliseconds since 1970. */
   readonly receivedAt: number;
 }
 

@@ -40,8 +40,8 @@ export class Segments {
    * has no durable line.
    */
   async open(path: string): Promise<SegmentReader | undefined> {
-    // The durable length is looked up before the file is opened. If the segment isn't open for writing at that time,
-    // all of it is durable; if it is closed in between, at least that length is.
+    // Looked up before the file is opened. If the segment isn't among the open ones, its whole file is durable. If it
+    // is closed in between, at least this length is durable.
     const durableLength = this.store.openSegments.get(path)?.durableLength;
     const file = await unlessAbsent(this.store.disk.open(this.store.at(path))).catch((error: unknown) => {
       if (error instanceof NotAFileError) return undefined;

@@ -186,7 +186,7 @@ export class UploadList {
   }
 }
 
-/** Keeps the newest of many candidates, in bounded memory. */
+/** Keeps the newest of many candidates (index lines for the page), in bounded memory. */
 class Selection {
   private candidates: Candidate[] = [];
 

@@ -57,7 +57,7 @@ async function candidates(segments: Segments, beganAt: number): Promise<Candidat
   for (const group of groupsOf(paths.flat(), SPANS_AT_ONCE)) {
     const spans = await Promise.all(group.map((path) => segments.span(path)));
     for (const [index, path] of group.entries()) {
-      // A segment whose first or last line isn't valid may contain any line.
+      // A segment whose first or last line isn't valid may contain any line, so it is searched, too.
       const span = spans[index] ?? { first: -Infinity, last: Infinity };
       if (span.first <= endedAt + MAX_DISORDER_MS && span.last >= beganAt - MAX_DISORDER_MS) found.push({ path, span });
     }
