@@ -15,12 +15,12 @@ export class HealthProbe {
    * Resolves if the store is healthy:
    *
    * - The store is at its path.
-   * - The store's parts, the directories of today's index lines and the idempotency keys are writable.
+   * - The directories that every store has, those of today's index lines, and the idempotency keys are writable.
    * - The index lines from which the idempotency keys would be derived again are readable.
    * - A small file was written, synced and removed.
    *
-   * Concurrent callers share one probe, and its result is cached for one second. If a probe finds a part missing or the
-   * store not writable, the store counts as away until it is opened again.
+   * Concurrent callers share one probe, and its result is cached for one second. If a probe finds a directory of the
+   * store missing or the store not writable, the store counts as away until it is opened again.
    *
    * @throws ServiceError `storage-failure`, within five seconds.
    */

@@ -214,8 +214,8 @@ export class IdempotencyKeys {
 
   private async add(): Promise<void> {
     const uploads = [...this.waiting.values()];
-    // A closed segment is listed only when no upload that began before it was closed is in progress: the line of such
-    // an upload may be in the segment although the upload isn't in `waiting` yet.
+    // A closed segment is listed only after all uploads have ended that began before its closing: the line of such an
+    // upload may be in the segment although the upload isn't in `waiting` yet.
     const [oldest = Infinity] = this.running.values();
     const segments = this.closedSegments.filter(({ begun }) => begun <= oldest);
     if (uploads.length === 0 && segments.length === 0) return;

@@ -47,7 +47,10 @@ async function soundLength(file: DiskFile, size: number): Promise<number> {
   }
 }
 
-/** The offset in `bytes` of the first invalid or torn line from `begin` on; the length of `bytes` if there is none. */
+/**
+ * The offset in `bytes` of the first invalid or incomplete line from `begin` on; the length of `bytes` if there is
+ * none.
+ */
 function soundLines(bytes: Buffer, begin: number): number {
   let sound = begin;
   for (let end = bytes.indexOf(NEWLINE, sound); end >= 0; end = bytes.indexOf(NEWLINE, sound)) {

@@ -12,8 +12,8 @@ const MOST_GATHERED_BYTES = 1024 * 1024;
  */
 const FEW_BYTES = 16 * 1024;
 /**
- * A sync of the staged file starts each time this many bytes were written. The disk then works while the rest of the
- * file arrives, and little is left to sync at the end.
+ * A sync of the file starts each time this many bytes were written. The disk then works while the rest of the file
+ * arrives, and little is left to sync at the end.
  */
 const SYNC_EVERY_BYTES = 64 * 1024 * 1024;
 

@@ -8,7 +8,7 @@ const [BEGIN, COMMA, END] = ['[', ',', ']'].map((text) => Buffer.from(text)) as 
  * pieces, between which other work can run.
  */
 export async function encodeBatch(events: readonly UploadEvent[]): Promise<Buffer> {
-  // Encoding all events at once takes much less time than one by one. It is done unless an event has a long text.
+  // If no event has a long text, all events are encoded at once, which takes much less time than one by one.
   if (events.every((event) => longText(event) === undefined)) return Buffer.from(JSON.stringify(events));
   const parts: Buffer[] = [];
   for (const event of events) {

@@ -98,7 +98,7 @@ export class EventEntries {
     private readonly logger: StorageLogger,
     /** Absolute path of the store's root directory. */
     root: string,
-    /** Wakes whoever waits for new events of the outbox. */
+    /** Wakes the code that waits for new events of the outbox. */
     readonly news: Wakeup,
   ) {
     this.path = join(root, EVENTS);

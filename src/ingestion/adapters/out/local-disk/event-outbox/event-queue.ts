@@ -60,9 +60,9 @@ export class EventQueue {
   }
 
   /**
-   * Returns the next batch. It comes from the oldest file that gets no more lines, if one has unconfirmed events.
-   * Otherwise it comes from the files that still get lines, one after the other, so that no busy file keeps the others
-   * waiting.
+   * Returns the next batch of events: from the oldest file that gets no more lines, if such a file has unconfirmed
+   * events. Otherwise from the files that still get lines, one after the other, so that a busy file doesn't keep other
+   * files waiting.
    */
   private async oldest(limit: number): Promise<OutboxBatch | undefined> {
     for (;;) {
