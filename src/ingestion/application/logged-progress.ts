@@ -2,7 +2,7 @@ import type { StorageLogger } from './storage-logger.js';
 
 const EVERY_MS = 2_000;
 
-/** What a `LoggedProgress` logs. */
+/** The texts that a `LoggedProgress` logs. */
 export interface ProgressTexts {
   /** The name of the work. Each line of the log begins with it. */
   readonly work: string;
