@@ -11,8 +11,8 @@ export interface IngestionOptions {
   /** Maximum length of a JSON body, or of a form's `additional_data`, in bytes. Default: 10 MiB. */
   readonly maxJsonBytes?: number;
   /**
-   * Uploads that were received on a UTC day more than this many days ago are removed. Default: 0, which keeps uploads
-   * for ever.
+   * Removes uploads that were received on a UTC day more than this many days before today. Default: 0, which keeps
+   * uploads for ever.
    */
   readonly retentionDays?: number;
   /**
@@ -55,7 +55,7 @@ export class UploadLimits {
   }
 }
 
-/** Holds the verifier of the access tokens of uploads, which is undefined if anyone may upload. */
+/** Holds the verifier for the access tokens of upload requests. The verifier is undefined if anyone may upload. */
 export class UploadAuthorization {
   constructor(readonly accessTokens?: AccessTokenVerifier) {}
 }

@@ -1,10 +1,7 @@
 import { createHash, hash } from 'node:crypto';
 import type { StoredContent } from './ports/file-storage.port.js';
 
-/**
- * How many chunks of a file may be held in memory at once. They are limited because a tiny chunk takes far more memory
- * than its length.
- */
+/** The most chunks of a file that may be in memory at once. A tiny chunk takes far more memory than its length. */
 export const MOST_CHUNKS = 1024;
 
 /** Computes the size and sha-256 of bytes that are added chunk by chunk. */
@@ -44,16 +41,16 @@ export async function readContent(
 /** Size and sha-256 of bytes that are all in memory. */
 export const digestOf = (bytes: Uint8Array): StoredContent => ({ size: bytes.length, sha256: hash('sha256', bytes) });
 
-/** The bytes of a file, of which the first chunks (`chunks`) have been read into memory. */
+/** The bytes of a file whose first chunks (`chunks`) were read into memory. */
 export interface Head {
   readonly chunks: readonly Uint8Array[];
-  /** Yields the bytes after `chunks`; undefined if there are none. */
+  /** Yields the bytes of the file after `chunks`; undefined if `chunks` is the whole file. */
   readonly rest: AsyncIterator<Uint8Array> | undefined;
 }
 
 /**
- * Reads the first chunks: until it has all of the bytes, more than `most` bytes, or MOST_CHUNKS chunks. Throws the
- * errors of `bytes`.
+ * Reads the first chunks of a file. Stops at the end of the file, or as soon as more than `most` bytes or MOST_CHUNKS
+ * chunks were read. Throws the errors of `bytes`.
  */
 export async function readHead(bytes: AsyncIterable<Uint8Array>, most: number): Promise<Head> {
   const rest = bytes[Symbol.asyncIterator]();
@@ -68,8 +65,8 @@ export async function readHead(bytes: AsyncIterable<Uint8Array>, most: number): 
 }
 
 /**
- * Yields the chunks of a head, and then the bytes of its `rest`. Throws the errors of `rest`. A caller that stops early
- * must end `rest` itself.
+ * Yields all bytes of a file: first the chunks of its head, then the bytes of `rest`. Throws the errors of `rest`. A
+ * caller that stops early must end `rest` itself.
  */
 export async function* behindHead({ chunks, rest }: Head): AsyncGenerator<Uint8Array> {
   yield* chunks;

@@ -11,18 +11,16 @@ const MOST_EVENTS = 500;
 const FIRST_PAUSE_MS = 1_000;
 const LONGEST_PAUSE_MS = 5 * 60 * 1000;
 /**
- * How long to let further events gather, in milliseconds. The relay does so only after a delivery of fewer than
- * MOST_EVENTS events, the last of which is younger than this.
+ * How long the relay pauses after a delivery, in milliseconds, so that further events gather for the next one. It
+ * pauses only if the delivery had fewer than MOST_EVENTS events, and the last of these is younger than GATHERING_MS.
  */
 const GATHERING_MS = 200;
 /**
- * How long the boot of the service waits for the outbox to open, in milliseconds. Opening takes longer while the store
- * is unavailable.
+ * The longest time that the boot of the service waits for the event outbox to open, in milliseconds. Opening takes
+ * longer only while the store is unavailable; the service then boots without an open outbox.
  */
 const OPENING_MS = 5_000;
-/**
- * How long a delivery in progress may continue after the service began to stop, in milliseconds. Then it is aborted.
- */
+/** How long after the service began to stop a delivery in progress is aborted, in milliseconds. */
 const ENDING_MS = 700;
 
 /** Settings of the relay, apart from its adapters. */
@@ -32,23 +30,23 @@ export class EventRelayOptions {
      * The `source` of each event: the service's base URL. If it is a promise, no event is delivered before it resolves.
      */
     readonly source: string | Promise<string>,
-    /** Waits for the given number of milliseconds; rejects when the signal aborts. Tests replace it. */
+    /** Waits for the given number of milliseconds; rejects when the signal aborts. Tests replace this function. */
     readonly sleep: (milliseconds: number, signal: AbortSignal) => Promise<void> = (milliseconds, signal) => delay(milliseconds, undefined, { signal, ref: false }),
   ) {}
 }
 
 /**
- * Takes the events of the store's outbox and delivers them to a receiver, one batch at a time. A failed delivery is
- * repeated until it succeeds, with pauses of about 1 s, 2 s, 4 s, and so on up to five minutes, shortened at random by
- * up to half. A pause is longer if the receiver asks for that, but never over five minutes. Uploads never wait for a
- * delivery.
+ * Takes events from the store's outbox and delivers them to a receiver, one batch at a time. A failed delivery is
+ * repeated until it succeeds, with pauses of about 1 s, 2 s, 4 s, and so on up to five minutes, each shortened at
+ * random by up to half. The receiver can ask for a longer pause, but five minutes is the limit. Uploads never wait for
+ * a delivery.
  */
 @Injectable()
 export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShutdown {
   private readonly logger = new Logger(EventRelay.name);
-  /** Aborts when the service stops. Ends all pauses, and lets no further delivery begin. */
+  /** Aborted when the service begins to stop. All pauses then end, and no further delivery begins. */
   private readonly stopping = new AbortController();
-  /** Aborts the delivery in progress, ENDING_MS after the service began to stop. */
+  /** Aborted ENDING_MS after the service began to stop. A delivery that is still in progress then ends. */
   private readonly cutting = new AbortController();
   private running: Promise<void> | undefined;
 
@@ -59,8 +57,8 @@ export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShut
   ) {}
 
   /**
-   * Opens the outbox when the application starts. Resolves when it is open, so that every upload from then on gets an
-   * event. After OPENING_MS the promise resolves anyway, and the outbox is opened later.
+   * Opens the event outbox when the application starts. Resolves when the outbox is open: every upload that is stored
+   * from then on gets an event. If opening takes longer than OPENING_MS, resolves anyway, and the outbox opens later.
    */
   async onApplicationBootstrap(): Promise<void> {
     const { eventOutbox: outbox } = this.fileStorage;
@@ -100,32 +98,30 @@ export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShut
   }
 
   /**
-   * Delivers the next batch, again and again until it succeeds. Resolves to the delivered batch; undefined if no event
-   * waits, or if the service stops before the delivery succeeds.
+   * Delivers the next batch of events, and repeats the delivery until it succeeds. Resolves to the delivered batch;
+   * undefined if no event is waiting, or if the service stops before the delivery succeeds.
    */
   private deliverNext(outbox: EventOutbox, source: string): Promise<OutboxBatch | undefined> {
     let limit = MOST_EVENTS;
     return this.untilSuccess(async () => {
       const batch = await outbox.next(limit);
       if (!batch) return undefined;
-      // A repeated delivery has the same events as the failed one, although more may have been stored meanwhile.
+      // If this delivery fails, the next attempt asks for the same number of events. So it delivers the same events,
+      // even if more were stored meanwhile.
       limit = batch.events.length;
       await this.events.deliver(batch.events.map((event) => uploadEventOf(event, source)), this.cutting.signal);
       return batch;
     });
   }
 
-  /**
-   * Pauses after a batch that isn't full and whose last event is younger than GATHERING_MS, so that further events can
-   * gather.
-   */
+  /** If the delivered batch isn't full and its last event is younger than GATHERING_MS, waits for further events. */
   private async gather({ events }: OutboxBatch): Promise<void> {
     if (events.length < MOST_EVENTS && Math.abs(Date.now() - timeOf(events.at(-1))) < GATHERING_MS) await this.pause(GATHERING_MS);
   }
 
   /**
-   * Repeats a step until it succeeds, with a growing pause after each failure. Resolves to undefined if the service
-   * stops before that.
+   * Runs a step, and repeats it until it succeeds, with a growing pause after each failure. Resolves to the result of
+   * the step; undefined if the service stops before the step succeeds.
    */
   private async untilSuccess<T>(step: () => Promise<T>): Promise<T | undefined> {
     for (let failures = 1; ; failures++) {
@@ -153,8 +149,8 @@ export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShut
 }
 
 /**
- * How long to wait after `failures` failures in a row, in milliseconds. At least as long as the receiver asks for, but
- * at most LONGEST_PAUSE_MS.
+ * How long to wait after `failures` failed attempts in a row, in milliseconds. At least as long as the receiver asks
+ * for, but at most LONGEST_PAUSE_MS.
  */
 function pauseAfter(failures: number, error: unknown): number {
   const growing = FIRST_PAUSE_MS * 2 ** Math.min(failures - 1, 20) * (0.5 + Math.random() / 2);

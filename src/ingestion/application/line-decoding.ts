@@ -3,7 +3,7 @@ import { Turns } from '../../common/turns.js';
 import { parseIndexLine } from '../domain/layout.js';
 import type { Upload } from '../domain/upload.js';
 
-/** What stands before and after the text of `additional_data` in an index line. */
+/** In an index line, TEXT_BEGIN is directly before the text of `additional_data`, and TEXT_END directly after it. */
 const TEXT_BEGIN = '"additional_data":"';
 const TEXT_END = '","received_at":"';
 const LONG_LINE_BYTES = 64 * 1024;

@@ -10,9 +10,9 @@ const isEscape = (byte: number): boolean => '"\\/bfnrtu'.includes(String.fromCha
 const isHexDigit = (byte: number): boolean => /^[0-9a-fA-F]$/.test(String.fromCharCode(byte));
 
 /**
- * Collects one index line from pieces, in bounded memory. If the line is longer than 64 KiB, keeps only the first 16
- * KiB of each text (JSON string) in it, and only validates the rest of the text. In an index line, only the text of
- * `additional_data` can be longer than 16 KiB.
+ * Collects one index line from pieces, in bounded memory. If the line is longer than 64 KiB, each text (JSON string) in
+ * it is abridged: its first 16 KiB are kept, and the rest of the text is only validated. In an index line, only the
+ * text of `additional_data` can be longer than 16 KiB.
  */
 export class LineText {
   private pieces: Buffer[] = [];
@@ -30,7 +30,7 @@ export class LineText {
     return this.nul;
   }
 
-  /** Adds the next piece of the line. Copies it, so that the caller may reuse the piece's buffer. */
+  /** Adds the next piece of the line. Copies what it keeps, so that the caller may reuse the piece's buffer. */
   add(piece: Buffer): void {
     this.bytes += piece.length;
     this.nul ||= piece.includes(0);
@@ -70,8 +70,8 @@ class AbridgedLine {
   private inText = false;
   private textLength = 0;
   /**
-   * What is expected next of an escape sequence: nothing (`none`), the character after the backslash (`letter`), or as
-   * many more hex digits of a `\u` escape as the number says.
+   * The state of the escape sequence that is being read: `none` outside of an escape sequence; `letter` if the
+   * character after the backslash comes next; otherwise, how many hex digits of a `\u` escape are still to come.
    */
   private escape: 'none' | 'letter' | 1 | 2 | 3 | 4 = 'none';
   private keeping = true;
@@ -114,8 +114,8 @@ class AbridgedLine {
   }
 
   private takeInText(byte: number): void {
-    // Control characters are kept even where the text is abridged, so that JSON.parse refuses them. Any other
-    // character, or an escape, is either kept as a whole or dropped as a whole.
+    // Control characters are kept even where the text is abridged, so that JSON.parse refuses them. Any other character
+    // is kept or dropped as a whole, and so is an escape sequence.
     const continues = (byte & 0xc0) === 0x80;
     if (!continues) this.keeping = this.textLength < LONGEST_TEXT || byte < 0x20;
     if (byte === BACKSLASH) this.escape = 'letter';
@@ -139,7 +139,7 @@ class AbridgedLine {
   }
 
   private keep(byte: number): void {
-    // No valid index line reaches LONGEST_ABRIDGED: its texts are abridged, and the rest of it is never this long.
+    // A valid index line is never this long when abridged, so a line that is this long counts as invalid.
     if (this.length === LONGEST_ABRIDGED) this.sound = false;
     else this.kept[this.length++] = byte;
   }

@@ -12,7 +12,7 @@ export class ListUploads {
    * Lists one page of the uploads that a filter selects.
    *
    * @param limit maximum number of uploads in the page.
-   * @param after the `next` of the page before; undefined for the first page.
+   * @param after the position after which the page begins: `next` of the previous page; undefined for the first page.
    * @throws ServiceError `not-found` if the store doesn't offer its uploads; `storage-failure`.
    */
   async execute(filter: UploadFilter, limit: number, after?: UploadPosition): Promise<UploadPage> {

@@ -2,17 +2,17 @@ import type { StorageLogger } from './storage-logger.js';
 
 const EVERY_MS = 2_000;
 
-/** What a `LoggedProgress` logs. */
+/** The texts that a `LoggedProgress` logs. */
 export interface ProgressTexts {
-  /** What is done, at the beginning of each line. */
+  /** The name of the work. Each line of the log begins with it. */
   readonly work: string;
-  /** How far the work is. */
+  /** Says how much of the work is done. */
   readonly soFar: (done: number) => string;
-  /** What was done at the end. */
+  /** Says, at the end of the work, how much was done in all. */
   readonly inAll: (done: number) => string;
 }
 
-/** Logs the progress of work, at most every two seconds; nothing if the work takes less. */
+/** Logs the progress of long work every two seconds. Logs nothing if the work takes less than two seconds. */
 export class LoggedProgress {
   private readonly began = performance.now();
   private logged = this.began;
@@ -23,7 +23,7 @@ export class LoggedProgress {
     private readonly texts: ProgressTexts,
   ) {}
 
-  /** Call `add` with how much was done since the last call. */
+  /** Counts work that was done since the last call of `add`. Logs the progress, but only every two seconds. */
   add(amount: number): void {
     this.done += amount;
     const now = performance.now();
@@ -32,7 +32,7 @@ export class LoggedProgress {
     this.logger.log?.(`${this.texts.work}: ${this.texts.soFar(this.done)}.`);
   }
 
-  /** Logs that all is done, and how long it took, unless it took so little time that no progress was logged. */
+  /** Logs that the work is done, and how long it took. Logs nothing if `add` has logged nothing. */
   end(): void {
     if (this.logged === this.began) return;
     const seconds = Math.round((performance.now() - this.began) / 1000);

@@ -72,8 +72,7 @@ describe('work on a long text', () => {
     ['requestDigest', () => requestDigest(long)],
     ['isUnicodeText', () => isUnicodeText(long.additionalData ?? '')],
   ])('yields to the event loop repeatedly: %s', async (_, work) => {
-    // Each call of `performance.now` advances the faked clock by a millisecond, so that the work has to take many
-    // turns.
+    // Each call of `performance.now` advances the faked clock by 1 ms, so the work must often yield to other work.
     let now = 0;
     vi.spyOn(performance, 'now').mockImplementation(() => now++);
     let isDone = false;

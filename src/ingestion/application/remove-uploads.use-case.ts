@@ -10,7 +10,7 @@ export class RemoveUploads {
   constructor(private readonly fileStorage: FileStorage) {}
 
   /**
-   * Removes one upload. Repeated after a `storage-failure`, completes the removal.
+   * Removes one upload. After a `storage-failure`, call `one` again to complete the removal.
    *
    * @throws ServiceError `not-found` if there is no such upload, the caller may not access it, or the store doesn't
    *   offer its uploads; `storage-failure`.
@@ -18,7 +18,7 @@ export class RemoveUploads {
   async one(uploadId: string, mayAccess: CustomerAccess): Promise<void> {
     const storedUploads = storedUploadsOf(this.fileStorage);
     const upload = await storedUploads.find(uploadId);
-    // Also checked here, because a store may ignore the second parameter of `remove`.
+    // The access is also checked here, because a store may ignore the second parameter of `remove`.
     if (upload && !mayAccess(upload.customerId)) throw new ServiceError('not-found', "The upload is another customer's.");
     if (!(await storedUploads.remove(uploadId, mayAccess))) throw new ServiceError('not-found', 'There is no such upload.');
   }

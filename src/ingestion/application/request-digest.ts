@@ -5,8 +5,8 @@ import { hasLongText } from '../domain/layout.js';
 import type { Upload } from '../domain/upload.js';
 
 /**
- * Takes the place of a long `additional_data` in a `requestIdentity`, which is then split at this character. A control
- * character, because no other text of an upload may contain one.
+ * A character that takes the place of a long `additional_data` in a `requestIdentity`. The text is then split at this
+ * character, which must not occur elsewhere: no other text of an upload may contain a control character.
  */
 const PLACEHOLDER = '\u0000';
 

@@ -8,10 +8,7 @@ const EVERY_MS = 60 * 60 * 1000;
 
 /** How many days uploads are kept. */
 export class RetentionPeriod {
-  /**
-   * @param days uploads that were received on a UTC day more than this many days before today are removed; 0 keeps all
-   *   uploads.
-   */
+  /** @param days uploads received on a UTC day more than this many days before today are removed; 0 keeps all. */
   constructor(readonly days: number) {}
 }
 

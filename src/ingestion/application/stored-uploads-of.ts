@@ -3,7 +3,7 @@ import type { FileStorage } from './ports/file-storage.port.js';
 import type { StoredUploads } from './ports/stored-uploads.port.js';
 
 /**
- * Returns the port of a store by which its uploads are found, listed and removed (`FileStorage.storedUploads`).
+ * Returns `FileStorage.storedUploads`: the port by which the uploads of a store are found, listed and removed.
  *
  * @throws ServiceError `not-found` if the store doesn't offer that port.
  */

@@ -31,7 +31,8 @@ export class UploadLoadData {
   constructor(private readonly fileStorage: FileStorage) {}
 
   /**
-   * Stores an upload. Resolves when the upload is durable, or when it is known to repeat a durable one.
+   * Stores an upload. Resolves when the upload is durable. For a repeated request under an `Idempotency-Key`, resolves
+   * when the upload of the first request is known to be durable.
    *
    * @throws ServiceError `digest-mismatch`; `request-in-progress`; `idempotency-key-reused`; `storage-failure`; errors
    *   of reading the request.
@@ -73,8 +74,8 @@ export class UploadLoadData {
 }
 
 /**
- * The time at which an upload was complete: the current time, but not before the upload began, and not later than
- * MAX_UPLOAD_DURATION_MS after it began.
+ * The time at which an upload was complete: the current time, but at least `beganAt`, and at most
+ * MAX_UPLOAD_DURATION_MS after `beganAt`.
  */
 const completionTime = (beganAt: Date): Date =>
   new Date(Math.min(Math.max(Date.now(), beganAt.getTime()), beganAt.getTime() + MAX_UPLOAD_DURATION_MS));

@@ -11,8 +11,8 @@ export const isDate = (text: string): boolean =>
 export type NameRule = (name: string) => boolean;
 
 /**
- * Which names are valid below a top-level directory (`top`) of the store: rules for the directories, from the outermost
- * to the innermost, and a rule for the files in the innermost.
+ * Which names are valid below a top-level directory (`top`) of the store: one rule for each level of directories, from
+ * the outermost to the innermost, and a rule for the files in the innermost directories.
  */
 export interface LayoutRules {
   readonly top: string;
@@ -37,7 +37,7 @@ const isCustomer: NameRule = (name) => {
 /** The id of an upload, from the name of its file, which begins with the id. */
 export const uploadIdOfFile = (name: string): string => name.slice(0, 36);
 
-/** Whether a path, relative to the store's root, is that of a file which the given rules allow. */
+/** Whether the given rules allow a file at a path, relative to the store's root. */
 export function isLayoutPath(path: string, { top, directories, isFile }: LayoutRules): boolean {
   const [first, ...names] = path.split('/');
   const file = names.pop();
@@ -49,6 +49,9 @@ export const SEGMENTS: LayoutRules = { top: 'uploads', directories: [isKind, isD
 export const CONTENT: LayoutRules = { top: 'files', directories: [isKind, isCustomer, isDay], isFile: isContent };
 export const STAGING: LayoutRules = { top: 'staging', directories: [], isFile: () => true };
 
-/** Whether a path, relative to the store's root, is one that the file of an upload can have. */
+/**
+ * Whether the file of an upload may be at a path, relative to the store's root: the path fits the layout, and the
+ * file's name begins with the upload's id.
+ */
 export const isContentOf = (uploadId: string, path: string): boolean =>
   isLayoutPath(path, CONTENT) && uploadIdOfFile(path.slice(path.lastIndexOf('/') + 1)) === uploadId;

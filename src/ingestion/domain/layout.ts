@@ -2,13 +2,13 @@ import { escapedJson, forEachPiece, LONG_TEXT } from '../../common/text.js';
 import { encodePathSegment, type Upload, type UploadKind } from './upload.js';
 
 /**
- * The last extension of the client's file name, in lower case, with its dot. An empty text if the name doesn't end with
- * a dot and 1-8 ASCII letters or digits.
+ * The last extension of the client's file name, in lower case, with its dot. An empty text if the file name doesn't end
+ * with a dot and 1-8 ASCII letters or digits.
  */
 export const extensionOf = (filename: string): string => /\.[A-Za-z0-9]{1,8}$/.exec(filename)?.[0].toLowerCase() ?? '';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
-/** The latest day that `utcDate` was asked for. Nearly all uploads are of the same day. */
+/** The result of the last call of `utcDate`, which is kept because most calls are for the same day. */
 let latestDay = { number: Number.NaN, date: '' };
 
 /** The UTC day of a time, as `YYYY-MM-DD`. Throws a RangeError for an invalid time. */
@@ -46,18 +46,19 @@ export const segmentDirectory = (kind: UploadKind, receivedAt: Date): string =>
   `${linesDirectory(kind)}/date=${utcDate(receivedAt)}`;
 
 /**
- * The member `additional_data` in the JSON of an upload, with an empty text. No text in the JSON can contain this
- * string, because JSON escapes the quotes in texts.
+ * The JSON member `additional_data` with an empty text. In the JSON of an upload, this string can only be that member:
+ * no text contains the string, because JSON escapes the quotes in texts.
  */
 const EMPTY_TEXT = '"additional_data":""';
-/** The longest JSON encoding of a UTF-16 unit, in bytes: `\u0000`. */
+/** The largest number of bytes that JSON needs for one UTF-16 code unit: the length of `\u0000`. */
 const MOST_BYTES_PER_UNIT = 6;
 const NO_CONTENT = '"content_path":null,"content_type":null,"content_size":null,"content_sha256":null';
 
 /** The index line of an upload as JSON text, without a newline at its end. */
 export function indexLine(upload: Upload): string {
   const { uploadId, kind, customerId, filename, manufacturer, additionalData, receivedAt, content, idempotencyKey } = upload;
-  // JSON.stringify is called only for what a client has sent. With an object of all members, it takes twice as long.
+  // `JSON.stringify` is called only for the values that a client has sent. One call for an object of all members would
+  // take twice as long.
   const parameters = `"customer_id":${JSON.stringify(customerId)},"filename":${JSON.stringify(filename)},"manufacturer":${JSON.stringify(manufacturer)}`;
   const file = content
     ? `"content_path":${JSON.stringify(content.path)},"content_type":${JSON.stringify(content.type)},"content_size":${content.size},"content_sha256":"${content.sha256}"`
@@ -66,9 +67,7 @@ export function indexLine(upload: Upload): string {
   return `{"upload_id":"${uploadId}","kind":"${kind}",${parameters},"additional_data":${JSON.stringify(additionalData)},"received_at":"${receivedAt.toISOString()}",${file}${key}}`;
 }
 
-/**
- * An upload as clients see it: the members of its index line, except for the path of its file and its idempotency key.
- */
+/** An upload as clients see it: the members of its index line, except for `content_path` and `idempotency_key`. */
 export const describedUpload = (upload: Upload) => ({
   upload_id: upload.uploadId,
   kind: upload.kind,
@@ -83,7 +82,7 @@ export const describedUpload = (upload: Upload) => ({
 });
 
 /**
- * The bytes of an upload's index line, with its newline. Encodes like `indexLine`, but yields to other work if
+ * The bytes of an upload's index line, with its newline: the same as `indexLine` returns. Yields to other work if
  * `additional_data` is long.
  */
 export const encodeIndexLine = (upload: Upload): Buffer | Promise<Buffer> =>
@@ -97,19 +96,22 @@ const lineWithNewline = (upload: Upload): string => `${indexLine(upload)}\n`;
 
 const description = (upload: Upload): string => JSON.stringify(describedUpload(upload));
 
-/** Whether the `additional_data` of an upload is so long that work on it takes turns with other work. */
+/**
+ * Whether the `additional_data` of an upload is so long that it is processed in pieces, between which other work can
+ * run.
+ */
 export const hasLongText = ({ additionalData }: Upload): boolean => (additionalData?.length ?? 0) > LONG_TEXT;
 
 /**
- * Encodes the JSON of an upload with a long `additional_data`. The text isn't passed to `write`: it is encoded in
- * pieces, and inserted into the JSON of the upload with an empty text.
+ * Encodes the JSON of an upload with a long `additional_data`. `write` encodes the upload with an empty text in place
+ * of the long one. Then the long text is encoded in pieces and inserted.
  */
 async function encodeLong(upload: Upload, write: (upload: Upload) => string): Promise<Buffer> {
   const text = upload.additionalData ?? '';
   const json = write({ ...upload, additionalData: '' });
   const textAt = json.indexOf(EMPTY_TEXT) + EMPTY_TEXT.length - 1;
-  // The buffer has room for the longest possible encoding of the text, so it is probably longer than the JSON. Its
-  // pages that are never written take no memory.
+  // The buffer has room for the longest possible encoding of the text. Most of it usually stays unused, and unused
+  // pages take no memory.
   const bytes = Buffer.allocUnsafeSlow(Buffer.byteLength(json) + text.length * MOST_BYTES_PER_UNIT);
   let length = bytes.write(json.slice(0, textAt));
   await forEachPiece(text, (piece) => {
@@ -120,8 +122,8 @@ async function encodeLong(upload: Upload, write: (upload: Upload) => string): Pr
 }
 
 /**
- * The upload that an index line describes. Undefined if the line isn't JSON, or its `upload_id` or `received_at` isn't
- * a text. The other members, and the values of these two, aren't checked.
+ * The upload that an index line describes. Undefined if the line isn't a JSON object with texts as its `upload_id` and
+ * `received_at`. Nothing else about the members is checked.
  */
 export function parseIndexLine(line: string): Upload | undefined {
   let parsed: Record<string, string | number | null | undefined> | null;

@@ -15,14 +15,14 @@ export interface UploadFilter {
 }
 
 /**
- * A position in a list of uploads, which is ordered by time. Uploads that were received at the same time are ordered by
- * their ids.
+ * A position in a list of uploads. The list is ordered by the time at which the uploads were received, and uploads of
+ * the same time are ordered by their ids.
  */
 export interface UploadPosition {
   readonly receivedAt: Date;
   /**
-   * If empty, the position is after all uploads of that time in a list that begins with the newest upload, because an
-   * empty text sorts before every id.
+   * The id of an upload, or an empty text. An empty text sorts before every id. So in a list that begins with the
+   * newest upload, such a position is after all uploads received at `receivedAt`.
    */
   readonly uploadId: string;
 }
@@ -35,21 +35,21 @@ export const isSelected = (upload: Upload, { kind, customerId, from, to }: Uploa
   (to === undefined || upload.receivedAt < to);
 
 /**
- * The position, in a list that begins with the newest upload, after all uploads that were received at a time or later,
- * and before all others.
+ * The position in a list that begins with the newest upload, between the uploads received at `time` or later, and the
+ * older ones.
  *
  * @param time the time in milliseconds since 1970.
  */
 export const positionBehind = (time: number): UploadPosition => ({ receivedAt: new Date(time), uploadId: '' });
 
-/** Compares two positions, so that sorting with this function puts the oldest first. */
+/** Compares two positions in a list of uploads, for sorting: the oldest position comes first. */
 export const comparePositions = (one: UploadPosition, other: UploadPosition): number =>
   one.receivedAt.getTime() - other.receivedAt.getTime() || (one.uploadId < other.uploadId ? -1 : Number(one.uploadId > other.uploadId));
 
 /**
- * The time that a text in the form of RFC 3339 names, rounded up to milliseconds; undefined for any other text. Rounding
- * up selects the same uploads, because their times are whole milliseconds. A leap second (23:59:60 in UTC) counts as
- * the second after it, as in Unix time.
+ * Parses a time in the form of RFC 3339, and rounds it up to whole milliseconds; undefined for any other text. As a
+ * bound of a filter, the rounded time selects the same uploads, because their times are whole milliseconds. A leap
+ * second (23:59:60 in UTC) counts as the second after it, as in Unix time.
  */
 export function parseTime(text: string): Date | undefined {
   const [, date = '', minute, second, fraction = '', zone] = RFC_3339.exec(text.toUpperCase()) ?? [];

@@ -65,8 +65,9 @@ export const isFilename = (value: unknown): value is string =>
 export const isManufacturer = (value: unknown): value is string => typeof value === 'string' && PARAMETER.test(value);
 
 /**
- * Encodes a text as a name in a path: percent-encodes its UTF-8 bytes in upper-case hex, except for `A-Z a-z 0-9 - _
- * .`. Encodes the whole texts `.` and `..` as `%2E` and `%2E%2E`. Throws a URIError for a lone surrogate.
+ * Encodes a text as a name in a path: percent-encodes its UTF-8 bytes in upper-case hex, except for ASCII letters,
+ * digits, `-`, `_` and `.`. The whole texts `.` and `..` become `%2E` and `%2E%2E`. Throws a URIError for a lone
+ * surrogate.
  */
 export function encodePathSegment(text: string): string {
   if (text === '.' || text === '..') return text.replaceAll('.', '%2E');
@@ -75,7 +76,7 @@ export function encodePathSegment(text: string): string {
 
 /**
  * The longest time that an upload may take, from its beginning (the time in its id) to `receivedAt`, in milliseconds:
- * 24 hours. Because of this limit, a search for an upload by its id needs to read only the segments with index lines of
- * these 24 hours.
+ * 24 hours. Because of this limit, a search for an upload by its id reads only the index lines of the 24 hours after
+ * the time in the id.
  */
 export const MAX_UPLOAD_DURATION_MS = 24 * 60 * 60 * 1000;

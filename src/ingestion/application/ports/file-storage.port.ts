@@ -15,11 +15,13 @@ export interface UploadReceipt {
   readonly uploadId: string;
   /** Null for an upload without a file. */
   readonly content: StoredContent | null;
-  /** Whether the receipt is for an earlier upload under the same idempotency key, and nothing was stored now. */
+  /**
+   * Whether the receipt is for an earlier upload under the same idempotency key. Nothing was stored now in that case.
+   */
   readonly replayed?: boolean;
 }
 
-/** The receipt of an upload that was stored by this call, so it isn't replayed. */
+/** The receipt of an upload that was just stored, and isn't a repetition of an earlier one. */
 export const receiptOf = ({ uploadId, content }: Upload): UploadReceipt => ({
   uploadId,
   content: content && { size: content.size, sha256: content.sha256 },
@@ -72,15 +74,15 @@ export abstract class FileStorage {
    * - is still pending when the process dies: after the next boot either both are visible or neither is.
    *
    * Of uploads with the same `idempotencyScope` within 24 hours, only the first that succeeds is kept. Its scope is
-   * committed together with its line, so after a crash or restart no second upload is stored, and the first isn't
-   * forgotten. An upload that fails frees its scope.
+   * committed together with its line. So after a crash or restart, a repeated request still finds that upload, and
+   * isn't stored again. An upload that fails frees its scope.
    *
    * Holds only a limited part of a file in memory, and reads no faster than it writes. Never overwrites a stored file.
    *
-   * @returns the receipt, which may be the upload that `conclude` returned. For a repeated request, the receipt of
+   * @returns the receipt, which may be the same object that `conclude` returned. For a repeated request, the receipt of
    *   the first request, after the repeated bytes were read and `conclude` was called too.
-   * @throws ServiceError `request-in-progress` with `retryAfterSeconds` 1, before any byte is read, while another upload
-   *   of the scope is in progress; `idempotency-key-reused` if the first upload differs (see `requestIdentity`);
+   * @throws ServiceError `request-in-progress` with `retryAfterSeconds` 1, before any byte is read, while another
+   *   upload of the scope is in progress; `idempotency-key-reused` if the first upload differs (see `requestIdentity`);
    *   `storage-failure`. Errors of `bytes` and of `conclude`.
    */
   abstract store(draft: UploadDraft): Promise<UploadReceipt>;

@@ -1,6 +1,6 @@
 /**
- * The result of one write of index lines: those of a group commit, or the line of an upload that has a segment of its
- * own. A storage adapter passes it to the callback `onFlush` of its options.
+ * The result of one write of index lines: either the lines of a group commit, or the only line of a segment (a file of
+ * index lines) that has a single upload. A storage adapter passes it to the callback `onFlush` of its options.
  */
 export interface IndexFlush {
   readonly lines: number;

@@ -5,10 +5,7 @@ export type { UploadFilter, UploadPosition };
 
 /** A page of a list of uploads. */
 export interface UploadPage {
-  /**
-   * The uploads of the page, newest first. May be fewer than the requested limit, and even none, although uploads
-   * follow.
-   */
+  /** The uploads of the page, newest first. There may be fewer than requested, or none, although more follow. */
   readonly uploads: readonly Upload[];
   /** The position where the next page begins; null if no uploads follow. */
   readonly next: UploadPosition | null;
@@ -55,8 +52,8 @@ export abstract class StoredUploads {
 
   /**
    * Opens the file of an upload. Reads no faster than the bytes are consumed. A caller that stops early must end the
-   * iterator. A caller that no longer needs a chunk may pass it to `next`: a store may, but need not, use the memory of
-   * that chunk for a later one.
+   * iterator. A caller may pass a chunk that it no longer needs to `next`: the store may then use the memory of that
+   * chunk for a later chunk.
    *
    * @param upload an upload with a file, as `find` or `list` returned it.
    * @param range the part to read; the whole file without it.
@@ -65,9 +62,10 @@ export abstract class StoredUploads {
   abstract openContent(upload: Upload, range?: ByteRange): Promise<AsyncIterable<Uint8Array> | undefined>;
 
   /**
-   * Removes an upload: its line, its bytes and its idempotency key. Durable when the promise resolves. If the promise
-   * rejects or the process dies, the upload is either whole or gone, at the latest after the next boot. If the upload
-   * can't be found any more because a removal of it has failed, completes that removal.
+   * Removes an upload: its index line, the bytes of its file and its idempotency key. The removal is durable when the
+   * promise resolves. If the promise rejects or the process dies, the upload is either whole or gone, at the latest
+   * after the next boot. If an earlier removal of the upload has failed after its index line was removed, completes
+   * that removal.
    *
    * @param mayAccess if the caller may not access the upload's customer, the upload counts as absent. Default: the
    *   caller may access all customers.
@@ -77,8 +75,8 @@ export abstract class StoredUploads {
 
   /**
    * Removes all uploads that a filter selects, as `remove` does. Uploads that are stored meanwhile may be removed too.
-   * After an error, the call can be repeated to remove the rest: it resolves only when nothing is left of the uploads
-   * whose removal has failed before, either.
+   * After an error, call `removeAll` again to remove the rest. The call also completes removals that failed earlier,
+   * and resolves only when nothing is left of those uploads either.
    *
    * @returns the number of uploads that were removed.
    */
@@ -97,21 +95,23 @@ export abstract class StoredUploads {
 }
 
 export interface RemovalOptions {
-  /** Whether to only count the uploads, and change nothing. */
+  /** Whether to count the uploads only, and remove nothing. */
   readonly dryRun?: boolean;
-  /** Called after the lines of each segment were read. */
+  /** Called each time a segment (a file of index lines) was read. */
   readonly onProgress?: (progress: RemovalProgress) => void;
   /** When this signal aborts, the call stops at its next step and rejects with the signal's reason. */
   readonly signal?: AbortSignal;
 }
 
 export interface RemovalProgress {
-  /** `segments`: the number of segments read so far. `allSegments`: the number of all segments that must be read. */
+  /**
+   * `segments`: how many segments (files of index lines) were read so far. `allSegments`: how many must be read in all.
+   */
   readonly segments: number;
   readonly allSegments: number;
   /** The number of uploads removed so far. With `dryRun`, the number of uploads that would have been removed. */
   readonly uploads: number;
 }
 
-/** A page ends at the latest with the upload whose index line brings the lines of the page to this many bytes. */
+/** The most bytes of index lines in one page. The upload whose line reaches this limit is the last one of the page. */
 export const MAX_PAGE_BYTES = 4 * 1024 * 1024;

@@ -4,16 +4,13 @@ import type { UploadKind } from '../../domain/upload.js';
 export interface UploadEvent {
   readonly specversion: '1.0';
   readonly type: 'load-data.upload.stored.v1' | 'load-data.upload.removed.v1';
-  /**
-   * The id of the event: the upload's id, with `-removed` behind it for a removal. The same whenever the event is
-   * delivered again.
-   */
+  /** The id of the event: the upload's id, with `-removed` appended for a removal. Repetitions have the same id. */
   readonly id: string;
   /** The service's base URL, as clients see it. */
   readonly source: string;
   /** The id of the customer. */
   readonly subject: string;
-  /** When the upload was complete, also for a removal (RFC 3339, UTC). */
+  /** When the upload was complete, also for a removal (RFC 3339, UTC). If that is unknown, the time of the removal. */
   readonly time: string;
   readonly datacontenttype: 'application/json';
   readonly data: ToldUpload | ToldRemoval;
@@ -59,9 +56,11 @@ export abstract class UploadEvents {
   abstract deliver(events: readonly UploadEvent[], signal: AbortSignal): Promise<void>;
 }
 
-/** A delivery failed. */
+/** The error when a delivery has failed. */
 export class DeliveryError extends Error {
-  /** How long the receiver wants no further delivery, in seconds; undefined if it didn't say. */
+  /**
+   * How long to wait before the next delivery, in seconds, as the receiver asked; undefined if the receiver didn't ask.
+   */
   readonly retryAfterSeconds: number | undefined;
 
   /** @param message the reason for the failure. It is logged, so it must contain no secret. */

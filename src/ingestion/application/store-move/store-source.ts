@@ -1,16 +1,19 @@
-/** A line of a segment of the store that is moved. */
+/** An index line in a segment (a file of index lines) of the store that is moved. */
 export interface SourceLine {
   /** The path of the segment, relative to the store's root. */
   readonly segment: string;
   /** The position of the line in its segment, counted from 1. */
   readonly number: number;
-  /** The line with its newline. Undefined for an end of the segment that isn't a whole line. */
+  /**
+   * The line with its newline. Undefined, after the segment's last line, if a part of the segment can't be read as
+   * index lines: an incomplete last line, or a line that is far too long.
+   */
   readonly bytes: Buffer | undefined;
 }
 
 /**
- * The operations that a move needs from the store whose uploads it copies. They write nothing. A service may be running
- * on the store at the same time.
+ * The operations that a move needs from the store whose uploads it copies. None of them writes to that store. A service
+ * may be running on the store at the same time.
  */
 export interface StoreSource {
   /** Identifies the store, so that an interrupted move can be continued. */

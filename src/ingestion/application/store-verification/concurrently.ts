@@ -1,6 +1,7 @@
 /**
- * Works on up to `atOnce` items at once and yields the results in the order of the items. Takes at most one item from
- * `items` before there is room to work on that item. If `work` rejects, the error is thrown when that result is due.
+ * Works on up to `atOnce` items at the same time, and yields the results in the order of the items. Takes at most one
+ * item from `items` before work on it can begin. If `work` rejects for an item, throws the error in place of its
+ * result.
  */
 export async function* concurrently<Item, Result>(
   items: AsyncIterable<Item>,
@@ -11,7 +12,8 @@ export async function* concurrently<Item, Result>(
   for await (const item of items) {
     if (running.length === atOnce) yield (await running.shift()) as Result;
     const result = work(item);
-    // The result is awaited only when it is due. Without this handler, an earlier rejection would count as unhandled.
+    // The results are awaited in the order of the items. Without this handler, an earlier rejection would count as
+    // unhandled.
     result.catch(() => undefined);
     running.push(result);
   }

@@ -5,22 +5,22 @@ const EMPTY = 0;
 const PRESENT = 1;
 const REMOVED = 2;
 
-/** The sha-256 of a text. It stands for the text in a `DigestSet`. */
+/** The sha-256 of a text. A `DigestSet` contains such digests in place of the texts. */
 export const digestOf = (text: string): Buffer => hash('sha256', text, 'buffer');
 
 /**
- * The part, counted from 0, that a digest belongs to when all digests are divided into `parts` parts of about equal
- * size. Computed from other bits of the digest than those that a `DigestSet` compares.
+ * Divides all digests into `parts` parts of about equal size, and returns the number of the part, from 0, that a digest
+ * belongs to. Uses other bits of the digest than those that a `DigestSet` compares.
  */
 export const partOf = (digest: Buffer, parts: number): number => digest.readUInt32LE(WORDS * 4) % parts;
 
 /**
- * A text that stands for a digest, for example as the key of a Map. It has as many bits of the digest as a `DigestSet`
- * compares.
+ * A short text that identifies a digest, for example as the key of a Map. The text contains the same 128 bits of the
+ * digest that a `DigestSet` compares.
  */
 export const nameOf = (digest: Buffer): string => digest.toString('latin1', 0, WORDS * 4);
 
-/** The store grew so much while it was verified that its digests no longer fit into a set. */
+/** The error when a store grew so much while it was verified that its digests no longer fit into a `DigestSet`. */
 export class DigestSetFullError extends Error {
   constructor() {
     super('The store grew too much during the check; run it again.');
@@ -28,7 +28,10 @@ export class DigestSetFullError extends Error {
   }
 }
 
-/** A set of digests. Takes 17 bytes for each place, whether used or not, and compares only 128 bits of each digest. */
+/**
+ * A set of digests in a table of fixed size. Each place of the table takes 17 bytes, whether used or not. Only the
+ * first 128 bits of each digest are compared.
+ */
 export class DigestSet {
   private readonly words: Uint32Array;
   private readonly states: Uint8Array;
@@ -36,7 +39,7 @@ export class DigestSet {
   private used = 0;
   private present = 0;
 
-  /** @param places the number of places: a power of two. A tenth of the places stays free. */
+  /** @param places the number of places for digests: a power of two. One tenth of the places must stay free. */
   constructor(places: number) {
     this.words = new Uint32Array(places * WORDS);
     this.states = new Uint8Array(places);
@@ -82,10 +85,7 @@ export class DigestSet {
     this.present = 0;
   }
 
-  /**
-   * The place in the set that the digest has, or had before it was deleted; otherwise the free place where it would be
-   * added.
-   */
+  /** The place of a digest, even of a deleted one; if the digest was never added, the free place to add it at. */
   private find(digest: Buffer): number {
     for (let place = digest.readUInt32LE(0) & this.mask; ; place = (place + 1) & this.mask) {
       if (this.states[place] === EMPTY || this.holds(place, digest)) return place;

@@ -7,17 +7,18 @@ import { lineFinding } from './line-finding.js';
 import type { StoreView } from './store-view.js';
 
 /**
- * Finds the idempotency keys under which two uploads were received less than 24 hours apart. Keys of different kinds or
- * customers are different.
+ * Finds the idempotency keys under which two uploads were received less than 24 hours apart. The same key of another
+ * customer, or of another kind of upload, counts as another key.
  */
 export class DuplicateKeys {
   /**
-   * The idempotency keys that were added, each together with the period of 24 hours in which its upload was received.
+   * The idempotency keys that were added, each combined with the period of 24 hours in which its upload was received.
    */
   private readonly periods: DigestSet;
   /**
-   * The idempotency keys that were added more than once: for lines of several uploads, or for one line that was read
-   * twice. While `findings` reads the index again, the lines of each key are added, one for each upload.
+   * The idempotency keys that may be duplicate: a key was added twice, with times in the same period of 24 hours or in
+   * two adjacent ones. The two may also be one line that was read twice. `findings` collects the lines of each such key
+   * here, one for each upload.
    */
   private readonly suspects = new Map<string, KeyedLine[]>();
 
@@ -30,14 +31,14 @@ export class DuplicateKeys {
     this.periods = new DigestSet(places);
   }
 
-  /** Removes all keys. Called before the keys of another part of the index are added. */
+  /** Removes all keys. Called before the keys of the next part of the index are added. */
   clear(): void {
     this.periods.clear();
     this.suspects.clear();
   }
 
   /**
-   * Adds the idempotency key of a line.
+   * Adds the idempotency key of an index line.
    *
    * @throws DigestSetFullError if there is no place left for the key.
    */
@@ -46,8 +47,8 @@ export class DuplicateKeys {
   }
 
   /**
-   * Reads the index again if a key was added more than once. Yields a finding for each line whose key an earlier line
-   * of another upload has too, if the two uploads were received less than 24 hours apart.
+   * Reads the index again if a key was added more than once. Yields a finding for each index line whose key is also the
+   * key of an earlier line, if the two lines are of different uploads that were received less than 24 hours apart.
    */
   async *findings(): AsyncGenerator<Finding> {
     if (this.suspects.size === 0) return;
@@ -69,8 +70,8 @@ export class DuplicateKeys {
   }
 
   /**
-   * Adds a key with the period of its upload. Returns false if the same key was added before for an upload that may
-   * have been received less than 24 hours earlier or later.
+   * Adds a key with the period of its upload. Returns false if the same key was added before with a time that may be
+   * less than 24 hours earlier or later.
    */
   private addPeriod({ key, receivedAt }: KeyedLine): boolean {
     const period = Math.floor(receivedAt / IDEMPOTENCY_PERIOD_MS);

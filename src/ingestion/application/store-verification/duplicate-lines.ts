@@ -9,7 +9,7 @@ import type { StoreView } from './store-view.js';
 export class DuplicateLines {
   private readonly uploads: DigestSet;
   private suspects = new Suspects();
-  /** The segments that were reported as part of a compaction in progress, so that each is reported only once. */
+  /** The segments (files of index lines) that were reported as part of a compaction, so that each is reported once. */
   private readonly replacing = new Set<string>();
 
   /** @param places the number of places in the set of uploads (see `DigestSet`): a power of two. */
@@ -21,14 +21,14 @@ export class DuplicateLines {
     this.uploads = new DigestSet(places);
   }
 
-  /** Removes all uploads. Called before the uploads of another part of the index are added. */
+  /** Removes all uploads. Called before the uploads of the next part of the index are added. */
   clear(): void {
     this.uploads.clear();
     this.suspects = new Suspects();
   }
 
   /**
-   * Adds the upload of a line. Returns false if the upload was added before.
+   * Adds the upload of an index line. Returns false if the upload was added before.
    *
    * @param key the digest of the upload's id.
    * @throws DigestSetFullError if there is no place left for the upload.
@@ -38,8 +38,8 @@ export class DuplicateLines {
   }
 
   /**
-   * Judges a line whose upload was added before, so that the upload may have two lines. Resolves to a finding if it
-   * certainly has two. If the line may have been moved to another segment between the two reads, `findings` decides
+   * Examines an index line whose upload was added before. Resolves to a finding if the upload certainly has two lines.
+   * In a store that moves lines to other segments, one line may have been read at two places; `findings` then decides
    * later.
    */
   async suspect(key: Buffer, line: SegmentLine): Promise<Finding | undefined> {
@@ -50,8 +50,9 @@ export class DuplicateLines {
   }
 
   /**
-   * Finds, among the suspects, the uploads that really have two lines. Any other suspect has one line, which was read
-   * twice because it is being moved or was moved to another segment. Reads the index again if there is a suspect.
+   * Reads the index again to find out which suspected uploads really have two lines. Any other suspected upload has one
+   * line, which was read twice because it was moved to another segment, or is being moved. Reads nothing if no upload
+   * is suspected.
    */
   async *findings(): AsyncGenerator<Finding> {
     const { suspects } = this;
@@ -83,8 +84,8 @@ const duplicate = (line: SegmentLine): Finding =>
   lineFinding(line, { state: 'defect', kind: 'line-duplicate', detail: 'another line has the same upload_id' });
 
 /**
- * The uploads of which a line was read twice, so that they may have two lines. When `findings` reads the index again,
- * it notes here the place where it first read a line of each.
+ * The uploads that may have two lines, because a line of each was read twice. Records for each the place of the line
+ * that `findings` read first.
  */
 class Suspects {
   private readonly places = new Map<string, LinePlace | undefined>();
@@ -98,8 +99,8 @@ class Suspects {
   }
 
   /**
-   * For an upload among the suspects: the place of its line that was read before `line`. Undefined if `line` is the
-   * first one of the upload, whose place is then noted, or if the upload isn't a suspect.
+   * Returns the place of the line of the same upload that was read before `line`. Undefined if the upload isn't
+   * suspected, or if `line` is the first line of the upload; the place of `line` is then recorded.
    */
   firstOf(key: Buffer, line: SegmentLine): LinePlace | undefined {
     const name = nameOf(key);

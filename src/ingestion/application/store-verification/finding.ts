@@ -8,7 +8,7 @@ export type FindingKind =
   | 'bytes-digest'
   /** An uploaded file that no index line names. */
   | 'line-absent'
-  /** A segment that doesn't end with a whole line. */
+  /** A segment (a file of index lines) that doesn't end with a whole line. */
   | 'line-torn'
   /** An index line that doesn't conform to docs/durability.md. */
   | 'line-malformed'
@@ -18,33 +18,36 @@ export type FindingKind =
    * A second upload under one `idempotency_key`, of the same kind and customer, received within 24 hours of the other.
    */
   | 'key-duplicate'
-  /** In a bucket, a missing claim of an `idempotency_key` whose upload was received less than 24 hours ago. */
+  /**
+   * In a bucket, a missing claim. A claim is the object by which a repeated request under an `idempotency_key` finds
+   * its upload. Only uploads that were received less than 24 hours ago need a claim.
+   */
   | 'claim-absent'
-  /** A name in uploads/ or files/ that isn't part of the layout. Nothing below it is checked. */
+  /** A name in uploads/ or files/ that isn't part of the layout. If it is a directory, nothing in it is checked. */
   | 'name-unknown'
-  /** A file in staging/. */
+  /** A file in staging/, which has files that are still arriving, and files that a crash left there. */
   | 'staged'
-  /** Something that couldn't be read, so that its state is unknown. */
+  /** A directory, segment or file that couldn't be read, so that its state is unknown. */
   | 'unreadable';
 
 /** A difference between a store and a complete store that no service is writing to. */
 export interface Finding {
   /**
    * - `defect`: something is wrong.
-   * - `under-way`: nothing is wrong. A running service is about to finish its work, or a service that starts later
-   *   cleans up or repairs what was left.
+   * - `under-way`: nothing is wrong. Either a running service will soon finish this piece of work, or the next service
+   *   that starts will clean up or repair what a crash left.
    * - `unknown`: something couldn't be checked.
    */
   readonly state: 'defect' | 'under-way' | 'unknown';
   readonly kind: FindingKind;
   /**
-   * A path relative to the store's root: of the file or other name that the finding is about, of the segment if only a
-   * line is wrong, or of a directory that can't be read.
+   * The path that the finding is about, relative to the store's root: the path of a file, directory or other name; or
+   * of a segment (a file of index lines), if only a line in it is wrong.
    */
   readonly path: string;
   /** The id of the upload that the finding is about; null if there is none, or if it is unknown. */
   readonly uploadId: string | null;
-  /** The place where the line begins; null if the finding isn't about a line. */
+  /** The place where the index line begins that the finding is about; null if the finding isn't about a line. */
   readonly line: { readonly segment: string; /** Bytes from the segment's beginning. */ readonly offset: number } | null;
   /** The finding in words, for a person. */
   readonly detail: string;

@@ -3,15 +3,13 @@ import type { SegmentLine } from './segment-lines.js';
 import type { SegmentEntry, StoreView } from './store-view.js';
 import type { VerificationProgress } from './verification-progress.js';
 
-/**
- * Reads the index of a store, as many times as a verification needs it, and updates the progress of the verification.
- */
+/** Reads the index of a store, as many times as a verification needs, and updates the progress of the verification. */
 export class IndexReader {
   private bytes = 0;
   private hasGaps = false;
   /**
-   * The unreadable segments that were reported. Each is reported only once, although every pass over the index tries to
-   * read it.
+   * The unreadable segments (files of index lines) that were reported. Each is reported only once, although each pass
+   * over the index tries to read it.
    */
   private readonly reported = new Set<string>();
 
@@ -20,27 +18,31 @@ export class IndexReader {
     private readonly progress: VerificationProgress,
   ) {}
 
-  /** Whether everything of the index could be read so far. */
+  /** Whether everything in the index could be read so far. */
   get isWhole(): boolean {
     return !this.hasGaps;
   }
 
-  /** Takes note of a name that was listed below uploads/: of the size of a segment, or of something unreadable. */
+  /**
+   * Counts an entry of the index before the lines are read: adds a segment's size to the total size of the index, and
+   * remembers if something can't be read.
+   */
   add(entry: SegmentEntry): void {
     if (entry.type === 'unreadable') this.hasGaps = true;
     if (entry.type === 'file') this.bytes += entry.size;
   }
 
   /**
-   * Begins a phase of the verification, and its progress at 0. In this phase, `passes` passes over the index count as
-   * progress.
+   * Begins a phase of the verification, and sets its progress to 0.
+   *
+   * @param passes how many times the phase reads the whole index. The progress is complete after this many passes.
    */
   begin(phase: VerificationProgress['phase'], passes: number): void {
     Object.assign(this.progress, { phase, done: 0, total: this.bytes * passes });
   }
 
   /**
-   * Yields all lines of all segments, and one finding for each segment that can't be read.
+   * Yields all lines of all segments (files of index lines), and one finding for each segment that can't be read.
    *
    * @param counts whether this pass over the index counts as progress.
    */

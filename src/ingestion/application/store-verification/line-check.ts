@@ -12,8 +12,8 @@ import type { VerificationTotals } from './verification-progress.js';
 const FILES_AT_ONCE = 4;
 
 /**
- * The phase of a verification that checks every line by itself: that it is whole and matches its file, and that the
- * claim of its idempotency key exists if the store keeps claims.
+ * The phase of a verification that checks every index line by itself: that the line is whole and valid, and matches its
+ * file. In a bucket, the claim of its idempotency key, by which a repeated request finds the upload, must exist, too.
  */
 export class LineCheck {
   constructor(
@@ -31,8 +31,8 @@ export class LineCheck {
   }
 
   /**
-   * Returns the finding about a line of the index, if any. An argument that is a finding already, about a segment that
-   * can't be read, is returned unchanged. Never rejects.
+   * Checks an index line, and resolves to the finding about it, if any. If the argument is a finding already, because a
+   * segment can't be read, resolves to that finding unchanged. Never rejects.
    */
   private async check(line: SegmentLine | Finding): Promise<Finding | undefined> {
     if ('state' in line) return line;
@@ -62,8 +62,7 @@ export class LineCheck {
     if (path === null || size === null || sha256 === null) return undefined;
     try {
       const problem = await this.view.check({ path, size, sha256 }, (bytes) => (this.totals.bytes += bytes));
-      // A problem of the file counts only if its line is still in the index: the line of a failed upload is removed
-      // before its file.
+      // A file's problem counts only if its index line still exists: after a failed upload, the line is removed first.
       if (!problem || !(await this.view.stays(segment, end))) return undefined;
       if (await this.view.isRestorable(uploadId, path)) {
         return { state: 'under-way', path, uploadId, line: placeOf(line), ...problem, detail: `${problem.detail}; a journal has it, and a boot after a loss of the process restores it` };

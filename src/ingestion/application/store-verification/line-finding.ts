@@ -7,7 +7,7 @@ export type LinePlace = NonNullable<Finding['line']>;
 /** The place where the given line begins. */
 export const placeOf = ({ segment, offset }: SegmentLine): LinePlace => ({ segment, offset });
 
-/** A finding about an index line itself, not about its file. So the finding has the path of the line's segment. */
+/** A finding about an index line itself, not about its file. Its `path` is the path of the line's segment. */
 export function lineFinding(line: SegmentLine, what: { state: Finding['state']; kind: FindingKind; detail: string }): Finding {
   const { upload_id: uploadId } = members(line);
   return { ...what, path: line.segment, uploadId: typeof uploadId === 'string' ? uploadId : null, line: placeOf(line) };

@@ -47,9 +47,10 @@ const isOwnPath = (path: string, line: Pick<CheckedLine, 'kind' | 'customer_id' 
 };
 
 /**
- * Checks the contents of a line, and whether the line belongs in the directory of its segment.
+ * Checks the contents of an index line, and whether the line is in the right directory.
  *
- * @param directory the segment's directory, relative to the store's root.
+ * @param value the line's JSON value.
+ * @param directory the directory of the line's segment, relative to the store's root.
  * @returns the line, or a description of what is wrong with it.
  */
 export function checkLine(value: unknown, directory: string): { line: CheckedLine } | { problem: string } {

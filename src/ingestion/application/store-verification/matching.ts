@@ -12,15 +12,12 @@ import type { StoreView } from './store-view.js';
  * The largest number of places in each of the three sets that matching needs. Together the sets take at most 26 MiB.
  */
 const MOST_PLACES = 2 ** 19;
-/**
- * The smallest number of places in a `DigestSet`. Even the sets for a small store have room for uploads that arrive
- * during the check.
- */
+/** The smallest number of places in a `DigestSet`, so that uploads which arrive during the check have room, too. */
 const LEAST_PLACES = 2 ** 16;
 
-/** The sets in which the files, uploads and idempotency keys of one part of the store are collected. */
+/** The sets in which matching collects the files, uploads and idempotency keys of one part of the store. */
 interface MatchingSets {
-  /** The files of the part for which no line has been found yet. */
+  /** The files of the part for which no index line has been found yet. */
   readonly files: DigestSet;
   readonly lines: DuplicateLines;
   readonly keys: DuplicateKeys;
@@ -41,7 +38,7 @@ export class Matching {
   /**
    * Yields the findings of this phase about the whole store.
    *
-   * @param count about how many uploads or files the store has, whichever is more.
+   * @param count about how many uploads or files the store has, whichever number is larger.
    * @throws DigestSetFullError if the store grows too much meanwhile.
    */
   async *findings(count: number): AsyncGenerator<Finding> {
@@ -62,7 +59,7 @@ export class Matching {
 
   /**
    * Matches one part of the files, uploads and idempotency keys (see `partOf`) with the whole index. Lists the files
-   * before it reads the index, because the line of a file is written after the file.
+   * before reading the index: the index line of a file is written after the file, so a new file's line isn't missed.
    */
   private async *matchPart(isOfPart: (key: Buffer) => boolean, { files, lines, keys }: MatchingSets): AsyncGenerator<Finding> {
     for await (const { key } of this.files(isOfPart)) files.add(key);
@@ -85,13 +82,13 @@ export class Matching {
   }
 
   /**
-   * Finds the files that really have no line, among those whose line wasn't found when the index was read. The line of
-   * any other file was written or moved after that place of the index had been read, or isn't written yet.
+   * Finds the files that really have no index line, among `files`, whose lines weren't found while the index was read.
+   * The line of any other file was written or moved meanwhile, or isn't written yet.
    */
   private async *filesWithoutLine(files: DigestSet): AsyncGenerator<Finding> {
     if (files.size === 0) return;
-    // The markers are read after the files were listed. A listed file without a marker has its line by now, or no
-    // longer exists.
+    // Markers show which uploads are in progress, and are read only now, after the files were listed. So a listed file
+    // without a marker either has its index line by now, or no longer exists.
     const isPublished = await this.view.publications();
     for await (const { key, path, uploadId } of this.files((key) => files.has(key))) {
       if (!(await isPublished(uploadId, path))) continue;
@@ -120,15 +117,15 @@ export class Matching {
   }
 }
 
-/** Deletes the file that a line names from a set of files, if the line names one. */
+/** Deletes the file that an index line names from a set of files, if the line names one. */
 function deleteFileOf(line: SegmentLine, files: DigestSet): void {
   const { content_path: path } = members(line);
   if (typeof path === 'string') files.delete(digestOf(path));
 }
 
 /**
- * The number of places that a `DigestSet` gets for about `digests` digests: a power of two, at most MOST_PLACES. At
- * least half of the places stay free unless that would take more.
+ * The number of places in a `DigestSet` for about `digests` digests: a power of two, from LEAST_PLACES to MOST_PLACES.
+ * At least half of the places stay free, unless MOST_PLACES are too few for that.
  */
 function placesFor(digests: number): number {
   let places = LEAST_PLACES;

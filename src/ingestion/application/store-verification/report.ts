@@ -5,7 +5,8 @@ import type { StoreVerification } from './store-verification.js';
 export type Report = (verification: StoreVerification) => AsyncGenerator<string>;
 
 /**
- * A report for a person. The line of a finding reads `<path>: <what is wrong>`, with a prefix unless it is a defect.
+ * Writes the report of a verification for a person. The line of a finding reads `<path>: <what is wrong>`, with a
+ * prefix unless the finding is a defect.
  */
 export async function* textReport(verification: StoreVerification): AsyncGenerator<string> {
   for await (const finding of verification) yield `${textOf(finding)}\n`;
@@ -21,7 +22,7 @@ export async function* textReport(verification: StoreVerification): AsyncGenerat
   yield `${counts.join(', ')}\n`;
 }
 
-/** A report for a script, in lines of JSON: one object for each finding, and then one with the summary. */
+/** Writes the report of a verification as lines of JSON: one object for each finding, then one with the summary. */
 export async function* jsonReport(verification: StoreVerification): AsyncGenerator<string> {
   for await (const { state, kind, path, uploadId, line, detail } of verification) {
     const { segment = null, offset = null } = line ?? {};
@@ -39,7 +40,9 @@ function textOf({ state, path, uploadId, line, detail }: Finding): string {
   return printable(`${PREFIXES[state]}${where}${upload}: ${detail}`);
 }
 
-/** Escapes control characters, because a text may contain names from the store, which must not control a terminal. */
+/**
+ * Escapes control characters in a text. The text may contain names from the store, which must not control a terminal.
+ */
 export const printable = (text: string): string => text.replaceAll(/\p{C}/gu, (char) => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`);
 
 const number = (value: number): string => value.toLocaleString('en');

@@ -3,16 +3,14 @@ import { LineText, parseJson } from '../line-text.js';
 
 const NEWLINE = 0x0a;
 
-/** A line of a segment, or the segment's unterminated end (`isTorn`). */
+/** A line of a segment (a file of index lines), or the end of the segment after its last newline (`isTorn`). */
 export interface SegmentLine {
   readonly segment: string;
   /** The position in the segment at which the line begins, in bytes. */
   readonly offset: number;
   /** The position in the segment after the line and its newline, in bytes. */
   readonly end: number;
-  /**
-   * The line's JSON value; undefined if the line isn't JSON in UTF-8. If the line is long, its long texts are abridged.
-   */
+  /** The line's JSON value; undefined if the line isn't JSON in UTF-8. Long texts in a long line are abridged. */
   readonly value: unknown;
   readonly isTorn: boolean;
   /**
@@ -22,7 +20,7 @@ export interface SegmentLine {
   readonly isMendable: boolean;
 }
 
-/** The members of the JSON object that a line contains; empty if the line contains none. */
+/** The members of the JSON object in a line; empty if the line contains no object. */
 export const members = ({ value }: SegmentLine): Record<string, unknown> => (value ?? {}) as Record<string, unknown>;
 
 /** The digest of the upload's id in a line, for a `DigestSet`; undefined if the line has no id. */
@@ -31,16 +29,13 @@ export function uploadKey(line: SegmentLine): Buffer | undefined {
   return typeof uploadId === 'string' ? digestOf(uploadId) : undefined;
 }
 
-/** A line as `LineSplitter` yields it. The segment isn't named. */
+/** A line as `LineSplitter` yields it, without the name of its segment. */
 export interface SplitLine extends Pick<SegmentLine, 'offset' | 'end' | 'value'> {
-  /**
-   * Whether the line has a zero byte, and so isn't JSON. After a power cut, blocks that never reached the disk read as
-   * zeros.
-   */
+  /** Whether the line has a zero byte. After a power cut, blocks that never reached the disk read as zeros. */
   readonly hasNul: boolean;
 }
 
-/** Splits a segment into lines as its bytes arrive. Memory stays bounded, even for long lines. */
+/** Splits a segment (a file of index lines) into lines as its bytes arrive, in bounded memory. */
 export class LineSplitter {
   private position = 0;
   private rest = new LineText();
@@ -56,8 +51,8 @@ export class LineSplitter {
   }
 
   /**
-   * Adds the segment's next bytes and yields the lines that end in them. The caller may reuse the buffer when the
-   * iteration has ended.
+   * Adds the next bytes of the segment, and yields the lines that end in these bytes. The caller may reuse the buffer
+   * when the iteration has ended.
    */
   *add(bytes: Buffer): Generator<SplitLine> {
     const from = this.position;

@@ -12,12 +12,12 @@ export interface VerificationOptions {
 
 /**
  * Compares every line of a store's index with its file, and every file with the index (docs/checking-a-store.md). Takes
- * no lock and writes nothing, so a service may be running on the store. The service's work in progress isn't reported
- * as a defect. The memory needed doesn't depend on the size of the store.
+ * no lock and writes nothing, so a service may be running on the store. Work that the service has in progress isn't
+ * reported as a defect. The memory needed doesn't depend on the size of the store.
  *
  * Iterate a verification only once. It yields the findings in no particular order, each as soon as it is certain.
- * Iterating rejects with the errors of opening the view (NoStoreError if there is no store) and of the store. An error
- * of a single file or directory is a finding instead.
+ * Iterating rejects with the errors of opening the store (NoStoreError if there is no store) and of reading it. An
+ * error of a single file or directory is a finding instead.
  */
 export class StoreVerification implements AsyncIterable<Finding> {
   readonly totals: VerificationTotals = { uploads: 0, files: 0, bytes: 0, defects: 0, underWay: 0, unknown: 0 };
@@ -44,9 +44,7 @@ export class StoreVerification implements AsyncIterable<Finding> {
     yield* new Matching(view, index, this.options.uploadsPerPass).findings(Math.max(this.totals.uploads, this.totals.files));
   }
 
-  /**
-   * Checks that every name in files/ and uploads/ belongs to the layout. Also reports everything that is in staging/.
-   */
+  /** Yields a finding for each name in files/ or uploads/ that the layout doesn't have, and for each in staging/. */
   private async *names(view: StoreView, index: IndexReader): AsyncGenerator<Finding> {
     for await (const entry of view.content()) {
       if (entry.type === 'file') this.totals.files += 1;

@@ -12,14 +12,14 @@ export interface Entry {
   readonly error?: unknown;
 }
 
-/** A segment, or anything else below uploads/. `size` is in bytes, and is used only to show progress. */
+/** A segment (a file of index lines), or any other name below uploads/. `size` is in bytes, to show progress. */
 export interface SegmentEntry extends Entry {
   readonly size: number;
 }
 
-/** Lines of the index that couldn't be read. */
+/** A part of the index that couldn't be read. */
 export interface UnreadableLines {
-  /** The path of the segment, or of its directory if the problem isn't limited to one segment. */
+  /** The path of the unreadable segment (file of index lines), or of its directory if that is unreadable. */
   readonly path: string;
   readonly error: unknown;
 }
@@ -45,7 +45,7 @@ export const otherSize = (size: number, expected: ExpectedContent): ContentProbl
   detail: `the file has ${size} bytes, its line says ${expected.size}`,
 });
 
-/** The problem of a file that has this sha-256; undefined if its index line says the same sha-256. */
+/** Compares the sha-256 of a file with that in its index line. Undefined if they are equal, otherwise the problem. */
 export const digestProblem = (sha256: string, expected: ExpectedContent): ContentProblem | undefined =>
   sha256 === expected.sha256
     ? undefined
@@ -55,26 +55,26 @@ export const digestProblem = (sha256: string, expected: ExpectedContent): Conten
 export type OnBytes = (count: number) => void;
 
 /**
- * The operations that a verification needs from a store, while a service may be writing to it. They write nothing, and
- * their memory doesn't depend on the size of the store. An iterable yields the error of a single directory or segment
- * with its path. Every other error rejects.
+ * The operations that a verification needs from a store, while a service may be writing to it. None of them writes, and
+ * their memory doesn't depend on the size of the store. If a single directory or segment can't be read, the iterables
+ * yield the error with its path. Every other error rejects.
  */
 export interface StoreView {
-  /** The name, for messages, of what cleans up after a crashed process: for example "the next boot". */
+  /** What cleans up after a crash, in the words of a message: for example "the next boot". */
   readonly mender: string;
-  /** Whether a running service can move lines: it copies them to another segment, then removes the old segment. */
+  /** Whether a running service moves index lines to other segments: it copies them, then removes the old segment. */
   readonly movesLines: boolean;
 
-  /** Yields the segments, and anything else that is below uploads/. */
+  /** Yields the segments (files of index lines), and anything else that is below uploads/. */
   segments(): AsyncIterable<SegmentEntry>;
   /** Yields the files, and anything else that is below files/. */
   content(): AsyncIterable<Entry>;
-  /** Yields the names in staging/: uploads that are arriving, and what a crashed process left there. */
+  /** Yields the names in staging/: files that are arriving, and files that a crash left there. */
   staging(): AsyncIterable<Entry>;
 
   /**
-   * Yields the lines of all segments that existed at the call, and of those that have since replaced one of them. If a
-   * segment doesn't end with a newline, its unterminated end is yielded after its lines, with `isTorn`. If that end is
+   * Yields the lines of all segments (files of index lines) that existed at the call, and of segments that have
+   * replaced one of these since. The end of a segment after its last newline is yielded last, with `isTorn`; if it is
    * also `isMendable`, a service may still be writing it. A line may be yielded twice.
    */
   lines(onBytes: OnBytes): AsyncIterable<SegmentLine | UnreadableLines>;
@@ -88,37 +88,40 @@ export interface StoreView {
    */
   check(expected: ExpectedContent, onBytes: OnBytes): Promise<ContentProblem | undefined>;
 
-  /** Whether the next boot after a crash restores the file of an upload, if it doesn't match its index line. */
+  /** Whether, after a crash, the next boot restores the file of an upload whose file doesn't match its index line. */
   isRestorable(uploadId: string, contentPath: string): Promise<boolean>;
   /**
-   * Resolves to a function that reports whether the upload of a file without an index line is still in progress or
-   * being removed, or was left for recovery by a crashed process. Call `publications` after the files were listed.
+   * Resolves to a function for a file without an index line. The function reports whether the file's upload is still in
+   * progress, is being removed, or was left for recovery by a crash. Call `publications` after the files were listed.
    */
   publications(): Promise<(uploadId: string, contentPath: string) => Promise<boolean>>;
   /**
-   * Whether the end of a segment may still change: a service may append lines to the segment, or the next boot will
-   * check the end and cut off lines that a crash left incomplete or damaged.
+   * Whether the end of a segment (a file of index lines) may still change: either a service appends lines to the
+   * segment, or the next boot will check the end and cut off lines that a crash left incomplete or damaged.
    */
   isOpen(segment: string): Promise<boolean>;
   /**
-   * Whether a line that was read is still in the index, even if in another segment. The line of a failed write is cut
-   * off again, and the line of a removed upload is removed.
+   * Whether an index line that was read is still in the index, even if in another segment (file of index lines). The
+   * line of a failed write is cut off, and the line of a removed upload is removed.
    */
   stays(segment: string, lineEnd: number): Promise<boolean>;
   /**
-   * Whether the claim of an idempotency scope is missing, although a repeated request would need the claim to find the
-   * upload. The upload's line was read, with this scope and this time. Only a store that keeps claims has this method.
+   * Whether the claim of an index line is missing. A claim is the object by which a repeated request under an
+   * idempotency key finds its upload, for 24 hours. Only stores in a bucket keep claims, and have this method.
+   *
+   * @param scope the idempotency scope in the line (see `idempotencyScope`).
+   * @param receivedAt the time in the line.
    */
   isClaimAbsent?(scope: string, receivedAt: Date): Promise<boolean>;
   /**
-   * Why two segments, of which the first was read before the second, contain the same line. `both` exist and contain
-   * it; one of them `replaces` the other right now; or one has replaced the other, and only that one still exists
-   * (`first-only`, `second-only`).
+   * Why the same index line was read in two segments (files of index lines), `first` and then `second`. `both`: both
+   * exist and contain the line. `replaces`: one is replacing the other right now. `first-only` and `second-only`: one
+   * has replaced the other, and only the first or only the second still exists.
    */
   relation(first: string, second: string): Promise<'both' | 'replaces' | 'first-only' | 'second-only'>;
 }
 
-/** A store that can't be verified at all. */
+/** The error when a store can't be verified at all. */
 export class NoStoreError extends Error {
   constructor(store: string, reason: string) {
     super(`${store}: ${reason}`);

@@ -2,7 +2,7 @@ import { progressBar } from '../../../common/progress-bar.js';
 
 /** Counts of what the verification has checked so far. */
 export interface VerificationTotals {
-  /** Number of whole lines in the index, even malformed ones. Each stands for an upload. */
+  /** Number of whole lines in the index, even malformed ones. Each counts as an upload. */
   uploads: number;
   /** Number of uploaded files whose names belong to the layout. */
   files: number;

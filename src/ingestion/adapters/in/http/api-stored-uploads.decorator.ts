@@ -24,8 +24,8 @@ interface DocumentedOperation {
 }
 
 /**
- * Declares a handler as an operation on stored uploads. Such an operation always needs a token with the given
- * permission. Also documents the operation.
+ * Declares a handler as an operation on stored uploads, which always needs a token with the given permission. Also
+ * documents the operation.
  */
 export const StoredUploadsOperation = (permission: ServicePermission, operation: DocumentedOperation): MethodDecorator =>
   applyDecorators(

@@ -26,7 +26,7 @@ const REQUEST_HEADERS = [
   ['Content-Digest', 'sha-256 or sha-512 that the content of the request must have (RFC 9530)', DIGEST],
   ['Repr-Digest', 'The same as Content-Digest', DIGEST],
 ].map(([name = '', description = '', example = '']) =>
-  // The example is part of the description, because Swagger UI would send the example of a schema as the header's
+  // The example is put into the description, because Swagger UI would send the example of a schema as the header's
   // value.
   ApiHeader({ name, required: false, description: `${description}, for example \`${example}\``, schema: { type: 'string' } }),
 );
@@ -54,8 +54,8 @@ const DESCRIPTION = [
 ].join('\n\n');
 
 /**
- * Documents an upload operation in the OpenAPI document (service interface, 4.1 and 4.2). It also accepts the bytes of
- * the file itself as the request's body.
+ * Documents an upload operation in the OpenAPI document (service interface, 4.1 and 4.2). Besides what that interface
+ * names, the request's body can be the bytes of the file itself.
  */
 export function ApiUpload(upload: DocumentedUpload): MethodDecorator {
   const { operationId, summary, filename } = upload;

@@ -15,9 +15,9 @@ import { openUploadBody } from './upload-body.js';
 import { readUploadHead } from './upload-head.js';
 
 /**
- * A guard that refuses a request (403) unless its access token permits uploads of `kind` for the customer in the
- * request's query. Answers 503 if the token can't be checked. Lets every request through if uploads need no token. Runs
- * before anything else of the request is examined.
+ * Creates a guard that refuses a request (403) unless its access token permits uploads of `kind` for the customer in
+ * the request's query. Answers 503 if the token can't be checked. Lets every request through if uploads need no token.
+ * Runs before anything else of the request is examined.
  */
 function UploadGuard(kind: UploadKind): Type<CanActivate> {
   @Injectable()
@@ -50,9 +50,9 @@ abstract class UploadController {
   ) {}
 
   /**
-   * Stores the upload in a request, and responds when the upload is durable, with `X-Upload-Id` and, for a file,
-   * `X-Upload-Digest` (in the syntax of RFC 9530). The header `Idempotent-Replayed: true` means that an earlier request
-   * stored the upload.
+   * Stores the upload in a request, and responds when the upload is durable. The answer has the header `X-Upload-Id`
+   * and, for an upload with a file, `X-Upload-Digest` (in the syntax of RFC 9530). The header
+   * `Idempotent-Replayed: true` means that an earlier request stored the upload.
    */
   protected async store(kind: UploadKind, request: IncomingMessage, response: ServerResponse): Promise<void> {
     const head = readUploadHead(request, this.limits);

@@ -6,38 +6,41 @@ import { Turns } from '../../../../common/turns.js';
 const MAX_PARTS = 1_000;
 const MAX_PART_HEADER_BYTES = 16_384;
 /**
- * The most parameters of a Content-Disposition, as in Rack. Browsers send two or three. The package that parses them
- * compares each name with all earlier names.
+ * The most parameters of a Content-Disposition, as in Rack. Browsers send two or three. The limit is needed because the
+ * package that parses the parameters compares each name with all earlier names.
  */
 const MAX_DISPOSITION_PARAMETERS = 16;
 /**
- * How much work the parts of a form may cause before the reader parses further headers in turns with other requests.
- * The work of a part is counted as the bytes of its headers and PART_WORK for what each part costs. The limit is above
- * the work of usual forms, so that they don't wait.
+ * How much work the parts of a form may cause before the reader pauses between headers, to let other requests run. Each
+ * part counts as PART_WORK and the bytes of its headers. Usual forms cause less work, so the reader doesn't pause.
  */
 const FREE_WORK = 8 * 1024;
 const PART_WORK = 256;
 const FIELD_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
-/** The value of a header, decoded as Latin-1: visible octets, blanks, tabs and octets above 0x7f (RFC 9110, 5.5). */
+/**
+ * Matches the value of a header that was decoded as Latin-1: visible octets, blanks, tabs and octets above 0x7f (RFC
+ * 9110, 5.5).
+ */
 const FIELD_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
 const CRLF = Buffer.from('\r\n');
 const BLANK_LINE = Buffer.from('\r\n\r\n');
 const DASH = 0x2d;
-/** A quoted string, which may lack its end. Without the optional end, unclosed quotes would take quadratic time. */
+/**
+ * Matches a quoted string. The closing quote is optional: a pattern that requires it would take quadratic time on a
+ * text with many unclosed quotes.
+ */
 const QUOTED_STRING = /"(?:[^"\\]|\\.)*"?/g;
 
 /** One part of a form (RFC 7578). */
 export interface MultipartPart {
   /**
-   * The `name` in the part's Content-Disposition; undefined without that header or parameter, or if the disposition
-   * isn't `form-data`.
+   * The `name` in the part's Content-Disposition. Undefined if the header or the parameter is missing, or the
+   * disposition isn't `form-data`.
    */
   readonly name: string | undefined;
   /** The part's Content-Type as sent; undefined if it is missing or empty. */
   readonly contentType: string | undefined;
-  /**
-   * The part's content. It can be read once, and only until the next part is requested, which skips the unread bytes.
-   */
+  /** The part's content. Can be read once, before the next part is requested: that request skips the unread bytes. */
   readonly bytes: AsyncGenerator<Buffer, void, undefined>;
 }
 
@@ -51,19 +54,21 @@ const malformed = (message: string, cause?: unknown): ServiceError =>
 export class MultipartReader {
   private readonly delimiter: Buffer;
   /**
-   * The bytes that were read from the source but not yet yielded. Initially a line break that the source doesn't have,
-   * because a delimiter starts with a line break and the first delimiter may begin the form.
+   * The bytes that were read from the source but not yielded yet. A delimiter begins with a line break, but a form may
+   * begin with its first delimiter without one. So `unread` begins with a line break that isn't from the source.
    */
   private unread: Buffer = CRLF;
   /**
-   * Whether the delimiter that ends the current part hasn't been read yet. At first, the text before the first
+   * Whether the delimiter that ends the current part still has to be read. At first, the text before the first
    * delimiter counts as the current part.
    */
   private inside = true;
   private parts = 0;
-  /** The work that the parts so far have caused, counted as FREE_WORK says. */
+  /** The work that the parts have caused so far, counted as FREE_WORK says. */
   private work = 0;
-  /** The turns in which headers are parsed, once the parts have caused too much work. */
+  /**
+   * Lets other requests run between headers, once the parts have caused more work than FREE_WORK; undefined until then.
+   */
   private turns: Turns | undefined;
 
   constructor(
@@ -74,7 +79,7 @@ export class MultipartReader {
   }
 
   /**
-   * The next part; undefined after the last one, when the source has been read to its end.
+   * Returns the next part; undefined after the last one, when the source was read to its end.
    *
    * @throws ServiceError `invalid-request-body` if the form is malformed, ends too early, or has more than 1,000 parts.
    */
@@ -96,7 +101,7 @@ export class MultipartReader {
   /** Yields the bytes of the current part up to the next delimiter, then consumes the delimiter. */
   private async *upToDelimiter(): AsyncGenerator<Buffer, void, undefined> {
     for (let at; (at = this.unread.indexOf(this.delimiter)) !== 0; ) {
-      // The last unread bytes may be the beginning of a delimiter.
+      // The last unread bytes may be the beginning of a delimiter, so they aren't yielded yet.
       const end = at > 0 ? at : this.unread.length - this.delimiter.length + 1;
       if (end > 0) {
         const chunk = this.unread.subarray(0, end);
@@ -109,7 +114,10 @@ export class MultipartReader {
     this.inside = false;
   }
 
-  /** Whether the delimiter just read closes the form. If not, the line break after the delimiter stays unread. */
+  /**
+   * Whether the delimiter that was just read is the last one of the form. If it isn't, checks that a line break
+   * follows, and leaves the line break unread.
+   */
   private async isClosed(): Promise<boolean> {
     await this.need(2);
     if (this.unread[0] === DASH && this.unread[1] === DASH) return true;

@@ -114,16 +114,16 @@ export class StoredUploadsController {
 }
 
 /**
- * The value of Content-Disposition: `attachment` with the filename, and with the filename in ASCII for old clients (RFC
- * 6266, appendix D).
+ * The value of Content-Disposition: `attachment` with the filename, and for old clients also with the filename in ASCII
+ * (RFC 6266, appendix D).
  */
 const asAttachment = (filename: string): string => contentDisposition(filename, { fallback: filename.replace(/[^ -~]/g, '?') });
 
 const COMMA = Buffer.from(',');
 
 /**
- * @throws ServiceError `unauthorized` unless the request's token covers the customer. Without a `customerId`, the token
- *   must cover all customers.
+ * @throws ServiceError `unauthorized` if the request's token doesn't cover the customer; without a `customerId`, if the
+ *   token doesn't cover all customers.
  */
 function assertCovered(request: IncomingMessage, customerId: string | undefined): void {
   if (!coversCustomer(customersOf(request), customerId)) throw new ServiceError('unauthorized', 'The customer_id claim of the token does not cover the customer.');

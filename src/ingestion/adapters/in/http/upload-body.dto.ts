@@ -14,8 +14,8 @@ export class UploadForm {
   readonly additional_data?: string;
 }
 
-// The schema doesn't say `additionalProperties`: a client's generated type that allows any member would also accept a
-// Blob, which would be sent as `{}`.
+// The schema doesn't set `additionalProperties`. With it, the type that a client generates from the schema would accept
+// any member, even a Blob, which JSON would encode as `{}`.
 @ApiSchema({
   name: 'UploadJson',
   description: 'An upload without a file. With further members, the whole object is stored as the file, too. A member `file` is refused.',

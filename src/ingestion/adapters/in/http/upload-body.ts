@@ -14,7 +14,7 @@ import { type MultipartPart, MultipartReader } from './multipart-reader.js';
 import { DEFAULT_CONTENT_TYPE, type UploadHead } from './upload-head.js';
 
 /**
- * The body of an upload request that has been read up to the upload's file, or to its end if there is no file. The
+ * The body of an upload request, read up to the beginning of the upload's file, or to its end if there is no file. The
  * bytes of the file are read later, while they are stored.
  */
 export interface UploadBody extends Pick<UploadLoadDataCommand, 'file' | 'additionalData'> {
@@ -30,9 +30,9 @@ export interface UploadBody extends Pick<UploadLoadDataCommand, 'file' | 'additi
  * serializes a `Blob` as JSON sends `file` without the bytes, and must send a form instead.
  */
 const JSON_MEMBERS: ReadonlySet<string> = new Set(['additional_data', 'file']);
-/** A text up to this length in bytes is decoded without yielding to other requests. */
+/** A text of at most this many bytes is decoded in one go, without letting other requests run in between. */
 const SMALL_TEXT_BYTES = 16 * 1024;
-/** How much of a longer text is decoded in one step, in bytes. After each step, other requests may run. */
+/** How many bytes of a longer text are decoded in one step. After each step, other requests may run. */
 const STEP_BYTES = 64 * 1024;
 /** The longest boundary of a form, in characters (RFC 2046, section 5.1.1). */
 const MAX_BOUNDARY_LENGTH = 70;
@@ -40,9 +40,9 @@ const MAX_BOUNDARY_LENGTH = 70;
 const malformed = (message: string, cause?: unknown): ServiceError => new ServiceError('invalid-request-body', message, { cause });
 
 /**
- * Opens the body of an upload request. JSON with only `additional_data` is read to its end, and a form up to its file.
- * If the body is the file itself, nothing is read yet: the file is streamed while it is stored. JSON with other members
- * is also stored as a file, so the rest of it is streamed too.
+ * Opens the body of an upload request. JSON with only `additional_data` is read to its end. A form is read up to its
+ * file. If the body is the file itself, nothing is read yet: the bytes are read while they are stored. JSON with other
+ * members is stored as a file, too, so its bytes are also read while they are stored.
  *
  * @throws ServiceError `invalid-request-body`, `digest-mismatch`, `payload-too-large`, `request-timeout`,
  *   `client-aborted`; reading the file or calling `additionalData` may throw the same errors.
@@ -61,8 +61,8 @@ export function openUploadBody(request: IncomingMessage, head: UploadHead, limit
 type Opened = Pick<UploadBody, 'file' | 'additionalData'>;
 
 /**
- * Opens a JSON body or a form by `open`. Its memory is that of the body and of the index line of its `additional_data`.
- * Releases the memory if opening fails.
+ * Opens a JSON body or a form by calling `open`, with memory from the process's budget for the body, and for the index
+ * line with its `additional_data`. Releases the memory if opening fails.
  */
 async function withMemory(request: IncomingMessage, open: (memory: BodyMemory) => Promise<Opened>): Promise<UploadBody> {
   const memory = new BodyMemory(request);
@@ -96,7 +96,7 @@ async function jsonUpload({ contentType, fileDigests }: UploadHead, object: Json
 function openBytes(request: IncomingMessage, head: UploadHead, { idleTimeoutMs }: UploadLimits): UploadBody {
   const { contentType, maxBodyBytes, fileDigests, contentDigests } = head;
   const bytes = requestBody(request, { idleTimeoutMs, maxBytes: maxBodyBytes });
-  // The body of the request is the file itself, so the expected digests of the file (X-Upload-Digest) and those of the
+  // The body of the request is the file itself. So the expected digests of the file (X-Upload-Digest) and those of the
   // request's content (Content-Digest, Repr-Digest) are all verified on the file.
   const file = fileOf(contentType, bytes, [...fileDigests, ...contentDigests]);
   return { file, additionalData: () => null };
@@ -110,8 +110,8 @@ async function additionalDataOf(object: JsonObject | undefined): Promise<string 
 }
 
 /**
- * The file of an upload with its expected digests. Those with sha-256 are compared after the store has computed the
- * file's sha-256. Those with other algorithms are verified while the bytes are read.
+ * The file of an upload with its expected digests. sha-256 digests are compared after the store has computed the file's
+ * sha-256. Digests of other algorithms are verified while the bytes are read.
  */
 function fileOf(contentType: string, bytes: AsyncGenerator<Buffer, void, undefined>, digests: readonly ExpectedDigest[]): UploadBody['file'] {
   const isSha256 = ({ algorithm }: ExpectedDigest): boolean => algorithm === 'sha-256';
@@ -139,7 +139,7 @@ async function openForm(request: IncomingMessage, head: UploadHead, limits: Uplo
 }
 
 /**
- * Reads a form with exactly one part `file`, and at most one part `additional_data` before or after the file. Skips
+ * Reads a form with exactly one part `file`, and at most one part `additional_data` before or after the file. Skips all
  * other parts.
  */
 class UploadFormReader {
@@ -152,8 +152,8 @@ class UploadFormReader {
   ) {}
 
   /**
-   * Reads on to the next part `file`; undefined at the end of the form. Keeps the text of a part `additional_data` on
-   * the way.
+   * Reads up to the beginning of the next part `file`; undefined at the end of the form. If a part `additional_data`
+   * comes before, keeps its text.
    */
   async nextFile(): Promise<MultipartPart | undefined> {
     for (let part; (part = await this.parts.next()); ) {

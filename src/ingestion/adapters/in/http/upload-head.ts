@@ -8,8 +8,8 @@ import { isCustomerId, isFilename, isManufacturer } from '../../../domain/upload
 import type { UploadLimits } from '../../../ingestion.options.js';
 
 /**
- * How much longer than the longest file and the longest `additional_data` together a form may be, in bytes. This is
- * room for delimiters, headers and parts that are skipped.
+ * How many bytes a form may have in addition to the longest file and the longest `additional_data`. This is room for
+ * delimiters, headers and parts that are skipped.
  */
 const FORM_OVERHEAD_BYTES = 1_048_576;
 /** The media type of a file that was sent without a media type. */
@@ -35,14 +35,12 @@ const readUploadQuery = queryReader(UploadQueryDto);
  */
 export type UploadForm = 'json' | 'multipart' | 'bytes';
 
-/** Everything that the head of a request says about its upload. `form` is how the upload is sent. */
+/** Everything that the head of a request (URL and headers) says about its upload. `form` is how the upload is sent. */
 export interface UploadHead {
   readonly form: UploadForm;
   /** The media type of the request's body as sent; `application/octet-stream` if none was sent. */
   readonly contentType: string;
-  /**
-   * Maximum length of the request's body in bytes. For JSON, this is the length after decompression (Content-Encoding).
-   */
+  /** Maximum length of the request's body in bytes. For JSON, the length after decompression (Content-Encoding). */
   readonly maxBodyBytes: number;
   readonly query: UploadQueryDto;
   /** The client's `Idempotency-Key`; null without one. */
@@ -57,7 +55,7 @@ export interface UploadHead {
 }
 
 /**
- * Reads and validates the head of an upload request (URL and headers), before its body is read.
+ * Reads and validates the head of an upload request (URL and headers), before the body is read.
  *
  * @throws ServiceError of the first kind that applies, in this order: `payload-too-large`, `unsupported-media-type`,
  *   `invalid-query-parameter`, `invalid-idempotency-key`, `invalid-digest`.
@@ -100,7 +98,11 @@ function idempotencyKeyOf({ headers }: IncomingMessage): string | null {
   return key;
 }
 
-/** @throws ServiceError `invalid-digest`. */
+/**
+ * Parses the headers `X-Upload-Digest` (digests of the file), `Content-Digest` and `Repr-Digest` (of the content).
+ *
+ * @throws ServiceError `invalid-digest` if one of them is malformed.
+ */
 function expectedDigests({ headers }: IncomingMessage): Pick<UploadHead, 'fileDigests' | 'contentDigests'> {
   const file = headers['x-upload-digest'];
   const content = headers['content-digest'];

@@ -40,7 +40,9 @@ class UploadListQueryDto {
   readonly page_token?: UploadPosition;
 }
 
-/** The query parameters of the removal of all uploads of a customer, or of those before a time (`DELETE /uploads`). */
+/**
+ * The query parameters of `DELETE /uploads`, which removes all uploads of a customer, or those received before a time.
+ */
 class UploadRemovalQueryDto {
   @Satisfies('isCustomerId', isCustomerId)
   readonly customer_id!: string;
@@ -85,8 +87,8 @@ export function readUploadListQuery(request: IncomingMessage): UploadListQuery {
  */
 export function readUploadRemovalQuery(request: IncomingMessage): UploadFilter {
   const raw = new RawQuery(request);
-  // These parameters belong to the list of uploads. A removal that ignored one would remove more than the client asked
-  // for.
+  // These parameters belong to the list of uploads. If a removal ignored one of them, it would remove more than the
+  // client asked for.
   for (const name of ['kind', 'from', 'to', 'limit', 'page_token']) if (raw.values(name)?.length !== 0) throw new ServiceError('invalid-query-parameter', name);
   const { customer_id: customerId, before: to } = validQuery(
     Object.assign(new UploadRemovalQueryDto(), {
@@ -97,9 +99,7 @@ export function readUploadRemovalQuery(request: IncomingMessage): UploadFilter {
   return { customerId, to };
 }
 
-/**
- * Encodes a position in the list of uploads as an opaque text, from which `decodePageToken` reads the position again.
- */
+/** Encodes a position in the list of uploads as an opaque text, which `decodePageToken` decodes. */
 export const encodePageToken = ({ receivedAt, uploadId }: UploadPosition): string =>
   Buffer.from(`${receivedAt.toISOString()}${uploadId}`).toString('base64url');
 
@@ -112,11 +112,11 @@ function decodePageToken(token: string): UploadPosition | undefined {
   return encodePageToken(position) === token ? position : undefined;
 }
 
-/** Stands for the value of a parameter that is repeated or can't be parsed. No validation rule accepts it. */
+/** The value of a parameter that is repeated or can't be parsed. Every validation rule rejects it. */
 const INVALID = Symbol('invalid');
 
 /**
- * The parsed value of an optional parameter; undefined if the parameter isn't given, INVALID if it is repeated or
+ * The parsed value of an optional parameter. Undefined if the parameter isn't given; INVALID if it is repeated or
  * malformed.
  */
 function optional<Value>(raw: RawQuery, name: string, read: (text: string) => Value): Value | typeof INVALID | undefined {

@@ -8,26 +8,27 @@ import { encodeRecord, Journal, type JournalRecord, type JournalSite } from './j
 /** Suffix of the names of journals in `pending/`. */
 export const JOURNAL_EXTENSION = '.journal';
 /**
- * The maximum number of journals in use. While the files recorded in one journal are synced, the other accepts records.
- * While the files of both are synced, new records wait.
+ * The maximum number of journals in use. One journal accepts records while the files of the other are synced. While the
+ * files of both are synced, new records wait.
  */
 const MOST_JOURNALS = 2;
 /**
- * The longest time during which a journal accepts records, in milliseconds. Then the files of its records are synced.
+ * The longest time during which a journal accepts records, in milliseconds. Then the files whose bytes it contains are
+ * synced.
  */
 const LONGEST_USE_MS = 10_000;
 /**
- * How long no other journal is created after creating one failed, in milliseconds. The usual cause is a nearly full
- * disk.
+ * After creating a journal failed, how long to wait before creating another, in milliseconds. The usual cause of a
+ * failure is a nearly full disk.
  */
 const UNAVAILABLE_MS = 10_000;
 /**
  * How long a new record waits while the files of all journals are being synced, in milliseconds. Then `add` rejects,
- * and the file is staged instead.
+ * and the caller writes the file to `staging/` instead.
  */
 const LONGEST_WAIT_MS = 1_000;
 
-/** No journal can take a record, so the record was not written. */
+/** The error when no journal can take a record. The record was not written. */
 export class JournalUnavailableError extends Error {
   constructor(cause: unknown) {
     super('There is no journal.', { cause });
@@ -36,9 +37,8 @@ export class JournalUnavailableError extends Error {
 }
 
 /**
- * A record (the bytes of one small file) that is durable in a journal. The journal is kept until each of its records is
- * released, so that after a crash recovery restores the record's file, or removes the file if its index line is
- * missing.
+ * A record (the bytes of one small file) that is durable in a journal. The journal is kept until all of its records are
+ * released. After a crash, recovery can thus restore the record's file, or remove the file if it has no index line.
  */
 export interface HeldRecord {
   /** Releases the record. Call `release` when the record's file and its index line are both in place, or neither is. */
@@ -69,8 +69,8 @@ interface Use {
 }
 
 /**
- * Makes small files durable with few flushes. The bytes of a file are written to a journal, and files that wait while a
- * journal is flushed share the next flush. The files themselves are synced later, all files of a journal at once.
+ * Makes small files durable with few flushes. The bytes of a file are first written to a journal; all files that wait
+ * for the same flush of the journal share it. The files themselves are synced later, all files of a journal at once.
  */
 export class ContentJournals {
   private readonly waiting: WaitingRecord[] = [];
@@ -79,11 +79,11 @@ export class ContentJournals {
   private readonly retiring = new Set<Promise<void>>();
   private readonly idle: Journal[] = [];
   /**
-   * Uses of journals that could not be ended: their files could not be synced, or the journal could not be emptied or
-   * removed.
+   * Uses of journals that could not be ended: either the files could not be synced, or the journal could not be emptied
+   * or removed.
    */
   private readonly unsettled: Use[] = [];
-  /** How many running calls of `settleAll` want journals to be removed instead of kept for their next use. */
+  /** How many calls of `settleAll` in progress want journals to be removed instead of kept for their next use. */
   private purges = 0;
   /** Whether any journal was left in `pending/` for recovery at the next boot. */
   private hasLeft = false;
@@ -98,8 +98,8 @@ export class ContentJournals {
   ) {}
 
   /**
-   * Resolves when the bytes of a file are durable in a journal. If `add` rejects, a journal may still contain the
-   * bytes, but recovery creates no file from them, because the file's index line is missing.
+   * Adds a file. Resolves when the file's bytes are durable in a journal. If `add` rejects, a journal may still contain
+   * the bytes, but recovery creates no file from them, because the file has no index line.
    *
    * @param path the final path of the file, as an absolute path.
    * @throws JournalUnavailableError; FileRemovedError; an error of the file system.
@@ -112,8 +112,8 @@ export class ContentJournals {
   }
 
   /**
-   * Resolves when the files of all records that were added so far are synced, so that recovery needs no journal for
-   * them.
+   * Syncs the files of all records that were added so far. Resolves when recovery needs no journal for these files any
+   * more.
    *
    * @param purge whether to also remove the journals, which otherwise keep the bytes of these files until new records
    *   overwrite them.
@@ -186,8 +186,8 @@ export class ContentJournals {
   }
 
   /**
-   * Appends records to the journal of a use. Resolves to the use of the journal in which the records are durable. This
-   * is another use than the given one if someone removed the file of the given use's journal.
+   * Appends records to the journal of a use. Resolves to the use whose journal now contains the records durably:
+   * another journal's use, if someone has removed the file of the given journal.
    */
   private async append(use: Use, records: readonly Buffer[], removed = 0): Promise<Use> {
     try {
@@ -195,8 +195,8 @@ export class ContentJournals {
       return use;
     } catch (error) {
       this.retire();
-      // Someone probably removed the files of the other journals too. If as many attempts fail as there can be
-      // journals, the next attempt creates a new journal.
+      // Someone has probably removed the files of all journals. After MOST_JOURNALS failed attempts no old journal is
+      // left, so the last attempt uses a new one.
       if (!(error instanceof FileRemovedError) || removed === MOST_JOURNALS) throw error;
     }
     return this.append(await this.takeUse(), records, removed + 1);
@@ -250,7 +250,7 @@ export class ContentJournals {
     return this.waiting.splice(0, count);
   }
 
-  /** Adds no more records to the current journal, and begins to sync its files (see `settle`). */
+  /** Ends the current use: its journal gets no more records, and the files of its records are synced (see `settle`). */
   private retire(): void {
     if (!this.current) return;
     clearTimeout(this.current.timer);
@@ -261,8 +261,7 @@ export class ContentJournals {
 
   /**
    * Syncs the files whose bytes are in a journal. If that fails, the journal is left for recovery, which writes the
-   * files again. Syncing again now could succeed although the disk has lost data that the failed sync should have
-   * written.
+   * files again. A second sync now could succeed although the disk has lost data since the first one failed.
    */
   private async syncFiles({ journal, paths }: Use): Promise<void> {
     try {

@@ -3,7 +3,8 @@ export const hasCode = (error: unknown, ...codes: string[]): boolean =>
   error instanceof Error && 'code' in error && codes.includes(String(error.code));
 
 /**
- * The result of an action on a path; undefined if the action fails because the path or a directory above it is missing.
+ * Resolves to the result of an action on a path; to undefined if the action fails because the path or a directory above
+ * it is missing.
  */
 export async function unlessAbsent<T>(action: Promise<T>): Promise<T | undefined> {
   try {
@@ -14,7 +15,10 @@ export async function unlessAbsent<T>(action: Promise<T>): Promise<T | undefined
   }
 }
 
-/** A file was moved or removed while the service wrote to it, so its path doesn't lead to the data that was flushed. */
+/**
+ * The error when a file was moved or removed while the service wrote to it, so that its path doesn't lead to the data
+ * that was written.
+ */
 export class FileRemovedError extends Error {
   constructor(path: string) {
     super(`${path} was removed or replaced.`);
@@ -23,8 +27,8 @@ export class FileRemovedError extends Error {
 }
 
 /**
- * The store, or a volume it uses, is missing, replaced or no longer writable. Nothing may be written until the store is
- * opened again.
+ * The error when the store, or a volume it uses, is missing, replaced or no longer writable. Nothing may be written
+ * until the store is opened again.
  */
 export class StoreAwayError extends Error {
   constructor(message: string, cause?: unknown) {
@@ -33,7 +37,7 @@ export class StoreAwayError extends Error {
   }
 }
 
-/** Another volume is mounted below a directory whose files must all be on the directory's own volume. */
+/** The error when another volume is mounted below a directory whose files must all be on the directory's own volume. */
 export class OtherVolumeError extends Error {
   constructor(path: string, volume: string) {
     super(`${path} is on another volume than ${volume}: unmount what is mounted between them, or mount it at the latter`);
@@ -42,8 +46,8 @@ export class OtherVolumeError extends Error {
 }
 
 /**
- * A path that should name a regular file of the store names something that the store doesn't create there: a directory,
- * a FIFO, a socket, a device, a link, or a file that is far too long.
+ * The error when a path that should name a regular file of the store names something that the store doesn't create
+ * there: a directory, a FIFO, a socket, a device, a link, or a file that is far too long.
  */
 export class NotAFileError extends Error {
   constructor(path: string) {

@@ -20,24 +20,24 @@ export interface DiskFile {
   sync(): Promise<void>;
   truncate(length: number): Promise<void>;
   size(): Promise<number>;
-  /** Whether a path still names this open file. False if the file was removed, moved or replaced. */
+  /** Whether a path still leads to this open file. False if the file was removed, moved or replaced. */
   standsAt(path: string): Promise<boolean>;
   close(): Promise<void>;
 }
 
 /**
- * Identifies a directory by inode and creation time, which stay the same when the directory's file system is mounted
+ * Identifies a directory, by inode and creation time. Both stay the same when the directory's file system is mounted
  * again under another device number.
  */
 export interface DirectoryOrigin {
   readonly device: bigint;
   readonly inode: bigint;
-  /** Nanoseconds since 1970. */
+  /** When the directory was created, in nanoseconds since 1970. */
   readonly bornAt: bigint;
 }
 
 /**
- * The operations that the local-disk adapter needs from a file system, and no others, so that a test can make any one
+ * The operations that the local-disk adapter needs from a file system. There are no others, so that a test can make any
  * of them fail or hang. All paths are absolute. Operations reject with the errors of Node.js (`code`: `ENOENT`, ...).
  * If a name was created, renamed or removed, the change is durable only after the name's directory is synced.
  */
@@ -65,7 +65,7 @@ export abstract class Disk {
    */
   abstract openWritable(path: string): Promise<DiskFile>;
   abstract rename(from: string, to: string): Promise<void>;
-  /** Removes a name that isn't a directory's. Also resolves if the name is missing. */
+  /** Removes a file, a link or any other name that isn't a directory's. Also resolves if the name is missing. */
   abstract remove(path: string): Promise<void>;
   /** Removes a name and everything below it. Also resolves if the name is missing. */
   abstract removeTree(path: string): Promise<void>;
@@ -75,11 +75,10 @@ export abstract class Disk {
   abstract makeDirectory(path: string): Promise<void>;
   abstract readDirectory(path: string): Promise<string[]>;
   /**
-   * Yields the names in a directory of any size, some at a time, in any order. Names may be removed while they are
-   * read.
+   * Yields the names in a directory of any size, some at a time, in any order. The caller may remove names meanwhile.
    */
   abstract readLargeDirectory(path: string): AsyncIterable<readonly string[]>;
-  /** Makes the names in a directory durable, and the absence of names that were removed from it. */
+  /** Makes the names in a directory durable, and the removal of names from it. */
   abstract syncDirectory(path: string): Promise<void>;
   /** Creates a symbolic link. Rejects with `EEXIST` if the name is taken. */
   abstract link(target: string, path: string): Promise<void>;
@@ -90,13 +89,13 @@ export abstract class Disk {
    */
   abstract identityOf(path: string): FileIdentity | undefined;
   /**
-   * Returns a function that reports whether a path leads to the given file or directory. The function never throws: it
-   * returns false if the path can't be read. Each call is synchronous and costs one stat.
+   * Returns a function that reports whether a path leads to the given file or directory. The function never throws: if
+   * the path can't be read, the function returns false. Each call is synchronous and costs one stat.
    */
   abstract placeCheck(path: string, file: FileIdentity): () => boolean;
   /**
-   * The origin of the directory that a path leads to, with links followed; undefined if nothing is there. It identifies
-   * the directory even if the device number changes.
+   * The origin of the directory that a path leads to, with links followed; undefined if nothing is there. The origin
+   * identifies the directory even if the device number changes.
    */
   abstract originOf(path: string): DirectoryOrigin | undefined;
   /** @throws DataDirectoryError unless the path is a directory or a link to one. */
@@ -104,8 +103,8 @@ export abstract class Disk {
   /** Whether a name exists. Links aren't followed. */
   abstract isNameTaken(path: string): Promise<boolean>;
   /**
-   * Whether a directory is the ancestor itself or below it, with links followed. Also resolves to true if the directory
-   * is missing.
+   * Whether `directory` is the same directory as `ancestor`, or is below it, with links followed. Also resolves to true
+   * if `directory` is missing.
    */
   abstract isBelow(directory: string, ancestor: string): Promise<boolean>;
   /** Rejects (`EROFS`, `EACCES`, ...) if the process isn't permitted to create names in a directory. */
@@ -128,8 +127,8 @@ export abstract class Disk {
    * Creates a file with the given bytes. Rejects with `EEXIST` if the name is taken. After any other error, part of the
    * file may exist.
    *
-   * @param device the number of the device that the file must be on, if given; rejects with `EXDEV` if the file is on
-   *   another one.
+   * @param device the number of the device that the file must be on; rejects with `EXDEV` if the file is on another
+   *   one. Without it, any device will do.
    */
   async createWith(path: string, bytes: Uint8Array, device?: bigint): Promise<void> {
     const file = await this.create(path);

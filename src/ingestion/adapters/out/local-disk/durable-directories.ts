@@ -6,9 +6,9 @@ import type { StorePresence } from './store-presence.js';
 const MOST_KNOWN = 10_000;
 
 /**
- * Creates the root directory of a store and its missing parents, and syncs the entry of each in its parent. Also syncs
- * the entry of a root that exists already, if that is permitted. Call `makeRoot` only at boot: a root that is missing
- * later went away with its volume, and a directory created in its place would be another store.
+ * Creates the root directory of a store and its missing parents, and syncs the entry of each in its parent. If the root
+ * exists already, syncs its entry too, if permitted. Call `makeRoot` only at boot: a root that is missing later went
+ * away with its volume, and a directory created in its place would be another store.
  */
 export async function makeRoot(disk: Disk, directory: string): Promise<void> {
   const made = await makeUnlessThere(disk, directory).catch(async (error: unknown) => {
@@ -23,8 +23,8 @@ export async function makeRoot(disk: Disk, directory: string): Promise<void> {
 
 /**
  * Creates directories below the root of a store and syncs the entry of each in its parent. Remembers the directories
- * that it created or found. `sync` makes the names in a directory durable; callers that ask while a directory is being
- * synced share the sync that follows.
+ * that it created or found. `sync` makes the names in a directory durable; calls for a directory that is already being
+ * synced share the next sync.
  */
 export class DurableDirectories {
   private readonly known = new Set<string>();
@@ -40,10 +40,10 @@ export class DurableDirectories {
   ) {}
 
   /**
-   * Resolves when the directory exists and the entries of it and of its ancestors up to the root are durable.
+   * Creates a directory and its missing ancestors below the root. Resolves when the entries of all of them are durable.
    *
-   * @throws StoreAwayError if the store is away, and creates nothing then; DataDirectoryError if something else has the
-   *   name of one of the directories; an error of the file system.
+   * @throws StoreAwayError if the store is away, before anything is created; DataDirectoryError if something else has
+   *   the name of one of the directories; an error of the file system.
    */
   async ensure(directory: string): Promise<void> {
     this.presence.assertHere();
@@ -51,8 +51,8 @@ export class DurableDirectories {
   }
 
   /**
-   * Runs an action on a directory, which is first created and made durable, unless that was done before. If the action
-   * fails because the directory was removed in the meantime, creates the directory and runs the action once more.
+   * Runs an action in a directory. First creates the directory durably, unless it is known to exist. If the action
+   * fails because the directory was removed in the meantime, creates the directory again and runs the action once more.
    *
    * @throws DataDirectoryError if something else has the name of one of the directories; StoreAwayError; an error of
    *   the action.
@@ -67,7 +67,10 @@ export class DurableDirectories {
     });
   }
 
-  /** Resolves when the names that the directory had when `sync` was called are durable (see `Disk.syncDirectory`). */
+  /**
+   * Makes the names in a directory durable: at least those that the directory has at this call (see
+   * `Disk.syncDirectory`).
+   */
   sync(directory: string): Promise<void> {
     const syncing = this.syncing.get(directory);
     if (!syncing) return this.beginSync(directory);
@@ -103,14 +106,14 @@ export class DurableDirectories {
     if (dirname(directory) !== this.root) await this.made(dirname(directory));
     this.presence.assertHere();
     await makeUnlessThere(this.disk, directory);
-    // The parent of an existing directory is synced too: the process that created the directory may have crashed before
-    // its entry was durable.
+    // The parent is synced even if the directory existed already: the process that created the directory may have
+    // crashed before its entry was durable.
     await this.disk.syncDirectory(dirname(directory));
   }
 }
 
 /**
- * Creates a directory unless it exists. Resolves to whether it was created.
+ * Creates a directory unless it exists. Resolves to true if the directory was created now.
  *
  * @throws DataDirectoryError if the name is taken by something other than a directory.
  */

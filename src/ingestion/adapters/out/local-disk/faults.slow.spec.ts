@@ -11,8 +11,8 @@ import type { Upload } from '../../../domain/upload.js';
 import { LocalDiskFileStorage } from './local-disk.file-storage.adapter.js';
 
 /**
- * How a disk operation goes wrong. `fails`: it fails without effect. `fails though done`: it fails after its effect.
- * `fails for good`: it and all later operations fail without effect. `dies`: it and all later operations never end.
+ * How disk operations go wrong. `fails`: one operation fails without effect. `fails though done`: one fails after its
+ * effect. `fails for good`: one and all later ones fail without effect. `dies`: one and all later ones never end.
  */
 const FAULTS = ['fails', 'fails though done', 'fails for good', 'dies'] as const;
 type Fault = (typeof FAULTS)[number];
@@ -25,7 +25,7 @@ interface Scenario {
 }
 
 const file = () => anUploadDraft().with({ customerId: 'file' }).file('some ', 'bytes');
-/** An upload whose file is too large for a journal, so the file is staged. */
+/** An upload whose file is too large for a journal, so the file is written to `staging/`. */
 const staged = () => anUploadDraft().with({ customerId: 'staged' }).file('x'.repeat(20_000));
 /** An upload whose file is so large that it is written to the disk while it arrives. */
 const large = () => anUploadDraft().with({ customerId: 'large' }).file('x'.repeat(70_000), 'x');
@@ -101,8 +101,8 @@ describe('faults of the disk', () => {
   };
 
   /**
-   * Expects an index line, and the file that it names, for each acknowledged upload. Expects no upload of which only
-   * the index line or only the file exists.
+   * Expects an index line, and the file that it names, for each acknowledged upload. No upload may have only an index
+   * line or only a file. With `no others`, there may be no upload that wasn't acknowledged.
    */
   const expectWhole = async (others: 'no others' | 'others whole') => {
     const lines = await view.lines();
@@ -121,7 +121,7 @@ describe('faults of the disk', () => {
   };
 
   /**
-   * Stores the uploads of a scenario. Resolves to the number of failed uploads when all have settled or the disk has
+   * Stores the uploads of a scenario. Resolves to the number of failed uploads when all have ended or the disk has
    * stopped.
    */
   const store = async (scenario: Scenario, stopped: Promise<void>) => {

@@ -46,7 +46,7 @@ describe('FileMaker', () => {
     // Lets the worker thread die only after it has answered, because the news of its error may overtake its answer.
     await writeFile(at('end'), '');
     await copyFile(WORKER, at('worker.mjs'));
-    // The dying worker thread may still take the file without creating it, so this is tried again until it succeeds.
+    // The dying worker thread may still take the file without creating it, so creating it is tried until it succeeds.
     const isMade = () => maker.make(at('two'), Buffer.from('two')).then(() => existsSync(at('two')), () => false);
     await expect.poll(isMade, { timeout: 10_000 }).toBe(true);
   });

@@ -9,14 +9,14 @@ interface WaitingFile {
 }
 
 /**
- * The files of a batch that could not be created: the error of the file system for each, by the file's index in the
- * batch.
+ * The files of a batch that could not be created. The keys are the indexes of the files in the batch, the values the
+ * errors of the file system.
  */
 type Failures = ReadonlyMap<number, { readonly code: string; readonly message: string }>;
 
 /**
- * Called once with the outcome of a batch: the files that could not be created, or the error with which the thread
- * died.
+ * A function that is called once with the outcome of a batch: the files that could not be created, or the error with
+ * which the worker thread died.
  */
 type Ended = (outcome: Failures | Error) => void;
 
@@ -39,7 +39,10 @@ class MakerThread {
     });
   }
 
-  /** Creates the files of a batch. The thread keeps the process alive until `ended` is called with the outcome. */
+  /**
+   * Begins to create the files of a batch. Until `ended` is called with the outcome, the thread keeps the process
+   * alive.
+   */
   send(batch: readonly WaitingFile[], ended: Ended): void {
     let length = 0;
     for (const file of batch) length += file.bytes.length;
@@ -65,9 +68,9 @@ class MakerThread {
 }
 
 /**
- * The idle worker threads of a process. A store takes a thread when it has files to create, and gives the thread back
- * when no file is waiting. So the stores of a process share threads, and a store whose disk hangs keeps only one
- * thread.
+ * The worker threads that no store is using now. A store takes a thread when it has files to create, and gives the
+ * thread back when no file is waiting. So the stores of a process share threads, and a store whose disk hangs blocks
+ * only one.
  */
 export class MakerThreads {
   private readonly idle: MakerThread[] = [];
@@ -98,8 +101,8 @@ export class MakerThreads {
 const THREADS = new MakerThreads();
 
 /**
- * Creates small files in a worker thread, all waiting files in one batch. With Node's thread pool, three calls per file
- * (open, write, close) would cost more than the file itself. The main thread must not wait for a disk.
+ * Creates small files in a worker thread, all waiting files in one batch. In Node's thread pool, each file would take
+ * three calls (open, write, close), which cost more than the file itself. The main thread must not wait for a disk.
  */
 export class FileMaker {
   private waiting: WaitingFile[] = [];
@@ -112,8 +115,8 @@ export class FileMaker {
    * Creates a file with the given bytes. Rejects with the error of the file system. After an error other than `EEXIST`,
    * part of the file may exist.
    *
-   * @param device the number of the device that the file must be on, if given; rejects with `EXDEV` if the file is on
-   *   another one.
+   * @param device the number of the device that the file must be on; rejects with `EXDEV` if the file is on another
+   *   one. Without it, any device will do.
    */
   make(path: string, bytes: Uint8Array, device?: bigint): Promise<void> {
     return new Promise((resolve, reject) => {

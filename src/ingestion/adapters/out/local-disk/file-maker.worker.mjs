@@ -16,8 +16,8 @@ function make(path, bytes, device) {
   }
 }
 
-// `bytes` contains the bytes of all files, one file after the other; `end` is where those of a file end. Errors are
-// sent back as code and message, because an Error that is sent to another thread loses its code.
+// `bytes` contains the bytes of all files, one file after the other; `end` is the offset at which a file's bytes end.
+// An error is sent back as its code and message, because an Error loses its code when it is sent to another thread.
 parentPort?.on('message', ({ files, bytes }) => {
   const failures = new Map();
   let begin = 0;

@@ -15,12 +15,12 @@ export class HealthProbe {
    * Resolves if the store is healthy:
    *
    * - The store is at its path.
-   * - The store's parts, the directories of today's index lines and the idempotency keys are writable.
+   * - The directories that every store has, those of today's index lines, and the idempotency keys are writable.
    * - The index lines from which the idempotency keys would be derived again are readable.
    * - A small file was written, synced and removed.
    *
-   * Concurrent callers share one probe, and its result is cached for one second. After a probe that finds a part
-   * missing or the store not writable, the store counts as away until it is opened again.
+   * Concurrent callers share one probe, and its result is cached for one second. If a probe finds a directory of the
+   * store missing or the store not writable, the store counts as away until it is opened again.
    *
    * @throws ServiceError `storage-failure`, within five seconds.
    */
@@ -38,8 +38,8 @@ export class HealthProbe {
   }
 
   /**
-   * Resolves if the directory of one day's index lines is writable and on the same volume as the directory above it.
-   * Also resolves if the day has no such directory yet.
+   * Resolves if the directory of one day's index lines is writable, and on the same volume as its parent directory.
+   * Also resolves if the day has no directory yet.
    *
    * @throws DataDirectoryError; OtherVolumeError; an error of the file system.
    */
@@ -60,7 +60,7 @@ export class HealthProbe {
     for (const kind of UPLOAD_KINDS) await this.assertDay(segmentDirectory(kind, new Date()));
     await idempotency.assertUsable();
     const path = this.store.at('.health');
-    // The probe file may be there already, because a crash during an earlier probe left it.
+    // A crash during an earlier probe may have left the probe file.
     await disk.removeTree(path);
     const file = await disk.create(path);
     try {

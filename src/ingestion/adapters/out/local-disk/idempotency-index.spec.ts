@@ -11,7 +11,10 @@ import { DamagedDatabaseError, type SelfCheckingDatabase } from './self-checking
 
 const NOON = Date.parse('2025-06-10T12:00:00Z');
 const DATABASE = '2025-06-10.db';
-/** The bytes of a file that is too large for a journal, so its upload is staged and has a marker in `pending/`. */
+/**
+ * The bytes of a file that is too large for a journal, so the file is written to `staging/`, with a marker in
+ * `pending/`.
+ */
 const LARGE = 'x'.repeat(2 * 1024 * 1024);
 
 describe('a segment is marked as read only in an index that has all of its keys', () => {
@@ -81,7 +84,7 @@ describe('a segment is marked as read only in an index that has all of its keys'
     const refused = new Promise<never>((_, failed) => {
       refuse = () => { failed(new Error('broken off')); };
     });
-    // Until this upload settles, the index doesn't list the segments that are closed meanwhile.
+    // As long as this upload is in progress, the index doesn't list the segments that are closed meanwhile.
     const running = Promise.allSettled([storage.store({ ...draft('running'), conclude: () => refused })]);
     await expect.poll(() => store('running').catch((error: unknown) => error)).toMatchObject({ kind: 'request-in-progress' });
     const late = Array.from({ length: 3 }, (_, number) => `late ${number}`);

@@ -29,14 +29,11 @@ import { keyReadingProgress } from './key-reading-progress.js';
 import { DamagedDatabaseError } from './self-checking-database.js';
 import type { StorePresence } from './store-presence.js';
 
-/**
- * The maximum number of rows that are written in one transaction of a database. Such a transaction takes a few
- * milliseconds.
- */
+/** The most rows that one transaction writes to a database. Such a transaction takes a few milliseconds. */
 const ROWS_AT_ONCE = 25;
 /**
- * How long lines of segments are read before other work of the process gets a turn, in milliseconds. A database
- * transaction is never interrupted.
+ * How long index lines are read before other work of the process can run, in milliseconds. A database transaction is
+ * never interrupted.
  */
 const LONGEST_TURN_MS = 10;
 
@@ -53,7 +50,10 @@ export interface IdempotencyIndexOptions {
    * name `idempotency_key`.
    */
   readonly parse: (line: Buffer) => Promise<KeyedUpload | undefined> | undefined;
-  /** The durable length in bytes of a segment that this process still writes to; undefined for any other segment. */
+  /**
+   * The length of the durable lines of a segment (a file of index lines), in bytes, if this process still writes to the
+   * segment; otherwise undefined.
+   */
   readonly durableLength: (segment: string) => number | undefined;
 }
 
@@ -64,19 +64,18 @@ interface SegmentToRead extends ListedSegment {
 }
 
 /**
- * Finds an upload by its idempotency scope, in databases that are derived from the index lines, one database for each
- * UTC day. Each database also lists the segments whose keys it contains, with their lengths, and has the number of
- * these segments.
+ * Finds uploads by their idempotency scopes, in one database for each UTC day, which is derived from the index lines of
+ * that day. The database also lists the segments (files of index lines) whose keys it contains, and their lengths.
  *
- * The segments of yesterday and later that no database lists are read before the first lookup, and again after damage
- * to a database. A database that lists a segment which is missing or has another length is set aside, as a damaged one
- * is. So a database may be lost at any time, or restored from a backup of any age.
+ * Segments of yesterday and later that no database lists are read before the first lookup, and again after damage to a
+ * database. A damaged database is set aside, and so is one that lists a segment which is missing or has another length.
+ * So a database may be lost at any time, or restored from a backup of any age.
  */
 export class IdempotencyIndex {
   private readonly databases: KeyDatabases;
   /**
-   * The earliest UTC day such that the index contains all idempotency keys in the index lines of that day and later.
-   * Only keys of recent uploads that `add` is yet to be called with may be missing. Undefined if no such day is known.
+   * A UTC day (`YYYY-MM-DD`): the index has all idempotency keys in the index lines of this day and later, except for
+   * those of recent uploads that weren't passed to `add` yet. Undefined while the index isn't complete for any day.
    */
   private completeFrom: string | undefined;
   private completing: Promise<void> | undefined;
@@ -84,9 +83,7 @@ export class IdempotencyIndex {
   private hasFailed = false;
   private turn: Promise<unknown> = Promise.resolve();
   private isClosed = false;
-  /**
-   * Absolute paths of the directories of index lines from which the index is derived. Each may be a volume of its own.
-   */
+  /** Absolute paths of the directories of index lines (`uploads/kind=...`). Each may be a volume of its own. */
   private readonly source: readonly string[];
 
   constructor(private readonly options: IdempotencyIndexOptions) {
@@ -98,11 +95,9 @@ export class IdempotencyIndex {
   }
 
   /**
-   * Undefined if `find` knows all uploads of the last 24 hours with an idempotency key. Otherwise a promise: await it,
-   * then call `ready` again. The promise resolves when the index is complete.
-   *
-   * Rejects with StoreAwayError if the store goes away in the meantime, or the index is closed. Rejects with another
-   * error if the index can't be completed.
+   * Undefined if `find` knows all uploads of the last 24 hours with an idempotency key. Otherwise a promise that
+   * resolves when the index was completed; then call `ready` again. Rejects with StoreAwayError if the store goes away
+   * in the meantime, or the index is closed; with another error if the index can't be completed.
    */
   ready(): Promise<void> | undefined {
     const from = firstKeptDay();
@@ -117,8 +112,8 @@ export class IdempotencyIndex {
   }
 
   /**
-   * Resolves if `ready` is expected to resolve. Opens the segments that `ready` would read, without reading them, and
-   * repeats a `ready` that failed.
+   * Resolves if a call of `ready` can be expected to succeed. Opens the segments (files of index lines) that `ready`
+   * would read, without reading them. If the last `ready` failed, repeats it.
    *
    * @throws StoreAwayError; an error of the file system, or of the failed attempt.
    */
@@ -131,10 +126,10 @@ export class IdempotencyIndex {
   }
 
   /**
-   * The upload that is now kept under an idempotency scope; undefined if there is none. If the databases of two days
-   * have one, the upload in that of the earlier day.
+   * The upload that is now stored under an idempotency scope; undefined if there is none. If the databases of two days
+   * have an upload with the scope, returns the upload of the earlier day.
    *
-   * @throws DamagedDatabaseError. After any error the index is no longer `ready`.
+   * @throws DamagedDatabaseError. After any error, `ready` must complete the index again.
    */
   find(scope: string): IndexedUpload | undefined {
     for (const day of this.databases.openDays()) {
@@ -145,11 +140,12 @@ export class IdempotencyIndex {
   }
 
   /**
-   * Adds uploads and segments to the databases of their days, some of which may be there already. The segment of each
-   * upload must be added in the same call or be listed already, so that a later removal of the segment is noticed. All
-   * uploads of a closed segment must be added in the same call or be there already.
+   * Adds uploads and segments (files of index lines) to the databases of their days. Adding one again is safe. Whenever
+   * an upload is added, its segment must be listed already or added in the same call, so that a later removal of the
+   * segment is noticed. Whenever a closed segment is added, all its uploads must be there already or added in the same
+   * call.
    *
-   * @param segments open and closed segments, each with its final length in bytes, or `OPEN`.
+   * @param segments open segments, with `OPEN` as their length, and closed ones, with their final length in bytes.
    */
   add(uploads: readonly KeyedUpload[], segments: readonly ListedSegment[]): Promise<void> {
     return this.inTurn(async () => {
@@ -162,7 +158,8 @@ export class IdempotencyIndex {
   }
 
   /**
-   * Removes uploads from the index after their lines were removed from a segment, and overwrites their keys on disk.
+   * Removes uploads from the index after their lines were removed from a segment (a file of index lines), and
+   * overwrites their keys on disk.
    *
    * @param segment the segment, with its new length in bytes; 0 if the segment was removed.
    */
@@ -191,8 +188,8 @@ export class IdempotencyIndex {
   }
 
   /**
-   * Closes the databases when additions in progress are done. No database is opened afterwards, because the next
-   * instance of the store in this process must be able to lock them.
+   * Closes the databases after additions in progress. No database is opened afterwards, because the next instance of
+   * the store in this process must be able to lock them.
    */
   close(): Promise<void> {
     return this.inTurn(() => {
@@ -214,8 +211,8 @@ export class IdempotencyIndex {
   }
 
   /**
-   * Call `assertUsable` also after each look at the disk. While the store is away, its segments would look removed, and
-   * its databases would be created in the wrong place.
+   * Checks that the index may be used. Call `assertUsable` also after each look at the disk: while the store is away,
+   * its segments would look removed, and its databases would be created in the wrong place.
    *
    * @throws StoreAwayError if the index is closed or the store is away.
    */
@@ -237,8 +234,8 @@ export class IdempotencyIndex {
   }
 
   /**
-   * Reads those segments of a day and later that no database lists, and adds the idempotency keys in their lines.
-   * Starts again if a database is set aside meanwhile.
+   * Reads the segments (files of index lines) of the day `from` and later that no database lists, and adds the
+   * idempotency keys in their lines. Starts again if a database is set aside meanwhile.
    */
   private async addMissingSegments(from: string): Promise<void> {
     this.databases.forgetMissing();
@@ -255,8 +252,9 @@ export class IdempotencyIndex {
   }
 
   /**
-   * The segments of a day whose keys must be read, because the day's database doesn't list them with their final
-   * length. Sets the database aside, and returns all segments, if it lists a segment that is missing or has changed.
+   * Returns the segments (files of index lines) of a day whose keys must be read, because the day's database doesn't
+   * list them with their final length. If the database lists a segment that is missing or has changed, sets the
+   * database aside and returns all segments of the day.
    */
   private async unlisted(day: string, segments: readonly SegmentToRead[]): Promise<SegmentToRead[]> {
     const { lengths, count } = await this.databases.use(day, (database) => ({
@@ -283,12 +281,12 @@ export class IdempotencyIndex {
     }
   }
 
-  /** Adds the idempotency keys in the lines of a segment to the database of the day. Resolves to the number of keys. */
+  /** Adds the idempotency keys in a segment's lines to the database of its day. Resolves to the number of keys. */
   private async addSegment(segment: SegmentToRead, progress: LoggedProgress): Promise<number> {
     const { disk, root, parse, logger } = this.options;
     const { day, path, length, isOpen } = segment;
     const { setAsides } = this.databases;
-    // Undefined if the segment was removed after its directory was listed.
+    // `file` is undefined if the segment was removed after its directory was listed.
     const file = await unlessAbsent(disk.open(join(root, path)));
     if (!file) {
       this.assertUsable();
@@ -312,8 +310,8 @@ export class IdempotencyIndex {
       }
       await this.put(day, rows);
       await this.databases.use(day, (database) => {
-        // If a database was set aside meanwhile, the new one lacks the keys that were added before, so it must not list
-        // the segment as read.
+        // If a database was set aside meanwhile, the new one lacks the keys that were added before. So it must not list
+        // this segment, because a listed segment isn't read again.
         if (setAsides === this.databases.setAsides) putEntries(database, [segmentEntry(isOpen ? { path, length: OPEN } : segment)]);
       });
       return count + rows.length;
@@ -323,8 +321,8 @@ export class IdempotencyIndex {
   }
 
   /**
-   * The segments of a given day and later, sorted by day. Skips anything but regular files, and calls `onSkipped` with
-   * their paths.
+   * The segments (files of index lines) of the day `from` and later, sorted by day. Calls `onSkipped` with the paths of
+   * names that aren't regular files.
    */
   private async segmentsFrom(from: string, onSkipped: (path: string) => void = () => undefined): Promise<SegmentToRead[]> {
     const { disk, root, durableLength } = this.options;
@@ -356,7 +354,7 @@ export class IdempotencyIndex {
     for (let at = 0; at < entries.length; at += ROWS_AT_ONCE) {
       if (at > 0) await turnOfOthers();
       await this.databases.use(day, (database) => {
-        // A database that may lack keys must not list segments, because a listed segment isn't read again.
+        // A database that may lack keys must not list any segment, because a listed segment isn't read again.
         const isComplete = this.isComplete(day);
         putEntries(database, entries.slice(at, at + ROWS_AT_ONCE).filter(({ value }) => isComplete || typeof value !== 'number'));
       });
@@ -365,5 +363,5 @@ export class IdempotencyIndex {
   }
 }
 
-/** The earliest UTC day whose index lines may contain a key that is still kept (for 24 hours). */
+/** The earliest UTC day whose index lines may contain an idempotency key that is still kept (for 24 hours). */
 const firstKeptDay = (): string => utcDate(new Date(Date.now() - IDEMPOTENCY_PERIOD_MS));

@@ -536,7 +536,7 @@ describe('idempotency keys on the local disk', () => {
     });
 
     it('is unhealthy, because uploads with a key fail', async () => {
-      // A failed read shows only when the keys of the segment are needed.
+      // The health check opens the segment without reading it, so it fails only if opening fails.
       if (failing === 'open') await expect(storage.checkHealth()).rejects.toMatchObject({ kind: 'storage-failure' });
       await expect(store('a')).rejects.toMatchObject({ kind: 'storage-failure' });
       await expect(storage.checkHealth()).rejects.toMatchObject({ kind: 'storage-failure' });

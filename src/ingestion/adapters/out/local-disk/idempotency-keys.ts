@@ -19,13 +19,14 @@ const ADD_AT = 1_000;
 const MOST_WAITING = 10_000;
 const RETRY_AFTER_SECONDS = 1;
 /**
- * The maximum number of attempts to read the index for one request. Another attempt follows if a database was damaged.
+ * The maximum number of attempts to look up the idempotency key of one request. A further attempt is made only if a
+ * database of keys was damaged.
  */
 const MOST_ATTEMPTS = 3;
 const NO_PARTS: readonly string[] = [];
 const KEY_MEMBER = Buffer.from('"idempotency_key":');
 
-/** A segment that this process writes to. */
+/** A segment (a file of index lines) that this process still writes to. */
 export interface OpenSegment {
   /** Path of the segment, relative to the store's root. */
   readonly path: string;
@@ -34,26 +35,30 @@ export interface OpenSegment {
 }
 
 /**
- * For each idempotency scope, stores only the first upload within 24 hours, and answers repeated requests with that
- * upload's receipt.
+ * Stores only the first upload within 24 hours for each idempotency scope (kind, key and customer). Answers repeated
+ * requests with the receipt of that upload.
  */
 export class IdempotencyKeys {
   private readonly index: IdempotencyIndex;
   /**
-   * Uploads with a key that are in progress, by their idempotency scopes, oldest first. Each value is the number of
-   * such uploads that began before that one.
+   * The uploads with an idempotency key that are in progress, by their idempotency scopes, oldest first. Each value is
+   * how many uploads with a key had begun before that upload.
    */
   private readonly running = new Map<string, number>();
   private begun = 0;
   /**
-   * Uploads by idempotency scope whose index lines are durable, but which aren't in the index of idempotency keys yet.
+   * The uploads whose index lines are durable, but which still have to be added to the index of idempotency keys. The
+   * map's keys are their idempotency scopes.
    */
   private readonly waiting = new Map<string, KeyedUpload>();
-  /** Ids of uploads that were removed from the store before they could be added to `waiting`. */
+  /**
+   * The ids of uploads that were removed from the store between the writing of their index lines and their addition to
+   * `waiting`.
+   */
   private readonly removed = new Set<string>();
   /**
-   * Closed segments that the index of idempotency keys doesn't list yet. `begun` is how many uploads had begun when the
-   * segment was closed.
+   * The closed segments (files of index lines) that still have to be listed in the index of idempotency keys. `begun`
+   * is how many uploads with a key had begun when the segment was closed.
    */
   private closedSegments: { segment: ListedSegment; begun: number }[] = [];
   private timer: NodeJS.Timeout | undefined;
@@ -66,7 +71,10 @@ export class IdempotencyKeys {
     private readonly logger: StorageLogger,
     /** Absolute path of the store's root directory. */
     root: string,
-    /** The segments that this process writes to, by path. A segment is put into the map before its file is created. */
+    /**
+     * The segments (files of index lines) that this process writes to, by path. A segment is put into the map before
+     * its file is created.
+     */
     private readonly openSegments: ReadonlyMap<string, OpenSegment>,
   ) {
     const durableLength = (path: string) => this.openSegments.get(path)?.durableLength;
@@ -74,8 +82,8 @@ export class IdempotencyKeys {
   }
 
   /**
-   * Stores an upload by calling `keep`. If the idempotency scope already has an upload, returns that upload's receipt
-   * instead, after `read` has read the whole request.
+   * Stores an upload by calling `keep`. If an upload with the same idempotency scope is stored already, instead reads
+   * the whole request by calling `read`, and returns the receipt of the stored upload.
    *
    * @throws ServiceError `request-in-progress`, `idempotency-key-reused`, `storage-failure`; errors of `keep` and
    *   `read`.
@@ -95,10 +103,10 @@ export class IdempotencyKeys {
     }
   }
 
-  /** Call `segmentClosed` when a segment is closed, so that its length is final. */
+  /** Takes note of a segment (a file of index lines) that was closed, so that its length is final. */
   segmentClosed({ path, durableLength: length }: OpenSegment): void {
-    // If this process has stored no upload with a key, the index may not exist, and isn't created just to list this
-    // segment.
+    // If this process has begun no upload with a key, the index of idempotency keys may not exist, and isn't created
+    // only to list this segment.
     if (this.begun > 0 && length > 0) this.closedSegments.push({ segment: { path, length }, begun: this.begun });
   }
 
@@ -132,8 +140,8 @@ export class IdempotencyKeys {
   }
 
   /**
-   * Adds the waiting uploads to the index, if possible, and closes the index. If that fails, the next process reads
-   * their keys from the index lines.
+   * Adds the waiting uploads to the index of idempotency keys, if possible, and closes the index. If adding them fails,
+   * the next process reads their keys from the index lines.
    */
   async close(): Promise<void> {
     await this.tryAdd();
@@ -142,8 +150,8 @@ export class IdempotencyKeys {
   }
 
   /**
-   * Resolves to the upload that is kept under an idempotency scope. If there is none, resolves to undefined, and the
-   * caller now holds the scope: it must store an upload and then delete the scope from `running`.
+   * Resolves to the upload that is stored under an idempotency scope. Resolves to undefined if there is none: `running`
+   * then has the scope, and the caller must store an upload and afterwards delete the scope from `running`.
    */
   private async claim(scope: string): Promise<IndexedUpload | undefined> {
     for (let attempt = 1; ; attempt++) {
@@ -154,8 +162,8 @@ export class IdempotencyKeys {
         throw new ServiceError('request-in-progress', 'A request with this Idempotency-Key is in progress.', { retryAfterSeconds: RETRY_AFTER_SECONDS });
       }
       try {
-        // Checks that the store is present: an open database can still be read when its volume is gone, but the upload
-        // that it reports may be gone too.
+        // The store must be present: an open database can still be read after its volume has gone away, but the upload
+        // that the database reports may be gone with the volume.
         this.presence.assertHere(NO_PARTS);
         const earlier = this.find(scope);
         if (!earlier && this.waiting.size >= MOST_WAITING) throw new Error('Too many keys are to be added.');
@@ -186,7 +194,8 @@ export class IdempotencyKeys {
   }
 
   /**
-   * Adds the waiting uploads and closed segments to the index. Those that could not be added wait for the next attempt.
+   * Adds the waiting uploads and the closed segments to the index of idempotency keys. After a failure, they wait for
+   * the next attempt.
    */
   private async tryAdd(): Promise<void> {
     clearTimeout(this.timer);
@@ -194,8 +203,8 @@ export class IdempotencyKeys {
     while (this.adding) await this.adding;
     this.adding = this.add()
       .catch((error: unknown) => {
-        // Logs no warning, because nothing is lost: the index lines contain the keys, and are read when the store comes
-        // back.
+        // While the store is away, no warning is needed: nothing is lost, because the keys are also in the index lines,
+        // which are read when the store comes back.
         if (error instanceof StoreAwayError) return;
         this.logger.warn('Adding to the index of idempotency keys failed; retrying with the next upload.', error);
       })
@@ -205,8 +214,8 @@ export class IdempotencyKeys {
 
   private async add(): Promise<void> {
     const uploads = [...this.waiting.values()];
-    // A closed segment is listed only when no upload that began before its closing is in progress: such an upload may
-    // have its line in the segment, but not be in `waiting` yet.
+    // A closed segment is listed only after all uploads have ended that began before its closing: the line of such an
+    // upload may be in the segment although the upload isn't in `waiting` yet.
     const [oldest = Infinity] = this.running.values();
     const segments = this.closedSegments.filter(({ begun }) => begun <= oldest);
     if (uploads.length === 0 && segments.length === 0) return;

@@ -6,7 +6,7 @@ export const NEWLINE_BYTES = Buffer.from([NEWLINE]);
 const CHUNK_BYTES = 1024 * 1024;
 const OPENING_BRACE = 0x7b;
 
-/** The warning about a line that `readLines` omits, in the segment at a path. */
+/** The warning about a long line that `readLines` omits from a segment (a file of index lines). */
 export const foreignLineWarning = (path: string): string => `${path} has a long line that is not a line of the index; skipping the line.`;
 
 /** The `upload_id` of an index line; undefined if the line isn't JSON in UTF-8 with a text as its `upload_id`. */
@@ -22,8 +22,8 @@ export function uploadIdOf(line: Buffer): string | undefined {
 
 /**
  * Yields the lines of a file between two positions (in bytes), without their newlines. Omits an unterminated last line.
- * Calls `onForeignLine` for a line of more than a MiB that can't be a line of the index, and omits the line. Needs
- * memory for the longest line of the index, but at least 1 MiB.
+ * A line of more than 1 MiB that can't be an index line is omitted, and `onForeignLine` is called for it. Needs as much
+ * memory as the longest index line, but at least 1 MiB.
  */
 export async function* readLines(file: DiskFile, from: number, to: number, onForeignLine: () => void): AsyncGenerator<Buffer> {
   let rest = Buffer.alloc(0);
@@ -52,5 +52,8 @@ export async function* readLines(file: DiskFile, from: number, to: number, onFor
   }
 }
 
-/** Whether the beginning of a line shows that it isn't a line of the index: no JSON object, or too long for a text. */
+/**
+ * Whether the beginning of a line shows that it isn't an index line: it doesn't begin a JSON object, or is longer than
+ * a string can be.
+ */
 const isForeign = (line: Buffer): boolean => line[0] !== OPENING_BRACE || line.length > constants.MAX_STRING_LENGTH;

@@ -6,20 +6,20 @@ import { MAX_DISORDER_MS, type ReceivedLine, Segment } from './segment.js';
 import type { StoreDirectory } from './store-directory.js';
 
 /**
- * Maximum length in bytes of the lines that are appended to a segment in one write. Only a single line may be longer.
- * Recovery relies on this limit: only the last write to a segment can be torn, so a torn end is within the last batch.
+ * Maximum total length, in bytes, of the lines that are appended to a segment (a file of index lines) in one write.
+ * Only a single line may be longer. Recovery relies on this limit: a crash can damage only the last write to a segment.
  */
 export const MAX_BATCH_BYTES = 1024 * 1024;
 
 export interface IndexLogOptions {
-  /** A segment of at least this many bytes gets no further lines. */
+  /** A segment (a file of index lines) of at least this many bytes gets no further lines. */
   readonly maxSegmentBytes: number;
   readonly onFlush: (flush: IndexFlush) => void;
 }
 
 /**
- * An index line could not be made durable, but could not be removed for certain either. The next boot may still find
- * it.
+ * The error when an index line could not be made durable, and it is uncertain whether the line was removed. The next
+ * boot may still find the line.
  */
 export class LineMayRemainError extends Error {
   constructor(cause: unknown) {
@@ -35,8 +35,8 @@ interface WaitingLine extends ReceivedLine {
 }
 
 /**
- * Appends the index lines of one kind of upload, in the order of their arrival. Lines for the same directory that
- * arrive while others are flushed share the next flush, up to 1 MiB.
+ * Appends the index lines of one kind of upload, in the order of their arrival. While lines are being flushed, further
+ * lines wait. The next flush takes all waiting lines for the same directory, up to 1 MiB.
  */
 export class IndexLog {
   private readonly waiting: WaitingLine[] = [];
@@ -49,17 +49,21 @@ export class IndexLog {
     private readonly options: IndexLogOptions,
   ) {}
 
-  /** A lower bound for the position of any index line that is appended to a directory of segments from now on. */
+  /**
+   * A lower bound for the positions of all index lines that are appended to a directory from now on.
+   *
+   * @param directory a directory of segments (files of index lines), relative to the store's root.
+   */
   position(directory: string): IndexPosition {
     const { segment } = this;
     if (segment?.directory === directory) return { segment: segment.path, offset: segment.durableLength };
-    // The next line for the directory goes to a segment that isn't created yet. Version 7 UUIDs never go backwards
-    // within a process, so the name of that segment sorts after the name made here.
+    // The next line for the directory goes to a segment that isn't created yet. Its name sorts after the name made
+    // here, because version 7 UUIDs never go backwards within a process.
     return { segment: `${directory}/${uuidV7()}.ndjson`, offset: 0 };
   }
 
   /**
-   * Resolves when an index line is durable.
+   * Appends an index line. Resolves when the line is durable.
    *
    * @param directory the directory of the segments to which the line belongs, relative to the store's root.
    * @param receivedAt when the upload was complete.
@@ -74,8 +78,8 @@ export class IndexLog {
   }
 
   /**
-   * Resolves when the current segment is closed for good. Later lines go to a new segment. Rejects if the segment can't
-   * be closed.
+   * Closes the current segment (file of index lines) for good, so that later lines go to a new segment. Rejects if the
+   * segment can't be closed.
    */
   rotate(): Promise<void> {
     return new Promise((resolve, reject) => {
@@ -85,7 +89,8 @@ export class IndexLog {
   }
 
   /**
-   * Closes the current segment for good, or leaves that to the next boot. Call `close` only when no line is waiting.
+   * Closes the current segment (file of index lines) for good, or leaves that to the next boot. Call `close` only when
+   * no line is waiting.
    */
   async close(): Promise<void> {
     await this.segment?.closeOrMark();
@@ -150,7 +155,7 @@ export class IndexLog {
     }
   }
 
-  /** The current segment if it accepts these lines; otherwise undefined. */
+  /** The current segment (file of index lines) if these lines can be appended to it; otherwise undefined. */
   private currentFor(batch: readonly WaitingLine[]): Segment | undefined {
     const { segment } = this;
     const isFull = segment === undefined || segment.durableLength >= this.options.maxSegmentBytes;

@@ -16,8 +16,8 @@ export interface JournalRecord {
 }
 
 /**
- * The layout of a record in a journal, in this order: magic number, CRC-32 of all that follows it, epoch, length of the
- * text, length of the file, text (the upload's id and its marker as JSON), bytes of the file.
+ * A record in a journal consists of, in this order: magic number, CRC-32 of all that follows the CRC, epoch, length of
+ * the text, length of the file, text (the upload's id and its marker as JSON), bytes of the file.
  */
 const MAGIC = 0x4c444a31;
 const CHECKSUM_AT = 4;
@@ -57,7 +57,7 @@ export class Journal {
   ) {}
 
   /**
-   * Creates a journal and preallocates its file. If that fails, removes the file.
+   * Creates a journal and preallocates its file. If the preallocation fails, removes the file.
    *
    * @param bytes the preallocated length; a single record may be longer.
    */
@@ -71,7 +71,7 @@ export class Journal {
       return new Journal(site, file, path, bytes);
     } catch (error) {
       await closeQuietly(file);
-      // If removing fails too, recovery finds a journal without records, and removes it.
+      // If removing the file fails too, recovery finds a journal without records, and removes it.
       await disk.remove(path).catch(() => undefined);
       throw error;
     }
@@ -88,7 +88,8 @@ export class Journal {
   }
 
   /**
-   * Appends encoded records. Resolves when they are durable. Each record is then held until `release` is called for it.
+   * Appends encoded records. Resolves when the records are durable. From then on each record is held: `release` must be
+   * called once for each.
    */
   async append(records: readonly Buffer[]): Promise<void> {
     this.held += records.length;
@@ -109,7 +110,7 @@ export class Journal {
     if (this.held === 0) this.onReleased();
   }
 
-  /** Resolves when `release` was called for each record. */
+  /** Resolves when no appended record is held any more. */
   async released(): Promise<void> {
     if (this.held > 0) await new Promise<void>((resolve) => (this.onReleased = resolve));
   }
@@ -136,7 +137,7 @@ export class Journal {
  */
 export const newEpoch = (): Buffer => randomBytes(EPOCH_BYTES);
 
-/** Encodes a record without epoch and checksum, which `stampRecord` sets. */
+/** Encodes a record, but without its epoch and checksum: `stampRecord` sets these. */
 export function encodeRecord({ uploadId, marker, bytes }: JournalRecord): Buffer {
   const text = Buffer.from(JSON.stringify({ upload_id: uploadId, ...marker }));
   const record = Buffer.allocUnsafe(HEAD_BYTES + text.length + bytes.length);

@@ -9,11 +9,11 @@ import type { DurableDirectories } from './durable-directories.js';
 import { DamagedDatabaseError, type SelfCheckingDatabase } from './self-checking-database.js';
 
 /**
- * How many days a database is kept after its last key expired. So if the machine's clock jumps ahead by a few days and
- * back, the database needn't be rebuilt.
+ * How many days a database of idempotency keys is kept after its last key has expired. If the machine's clock jumps
+ * ahead by a few days and back, the database then needn't be rebuilt.
  */
 const DAYS_KEPT = 7;
-/** The maximum number of databases of one day that were set aside and are kept for inspection. */
+/** How many databases of one day are kept for inspection after they were set aside (renamed). */
 const MOST_SET_ASIDE = 5;
 const DAY_MS = 24 * 60 * 60 * 1000;
 
@@ -24,11 +24,11 @@ export interface KeyDatabasesOptions {
   /** Absolute path of the store's root directory. */
   readonly root: string;
   /**
-   * Throws if the store is away or closed. Called after each look at the disk, because the databases of a store that is
-   * away would be created in the wrong place.
+   * Throws if the store is away or closed. Called after each look at the disk: if the store is away, its databases
+   * would be created in the wrong place.
    */
   readonly assertUsable: () => void;
-  /** Called when the databases may have lost keys, because reading one failed or one was set aside. */
+  /** Called when keys may have been lost, because a database could not be read or was set aside. */
   readonly onLoss: () => void;
 }
 
@@ -43,12 +43,16 @@ export class KeyDatabases {
   /** How often this process has set aside a database, or the whole directory of the databases. */
   setAsides = 0;
   private readonly days = new Map<string, SelfCheckingDatabase>();
-  /** Days whose open database `read` found damaged, and which wasn't set aside yet. The values are the errors. */
+  /**
+   * The days on which `read` found the open database damaged, with the errors. A day is deleted when its database is
+   * set aside.
+   */
   private readonly damaged = new Map<string, DamagedDatabaseError>();
-  /** Days whose database was missing when it was first used, so that a new one was created. */
+  /** The days whose database was missing when it was first used, so that a new one was created. */
   private readonly absent = new Set<string>();
   /**
-   * Days whose database this process set aside (renamed or removed), so that it isn't reported as missing afterwards.
+   * The days whose database this process has set aside (renamed or removed). The database of such a day isn't reported
+   * as missing.
    */
   private readonly rebuilt = new Set<string>();
 
@@ -83,7 +87,7 @@ export class KeyDatabases {
     for (const [day, error] of this.damaged) await this.setAside(day, error);
   }
 
-  /** Whether a database of a day is on the disk. */
+  /** Whether the database of a day is on the disk. */
   async exists(day: string): Promise<boolean> {
     const names = await unlessAbsent(this.options.disk.readDirectory(this.directory));
     return names?.includes(basename(this.pathOf(day))) ?? false;
@@ -109,19 +113,19 @@ export class KeyDatabases {
   }
 
   /**
-   * Whether the database of a day was missing when it was opened, without having been set aside. True only once for
-   * each day.
+   * Whether the database of a day was missing when it was first used, although this process hadn't set it aside.
+   * Forgets the day, so the next call for it returns false.
    */
   wasMissing(day: string): boolean {
     return this.absent.delete(day);
   }
 
   /**
-   * Resolves if the databases of idempotency keys can be written. Also resolves if none exist yet, or if the next
-   * upload with a key can set aside an unusable directory and create another.
+   * Resolves if the databases of idempotency keys can be written. Also resolves if there are none yet, or if their
+   * directory is unusable but the next upload with a key can set it aside and create another.
    *
-   * @throws DataDirectoryError if the directory of the databases can't be written and can't be set aside, for example
-   *   on a read-only volume.
+   * @throws DataDirectoryError if the directory can neither be written nor be set aside, for example on a read-only
+   *   volume.
    */
   async assertWritable(): Promise<void> {
     const { disk } = this.options;
@@ -138,8 +142,8 @@ export class KeyDatabases {
   }
 
   /**
-   * Runs work on the database of a day, and opens or creates the database first if necessary. If the database is
-   * damaged, sets it aside and repeats the work on a new one.
+   * Runs work on the database of a day, which is opened or created first if necessary. If the database is damaged, sets
+   * it aside and repeats the work on a new one.
    */
   async use<T>(day: string, work: (database: SelfCheckingDatabase) => T | Promise<T>): Promise<T> {
     const database = await this.open(day);
@@ -173,8 +177,8 @@ export class KeyDatabases {
   }
 
   /**
-   * Throws if the process lacks file descriptors or memory. SQLite reports such a lack in the same way as a damaged
-   * database that can't be opened, but the database must not be set aside then.
+   * Throws if the process has no file descriptor or memory left. SQLite reports this in the same way as a damaged
+   * database that can't be opened, but the database must not be set aside for it.
    */
   private async assertNotOverloaded(path: string): Promise<void> {
     const { disk } = this.options;
@@ -187,8 +191,8 @@ export class KeyDatabases {
   }
 
   /**
-   * Renames the database of a day and logs a warning. Removes the database instead if five of the same day were renamed
-   * already. The next use of the day creates an empty database.
+   * Sets the database of a day aside: renames it and logs a warning. If five databases of the same day were renamed
+   * already, removes it instead. The next use of the day creates an empty database.
    */
   async setAside(day: string, reason: DamagedDatabaseError): Promise<void> {
     this.setAsides += 1;
@@ -201,7 +205,7 @@ export class KeyDatabases {
     const names = await this.makeDirectory();
     const aside = freeName(name, names);
     try {
-      // Moves the database's log too, because SQLite would apply a log that was left behind to the new database.
+      // SQLite's log is moved too, because SQLite would apply a log that was left behind to the new database.
       for (const suffix of DATABASE_SUFFIXES) {
         if (names.includes(name + suffix)) await unlessAbsent(this.moveAside(name + suffix, aside && aside + suffix));
       }
@@ -220,8 +224,8 @@ export class KeyDatabases {
   }
 
   /**
-   * The names in the directory of the databases. Creates the directory if it is missing. If the directory can't be
-   * used, or something else has its name, first renames that.
+   * The names in the directory of the databases. Creates the directory if it is missing. If an unusable directory or
+   * anything else has its name, first renames that.
    */
   private async makeDirectory(): Promise<string[]> {
     const { disk, directories } = this.options;

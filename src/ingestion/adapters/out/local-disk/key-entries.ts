@@ -5,7 +5,7 @@ import type { SelfCheckingDatabase } from './self-checking-database.js';
 /** An upload and its idempotency scope, under which a repeated request finds it. */
 export interface KeyedUpload extends Omit<UploadReceipt, 'replayed'> {
   readonly scope: string;
-  /** `requestDigest` of the upload. */
+  /** The `requestDigest` of the upload, which must be the same for a repeated request. */
   readonly request: string;
   readonly receivedAt: Date;
 }
@@ -13,17 +13,17 @@ export interface KeyedUpload extends Omit<UploadReceipt, 'replayed'> {
 /** The part of an upload that is needed to answer a repeated request. */
 export interface IndexedUpload {
   readonly receipt: UploadReceipt;
-  /** `requestDigest` of the upload. */
+  /** The `requestDigest` of the upload, which must be the same for a repeated request. */
   readonly request: string;
 }
 
 /**
- * Takes the place of the length of a segment that still accepts lines. The index may contain the keys of only some of
- * the segment's lines.
+ * The length that a database lists for a segment (a file of index lines) that still accepts lines. The database may
+ * contain the keys of only some of the segment's lines.
  */
 export const OPEN = -1;
 
-/** A segment, as a database of idempotency keys lists it: still open, or with its final length. */
+/** A segment (a file of index lines), as a database of idempotency keys lists it. */
 export interface ListedSegment {
   /** Path of the segment, relative to the store's root. */
   readonly path: string;
@@ -31,31 +31,34 @@ export interface ListedSegment {
   readonly length: number;
 }
 
-/** The value that a database of idempotency keys has for an upload. */
+/** The value that a database of idempotency keys stores for an upload. */
 interface Row {
   readonly request: string;
-  /** Milliseconds since 1970. */
+  /** When the upload was received, in milliseconds since 1970. */
   readonly receivedAt: number;
   readonly uploadId: string;
   readonly size: number | null;
   readonly sha256: string | null;
 }
 
-/** A named value for the database of idempotency keys of one day. */
+/** A value, with its name, in the database of idempotency keys of one day. */
 export interface DayEntry {
   /** A UTC day, `YYYY-MM-DD`. */
   readonly day: string;
   readonly name: string;
   /**
-   * The row of an upload, or the length of a segment in bytes. In the database, null stands for a removed upload or
-   * segment.
+   * The row of an upload, or the length in bytes of a segment (a file of index lines). In the database, null takes the
+   * place of the value when the upload or segment was removed.
    */
   readonly value: Row | number;
 }
 
 const uploadName = (scope: string): string => `upload\n${scope}`;
 const segmentName = (path: string): string => `segment\n${path}`;
-/** Name of the entry whose value is the number of segments that a database of idempotency keys lists. */
+/**
+ * Name of the entry whose value is the number of segments (files of index lines) that a database of idempotency keys
+ * lists.
+ */
 const SEGMENT_COUNT = 'segments';
 
 /** The entry of an upload for the database of idempotency keys of a day. */
@@ -65,7 +68,7 @@ export const uploadEntry = (day: string, { scope, request, receivedAt, uploadId,
   value: { request, receivedAt: receivedAt.getTime(), uploadId, size: content?.size ?? null, sha256: content?.sha256 ?? null },
 });
 
-/** The entry of a segment for the database of idempotency keys of the segment's day. */
+/** The entry of a segment (a file of index lines) for the database of idempotency keys of the segment's day. */
 export const segmentEntry = ({ path, length }: ListedSegment): DayEntry => ({
   day: /\/date=([^/]*)\//.exec(path)?.[1] ?? '',
   name: segmentName(path),
@@ -76,7 +79,8 @@ const rowOf = (database: SelfCheckingDatabase, scope: string): Row | undefined =
   (database.get(uploadName(scope)) as Row | null | undefined) ?? undefined;
 
 /**
- * The upload that a database has under an idempotency scope; undefined if there is none, or its 24 hours are over.
+ * The upload that a database stores under an idempotency scope; undefined if there is none, or if the upload was
+ * received 24 hours ago or earlier.
  *
  * @throws DamagedDatabaseError
  */
@@ -86,8 +90,8 @@ export function keptUpload(database: SelfCheckingDatabase, scope: string): Index
 }
 
 /**
- * The length in bytes, or `OPEN`, with which a database lists a segment. Null if the segment was removed, undefined if
- * it was never listed.
+ * The length in bytes, or `OPEN`, with which a database lists a segment (a file of index lines). Null if the segment
+ * was removed, undefined if it was never listed.
  *
  * @throws DamagedDatabaseError
  */
@@ -95,16 +99,16 @@ export const listedLength = (database: SelfCheckingDatabase, path: string): numb
   database.get(segmentName(path)) as number | null | undefined;
 
 /**
- * The number of segments that a database lists.
+ * The number of segments (files of index lines) that a database lists.
  *
  * @throws DamagedDatabaseError
  */
 export const segmentCount = (database: SelfCheckingDatabase): number => Number(database.get(SEGMENT_COUNT) ?? 0);
 
 /**
- * Puts entries into the database of idempotency keys of their day. A new length of a segment replaces the present one.
- * Of two uploads under one idempotency scope, the earlier one is kept, unless its 24 hours were over when the later one
- * was complete.
+ * Puts entries into the database of idempotency keys of their day. The new length of a segment replaces the old one. If
+ * the database has an upload under the same idempotency scope, the earlier upload is kept. But the later one is kept if
+ * it was received 24 hours or more after the earlier one.
  *
  * @throws DamagedDatabaseError
  */
@@ -126,8 +130,8 @@ function replaces(value: unknown, present: unknown): boolean {
 }
 
 /**
- * Removes uploads from a database of idempotency keys, except where another upload has taken the idempotency scope
- * since.
+ * Removes uploads from a database of idempotency keys. Leaves an idempotency scope alone if the database has another
+ * upload under it.
  *
  * @throws DamagedDatabaseError
  */
@@ -137,15 +141,15 @@ export function eraseUploads(database: SelfCheckingDatabase, uploads: readonly P
 }
 
 /**
- * Records in the database of a segment's day that lines were removed from the segment.
+ * Records in the database of a segment's day that lines were removed from the segment (a file of index lines).
  *
  * @param segment the segment, with its new length in bytes; 0 if the segment was removed.
  * @throws DamagedDatabaseError
  */
 export function changeSegment(database: SelfCheckingDatabase, { path, length }: ListedSegment): void {
   const listed = listedLength(database, path);
-  // A segment that is listed as open stays so, because some of its keys may not be in the database yet. They are added
-  // later, together with the segment's final length.
+  // A segment that is listed as open stays so unless it was removed, because some of its keys may not be in the
+  // database yet. They are added later, together with the segment's final length.
   if (typeof listed !== 'number' || (listed === OPEN && length > 0)) return;
   const count: (readonly [string, unknown])[] = length === 0 ? [[SEGMENT_COUNT, segmentCount(database) - 1]] : [];
   database.putAll([[segmentName(path), length || null], ...count], () => true);

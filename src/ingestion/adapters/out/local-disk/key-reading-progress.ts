@@ -5,7 +5,10 @@ import type { ListedSegment } from './key-entries.js';
 const MIB = 1024 * 1024;
 const mib = (bytes: number): number => Math.round(bytes / MIB);
 
-/** Logs the progress of reading idempotency keys from segments. Its `add` takes the number of bytes that were read. */
+/**
+ * Logs the progress of reading idempotency keys from segments (files of index lines). Call `add` of the result with the
+ * number of bytes that were read.
+ */
 export function keyReadingProgress(logger: StorageLogger, segments: readonly ListedSegment[]): LoggedProgress {
   const total = segments.reduce((sum, { length }) => sum + length, 0);
   return new LoggedProgress(logger, {

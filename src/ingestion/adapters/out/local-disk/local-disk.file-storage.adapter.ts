@@ -31,30 +31,32 @@ export interface LocalDiskOptions {
   /** A segment (a file of index lines) of at least this many bytes gets no further lines. Default: 64 MiB. */
   readonly maxSegmentBytes?: number;
   /**
-   * Size of a journal in bytes. Each of up to two journals keeps a second copy of small files until these files are
-   * synced. Default: 8 MiB.
+   * Size of a journal in bytes. Up to two journals contain second copies of small files until the files are synced.
+   * Default: 8 MiB.
    */
   readonly maxJournalBytes?: number;
   /** Called after each flush of index lines, whether it succeeded or failed. */
   readonly onFlush?: (flush: IndexFlush) => void;
-  /** Observes how long uploads wait until their index lines, and small files, are flushed. */
+  /** Observes how long each upload waits until its index line, and its file if that is small, are flushed. */
   readonly observeWait?: Observer;
   readonly logger?: StorageLogger;
 }
 
 /**
  * Stores uploads in a directory of the local file system, which no other process may use at the same time. If the
- * directory's volume goes away, is replaced or becomes read-only, uploads and health checks fail until the same store
- * is back. The store is then opened as at boot.
+ * directory's volume goes away, is replaced or becomes read-only, uploads and health checks fail. As soon as the same
+ * store is back, it is opened again as at boot.
  */
 export class LocalDiskFileStorage extends FileStorage implements OnApplicationShutdown {
   override readonly storedUploads: StoredUploads = new LocalDiskStoredUploads((work) => this.withStore(work));
   override readonly eventOutbox: EventOutbox;
   /** The open store; undefined while the store is away. */
   private current: OpenStore | undefined;
-  /** Resolves when the store that was last found to be away is closed, with nothing of it in progress. */
+  /** Resolves when the store that went away last is closed, and none of its operations is in progress. */
   private leaving = Promise.resolve();
-  /** Reopens a store that is away. Concurrent callers share one attempt. Attempts are at least one second apart. */
+  /**
+   * Reopens the store while it is away. Concurrent callers share one attempt. Attempts are at least one second apart.
+   */
   private readonly returning = new SharedProbe(() => this.comeBack());
   private closing: Promise<void> | undefined;
   private lastWarning = '';
@@ -104,12 +106,12 @@ export class LocalDiskFileStorage extends FileStorage implements OnApplicationSh
     } catch (error) {
       if (!store.whyAway) throw error;
       this.leave(store);
-      // Tries to reopen the store at once: it may only have lost its lock file, or got another device number.
+      // Tries to reopen the store at once: perhaps only its lock file was lost, or its device number has changed.
       await (await this.cameBack()).checkHealth();
     }
   }
 
-  /** Finishes uploads whose last byte was received, refuses the others, and unlocks the directory. Idempotent. */
+  /** Finishes uploads whose last byte was received, refuses all others, and unlocks the directory. Idempotent. */
   close(): Promise<void> {
     this.closing ??= this.closeAll();
     return this.closing;
@@ -143,7 +145,7 @@ export class LocalDiskFileStorage extends FileStorage implements OnApplicationSh
   }
 
   /**
-   * Resolves to the open store, after reopening it if necessary.
+   * Resolves to the open store. Opens the store again first if it was away.
    *
    * @throws ServiceError `storage-failure` while the store is away, and after `close`.
    */
@@ -171,7 +173,7 @@ export class LocalDiskFileStorage extends FileStorage implements OnApplicationSh
     if (this.isClosing()) await store.close();
   }
 
-  /** Opens the store again, provided that the root directory contains the same store as at boot and accepts writes. */
+  /** Opens the store again, but only if the root directory contains the same store as at boot and accepts writes. */
   private async reopen(): Promise<OpenStore> {
     const { disk, root } = this.options;
     const id = await readStoreId(disk, root);

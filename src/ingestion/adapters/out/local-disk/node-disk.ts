@@ -138,8 +138,8 @@ export class NodeDisk extends Disk {
   }
 
   /**
-   * Makes files durable as `Disk.syncFiles` does, but by syncing their whole file systems where the system supports
-   * that.
+   * Makes files durable as `Disk.syncFiles` does. Where the system supports that, syncs their whole file systems
+   * instead of each file.
    */
   override async syncFiles(paths: readonly string[]): Promise<void> {
     if (paths.length === 0 || (await syncFileSystems(onePerFileSystem(paths.map(dirname))))) return;
@@ -148,8 +148,8 @@ export class NodeDisk extends Disk {
 }
 
 /**
- * Returns one directory on each file system. Of directories that are missing, also returns one, so that the `sync`
- * command fails on it and the files are synced one by one.
+ * Returns one directory of each file system. If some directories are missing, also returns one of these: the `sync`
+ * command then fails, and the files are synced one by one.
  */
 function onePerFileSystem(directories: readonly string[]): string[] {
   const byDevice = new Map<bigint | undefined, string>();
@@ -158,8 +158,7 @@ function onePerFileSystem(directories: readonly string[]): string[] {
 }
 
 /**
- * Opens a regular file. If the path names a FIFO, rejects at once instead of waiting until another process opens the
- * FIFO too.
+ * Opens a regular file. If the path names a FIFO, rejects at once instead of waiting for another process to open it.
  */
 async function openRegular(path: string, flags: number): Promise<DiskFile> {
   let handle: FileHandle;
@@ -176,7 +175,9 @@ async function openRegular(path: string, flags: number): Promise<DiskFile> {
 
 let syncTellsFailures: Promise<boolean> | undefined;
 
-/** Whether the `sync` command reports failed writes. Only the command of GNU coreutils does, on Linux 5.8 or later. */
+/**
+ * Whether the `sync` command reports failed writes. Only the command of GNU coreutils does so, on Linux 5.8 or later.
+ */
 async function findOutWhetherSyncTellsFailures(): Promise<boolean> {
   const [major = 0, minor = 0] = release().split('.').map(Number);
   if (process.platform !== 'linux' || major < 5 || (major === 5 && minor < 8)) return false;
@@ -253,7 +254,9 @@ class NodeDiskFile implements DiskFile {
   }
 }
 
-/** The chunks of a write without their first `count` bytes, which are written already, and without empty chunks. */
+/**
+ * Returns the chunks of a write without their first `count` bytes, which are written already, and without empty chunks.
+ */
 function behind(chunks: readonly Uint8Array[], count: number): Uint8Array[] {
   let before = count;
   return chunks

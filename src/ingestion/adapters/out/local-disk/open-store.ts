@@ -21,7 +21,10 @@ import { StoreDirectory } from './store-directory.js';
 import { Archive } from './stored-uploads/archive.js';
 import { Segments } from './stored-uploads/segments.js';
 
-/** The longest file that is published by a journal, if one is available, instead of being staged; in bytes. */
+/**
+ * The longest file, in bytes, whose bytes are written to a journal. A longer file is written to `staging/` first, and
+ * so is a small one if no journal is available.
+ */
 const MOST_SMALL_BYTES = 16 * 1024;
 /** The longest file that is read into memory as a whole before any of it is written to the disk, in bytes. */
 const MOST_WHOLE_BYTES = 64 * 1024;
@@ -34,15 +37,15 @@ export interface OpenStoreOptions extends IndexLogOptions {
   readonly disk: Disk;
   readonly logger: StorageLogger;
   readonly maxJournalBytes: number;
-  /** Observes how long uploads wait until their index lines, and small files, are flushed. */
+  /** Observes how long each upload waits until its index line, and its file if that is small, are flushed. */
   readonly observeWait: Observer | undefined;
   /** Wakes the event outbox when index lines were added or uploads were removed. */
   readonly news: Wakeup;
 }
 
 /**
- * A store from when its lock is taken until it is closed or goes away (is missing, replaced or not writable). A store
- * that comes back is opened as a new instance.
+ * A store from when its lock is taken until it is closed or goes away (is missing, replaced or not writable). When the
+ * store comes back, it is opened as a new instance.
  */
 export class OpenStore {
   private readonly logs: Record<UploadKind, IndexLog>;
@@ -117,7 +120,7 @@ export class OpenStore {
     await this.health.check();
   }
 
-  /** Finishes uploads whose last byte was received, refuses the others, and unlocks the root directory. Idempotent. */
+  /** Finishes uploads whose last byte was received, refuses all others, and unlocks the root directory. Idempotent. */
   close(): Promise<void> {
     this.closing ??= this.finishAll();
     return this.closing;
@@ -129,7 +132,8 @@ export class OpenStore {
   }
 
   /**
-   * Creates the event outbox if this store has none yet. Every upload that is acknowledged afterwards gets an event.
+   * Creates the event outbox if this store has none yet. Resolves when every further upload that is acknowledged gets
+   * an event.
    */
   async beginEvents(): Promise<void> {
     if (this.everySegmentTold) return;
@@ -158,8 +162,8 @@ export class OpenStore {
   }
 
   /**
-   * Publishes a file that is in memory: by a journal if the file is small and a journal is available, otherwise by
-   * staging it.
+   * Publishes a file that is in memory: through a journal if the file is small and a journal is available, otherwise
+   * through a file in `staging/`.
    */
   private async publishWhole(log: IndexLog, bytes: Buffer, publication: Publication): Promise<void> {
     if (bytes.length <= MOST_SMALL_BYTES) {
@@ -217,7 +221,10 @@ export class OpenStore {
     }
   }
 
-  /** Runs the part of an upload that publishes its file and index line. `close` waits for that part. */
+  /**
+   * Runs the part of an upload that publishes the upload's file and index line. `close` waits until that part has
+   * ended.
+   */
   private async finish(part: () => Promise<void>): Promise<void> {
     this.assertNotClosed();
     const { whyAway: cause } = this.directory.presence;
@@ -240,7 +247,7 @@ export class OpenStore {
 
   private async settle(purge: boolean, rotate: boolean): Promise<void> {
     if (rotate) await this.rotate();
-    // The markers of uploads in flight may refer to the segments that were just closed.
+    // Waits for the uploads in progress, because their markers may refer to the segments that were just closed.
     await Promise.allSettled([...this.finishing]);
     await this.directory.journals.settleAll(purge);
   }

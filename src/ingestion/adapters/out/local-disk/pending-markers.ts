@@ -6,32 +6,35 @@ import type { Disk } from './disk.js';
 import type { DurableDirectories } from './durable-directories.js';
 import type { StorePresence } from './store-presence.js';
 
-/** A lower bound for the position of an index line. */
+/** A lower bound for the position of an index line: the line is there or later. */
 export interface IndexPosition {
   /**
-   * Path of a segment, relative to the store's root. The line is in this segment, or in one of the same directory whose
-   * name sorts after it.
+   * Path of a segment (a file of index lines), relative to the store's root. The line is in this segment, or in a
+   * segment of the same directory whose name sorts after this one's.
    */
   readonly segment: string;
-  /** Offset in that segment, in bytes. If the line is in that segment, it begins there or later. */
+  /** Offset in `segment`, in bytes. If the line is in `segment`, the line begins at this offset or later. */
   readonly offset: number;
 }
 
 /**
  * Marks the file of an upload that is about to be published. The file counts as published if the upload's index line
- * exists; the position bounds where that line can be. The marker's id is the upload's id.
+ * exists; the position is a lower bound for where that line is. The marker's id is the upload's id.
  */
 export interface PublicationMarker extends IndexPosition {
   readonly content_path: string;
 }
 
-/** Marks a segment that may end with a torn line. The marker's id is the id in the segment's name. */
+/**
+ * Marks a segment (a file of index lines) that may end with an incomplete or damaged line. The marker's id is the id in
+ * the segment's name.
+ */
 export interface SegmentMarker {
   /** Path of the segment, relative to the store's root. */
   readonly segment: string;
   /**
-   * How many bytes of the segment to keep, if a failed write left more bytes. Undefined if recovery must find the torn
-   * end itself.
+   * How many bytes of the segment to keep, if a failed write left more. Undefined if recovery must find out by itself
+   * where incomplete or damaged lines begin.
    */
   readonly durable_length?: number;
 }
@@ -55,9 +58,9 @@ export function asMarker(id: string, data: unknown): Marker | undefined {
 const isLength = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
 
 /**
- * Markers of the uploads and segments in flight, for recovery. Each marker is a symbolic link in `pending/` whose name
- * is the marker's id and whose target is JSON. A link's target is stored with its name, so one sync of the directory
- * makes both durable. Removals need no sync: a marker that reappears after a power cut does no harm, because recovery
+ * The markers of uploads and segments (files of index lines) in progress, for recovery. Each marker is a symbolic link
+ * in `pending/` whose name is the marker's id and whose target is JSON. A link's target is stored with its name, so one
+ * sync of the directory makes both durable. A removal needs no sync: if a power cut brings the marker back, recovery
  * only checks its upload or segment again.
  */
 export class PendingMarkers {
@@ -81,8 +84,8 @@ export class PendingMarkers {
   }
 
   /**
-   * Replaces a marker. Resolves when the new marker is durable. Before that, the old or the new one is in place at any
-   * time.
+   * Replaces a marker. Resolves when the new marker is durable. Until then, either the old or the new marker is in
+   * place.
    */
   async replace(id: string, marker: Marker): Promise<void> {
     this.presence.assertHere();

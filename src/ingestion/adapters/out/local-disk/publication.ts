@@ -9,7 +9,7 @@ export interface Publication {
   readonly uploadId: string;
   /** Final path of the file, relative to the store's root. */
   readonly contentPath: string;
-  /** Directory of the segment that gets the index line, relative to the store's root. */
+  /** Directory of the segment (file of index lines) that gets the index line, relative to the store's root. */
   readonly segmentDirectory: string;
   /** When the upload was complete. */
   readonly receivedAt: Date;
@@ -17,7 +17,7 @@ export interface Publication {
   readonly line: Uint8Array;
 }
 
-/** A file in `staging/`, whose bytes aren't synced yet. */
+/** A file in `staging/` whose bytes aren't synced yet. */
 export interface StagedFile {
   /** Path of the file, relative to the store's root. */
   readonly path: string;
@@ -25,15 +25,15 @@ export interface StagedFile {
 }
 
 /**
- * Publishes a staged file and its index line. Each step is durable before the next begins:
+ * Publishes a file in `staging/` and its index line. Each step is durable before the next begins:
  *
  * 1. Add a marker for the upload and sync the file's bytes.
  * 2. Move the file to its final path.
  * 3. Append the index line.
  * 4. Remove the marker.
  *
- * If a step fails before the line is durable, the file and the marker are removed. If removing them fails too, or the
- * line may remain, the marker stays, and recovery completes or undoes the upload at the next boot.
+ * If a step fails before the line is durable, removes the file and the marker. If that fails too, or the line may
+ * remain, the marker stays, and recovery completes or undoes the upload at the next boot.
  */
 export async function publishStaged(
   store: StoreDirectory,
@@ -57,7 +57,7 @@ export async function publishStaged(
   } catch (error) {
     await Promise.allSettled(begun);
     // If the index line may remain, its file must stay. Recovery finds out whether the line exists, and removes the
-    // file if not.
+    // file if it doesn't.
     if (!(error instanceof LineMayRemainError)) {
       await store.attempt(`Undoing the upload of ${contentPath}`, async () => {
         await store.removeDurably(contentPath);
@@ -77,8 +77,8 @@ export async function publishStaged(
  * 3. Append the index line.
  *
  * Steps 1 and 3 are durable when they end. The file becomes durable later, before the journal is cleared. If a step
- * fails before the line is durable, the file is removed. If removing it fails too, or the line may remain, a marker or
- * the journal stays, and recovery completes or undoes the upload.
+ * fails before the line is durable, removes the file. If that fails too, or the line may remain, a marker or the
+ * journal stays, and recovery completes or undoes the upload.
  *
  * @throws JournalUnavailableError before anything was done; LineMayRemainError; an error of the file system.
  */
@@ -111,8 +111,8 @@ export async function publishSmall(
   }
 
   /**
-   * Removes the file. If the index line may remain, or the file can't be removed, adds a marker instead, so that
-   * recovery decides whether the file stays.
+   * Removes the file. If the index line may remain, or the file can't be removed, adds a marker instead: recovery then
+   * decides whether the file stays.
    */
   async function takeBack(error: unknown): Promise<void> {
     if (!(error instanceof LineMayRemainError) && (await disk.remove(path).then(() => true, () => false))) return;

@@ -15,7 +15,7 @@ import { encodeRecord, newEpoch, stampRecord } from './journal.js';
 import { LocalDiskFileStorage } from './local-disk.file-storage.adapter.js';
 
 const MIB = 1024 * 1024;
-/** The bytes of a file that is too large for a journal, so the file is staged. */
+/** The bytes of a file that is too large for a journal, so the file is written to `staging/`. */
 const LARGE = 'bytes '.repeat(3_000);
 const GOOD = '{"upload_id":"0197-good","content_path":null}\n';
 
@@ -225,8 +225,8 @@ describe('recovery', () => {
   });
 
   /**
-   * Makes removals of markers hang. Returns a function that does so for the marker of a given upload. The function's
-   * promise resolves when the upload tries to remove its marker, because its index line is durable.
+   * Makes removals of markers hang. Returns a function for the marker of a given upload. The promise of that function
+   * resolves when the upload is about to remove the marker, which means that the upload's index line is durable.
    */
   const keepMarkers = () => {
     const { gate } = disk;

@@ -17,8 +17,8 @@ import { UNFINISHED_EXTENSION } from './whole-file.js';
 const MOST_JOURNAL_BYTES = 1024 * 1024 * 1024;
 
 /**
- * Recovers from a crash. Reads only what was in flight, so its cost doesn't grow with the store. Safe to run again if
- * it is itself cut short at any point.
+ * Recovers from a crash. Reads only what was in progress, so its cost doesn't grow with the store. If recovery is
+ * itself cut short at any point, it can safely run again.
  */
 export async function recover(store: StoreDirectory): Promise<void> {
   const { disk, markers } = store;
@@ -42,8 +42,8 @@ export async function recover(store: StoreDirectory): Promise<void> {
       await markers.remove(id);
     }
   }
-  // Uploads are settled only after all segments are repaired, because an index line that is cut off as torn doesn't
-  // count.
+  // Uploads are settled (see `settle`) only after all segments are repaired: an incomplete index line, which the repair
+  // cuts off, doesn't count.
   await settle(store, publications);
   for (const journal of journals) await replay(store, journal, links);
   await completeRemovals(store, ids, (list) => links.keepsInside(list));
@@ -58,8 +58,8 @@ export async function recover(store: StoreDirectory): Promise<void> {
 }
 
 /**
- * Removes the files of those uploads whose index lines are missing, and then removes the markers of all. Leaves file
- * and marker alone if the file's path names something else, such as a directory.
+ * Settles uploads by their markers: removes the files of the uploads that have no index line, and then removes all the
+ * markers. If the path of a file names something else, such as a directory, leaves it and the marker alone.
  */
 async function settle(store: StoreDirectory, publications: Map<string, PublicationMarker>): Promise<void> {
   const missing = await withoutLine(store, publications);
@@ -70,8 +70,9 @@ async function settle(store: StoreDirectory, publications: Map<string, Publicati
 }
 
 /**
- * Restores those files of a journal whose index lines exist, removes its other files, and then removes the journal.
- * Keeps the journal if some path in it names something that isn't a file of the store.
+ * Restores the files in a journal that have an index line, removes the others, and then removes the journal. A file
+ * also counts as having a line if the segment that may have contained the line was moved away. Keeps the journal if
+ * some path in it names something that isn't a file of the store.
  */
 async function replay(store: StoreDirectory, journal: string, links: LinkCheck): Promise<void> {
   const { disk } = store;
@@ -100,7 +101,8 @@ async function place(store: StoreDirectory, { marker, bytes }: JournalRecord, is
     if (!(await isSegmentGone(store, marker))) return removeContent(store, marker.content_path, false);
     store.logger.warn(`${marker.content_path} is kept: the segment of its line was moved away.`);
   }
-  // Writes the file again even if it seems to have the right bytes: after a failed sync, they may be only in memory.
+  // Writes the file again even if it seems to have the right bytes: after a failed sync, the bytes may be only in
+  // memory.
   await disk.remove(path);
   await store.directories.within(dirname(path), () => store.makeContent(marker.content_path, bytes));
   return true;
@@ -123,8 +125,8 @@ async function removeContent(store: StoreDirectory, path: string, durably = true
 }
 
 /**
- * The result of an action. If the action rejects with NotAFileError, because something else has the name of a file of
- * the store, logs a warning and resolves to undefined.
+ * Resolves to the result of an action. If the action rejects with NotAFileError, because something else has the name of
+ * a file of the store, logs a warning and resolves to undefined.
  */
 async function unlessForeign<T>(store: StoreDirectory, action: () => Promise<T>): Promise<T | undefined> {
   try {
@@ -137,11 +139,11 @@ async function unlessForeign<T>(store: StoreDirectory, action: () => Promise<T>)
 }
 
 /**
- * Detects symbolic links through which a path in a marker, a journal or a removal list would lead out of its top-level
- * directory of the store (`uploads/` or `files/`).
+ * Detects symbolic links that lead out of the store: a path in a marker, a journal or a removal list must stay in its
+ * top-level directory (`uploads/` or `files/`).
  */
 class LinkCheck {
-  /** The results of `isInside`, by the directory's path relative to the store's root. */
+  /** The results of `isInside`, by the path of the directory relative to the store's root. */
   private readonly known = new Map<string, Promise<boolean>>();
 
   constructor(private readonly store: StoreDirectory) {}
@@ -167,8 +169,8 @@ class LinkCheck {
 }
 
 /**
- * Whether the segment that an index position names is missing, although the segment had lines when the position was
- * recorded.
+ * Whether the segment (file of index lines) in an index position is missing, although it had lines when the position
+ * was recorded.
  */
 async function isSegmentGone(store: StoreDirectory, { segment, offset }: IndexPosition): Promise<boolean> {
   if (offset === 0) return false;
@@ -184,14 +186,14 @@ async function segmentNames(store: StoreDirectory, directory: string): Promise<s
     });
   } catch (error) {
     if (hasCode(error, 'ENOENT')) return [];
-    // If something else has the name of a directory of segments, nothing shows which files have index lines, so the
+    // If something else has the name of a directory of segments, it is unknown which files have index lines, so the
     // boot fails.
     if (hasCode(error, 'ENOTDIR')) throw new DataDirectoryError(`${store.at(directory)} is not a directory: move it away, and put the right one back`, { cause: error });
     throw error;
   }
 }
 
-/** The ids of those uploads whose index lines are missing, from the markers of uploads by id. */
+/** Returns the ids of the uploads that have no index line, from markers by upload id. */
 async function withoutLine(store: StoreDirectory, markers: ReadonlyMap<string, IndexPosition>): Promise<Set<string>> {
   const missing = new Set(markers.keys());
   for (const [directory, position] of earliestPositions(markers.values())) {
@@ -200,7 +202,10 @@ async function withoutLine(store: StoreDirectory, markers: ReadonlyMap<string, I
   return missing;
 }
 
-/** For each directory of segments, the earliest of the given positions, so that each directory is read only once. */
+/**
+ * Returns the earliest of the given positions in each directory of segments (files of index lines), so that each
+ * directory is read only once.
+ */
 function earliestPositions(positions: Iterable<IndexPosition>): Map<string, IndexPosition> {
   const earliest = new Map<string, IndexPosition>();
   for (const { segment, offset } of positions) {
@@ -212,10 +217,7 @@ function earliestPositions(positions: Iterable<IndexPosition>): Map<string, Inde
   return earliest;
 }
 
-/**
- * Removes from `ids` each upload whose index line is in the given directory of segments, at the given position or after
- * it.
- */
+/** Removes from `ids` each upload whose index line is in the given directory, at the given position or after it. */
 async function deleteIndexed(
   store: StoreDirectory,
   directory: string,
@@ -238,7 +240,7 @@ async function deleteIndexed(
 }
 
 /**
- * Opens a segment to read its lines.
+ * Opens a segment (a file of index lines) to read its lines.
  *
  * @throws NotAFileError if the path is missing or names anything but a regular file, for example a dangling link; an
  *   error of the file system.

@@ -6,8 +6,8 @@ import type { SegmentMarker } from './pending-markers.js';
 import type { StoreDirectory } from './store-directory.js';
 
 /**
- * Cuts off the torn end that a crash left in a segment, and makes the rest durable. Removes the segment if nothing is
- * left of it. Idempotent.
+ * Cuts off the incomplete or damaged lines that a crash left at the end of a segment (a file of index lines), and makes
+ * the rest durable. Removes the segment if nothing is left of it. Idempotent.
  */
 export async function repairSegment(store: StoreDirectory, marker: SegmentMarker): Promise<void> {
   const file = await store.disk.openWritable(store.at(marker.segment)).catch((error: unknown) => {
@@ -32,9 +32,9 @@ async function cut(file: DiskFile, durableLength: number | undefined): Promise<n
 }
 
 /**
- * Length of a segment without its torn end, in bytes. Reads only the last 2 MiB: they contain the last batch of lines,
- * of which some may be torn, and a line before it. If that line isn't there or isn't valid, the last batch is a single
- * longer line, so twice as much is read.
+ * The length of a segment without the incomplete or damaged lines at its end, in bytes. Reads only the last 2 MiB if
+ * these contain the whole last write, which a crash may have damaged, and a valid line before it. Otherwise the last
+ * write was a single longer line, and twice as much is read, until these conditions are met.
  */
 async function soundLength(file: DiskFile, size: number): Promise<number> {
   for (let window = 2 * MAX_BATCH_BYTES; ; window *= 2) {
@@ -47,7 +47,10 @@ async function soundLength(file: DiskFile, size: number): Promise<number> {
   }
 }
 
-/** The offset in `bytes` of the first invalid or torn line from `begin` on; the length of `bytes` if there is none. */
+/**
+ * The offset in `bytes` of the first invalid or incomplete line from `begin` on; the length of `bytes` if there is
+ * none.
+ */
 function soundLines(bytes: Buffer, begin: number): number {
   let sound = begin;
   for (let end = bytes.indexOf(NEWLINE, sound); end >= 0; end = bytes.indexOf(NEWLINE, sound)) {

@@ -7,8 +7,8 @@ import { closeQuietly } from './staged-file.js';
 import type { StoreDirectory } from './store-directory.js';
 
 /**
- * In a segment, an index line may follow the lines of uploads that were received up to this much later than its own
- * upload, in milliseconds. The order isn't exact, because a line is written some time after its upload was complete.
+ * The order of lines in a segment isn't exact, because a line is written some time after its upload was complete: a
+ * line may follow lines of uploads that were received later than its own upload, but by at most this many milliseconds.
  * Searching a segment by time depends on this limit.
  */
 export const MAX_DISORDER_MS = 10_000;
@@ -22,9 +22,9 @@ export interface ReceivedLine {
 }
 
 /**
- * A segment: one file of index lines. The first append creates the file, after a marker that stays until the segment is
- * closed for good. After a failed append the segment accepts no more lines, and `close` cuts the file to its durable
- * length.
+ * A segment: one file of index lines. The first append adds a marker for recovery and then creates the file; the marker
+ * stays until the segment is closed for good. After a failed append the segment accepts no more lines, and `close` cuts
+ * the file to its durable length.
  */
 export class Segment {
   readonly path: string;
@@ -32,8 +32,8 @@ export class Segment {
   private readonly id = uuidV7();
   /**
    * Absolute path of the directory with the uploaded files that the segment's lines name (`files/kind=...`). Each
-   * append checks that this directory is still present. The segment's own directory is checked through the segment's
-   * file.
+   * append checks that this directory is still present. The segment's own directory needs no such check, because the
+   * path of the segment's file is checked.
    */
   private readonly contentParts: readonly string[];
   private file: DiskFile | undefined;
@@ -54,8 +54,8 @@ export class Segment {
   }
 
   /**
-   * Whether these lines may be appended to the segment: it is open, and no line was received more than MAX_DISORDER_MS
-   * before the newest line of the segment.
+   * Whether these lines may be appended to the segment: the segment is open, and none of the lines was received more
+   * than MAX_DISORDER_MS before the newest line of the segment.
    */
   accepts(lines: readonly ReceivedLine[]): boolean {
     if (this.state !== 'open') return false;
@@ -95,8 +95,8 @@ export class Segment {
   }
 
   /**
-   * Closes the segment for good. Cuts off what a failed append left. Rejects if that fails; `close` can then be called
-   * again.
+   * Closes the segment for good, after cutting off what a failed append left. Rejects if the cutting fails; `close` can
+   * then be called again.
    */
   async close(): Promise<void> {
     if (this.state === 'closed') return;
@@ -111,8 +111,8 @@ export class Segment {
     if (file) await closeQuietly(file);
     await this.store.attempt(`Closing ${this.path}`, async () => {
       if (this.durableLength === 0) {
-        // Removes the empty file durably: its marker is removed next, and without a marker nothing would remove a file
-        // that a power cut brings back.
+        // Removes the empty file durably. Its marker is removed next, and if a power cut then brought the file back,
+        // nothing would remove it.
         await this.store.removeDurably(this.path);
         await this.store.events.remove(this.id);
       }
@@ -121,10 +121,11 @@ export class Segment {
   }
 
   /**
-   * Closes the segment. If what a failed append left can't be cut off, leaves a marker so that the next boot cuts it
-   * off.
+   * Closes the segment. If what a failed append left can't be cut off now, leaves a marker so that the next boot cuts
+   * it off.
    *
-   * @returns true if the end was cut off or the marker is durable, so that no torn end remains after the next boot.
+   * @returns true if it was cut off or the marker is durable, so that nothing of the failed append remains after the
+   *   next boot.
    */
   async closeOrMark(): Promise<boolean> {
     const { store, path, durableLength } = this;

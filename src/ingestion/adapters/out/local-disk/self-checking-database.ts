@@ -13,8 +13,8 @@ const SCHEMA = 'CREATE TABLE entries (key BLOB PRIMARY KEY, record BLOB NOT NULL
 const INSERT = 'INSERT INTO entries (record, key) VALUES (?, ?)';
 const UPDATE = 'UPDATE entries SET record = ? WHERE key = ?';
 /**
- * The casts in this query are needed because libsql ends the process on text that isn't UTF-8, which damage may
- * produce. `ORDER BY key` would refer to the cast column and sort every row, so the query orders by `entries.key`.
+ * The casts are needed because libsql ends the process on text that isn't UTF-8, which damage may produce. The query
+ * orders by `entries.key`, because `ORDER BY key` would refer to the cast column and sort every row.
  */
 const AT_OR_BEFORE = `SELECT CAST(key AS BLOB) AS key, CAST(record AS BLOB) AS record
   FROM entries WHERE entries.key <= ? ORDER BY entries.key DESC LIMIT 1`;
@@ -23,15 +23,15 @@ const FIRST_KEY = Buffer.alloc(KEY_BYTES);
 const LAST_KEY = Buffer.alloc(KEY_BYTES, 0xff);
 const CHECKSUM_BYTES = 16;
 /**
- * After how many written entries a checkpoint is due. SQLite's log then has about 4 MiB, and is moved into the database
- * file within milliseconds.
+ * After how many written entries `checkpoint` moves SQLite's log into the database file. The log is then about 4 MiB
+ * long, and moving it takes milliseconds.
  */
 const CHECKPOINT_AFTER = 1_000;
 const syncDescriptor = promisify(fdatasync);
 /** Codes of SQLite's errors that don't mean that the database is damaged. */
 const NOT_DAMAGE = ['SQLITE_FULL', 'SQLITE_NOMEM'];
 
-/** A database can't be used, or doesn't contain what was written to it. */
+/** The error when a database can't be used, or doesn't contain what was written to it. */
 export class DamagedDatabaseError extends Error {
   constructor(
     readonly path: string,
@@ -53,15 +53,15 @@ interface ChainedRecord {
 /**
  * Stores JSON values by name, in an SQLite database that only this process uses. A read detects any damage to the data
  * that it depends on, even damage that SQLite doesn't notice: each record has a checksum over its key, its value and
- * the next record's key. So the record before a missing name proves that the name is missing. This takes one lookup,
- * like finding a name.
+ * the next record's key. The last record before a missing name thus proves that the name is missing, so finding out
+ * that a name is missing takes one lookup, too.
  *
  * Everything but `checkpoint` is synchronous. Every method but `close` throws DamagedDatabaseError for damage, and
  * SqliteError if the disk is full or memory is short.
  */
 export class SelfCheckingDatabase {
   private isOpen = true;
-  /** Entries written since the last checkpoint. */
+  /** How many entries were written since the last checkpoint. */
   private logged = 0;
   /**
    * Descriptors of the database file and of SQLite's log, by suffix. They stay open until the database is closed,
@@ -84,9 +84,9 @@ export class SelfCheckingDatabase {
       const database = new Database(path);
       const opened = new SelfCheckingDatabase(path, database);
       try {
-        // The exclusive lock avoids the `-shm` file, which others could damage or truncate while it is mapped. Only
-        // `checkpoint` and `close` sync. After a power cut the database has the state of the last checkpoint or close,
-        // or is damaged.
+        // With the exclusive lock there is no `-shm` file, which others could damage or truncate while it is mapped.
+        // Only `checkpoint` and `close` sync. After a power cut the database has the state of the last checkpoint or
+        // close, or is damaged.
         database.exec('PRAGMA locking_mode = EXCLUSIVE; PRAGMA synchronous = OFF; PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0');
         opened.prepare();
         return opened;
@@ -109,7 +109,7 @@ export class SelfCheckingDatabase {
   /**
    * Writes values by name, in one transaction.
    *
-   * @param replaces returns whether a value replaces the present value of the same name. It isn't called for new names.
+   * @param replaces returns whether a value replaces the present value of the same name. Not called if the name is new.
    */
   putAll(entries: readonly (readonly [name: string, value: unknown])[], replaces: (value: unknown, present: unknown) => boolean): void {
     checked(this.path, () => {
@@ -126,8 +126,8 @@ export class SelfCheckingDatabase {
   }
 
   /**
-   * Writes null as the value of each name, in one transaction. The old values are overwritten on disk too, at the next
-   * checkpoint.
+   * Writes null as the value of each name, in one transaction. The next checkpoint also overwrites the old values on
+   * disk.
    */
   erase(names: readonly string[]): void {
     this.runPragma('secure_delete = ON');
@@ -139,10 +139,10 @@ export class SelfCheckingDatabase {
   }
 
   /**
-   * Moves SQLite's log into the database file if the log is long or `isForced` is true, and does nothing otherwise.
-   * Syncs the log and its name before the file changes, the file before the log is emptied, and the empty log before
-   * anything is written to it again. SQLite would do these syncs on the main thread. Write nothing until `checkpoint`
-   * resolves. Rejects with the errors that the other methods throw.
+   * Moves SQLite's log into the database file if the log is long or `isForced` is true; otherwise does nothing. Syncs
+   * three times: the log and its name before the file changes, the file before the log is emptied, and the empty log
+   * before anything is written to it again. SQLite would do these syncs on the main thread. Write nothing until
+   * `checkpoint` resolves. Rejects with the errors that the other methods throw.
    */
   async checkpoint(isForced = false): Promise<void> {
     if ((!isForced && this.logged < CHECKPOINT_AFTER) || !this.isOpen) return;
@@ -164,12 +164,12 @@ export class SelfCheckingDatabase {
     this.isOpen = false;
     try {
       this.database.exec('PRAGMA synchronous = NORMAL');
-      // libsql's own `close` keeps the lock until every statement is garbage-collected, so release it here.
-      // `journal_mode = MEMORY` is needed because with a rollback journal on disk, this would fail for a database file
-      // that was moved, and the lock would stay.
+      // libsql's own `close` keeps the lock until every statement is garbage-collected, so the lock is released here.
+      // With a rollback journal on disk, the release would fail if the database file was moved, so the journal is in
+      // memory.
       this.database.exec('PRAGMA journal_mode = MEMORY; PRAGMA locking_mode = NORMAL; SELECT count(*) FROM sqlite_schema');
     } catch {
-      // If the database is damaged, opening it again reports that.
+      // If the database is damaged, the next attempt to open it reports the damage.
     }
     this.database.close();
     for (const descriptor of this.descriptors.values()) closeSync(descriptor);
@@ -191,8 +191,8 @@ export class SelfCheckingDatabase {
   }
 
   /**
-   * Syncs the names of the database file and of SQLite's log. Until then, a power cut may undo the creation of both, or
-   * bring back the log of an earlier process.
+   * Syncs the names of the database file and of SQLite's log. Before that, a power cut may undo the creation of both,
+   * or bring back the log of an earlier process.
    */
   private async syncNames(): Promise<void> {
     try {
@@ -204,16 +204,16 @@ export class SelfCheckingDatabase {
   }
 
   /**
-   * Throws DamagedDatabaseError: data that could not be synced may be lost later without a trace, so this counts as
-   * damage.
+   * Throws DamagedDatabaseError. A failed sync counts as damage, because data that was not synced may be lost later
+   * without a trace.
    */
   private failToSync(error: unknown): never {
     throw new DamagedDatabaseError(this.path, 'it could not be synced', error);
   }
 
   /**
-   * Empties SQLite's log. A failure counts as damage, because SQLite would then write over a log that may be older than
-   * the database file.
+   * Empties SQLite's log. If that fails, the database counts as damaged, because SQLite would then write over a log
+   * that may be older than the database file.
    */
   private emptyLog(): void {
     try {
@@ -251,7 +251,8 @@ export class SelfCheckingDatabase {
   }
 
   /**
-   * Returns the record with a key, or the last record before that key. Verifies that no record in between is missing.
+   * Returns the record with a key; if there is none, the last record before the key. Verifies that no record between
+   * that record and the key is missing.
    */
   private atOrBefore(key: Buffer): { key: Buffer; record: ChainedRecord } {
     const row = this.statement(AT_OR_BEFORE).get([key]) as { key?: unknown; record?: unknown } | undefined;
@@ -279,7 +280,7 @@ export class SelfCheckingDatabase {
     try {
       this.database.exec('ROLLBACK');
     } catch {
-      // Either SQLite has already rolled back the transaction, or the database is damaged and is set aside next.
+      // Either SQLite has rolled back the transaction already, or the database is damaged and is set aside next.
     }
   }
 

@@ -4,22 +4,22 @@ import type { StoredContent } from '../../../application/ports/file-storage.port
 import { storageFailure } from '../../../application/storage-failure.js';
 import type { DiskFile } from './disk.js';
 
-/** How many bytes of arriving chunks may be gathered for one file while a write runs. The next write takes all of them. */
+/** How many bytes of arriving chunks may be gathered for one file during a write. The next write takes all of them. */
 const MOST_GATHERED_BYTES = 1024 * 1024;
 /**
- * How many bytes one file may gather when the memory budget of the process is used up. So hundreds of uploads to a disk
- * that stalls cost little more memory than their connections.
+ * How many bytes may be gathered for one file when the memory budget of the process is used up. Hundreds of uploads to
+ * a disk that stalls then need little more memory than their connections.
  */
 const FEW_BYTES = 16 * 1024;
 /**
- * A sync of the staged file starts each time this many bytes were written. The disk then works while the rest of the
- * file arrives, and little is left to sync at the end.
+ * A sync of the file starts each time this many bytes were written. The disk then works while the rest of the file
+ * arrives, and little is left to sync at the end.
  */
 const SYNC_EVERY_BYTES = 64 * 1024 * 1024;
 
 /**
- * Writes bytes to a new file as they arrive. Resolves when all are written; they are durable only after the file is
- * synced.
+ * Writes bytes to a new file as they arrive. Resolves when all bytes are written; they aren't durable until the caller
+ * syncs the file.
  *
  * @throws ServiceError `storage-failure`; errors of `bytes`, unchanged. After an error, no write or sync is in flight
  *   any more.
@@ -47,7 +47,10 @@ export const closeQuietly = (file: DiskFile): Promise<void> => file.close().catc
  * that few writes are needed.
  */
 class GatheringWriter {
-  /** Holds at most the chunks that are gathered or being written, and less when the budget is used up. */
+  /**
+   * The memory that this file has taken from the process's budget for the chunks that are gathered or being written.
+   * Less than their length if the budget is used up.
+   */
   private readonly memory: HeldMemory = processMemory.hold('staged');
   private gathered: Uint8Array[] = [];
   private gatheredBytes = 0;
@@ -63,8 +66,8 @@ class GatheringWriter {
   constructor(private readonly file: DiskFile) {}
 
   /**
-   * Adds a chunk. Returns undefined if more chunks can be added at once. Otherwise returns a promise that resolves when
-   * more can be added, and rejects if a write failed.
+   * Adds a chunk. Returns undefined if the next chunk can be added at once. Otherwise returns a promise that resolves
+   * when the next chunk can be added, and rejects if a write failed.
    */
   add(chunk: Uint8Array): Promise<void> | undefined {
     this.gathered.push(chunk);
@@ -81,7 +84,7 @@ class GatheringWriter {
   }
 
   /**
-   * Drops the chunks that aren't written yet. Resolves when no write or sync is in flight any more, even if they
+   * Drops the chunks that aren't written yet. Resolves when no write and no sync is in flight any more, even if one
    * failed.
    */
   async abandon(): Promise<void> {

@@ -13,11 +13,12 @@ import { IdempotencyKeys, type OpenSegment } from './idempotency-keys.js';
 import { PendingMarkers } from './pending-markers.js';
 import { StorePresence } from './store-presence.js';
 
-/** How much of a file is copied at a time, in bytes. */
+/** How many bytes of a file are copied at a time. */
 const COPIED_BYTES = 1024 * 1024;
 
 /**
- * The parts of a store: the directories, relative to its root, that every store has. Each may be a volume of its own.
+ * The parts of a store: the directories that every store has, relative to the store's root. Each may be a volume of its
+ * own.
  */
 export const STORE_PARTS = [...UPLOAD_KINDS.flatMap((kind) => [linesDirectory(kind), contentDirectory(kind)]), 'staging', 'pending'];
 
@@ -31,7 +32,7 @@ export class StoreDirectory {
   readonly journals: ContentJournals;
   readonly idempotency: IdempotencyKeys;
   readonly events: EventEntries;
-  /** The segments that this process writes to, by their paths relative to the store's root. */
+  /** The segments (files of index lines) that this process writes to, by their paths relative to the store's root. */
   readonly openSegments = new Map<string, OpenSegment>();
 
   constructor(
@@ -75,13 +76,13 @@ export class StoreDirectory {
   }
 
   /**
-   * Moves a staged file, whose bytes are durable, to its final path. If `staging` is on another volume, copies the file
-   * and syncs the copy.
+   * Moves a file in `staging/`, whose bytes are durable, to its final path. If `staging/` is on another volume, copies
+   * the file and syncs the copy.
    *
-   * @param staged the file's path in `staging`, relative to the store's root.
+   * @param staged the file's path in `staging/`, relative to the store's root.
    * @param contentPath the file's final path, relative to the store's root. Its directory must exist.
-   * @throws OtherVolumeError as `makeContent`. After any other error of the file system, part or all of the file may be
-   *   at `contentPath`.
+   * @throws OtherVolumeError as `makeContent` does. After any other error of the file system, part or all of the file
+   *   may be at `contentPath`.
    */
   moveContent(staged: string, contentPath: string): Promise<void> {
     const path = this.at(contentPath);
@@ -107,8 +108,8 @@ export class StoreDirectory {
   }
 
   /**
-   * Tries an action that, if it fails now, recovery does at the next boot. Logs a failure and resolves. Does nothing
-   * while the store is away.
+   * Tries an action that recovery repeats at the next boot if it fails now. Resolves even then, and logs the failure.
+   * Does nothing while the store is away.
    *
    * @param what the action, as the subject of the warning about its failure.
    * @param parts absolute paths of the store's parts that the action changes.
@@ -122,7 +123,7 @@ export class StoreDirectory {
     }
   }
 
-  /** The absolute path of the part of the store, `files/kind=...`, that an upload's file is in. */
+  /** The absolute path of the part of the store (`files/kind=...`) that contains an upload's file. */
   private partOf(contentPath: string): string {
     return this.at(contentPath.split('/', 2).join('/'));
   }

@@ -8,8 +8,8 @@ const NAME = 'store-id';
 const MOST_BYTES = 1024;
 
 /**
- * The id of the store in a directory, from the file `store-id`; undefined if that file is missing or contains no valid
- * id.
+ * Reads the id of the store in a directory from the file `store-id`; undefined if that file is missing or contains no
+ * valid id.
  *
  * @throws NotAFileError; an error of the file system.
  */
@@ -19,9 +19,9 @@ export async function readStoreId(disk: Disk, root: string): Promise<string | un
 }
 
 /**
- * The id of the store in a directory. The id is kept in the file `store-id`, which the first boot writes. A store that
- * comes back, perhaps on another device, is recognized by its id. If the file is lost, the next boot writes another id.
- * A directory in place of the file is renamed, with a warning.
+ * Returns the id of the store in a directory, and creates it if there is none. By this id, a store that comes back is
+ * recognized, even on another device. The id is kept in the file `store-id`. If the file is lost, the next boot writes
+ * another id. A directory in place of the file is renamed, with a warning.
  */
 export async function ensureStoreId(disk: Disk, root: string, logger: StorageLogger): Promise<string> {
   const known = await readStoreId(disk, root).catch((error: unknown) => {

@@ -2,13 +2,16 @@ import type { DataDirectoryLock } from '../../../../common/data-directory/data-d
 import { hasCode, OtherVolumeError, StoreAwayError } from './disk-error.js';
 import type { Disk } from './disk.js';
 
-/** Codes of the errors that mean that a store isn't writable. A full or failing disk causes errors with other codes. */
+/**
+ * Codes of the errors that mean that a store isn't writable. A disk that is full or fails causes errors with other
+ * codes.
+ */
 const UNWRITABLE = ['EROFS', 'EACCES', 'EPERM'];
 
 /**
  * Checks that the store is still at its path: the path of its lock file must name the locked file, and the path of each
- * part must name the same directory as when the store was opened. Once a check fails, the store counts as away, and
- * this instance reports that for good. A store that comes back is opened again, with a new instance.
+ * part must name the same directory as when the store was opened. Once a check has failed, this instance reports the
+ * store as away for good. When the store comes back, it is opened with a new instance.
  */
 export class StorePresence {
   /** Why the store is away; undefined until a check finds that it is. */
@@ -29,16 +32,14 @@ export class StorePresence {
   }
 
   /**
-   * Call `watchParts` when all parts of the store exist. From then on, a missing or replaced part means that the store
-   * is away.
+   * Begins to watch the parts of the store, all of which must exist. From then on, a missing or replaced part means
+   * that the store is away.
    */
   watchParts(): void {
     for (const part of this.parts) this.watch(part);
   }
 
-  /**
-   * Watches one more directory, which must exist. `assertHere` checks that directory only if its `parts` contain it.
-   */
+  /** Watches one more directory, which must exist. `assertHere` checks it only if the argument `parts` contains it. */
   watch(directory: string): void {
     const identity = this.disk.identityOf(directory);
     if (identity) this.watched.set(directory, { device: identity.dev, isThere: this.disk.placeCheck(directory, identity) });
@@ -48,7 +49,7 @@ export class StorePresence {
    * Checks that the lock file and the given parts of the store are in place. Synchronous: one stat for the lock file,
    * and one for each part.
    *
-   * @throws StoreAwayError if the store is away, or is now found to be away.
+   * @throws StoreAwayError if the store is away already, or this check fails.
    */
   assertHere(parts = this.parts): void {
     if (this.whyAway) throw this.whyAway;
@@ -71,7 +72,7 @@ export class StorePresence {
   }
 
   /**
-   * If an error means that the store can't be written, considers the store away from now on.
+   * Marks the store as away if an error means that the store can't be written.
    *
    * @throws StoreAwayError in that case.
    */

@@ -4,8 +4,8 @@ import type { DirectoryOrigin, Disk } from './disk.js';
 import { STORE_PARTS } from './store-directory.js';
 
 /**
- * Remembers which directories the root and the parts of a store were when the store was opened at boot. The store isn't
- * reopened while one of its parts is missing, replaced or covered by another volume.
+ * Remembers which directories the root and the parts of a store were at boot. The store isn't reopened while one of its
+ * parts is missing, replaced or covered by another volume.
  */
 export class StoreVolumes {
   private readonly parts: Map<string, DirectoryOrigin | undefined>;
@@ -17,8 +17,8 @@ export class StoreVolumes {
     private readonly root: string,
   ) {
     this.rootOrigin = disk.originOf(root);
-    // `uploads` and `files` come before the directories in them, so that if one of the two is missing, the error
-    // message names it.
+    // `uploads` and `files` come before the directories in them, so that an error message names the outermost missing
+    // directory.
     const names = [...new Set([...STORE_PARTS.map((name) => name.split('/')[0] ?? name), ...STORE_PARTS])];
     this.parts = new Map(names.map((name) => [join(root, name), disk.originOf(join(root, name))]));
   }
@@ -35,8 +35,8 @@ export class StoreVolumes {
 
   /**
    * Checks that each part of the store is the same directory as remembered, on any device. A part that was on the
-   * volume of the root must be on the root's volume again. If the root is now a copy of the remembered root, such a
-   * part may be another directory.
+   * root's volume must be on that volume again; it may be another directory only if the root is another directory too,
+   * such as a copy.
    *
    * @throws StoreAwayError
    */

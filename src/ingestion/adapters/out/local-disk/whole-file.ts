@@ -1,13 +1,13 @@
 import type { Disk } from './disk.js';
 import { closeQuietly } from './staged-file.js';
 
-/** Suffix that a file's name has while the file is being written. */
+/** Suffix of the name that a file has only while it is being written. */
 export const UNFINISHED_EXTENSION = '.unfinished';
 
 /**
- * Writes a file that appears as a whole: it is written under another name, which a crash may leave behind, and then
- * renamed. When the promise resolves, the bytes are durable. The name becomes durable when the caller syncs the file's
- * directory. Throws errors of the file system, after which the path is unchanged.
+ * Writes a file so that it appears as a whole: writes the bytes under another name, which a crash may leave behind, and
+ * then renames that file. When the promise resolves, the bytes are durable. The name isn't durable until the caller
+ * syncs the directory. Throws errors of the file system, after which the path is unchanged.
  *
  * @param path absolute path of the file.
  * @param pieces the bytes of the file, in order.

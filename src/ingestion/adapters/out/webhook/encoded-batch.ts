@@ -4,11 +4,11 @@ import type { UploadEvent } from '../../../application/ports/upload-events.port.
 const [BEGIN, COMMA, END] = ['[', ',', ']'].map((text) => Buffer.from(text)) as [Buffer, Buffer, Buffer];
 
 /**
- * Encodes events as the body of a CloudEvents batch: a JSON array in UTF-8. If the `additional_data` of an event is
- * long, it is encoded in pieces, between which other work can run.
+ * Encodes events as the body of a CloudEvents batch: a JSON array in UTF-8. A long `additional_data` is encoded in
+ * pieces, between which other work can run.
  */
 export async function encodeBatch(events: readonly UploadEvent[]): Promise<Buffer> {
-  // Encoding all events at once takes much less time than one by one.
+  // If no event has a long text, all events are encoded at once, which takes much less time than one by one.
   if (events.every((event) => longText(event) === undefined)) return Buffer.from(JSON.stringify(events));
   const parts: Buffer[] = [];
   for (const event of events) {
@@ -35,7 +35,7 @@ const EMPTY_TEXT = '"additional_data":""';
 /**
  * Encodes one event as JSON in UTF-8, in pieces, so that other work can run in between.
  *
- * @param event the event, with an empty text as `additional_data`.
+ * @param event the event, with an empty text as its `additional_data`.
  * @param text the long `additional_data` of the event.
  */
 async function encodeLong(event: object, text: string): Promise<Buffer[]> {

@@ -6,7 +6,7 @@ const STEP_BYTES = 256 * 1024;
 
 /**
  * The value of the header `webhook-signature` (Standard Webhooks 1.0): one signature for each secret, separated by
- * blanks. If the body is long, it is hashed in pieces, between which other work can run.
+ * blanks. A long body is hashed in pieces, between which other work can run.
  *
  * @param id the value of the header `webhook-id`.
  * @param timestamp the value of the header `webhook-timestamp`, in seconds since 1970.

@@ -6,8 +6,8 @@ import { encodeBatch } from './encoded-batch.js';
 import { signatureOf } from './signature.js';
 
 /**
- * How many bytes of the body of a webhook's answer are read at most. If the body is longer, the connection is closed
- * instead of used again.
+ * The most bytes of the body of a webhook's answer that are read. If the body is longer, the connection is closed, and
+ * not used again.
  */
 const MOST_ANSWER_BYTES = 16 * 1024;
 /**
@@ -19,15 +19,15 @@ const KEPT_ALIVE_MS = 1_000;
 export interface WebhookOptions {
   /** The http or https URL of the webhook. A user and password in it are sent as HTTP Basic. */
   readonly url: string;
-  /** At least one secret, as bytes. Each request is signed once with each of them. */
+  /** At least one secret, as bytes. Each request is signed once with each secret. */
   readonly secrets: readonly Uint8Array[];
   /** How long the webhook may take to answer a request, in milliseconds. Default: 15,000. */
   readonly timeoutMs?: number;
 }
 
 /**
- * Delivers events to a webhook: each call is one POST of a CloudEvents 1.0 batch, signed as in Standard Webhooks 1.0. A
- * status of 2xx within `timeoutMs` means that the receiver has confirmed the events. Redirects aren't followed.
+ * Delivers events to a webhook. Each call sends one POST with a CloudEvents 1.0 batch, signed as in Standard Webhooks
+ * 1.0. A status of 2xx within `timeoutMs` means that the receiver has taken the events. Redirects aren't followed.
  *
  * Deliveries of the same events in the same order have the same `webhook-id`, so that the receiver recognizes a
  * repetition.
@@ -73,14 +73,14 @@ export class WebhookUploadEvents extends UploadEvents implements OnApplicationSh
   }
 
   /**
-   * Sends one POST to the webhook. Resolves to the answer once the connection can be used again or is closed.
+   * Sends one POST to the webhook. Resolves to the answer once its body was read, or the connection was closed.
    *
    * @throws DeliveryError if the webhook can't be reached or doesn't answer in time; the reason of `signal`.
    */
   private async post(body: Buffer, headers: Readonly<Record<string, string>>, signal: AbortSignal): Promise<Dispatcher.ResponseData> {
     signal.throwIfAborted();
-    // The request is aborted by a plain timer and a listener, because `AbortSignal.any` may keep memory of each
-    // delivery for as long as `signal` exists.
+    // The request is aborted by a plain timer and a listener. `AbortSignal.any` may keep memory of each delivery for as
+    // long as `signal` exists.
     const exchange = new AbortController();
     const end = (): void => { exchange.abort(); };
     const timer = setTimeout(end, this.timeoutMs);
@@ -109,7 +109,7 @@ export class WebhookUploadEvents extends UploadEvents implements OnApplicationSh
  * if the body is longer, or if the signal aborts before the body's end. Never rejects.
  */
 async function passOver({ body }: Dispatcher.ResponseData, signal: AbortSignal): Promise<void> {
-  // Without a listener, an error of reading the body would end the process.
+  // Without a listener, an error while the body is read would end the process.
   body.on('error', () => undefined);
   await body.dump({ limit: MOST_ANSWER_BYTES, signal }).catch(() => undefined);
 }

@@ -10,17 +10,17 @@ import type { StorePresence } from '../store-presence.js';
 import { UNFINISHED_EXTENSION, writeWhole } from '../whole-file.js';
 
 /**
- * The directory of the event outbox, with an entry for each file whose events aren't all confirmed; relative to the
- * store's root.
+ * The directory of the event outbox, relative to the store's root. It has an entry for each file with unconfirmed
+ * events.
  */
 export const EVENTS = 'events';
-/** Suffix of the names of files that list removed uploads, in `events/`. */
+/** Suffix of the names of the files in `events/` that list removed uploads. */
 const REMOVED_EXTENSION = '.removed';
 const MOST_NEW = 1_000;
 
 /**
- * Records up to which offset the events of a file are confirmed. Each line of the file is an event, and those of all
- * lines before the offset are confirmed.
+ * An event entry: says up to which offset the events of a file are confirmed. Each line of the file is an event. The
+ * events of all lines before the offset are confirmed.
  */
 export interface EventEntry {
   /**
@@ -39,8 +39,8 @@ export interface EventEntry {
 export interface EventsInFlight {
   readonly id: string;
   /**
-   * Where the lines after the batch begin in the file that the batch was read from, as an offset in bytes. Decreases
-   * when a removal of uploads removes lines before that offset.
+   * The offset, in bytes, after the batch's last line in its file. Decreases when a removal of uploads removes lines
+   * before that offset.
    */
   end: number;
   /** Whether the batch reaches the end of its file, and the file gets no more lines. */
@@ -48,14 +48,14 @@ export interface EventsInFlight {
 }
 
 /**
- * The path of the file that lists the uploads of one removal, relative to the store's root. `id` is the id of the event
- * entry.
+ * The path, relative to the store's root, of the file that lists the uploads of one removal. `id` is the id of the
+ * file's event entry.
  */
 export const removedPath = (id: string): string => `${EVENTS}/${id}${REMOVED_EXTENSION}`;
 
 /**
- * Returns parsed JSON as the event entry with the given id. Undefined if the data isn't a valid entry, or if it names
- * the file of another id.
+ * Checks that parsed JSON is a valid event entry, and returns it. Undefined if it isn't, or if it names the file of
+ * another id than `id`.
  */
 function asEntry(id: string, data: unknown): EventEntry | undefined {
   if (typeof data !== 'object' || data === null) return undefined;
@@ -66,9 +66,9 @@ function asEntry(id: string, data: unknown): EventEntry | undefined {
 }
 
 /**
- * The event entries of a store, in `events/`: one for each segment and each removal whose events aren't all confirmed.
- * The directory exists once the outbox was opened for the first time. From then on each new segment gets an entry
- * before the segment's file is created.
+ * The event entries of a store, in `events/`: one for each segment (file of index lines) and each removal with
+ * unconfirmed events. The directory exists once the outbox was opened for the first time. From then on each new segment
+ * gets an entry before the segment's file is created.
  *
  * An entry is a symbolic link whose target is JSON, like a marker in `pending/`: it appears and changes as a whole.
  */
@@ -79,7 +79,10 @@ export class EventEntries {
   inFlight: EventsInFlight | undefined;
   /** Whether the outbox was ever opened in this store, so that `events/` exists. Changed only by `find` and `begin`. */
   isBegun = false;
-  /** Whether `events/` must be listed (with `names`) to know all entries. The entries in `newIds` are known without. */
+  /**
+   * Whether `events/` must be listed (with `names`) to find all entries. The entries in `newIds` are known without a
+   * listing.
+   */
   mustList = true;
   /**
    * The ids of entries that were added since the last `takeNewIds`, at most MOST_NEW. If more are added, `mustList`
@@ -95,7 +98,7 @@ export class EventEntries {
     private readonly logger: StorageLogger,
     /** Absolute path of the store's root directory. */
     root: string,
-    /** Wakes those who wait for new events of the outbox. */
+    /** Wakes the code that waits for new events of the outbox. */
     readonly news: Wakeup,
   ) {
     this.path = join(root, EVENTS);
@@ -107,8 +110,8 @@ export class EventEntries {
   }
 
   /**
-   * Finds out whether the outbox was ever opened, by the presence of the directory `events/`. If a regular file has
-   * that name, logs a warning, and the outbox counts as never opened.
+   * Finds out whether the outbox was ever opened: then the directory `events/` exists. If a regular file has that name,
+   * logs a warning, and the outbox counts as never opened.
    *
    * @throws DataDirectoryError if `events` is neither a directory nor a regular file, for example a link to something
    *   that is missing; an error of the file system if the directory isn't writable.
@@ -126,7 +129,10 @@ export class EventEntries {
     this.watch();
   }
 
-  /** Creates `events/`: each segment that begins from now on gets an entry. Resolves when the directory is durable. */
+  /**
+   * Creates `events/`, so that each segment that is created from now on gets an event entry. Resolves when the
+   * directory is durable.
+   */
   async begin(): Promise<void> {
     if (this.isBegun) return;
     await this.directories.ensure(this.path);
@@ -138,14 +144,17 @@ export class EventEntries {
     this.isBegun = true;
   }
 
-  /** Runs work on event entries, one piece of work after the other. */
+  /** Runs work on event entries after all earlier work on them has ended. */
   inTurn<T>(work: () => Promise<T>): Promise<T> {
     const done = this.turn.then(work);
     this.turn = done.catch(() => undefined);
     return done;
   }
 
-  /** Adds the event entry of a new segment, if the outbox was ever opened. Resolves when the entry is durable. */
+  /**
+   * Adds the event entry of a new segment (file of index lines), if the outbox was ever opened. Resolves when it is
+   * durable.
+   */
   async add(id: string, lines: string): Promise<void> {
     if (!this.isBegun) return;
     this.presence.assertHere(this.parts);
@@ -154,7 +163,7 @@ export class EventEntries {
     this.note(id);
   }
 
-  /** The ids of the entries that were added since the last call of `takeNewIds`. */
+  /** Returns the ids of the entries that were added since the last call of `takeNewIds`. */
   takeNewIds(): string[] {
     return this.newIds.splice(0);
   }
@@ -182,7 +191,7 @@ export class EventEntries {
   }
 
   /**
-   * The event entry with an id; undefined if no name in `events/` is that id, or the name isn't that of a valid entry.
+   * Reads the event entry with an id; undefined if `events/` has no such name, or the name isn't that of a valid entry.
    */
   async read(id: string): Promise<EventEntry | undefined> {
     try {
@@ -194,8 +203,8 @@ export class EventEntries {
   }
 
   /**
-   * Replaces an event entry. At any time the old or the new entry is in place. Until `events/` is synced, a power cut
-   * may bring back the old entry: the events from its offset on are then delivered again. Call `replace` within
+   * Replaces an event entry. At any time either the old or the new entry is in place. Until `events/` is synced, a
+   * power cut may bring back the old entry: the events after its offset are then delivered again. Call `replace` within
    * `inTurn`.
    */
   async replace(id: string, entry: EventEntry): Promise<void> {
@@ -207,7 +216,7 @@ export class EventEntries {
   }
 
   /**
-   * Removes an event entry, and the file of removed uploads that belongs to it, if any. Also resolves if either is
+   * Removes an event entry, and the file of removed uploads that belongs to it, if any. Also resolves if one is
    * missing.
    */
   async remove(id: string): Promise<void> {
@@ -216,9 +225,9 @@ export class EventEntries {
   }
 
   /**
-   * Replaces a segment by a copy without the lines of removed uploads, and converts the offset in the segment's event
-   * entry. The entry is changed before the segment. If the process crashes in between, events are delivered again, but
-   * none is left out, because an offset in the copy is never higher than in the segment.
+   * Replaces a segment (a file of index lines) by a copy without the lines of removed uploads, and first converts the
+   * offset in the segment's event entry. If the process crashes between the two, some events are delivered again. None
+   * is lost, because an offset in the copy is never higher than in the segment.
    *
    * @param movedTo converts a position in the segment to the position in the copy.
    * @param replace replaces the segment by the copy durably.
@@ -238,8 +247,8 @@ export class EventEntries {
   }
 
   /**
-   * Makes the events of a removal of uploads durable, if the outbox was ever opened. All of them appear at once. Safe
-   * to repeat.
+   * Makes the events of a removal of uploads durable, if the outbox was ever opened. All these events appear at once.
+   * Safe to repeat.
    *
    * @param id the id of the removal list in `pending/`.
    * @param pieces the bytes of the events, one line for each event.
@@ -254,8 +263,8 @@ export class EventEntries {
     const path = join(this.path, `${ownId}${REMOVED_EXTENSION}`);
     await writeWhole(this.disk, path, pieces);
     await this.disk.link(JSON.stringify({ lines: removedPath(ownId), offset: 0 } satisfies EventEntry), join(this.path, ownId)).catch((error: unknown) => {
-      // An attempt before a crash has added the entry. The offset in that entry is still valid, because the file of
-      // removed uploads is the same.
+      // An attempt before a crash has added the entry already. Its offset is still valid, because the file of removed
+      // uploads is the same.
       if (!hasCode(error, 'EEXIST')) throw error;
     });
     await this.directories.sync(this.path);
@@ -265,13 +274,13 @@ export class EventEntries {
 }
 
 /**
- * Whether a name in `events/` is that of a file that lists removed uploads. The name begins with the id of the file's
+ * Whether a name in `events/` is that of a file that lists removed uploads. Such a name begins with the id of the
  * entry.
  */
 export const isRemovedFile = (name: string): boolean => /^[0-9a-f-]{36}\.removed$/.test(name);
 
 /**
- * Whether a name in `events/` belongs to something that a crash left half-written: an event entry, or a file that lists
+ * Whether a name in `events/` is of something that a crash left half-written: an event entry, or a file that lists
  * removed uploads.
  */
 const isUnfinished = (name: string): boolean => /^[0-9a-f-]{36}(\.removed)?\.unfinished$/.test(name);

@@ -12,26 +12,26 @@ import { type EventEntries, type EventEntry, type EventsInFlight, EVENTS, isRemo
 import { decodeRemovedUpload } from './removed-uploads.js';
 
 /**
- * The maximum number of event entries whose ids the queue remembers. So a backlog of any size needs little memory, and
- * `events/` is rarely listed.
+ * The maximum number of event entries (names in `events/`) whose ids the queue remembers. With this limit, a backlog of
+ * any size needs little memory, and `events/` is rarely listed.
  */
 const MOST_KNOWN = 10_000;
 const ID_LENGTH = 36;
 
 /**
- * The unconfirmed events of an open store. All events of a batch come from one file: the file of the oldest event entry
- * with events to deliver. The file is either a segment or a file that lists removed uploads.
+ * The unconfirmed events of an open store. All events of a batch come from one file, either a segment (a file of index
+ * lines) or a file that lists removed uploads. An event entry in `events/` says how far the events of a file are
+ * confirmed.
  */
 export class EventQueue {
   private readonly entries: EventEntries;
   /**
-   * The ids of the oldest event entries that were found when `events/` was last listed, and of the entries that were
-   * added since.
+   * The ids of the oldest event entries from the last listing of `events/`, and of the entries that were added since.
    */
   private known = new Set<string>();
   /**
-   * The names in `events/`, ids of event entries and paths of files with events about which a warning was logged, so
-   * that each gets only one warning.
+   * What a warning was already logged about, so that there is only one for each: names in `events/`, ids of event
+   * entries, and paths of files with events.
    */
   private readonly warnedOf = new Set<string>();
 
@@ -43,7 +43,8 @@ export class EventQueue {
   }
 
   /**
-   * The next batch of at most `limit` events; undefined if all events are confirmed, or the outbox was never opened.
+   * Returns the next batch of at most `limit` events; undefined if all events are confirmed, or the outbox was never
+   * opened.
    *
    * @throws StoreAwayError; an error of the file system.
    */
@@ -51,7 +52,7 @@ export class EventQueue {
     return this.entries.inTurn(async () => {
       if (!this.entries.isBegun) return undefined;
       this.store.presence.assertHere(this.entries.parts);
-      // An unconfirmed batch is returned again, even if events of an older entry have arrived since.
+      // A batch that wasn't confirmed is returned again, even if an older event entry has got events since.
       const { inFlight } = this.entries;
       const repeated = inFlight && (await this.batchOf(inFlight.id, limit));
       return repeated ?? (await this.oldest(limit));
@@ -59,9 +60,9 @@ export class EventQueue {
   }
 
   /**
-   * The next batch: from the oldest file that gets no more lines, if such a file has unconfirmed events. Otherwise from
-   * one of the files that still get lines, in rotation, so that a file that gets lines all the time doesn't keep the
-   * others waiting.
+   * Returns the next batch of events: from the oldest file that gets no more lines, if such a file has unconfirmed
+   * events. Otherwise from the files that still get lines, one after the other, so that a busy file doesn't keep other
+   * files waiting.
    */
   private async oldest(limit: number): Promise<OutboxBatch | undefined> {
     for (;;) {
@@ -82,7 +83,7 @@ export class EventQueue {
     return undefined;
   }
 
-  /** The ids of the segments to which this process still adds lines. */
+  /** The ids of the segments (files of index lines) to which this process still adds lines. */
   private openIds(): Set<string> {
     return new Set([...this.store.openSegments.keys()].map((path) => basename(path, '.ndjson')));
   }
@@ -93,14 +94,14 @@ export class EventQueue {
     let complete: string[] = [];
     const dropNewest = (): void => {
       complete = [...new Set(complete)].sort();
-      // Forgets the newest entries beyond MOST_KNOWN. `events/` is listed again when the events of the others are
-      // confirmed.
+      // Keeps only the ids of the MOST_KNOWN oldest entries. When the events of these are confirmed, `events/` is
+      // listed again.
       if (complete.length > MOST_KNOWN) this.entries.mustList = true;
       complete.splice(MOST_KNOWN);
     };
     for await (const names of this.entries.names()) {
       for (const name of names) {
-        // After a power cut, a file of removed uploads may be there without its event entry. The entry is then created
+        // After a power cut, a file of removed uploads may be there without its event entry, which is then created
         // again.
         const id = isRemovedFile(name) ? name.slice(0, ID_LENGTH) : name;
         if (open.has(id)) foundOpen.add(id);
@@ -112,10 +113,7 @@ export class EventQueue {
     this.known = new Set([...complete, ...[...foundOpen].sort()]);
   }
 
-  /**
-   * Whether a name in `events/` may be that of an event entry. Logs a warning about any other name, but only once for
-   * each.
-   */
+  /** Whether a name in `events/` may be that of an event entry. If not, logs a warning, once for each name. */
   private isEntry(name: string): boolean {
     if (this.warnedOf.has(name)) return false;
     if (UPLOAD_ID.test(name)) return true;
@@ -133,7 +131,7 @@ export class EventQueue {
     if (open && open.durableLength <= entry.offset) return undefined;
     const file = await this.openLines(id, entry.lines);
     if (!file) {
-      // Only now checks whether the store is present: if its volume went away before, the file only looks missing.
+      // If the store's volume has gone away, the file only looks missing: `assertHere` then throws.
       this.store.presence.assertHere();
       if (open) return undefined;
       if (await this.store.disk.isNameTaken(this.store.at(entry.lines))) this.warnOnce(id, `${this.store.at(entry.lines)} is not a file of this store, so the events of its uploads are not delivered.`);
@@ -149,8 +147,8 @@ export class EventQueue {
   }
 
   /**
-   * Returns a batch of the events from the offset in an event entry on; undefined if there are none. The entry is then
-   * removed if its file is complete.
+   * Returns a batch of the events after the offset in an event entry; undefined if there are none. In that case,
+   * removes the entry if its file is complete.
    *
    * @param isComplete whether the file gets no more lines.
    */
@@ -181,13 +179,13 @@ export class EventQueue {
     const { id } = batch;
     const confirm = () =>
       this.entries.inTurn(async () => {
-        // `next` has returned another batch since, so this batch can no longer be confirmed.
+        // If `next` has returned another batch since, this batch can no longer be confirmed.
         if (this.entries.inFlight !== batch) return;
         if (batch.isLast) await this.entries.remove(id);
         else await this.entries.replace(id, { lines, offset: batch.end });
         this.entries.inFlight = undefined;
-        // The id of a file that still gets lines moves behind the other ids, so that these files take turns. The ids of
-        // complete files keep their order.
+        // If the file still gets lines, its id moves behind all other ids, so that the next batch comes from another
+        // such file. The ids of complete files keep their order.
         if (batch.isLast || this.openIds().has(id)) this.known.delete(id);
         if (!batch.isLast) this.known.add(id);
       });
@@ -202,9 +200,9 @@ export class EventQueue {
   }
 
   /**
-   * Creates a damaged or missing event entry again if the entry's id leads to the file of its events. All events of
-   * that file are then delivered again. Undefined if there is no such file; a warning is logged if the damaged entry
-   * exists.
+   * Creates an event entry again that is damaged or missing, if its id leads to the file with its events. All events of
+   * that file are then delivered again. Undefined if there is no such file. Logs a warning if the entry is there, but
+   * damaged.
    */
   private async repaired(id: string): Promise<EventEntry | undefined> {
     const path = this.store.at(EVENTS, id);

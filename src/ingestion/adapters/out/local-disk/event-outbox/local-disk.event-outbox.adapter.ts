@@ -11,7 +11,7 @@ export class LocalDiskEventOutbox extends EventOutbox {
     /** Calls `work` with the open store. Rejects with ServiceError `storage-failure` while the store is away. */
     private readonly withStore: <T>(work: (store: OpenStore) => Promise<T>) => Promise<T>,
     private readonly news: Wakeup,
-    /** Called each time the outbox was opened. */
+    /** Called each time that the outbox was opened. */
     private readonly onOpened: () => void,
   ) {
     super();
@@ -26,8 +26,8 @@ export class LocalDiskEventOutbox extends EventOutbox {
     this.news.clear();
     const given = await this.withStore(async (store) => ({ store, batch: await store.events.next(limit) })).catch(storageFailure('The events could not be read.'));
     const { store, batch } = given;
-    // If the store went away and came back since the batch was read, `confirm` does nothing, because the reopened store
-    // returns the events of the batch again.
+    // If the store went away and came back since the batch was read, `confirm` does nothing: the reopened store returns
+    // the events of the batch again.
     const confirm = (): Promise<void> =>
       this.withStore((current) => (current === store && batch ? batch.confirm() : Promise.resolve())).catch(storageFailure('Events could not be confirmed.'));
     return batch && { ...batch, confirm };
@@ -38,8 +38,8 @@ export class LocalDiskEventOutbox extends EventOutbox {
   }
 
   /**
-   * Does nothing: no other process can deliver the events, because the lock of the data directory keeps other processes
-   * away.
+   * Does nothing: the lock of the data directory keeps other processes away, so no other process can deliver the
+   * events.
    */
   override close(): Promise<void> {
     return Promise.resolve();

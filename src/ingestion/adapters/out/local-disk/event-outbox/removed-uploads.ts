@@ -7,7 +7,7 @@ const UPLOADS_AT_ONCE = 1_000;
 
 /**
  * Encodes the events of a removal of uploads, piece by piece: one JSON line for each upload. Leaves out uploads without
- * a customer id, which lists of an earlier version of the service contain.
+ * a customer id, which removal lists of an earlier version of the service contain.
  */
 export function* encodeRemovedUploads({ segment, removedAt, uploads }: RemovalList): Generator<Buffer> {
   const kind = kindOf(segment);
@@ -20,7 +20,7 @@ export function* encodeRemovedUploads({ segment, removedAt, uploads }: RemovalLi
   }
 }
 
-/** The event that a line of a file of removed uploads describes; undefined if the line isn't valid. */
+/** Reads the event in a line of a file of removed uploads; undefined if the line isn't valid. */
 export function decodeRemovedUpload(line: Buffer): RemovedEvent | undefined {
   const parsed = parseJson(line);
   if (typeof parsed !== 'object' || parsed === null) return undefined;

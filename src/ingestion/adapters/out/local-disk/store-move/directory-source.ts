@@ -18,7 +18,7 @@ export async function openDirectorySource(directory: string): Promise<StoreSourc
   return storeId === undefined ? undefined : new DirectorySource(storeId, disk, root);
 }
 
-/** A store on the local disk. Takes no lock. */
+/** A store on the local disk, as the source of a move. Takes no lock. */
 class DirectorySource implements StoreSource {
   constructor(
     readonly storeId: string,
@@ -45,7 +45,7 @@ class DirectorySource implements StoreSource {
       const days = await this.disk.readDirectory(join(this.root, linesDirectory(kind)));
       for (const day of days.filter((name) => name.startsWith('date=') && isDate(name.slice(5))).sort()) {
         const directory = `${linesDirectory(kind)}/${day}`;
-        // The directory of a day is removed with its last segment.
+        // The directory of a day may be gone: it is removed with its last segment (file of index lines).
         const names = await unlessAbsent(this.disk.readDirectory(join(this.root, directory)));
         for (const name of (names ?? []).filter(SEGMENTS.isFile).sort()) yield `${directory}/${name}`;
       }
@@ -63,7 +63,7 @@ class DirectorySource implements StoreSource {
         length += line.length + 1;
         yield { segment, number: ++number, bytes: Buffer.concat([line, NEWLINE_BYTES]) };
       }
-      // `readLines` omits an unterminated end, and long lines that can't be those of uploads.
+      // `readLines` omits an unterminated end of the segment, and lines of more than 1 MiB that can't be index lines.
       if (length < size) yield { segment, number: number + 1, bytes: undefined };
     } finally {
       await file.close();

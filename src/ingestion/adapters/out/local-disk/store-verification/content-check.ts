@@ -8,12 +8,12 @@ import { hasCode } from '../disk-error.js';
 const CHUNK_BYTES = 512 * 1024;
 
 /**
- * Flags that open a file for reading without following a link at the end of its path, without waiting for the other end
- * of a FIFO, and without changing anything.
+ * Flags that open a file only for reading. A link at the end of the path isn't followed, and opening a FIFO doesn't
+ * wait for its other end.
  */
 export const READ_ONLY = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 
-/** Compares files with their index lines, one file at a time, using two buffers of its own. */
+/** Compares files with their index lines, one file at a time. Has two buffers of its own. */
 export class ContentCheck {
   private readonly buffers = [Buffer.allocUnsafeSlow(CHUNK_BYTES), Buffer.allocUnsafeSlow(CHUNK_BYTES)] as const;
 
@@ -23,8 +23,8 @@ export class ContentCheck {
   ) {}
 
   /**
-   * Compares a file with what its index line says: size and sha-256. Resolves to undefined if they match, otherwise to
-   * the problem.
+   * Compares the size and sha-256 of a file with its index line. Resolves to undefined if both match, otherwise to the
+   * problem.
    *
    * @throws an error of the file system if the file exists but can't be read.
    */

@@ -38,7 +38,7 @@ class DirectoryView implements StoreView {
   readonly mender = 'the next boot';
   readonly movesLines = false;
   private readonly underWay: UnderWay;
-  /** Content checks that aren't running, kept because their buffers are used again. */
+  /** Content checks that aren't in use. They are kept, because their buffers can be used again. */
   private readonly checks: ContentCheck[] = [];
 
   constructor(
@@ -102,7 +102,10 @@ class DirectoryView implements StoreView {
     return Promise.resolve('both');
   }
 
-  /** The size of a segment in bytes; 0 after an error, which is reported later, when the segment is read. */
+  /**
+   * The size of a segment (a file of index lines) in bytes; 0 after an error. The error is reported later, when the
+   * segment is read.
+   */
   private sizeOf(path: string): Promise<number> {
     return stat(join(this.root, path)).then(({ size }) => size, () => 0);
   }

@@ -5,8 +5,8 @@ import type { Entry } from '../../../../application/store-verification/store-vie
 import { hasCode } from '../disk-error.js';
 
 /**
- * Yields the files below a top-level directory of the store that the layout allows. Also yields everything else that is
- * there, as `unknown`, and directories that can't be read, as `unreadable`.
+ * Yields the files below a top-level directory of the store that the layout allows. Also yields every other name there
+ * as `unknown`, and directories that can't be read as `unreadable`.
  */
 export async function* walkLayout(root: string, { top, directories, isFile }: LayoutRules): AsyncGenerator<Entry> {
   const isDirectory = await lstat(join(root, top)).then((stats) => stats.isDirectory(), (error: unknown) => {
@@ -18,8 +18,8 @@ export async function* walkLayout(root: string, { top, directories, isFile }: La
 }
 
 /**
- * Walks a directory tree, one directory at a time, in no particular order. Names are read in portions, so that a
- * million of them need little memory. Follows no symbolic link.
+ * Walks a directory tree, one directory at a time, in no particular order. Reads names in portions, so that a directory
+ * with a million names needs little memory. Follows no symbolic link.
  */
 async function* walk(root: string, path: string, directories: readonly NameRule[], isFile: NameRule): AsyncGenerator<Entry> {
   const [isDirectory, ...beneath] = directories;

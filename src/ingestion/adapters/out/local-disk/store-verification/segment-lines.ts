@@ -10,9 +10,9 @@ import type { UnderWay } from './under-way.js';
 const CHUNK_BYTES = 64 * 1024;
 
 /**
- * Reads the lines that a segment has now. Memory stays bounded, even for long lines. An unterminated end is yielded
- * last, with `isTorn`. The end is also `isMendable` if the segment has a marker: then the service still writes to the
- * segment, or the next boot will repair it.
+ * Reads the lines that a segment (a file of index lines) has now. Needs little memory, even for long lines. The end of
+ * the segment after its last newline is yielded last, with `isTorn`. It is also `isMendable` if the segment has a
+ * marker in `pending/`: then a service is still writing to the segment, or the next boot will repair it.
  *
  * @throws an error of the file system; a missing segment has no lines.
  */
@@ -43,8 +43,8 @@ class SegmentReader {
     const { size } = await this.file.stat();
     yield* this.linesUpTo(size);
     if (this.splitter.restLength === 0) return;
-    // The segment's marker exists until all of the segment's lines are written. Without a marker, the rest of the
-    // unterminated line is either in the file by now or never comes.
+    // The marker of a segment in `pending/` exists until all lines of the segment are written. If there is no marker,
+    // the rest of the unterminated line either is in the file by now, or will never be written.
     const isMendable = await this.underWay.isOpen(this.segment);
     if (!isMendable) {
       yield* this.linesUpTo((await this.file.stat()).size);
@@ -63,8 +63,8 @@ class SegmentReader {
       if (bytesRead === 0) return;
       this.onBytes(bytesRead);
       for (const { offset, end, value, hasNul } of splitter.add(chunk.subarray(0, bytesRead))) {
-        // After a power cut, blocks of the last batch of lines that never reached the disk read as zeros. The next boot
-        // cuts the segment off at the first such line.
+        // After a power cut, blocks of the last write that never reached the disk read as zeros. The next boot cuts the
+        // segment off before the first line that contains a zero byte.
         yield { segment, offset, end, value, isTorn: false, isMendable: hasNul && end > limit - MAX_BATCH_BYTES };
       }
     }

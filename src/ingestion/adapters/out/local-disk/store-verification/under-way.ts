@@ -7,9 +7,9 @@ import type { Marker } from '../pending-markers.js';
 import { decodeRemovalList, REMOVAL_EXTENSION } from '../stored-uploads/removal-list.js';
 
 /**
- * Reports what a running service has in flight and what the next boot will repair, from the markers, journals and
- * removal lists in `pending/`. Only reads. Check a marker after reading the file or index line that it is about, not
- * before: the marker exists from before the file is created until after the line is written.
+ * Reports, from the markers, journals and removal lists in `pending/`, what a running service has in progress and what
+ * the next boot will repair. Writes nothing. Check a marker after reading the file or index line that it is about: the
+ * marker exists from before the file is created until after the line is written.
  */
 export class UnderWay {
   private pending = { state: '', files: new Set<string>() };
@@ -27,8 +27,8 @@ export class UnderWay {
   }
 
   /**
-   * The paths of the files that journals and removal lists in `pending/` name. All journals and lists are read again
-   * when one of them has changed.
+   * The paths of the files that the journals and removal lists in `pending/` name. If one of these has changed, all are
+   * read again.
    */
   private async pendingFiles(): Promise<ReadonlySet<string>> {
     const directory = join(this.root, 'pending');
@@ -43,18 +43,18 @@ export class UnderWay {
   }
 
   /**
-   * Whether the end of a segment may still change: a service may append lines to the segment, or the next boot will
-   * check the end and cut off lines that a crash left incomplete or damaged.
+   * Whether the end of a segment (a file of index lines) may still change: either a service appends lines to the
+   * segment, or the next boot will check the end and cut off lines that a crash left incomplete or damaged.
    */
   async isOpen(segment: string): Promise<boolean> {
     return (await this.segmentMarker(segment)) !== undefined;
   }
 
   /**
-   * Whether an index line that was read stays in its segment. The lines of a failed write are cut off again, at once or
-   * by the next boot.
+   * Whether an index line that was read stays in its segment (file of index lines). The lines of a failed write are cut
+   * off again, at once or by the next boot.
    *
-   * @param lineEnd where the line ends in the segment, as an offset in bytes.
+   * @param lineEnd the offset in the segment after the line, in bytes.
    */
   async stays(segment: string, lineEnd: number): Promise<boolean> {
     const marker = await this.segmentMarker(segment);
@@ -96,8 +96,8 @@ const filesIn = (name: string, bytes: Buffer): string[] =>
 const namesIn = async (directory: string): Promise<string[]> => (await unlessAbsent(readdir(directory))) ?? [];
 
 /**
- * A text that changes when a file is written to or replaced: its inode and modification time. Empty if the file is
- * missing.
+ * A text that changes whenever a file is written to or replaced: the file's inode and modification time. Empty if the
+ * file is missing.
  */
 async function stateOf(path: string): Promise<string> {
   const stats = await unlessAbsent(stat(path, { bigint: true }));

@@ -25,11 +25,10 @@ export class Archive {
   constructor(
     private readonly store: StoreDirectory,
     /**
-     * Closes the segments that accept lines. Resolves when nothing in flight refers to these segments or to earlier
-     * ones any more.
+     * Waits until nothing in progress refers to the segments (files of index lines) that are closed.
      *
      * @param purge whether to also remove the journals, which have copies of small files.
-     * @param rotate whether to close the segments. If not, the caller must not change segments that are open now.
+     * @param rotate whether to first close the segments that accept lines. Otherwise, the caller must not change these.
      */
     private readonly settle: (purge: boolean, rotate: boolean) => Promise<void>,
     /** The longest file that a journal may have a copy of, in bytes. */
@@ -44,8 +43,7 @@ export class Archive {
 
   async list(filter: UploadFilter, limit: number, after?: UploadPosition): Promise<UploadPage> {
     const page = await new UploadList(this.segments, filter, limit, after).page();
-    // Only now checks whether the store is present: if its volume went away while the index was read, the store looked
-    // empty.
+    // If the store's volume went away while the index was read, the store looked empty: `assertHere` then throws.
     this.store.presence.assertHere();
     return page;
   }
@@ -78,8 +76,8 @@ export class Archive {
       const { dryRun = false, onProgress = () => undefined, signal } = options;
       signal?.throwIfAborted();
       const resumed = dryRun ? undefined : await this.resumeRemovals();
-      // Lists the segments before `prepare` closes the open ones. A segment that is opened later must be left alone,
-      // because the marker of an upload in flight may refer to it.
+      // The segments are listed before `prepare` closes the open ones. A segment that is opened later must be left
+      // alone, because the marker of an upload in progress may refer to it.
       const paths = await this.segmentsOf(filter);
       if (!dryRun && paths.length > 0) await this.prepare(true, true);
       let uploads = 0;
@@ -93,19 +91,22 @@ export class Archive {
         onProgress({ segments: index + 1, allSegments: paths.length, uploads });
       }
       this.store.presence.assertHere();
-      // The lines of these uploads may be gone while their files are not, so there seemed to be nothing left to remove.
+      // A removal that failed again may have removed the lines of uploads but not their files. These uploads are no
+      // longer found, so the error is the only sign that something is left.
       for (const { list, error } of resumed?.failed ?? []) if (mayHaveUploadsOf(list, filter.customerId)) throw error;
       return uploads;
     });
   }
 
-  /** Stops a removal in progress before its next segment, and waits for its end. */
+  /** Stops a removal in progress before its next segment, and waits until it has ended. */
   async close(): Promise<void> {
     this.ending.abort(new Error('The storage is closed.'));
     await this.removing;
   }
 
-  /** Runs a removal when all earlier ones have ended, because each removal rewrites segments. */
+  /**
+   * Runs a removal after all earlier ones have ended, because each removal rewrites segments (files of index lines).
+   */
   private inTurn<T>(work: () => Promise<T>): Promise<T> {
     const done = this.removing.then(() => {
       this.ending.signal.throwIfAborted();
@@ -134,8 +135,8 @@ export class Archive {
   }
 
   /**
-   * Sets the offsets in the markers of failed uploads to 0, because an index line moves to a lower offset when lines
-   * before it are removed from its segment.
+   * Sets the offsets in the markers of failed uploads to 0. If lines before an upload's line are removed from its
+   * segment, the line moves to a lower offset than the marker says.
    */
   private async clearOffsets(): Promise<void> {
     const { markers } = this.store;
@@ -145,7 +146,10 @@ export class Archive {
     }
   }
 
-  /** Paths of the segments that may have uploads which a filter selects, relative to the store's root. */
+  /**
+   * Paths, relative to the store's root, of the segments (files of index lines) that may have uploads which a filter
+   * selects.
+   */
   private async segmentsOf({ kind, from, to }: UploadFilter): Promise<string[]> {
     const kinds: readonly UploadKind[] = kind ? [kind] : UPLOAD_KINDS;
     const paths: string[] = [];
@@ -173,7 +177,7 @@ export class Archive {
   }
 }
 
-/** The valid index lines of a segment. If a customer is given, only the lines of that customer's uploads. */
+/** The valid index lines of a segment; if a customer is given, only those of the customer's uploads. */
 async function* linesOf(segment: SegmentReader, path: string, customerId: string | undefined): AsyncGenerator<Buffer> {
   const kind = UPLOAD_KINDS.find((each) => path.includes(`/kind=${each}/`)) ?? 'historical';
   const isWanted = customerId === undefined ? () => true : isOfCustomer(kind, customerId);
@@ -186,7 +190,7 @@ async function* linesOf(segment: SegmentReader, path: string, customerId: string
 
 /**
  * Whether one of the resumed removals has removed the upload with an id, and the caller may access the upload's
- * customer. Throws the error of that removal if it has failed again.
+ * customer. If that removal has failed again, throws its error.
  */
 function isCompleted({ completed, failed }: ResumedRemovals, uploadId: string, mayAccess: CustomerAccess): boolean {
   const isWanted = (upload: RemovedUpload): boolean => upload.uploadId === uploadId && upload.customerId !== undefined && mayAccess(upload.customerId);
@@ -194,7 +198,7 @@ function isCompleted({ completed, failed }: ResumedRemovals, uploadId: string, m
   return completed.some(({ uploads }) => uploads.some(isWanted));
 }
 
-/** Whether a removal list may have uploads of a customer; of any customer if none is given. */
+/** Whether a removal list may have uploads of a customer; if no customer is given, of any customer. */
 const mayHaveUploadsOf = (list: RemovalList | undefined, customerId: string | undefined): boolean =>
   !list || customerId === undefined || list.uploads.some((upload) => upload.customerId === undefined || upload.customerId === customerId);
 

@@ -3,20 +3,20 @@ import type { DiskFile } from '../disk.js';
 import { closeQuietly } from '../staged-file.js';
 
 /**
- * How many bytes of a file are read at once, at least and at most. Reads begin with the least, because each connection
- * may be slow and holds this much memory meanwhile. They grow up to the most for fast clients.
+ * The smallest and the largest number of bytes that are read at once. The first reads are small, because the client may
+ * be slow, and each connection holds that much memory meanwhile. For a fast client, the reads grow.
  */
 const LEAST_READ_BYTES = 64 * 1024;
 const MOST_READ_BYTES = 1024 * 1024;
 /**
- * A client is fast if it took the last chunk within this time, in milliseconds. Then the next chunk is twice as long;
- * otherwise it is half as long.
+ * If a client has taken the last chunk within this time, in milliseconds, the next chunk is twice as long; otherwise
+ * half as long.
  */
 const FAST_MS = 20;
 
 /**
- * Reads the bytes of a file from one position up to another. While a fast client takes a chunk, the next one is read
- * already. Closes the file at the end, after an error, and when the caller stops.
+ * Reads the bytes of a file from one position up to another. While a fast client takes a chunk, the next chunk is
+ * already being read. Closes the file at the end, after an error, and when the caller stops.
  */
 export class FileBytes implements AsyncIterableIterator<Uint8Array, undefined, Uint8Array | undefined> {
   private chunkBytes = LEAST_READ_BYTES;
@@ -36,8 +36,8 @@ export class FileBytes implements AsyncIterableIterator<Uint8Array, undefined, U
   /**
    * Reads the next chunk.
    *
-   * @param used an earlier chunk that the caller no longer needs. The memory of the chunk may then be used again, which
-   *   is much faster than to allocate new memory for each chunk.
+   * @param used an earlier chunk that the caller no longer needs. Its memory may then be used again, which is much
+   *   faster than allocating memory for each chunk.
    */
   async next(used?: Uint8Array): Promise<IteratorResult<Uint8Array, undefined>> {
     if (this.at >= this.end) return this.return();
@@ -47,7 +47,8 @@ export class FileBytes implements AsyncIterableIterator<Uint8Array, undefined, U
       this.at += chunk.length;
       this.chunkBytes = isFast ? Math.min(this.chunkBytes * 2, MOST_READ_BYTES) : Math.max(this.chunkBytes / 2, LEAST_READ_BYTES);
       this.ahead = isFast && this.at < this.end ? this.read(this.ahead && used) : undefined;
-      // If nobody asks for the chunk, nobody needs to know that it couldn't be read.
+      // The next call of `next` reports a failed read. Without this handler, the failure would count as unhandled until
+      // then.
       this.ahead?.catch(() => undefined);
       this.handedOverAt = performance.now();
       return { done: false, value: chunk };

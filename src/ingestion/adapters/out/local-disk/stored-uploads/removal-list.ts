@@ -8,12 +8,9 @@ const UPLOADS_AT_ONCE = 1_000;
 /** An upload that is to be removed, as a removal list records it. */
 export interface RemovedUpload {
   readonly uploadId: string;
-  /** The upload's customer. Undefined in a removal list that an earlier version of the service has written. */
+  /** The upload's customer. Undefined in a removal list of an earlier version of the service. */
   readonly customerId?: string;
-  /**
-   * When the upload was received (RFC 3339, UTC). Undefined in a removal list that an earlier version of the service has
-   * written.
-   */
+  /** When the upload was received (RFC 3339, UTC). Undefined in a removal list of an earlier version of the service. */
   readonly receivedAt?: string;
   /** Path of the upload's file, relative to the store's root; null for an upload without a file. */
   readonly contentPath: string | null;
@@ -22,8 +19,8 @@ export interface RemovedUpload {
 }
 
 /**
- * A removal list: uploads of one segment that are to be removed. Once the list is durable as a file in `pending/`,
- * recovery completes the removal if the process crashes.
+ * A removal list: uploads to be removed, all of one segment (file of index lines). Once the list is durable as a file
+ * in `pending/`, recovery completes the removal if the process crashes.
  */
 export interface RemovalList {
   /** Path of the segment with the lines of these uploads, relative to the store's root. */
@@ -33,7 +30,7 @@ export interface RemovalList {
   readonly uploads: readonly RemovedUpload[];
 }
 
-/** Encodes a removal list, piece by piece: one JSON line with the segment, and one for each upload. */
+/** Encodes a removal list, piece by piece: one JSON line with the segment and the time, then one for each upload. */
 export function* encodeRemovalList({ segment, removedAt, uploads }: RemovalList): Generator<Buffer> {
   yield encodeLines([{ segment, removedAt }]);
   for (let at = 0; at < uploads.length; at += UPLOADS_AT_ONCE) yield encodeLines(uploads.slice(at, at + UPLOADS_AT_ONCE));
@@ -42,7 +39,7 @@ export function* encodeRemovalList({ segment, removedAt, uploads }: RemovalList)
 const encodeLines = (lines: readonly object[]): Buffer => Buffer.from(lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
 
 /**
- * Decodes a removal list. Undefined if the bytes aren't a removal list of this store, or are incomplete. Accepts only
+ * Decodes a removal list. Undefined if the bytes are incomplete, or aren't a removal list of this store. Accepts only
  * paths of the store's layout, because recovery rewrites and removes the files that the paths name.
  */
 export function decodeRemovalList(bytes: Buffer): RemovalList | undefined {

@@ -15,8 +15,8 @@ const WRITE_BYTES = 1024 * 1024;
 const FILES_AT_ONCE = 16;
 
 /**
- * Removes uploads of one segment. The segment must accept no more lines, and no marker or journal may refer to it. Each
- * step is durable before the next begins:
+ * Removes uploads of one segment (file of index lines). The segment must accept no more lines, and no marker or journal
+ * may refer to it. Each step is durable before the next begins:
  *
  * 1. Write the list of the uploads to `pending/`. From here on, recovery completes the removal.
  * 2. Replace the segment by a copy without the lines of these uploads.
@@ -34,8 +34,8 @@ export async function removeUploads(store: StoreDirectory, list: RemovalList): P
 }
 
 /**
- * Writes a removal list to `pending/`, where the list appears as a whole. Resolves to the absolute path of the list
- * when the list is durable.
+ * Writes a removal list to `pending/`, where it appears as a whole. Resolves to the absolute path of the list when the
+ * list is durable.
  */
 async function decide(store: StoreDirectory, list: RemovalList): Promise<string> {
   const path = store.at('pending', `${uuidV7()}${REMOVAL_EXTENSION}`);
@@ -45,16 +45,16 @@ async function decide(store: StoreDirectory, list: RemovalList): Promise<string>
   return path;
 }
 
-/** The removals that failed or were cut short by a crash, after an attempt to complete them. */
+/** The result of completing the removals that had failed or had been cut short by a crash. */
 export interface ResumedRemovals {
   readonly completed: readonly RemovalList[];
-  /** Those that failed again. `list` is undefined if the list could not be read. */
+  /** The removals that failed again. `list` is undefined if the list could not be read. */
   readonly failed: readonly { readonly list: RemovalList | undefined; readonly error: unknown }[];
 }
 
 /**
  * Completes the removals that failed or were cut short by a crash, from their lists in `pending/`. If a removal fails
- * again, logs a warning and keeps its list for the next time. Removes lists that a crash left half-written.
+ * again, logs a warning and keeps its list for the next attempt. Removes lists that a crash left half-written.
  *
  * @param names the names in `pending/`.
  * @param isSafe returns whether the paths in a removal list stay inside the store.
@@ -112,14 +112,14 @@ async function complete(store: StoreDirectory, path: string, list: RemovalList):
   }
   if (length === 0) await removeEmpty(store, dirname(list.segment));
   await store.events.addRemoved(basename(path, REMOVAL_EXTENSION), encodeRemovedUploads(list));
-  // If a volume went away in the meantime, everything on it looked removed already. The removal must then be completed
-  // again later.
+  // If a volume went away in the meantime, everything on it looked removed already. Then throws, so that the removal is
+  // completed again later.
   store.presence.assertHere();
 }
 
 /**
- * The ids of the uploads in a removal list, those of the uploads that have an idempotency key, and the paths of their
- * files. Other work of the process gets a turn meanwhile, because a list may be long.
+ * Returns, for a removal list: the ids of all uploads, the uploads that have an idempotency key, and the paths of the
+ * files. Yields to other work of the process, because the list may be long.
  */
 async function sorted(uploads: readonly RemovedUpload[]): Promise<{ ids: ReadonlySet<string>; keyed: KeyedUpload[]; paths: string[] }> {
   const ids = new Set<string>();
@@ -136,8 +136,8 @@ async function sorted(uploads: readonly RemovedUpload[]): Promise<{ ids: Readonl
 }
 
 /**
- * Removes a directory and those above it if they are empty. These are named after a day and a customer, and would
- * reveal that there were uploads.
+ * Removes a directory and its parent directories as far as they are empty. Their names contain a day and a customer,
+ * and would reveal that there were uploads.
  */
 async function removeEmpty(store: StoreDirectory, directory: string): Promise<void> {
   // The first two levels, such as `files/kind=historical`, stay, because every store has them.
@@ -145,16 +145,17 @@ async function removeEmpty(store: StoreDirectory, directory: string): Promise<vo
 }
 
 /**
- * Replaces a segment by a copy without the lines of the uploads with these ids. Resolves to the length of the copy in
- * bytes. If the copy is empty, removes the segment and resolves to 0. Also resolves to 0 if the segment is missing.
+ * Replaces a segment (a file of index lines) by a copy without the lines of the uploads with the given ids. Resolves to
+ * the length of the copy in bytes. If the copy is empty, removes the segment instead. Resolves to 0 if the segment was
+ * removed or is missing.
  */
 async function rewrite(store: StoreDirectory, segment: string, ids: ReadonlySet<string>): Promise<number> {
   const { disk } = store;
   const directory = dirname(store.at(segment));
   const source = await unlessAbsent(disk.open(store.at(segment)));
   if (!source) {
-    // The segment is gone already. Syncs its directory, because an earlier attempt may have failed to make the
-    // segment's removal durable.
+    // The segment is gone already. Its directory is synced, because an earlier attempt may have failed to make the
+    // removal durable.
     await unlessAbsent(disk.syncDirectory(directory));
     return 0;
   }
@@ -190,8 +191,8 @@ async function rewrite(store: StoreDirectory, segment: string, ids: ReadonlySet<
 }
 
 /**
- * The path at which the copy of a segment is written: in `staging/`, or beside the segment if that is on another volume
- * than `staging/`.
+ * The path at which the copy of a segment is written: in `staging/`, or, if that is on another volume, beside the
+ * segment.
  */
 function copyPath(store: StoreDirectory, segment: string): string {
   const name = `${basename(segment)}.rewritten`;
@@ -217,8 +218,8 @@ function refuseForeignLine(): never {
 }
 
 /**
- * Copies the lines of a segment, except those of the uploads whose ids are in `removed`. Rejects if `readLines`
- * would omit a line from the copy.
+ * Copies the lines of a segment, except those of the uploads whose ids are in `removed`. Rejects if the segment has a
+ * long line that isn't an index line, because `readLines` would leave it out.
  */
 async function copyLines(source: DiskFile, copy: DiskFile, removed: ReadonlySet<string>): Promise<Copy> {
   let length = 0;

@@ -8,16 +8,16 @@ const BEHIND_ID = ID.length + ID_BYTES;
 const RECEIVED_AT = Buffer.from('"received_at":"');
 const TIME_BYTES = '2025-03-30T12:00:00.000Z'.length;
 
-/** The members of an index line that can be read without decoding all of the line. */
+/** The members of an index line that can be read without decoding the whole line. */
 export interface LineHead {
   readonly uploadId: string;
-  /** Milliseconds since 1970. */
+  /** When the upload was received, in milliseconds since 1970. */
   readonly receivedAt: number;
 }
 
 /**
- * The upload's id and time from an index line; undefined if the line isn't valid. If the line has the form that
- * `indexLine` writes, reads only these two members, without parsing the line as JSON.
+ * Reads the upload's id and time from an index line; undefined if the line isn't valid. If the line has the form that
+ * `indexLine` writes, the line isn't parsed as JSON.
  */
 export function headOf(line: Buffer): LineHead | undefined {
   const uploadId = line.toString('latin1', ID.length, BEHIND_ID);
@@ -30,7 +30,7 @@ export function headOf(line: Buffer): LineHead | undefined {
 }
 
 /**
- * Returns a function that reports whether an index line is of a given customer, usually without parsing the line as
+ * Returns a function that reports whether an index line is of the given customer, usually without parsing the line as
  * JSON. All lines must be of the given kind.
  */
 export function isOfCustomer(kind: UploadKind, customerId: string): (line: Buffer) => boolean {

@@ -6,7 +6,7 @@ import { headOf } from './segment-lines.js';
 /** How many bytes are read at first to find a single index line. Most lines are shorter. */
 const PROBE_BYTES = 8 * 1024;
 /**
- * `seek` stops when the two positions are at most this many bytes apart, because reading these bytes costs no more than
+ * `seek` stops when `low` and `high` are at most this many bytes apart, because reading these bytes costs no more than
  * another step of the search.
  */
 const NEAR_BYTES = 64 * 1024;
@@ -23,23 +23,23 @@ export interface SegmentLine {
 }
 
 /**
- * The `received_at` of the first and of the last line of a segment, in milliseconds since 1970. The times of the other
- * lines are in between, give or take MAX_DISORDER_MS.
+ * The `received_at` of the first and the last line of a segment (a file of index lines), in milliseconds since 1970.
+ * The times of the other lines are in between, or at most MAX_DISORDER_MS outside.
  */
 export interface SegmentSpan {
   readonly first: number;
   readonly last: number;
 }
 
-/** Index lines that were read together, and the offset in bytes at which the first of them begins in the segment. */
+/** Index lines that were read together, and the offset in the segment, in bytes, at which the first of them begins. */
 export interface SegmentChunk {
   readonly begin: number;
   readonly lines: readonly SegmentLine[];
 }
 
 /**
- * Reads the durable lines of one segment. The lines are sorted by `received_at`, except that a line may follow lines
- * that were received up to MAX_DISORDER_MS later.
+ * Reads the durable lines of one segment (file of index lines). The lines are sorted by `received_at`, except that a
+ * line may follow lines that were received up to MAX_DISORDER_MS later.
  */
 export class SegmentReader {
   constructor(
@@ -59,12 +59,12 @@ export class SegmentReader {
   }
 
   /**
-   * Where in the segment to look for the lines that were received at a given time or later. All lines before `low` were
-   * received earlier. All lines from `high` on were received at that time or later. Both hold apart from a disorder of
-   * MAX_DISORDER_MS. `low` and `high` are the beginning or the end of a line.
+   * Finds where in the segment the lines begin that were received at a given time or later: between `low` and `high`,
+   * each the beginning of a line or the segment's end. All lines before `low` were received earlier, and all lines from
+   * `high` on at that time or later, give or take MAX_DISORDER_MS.
    *
-   * The search guesses the position from the times around it, as uploads mostly arrive at an even rate. Every third
-   * guess is the middle, so that few steps are enough at any rate.
+   * Each step guesses a position from the times at both ends, because uploads mostly arrive at an even rate. Every
+   * third guess is the middle, so that few steps are enough even at an uneven rate.
    */
   async seek(receivedAt: number, span: SegmentSpan): Promise<{ low: number; high: number }> {
     let low = { position: 0, time: span.first };
@@ -84,22 +84,21 @@ export class SegmentReader {
   }
 
   /**
-   * Reads a chunk of lines: the last ones before a position, which must be the beginning of a line or the segment's
-   * end.
+   * Reads a chunk of lines: the last lines before `end`, which must be the beginning of a line or the segment's end.
    */
   async linesBefore(end: number, chunkBytes = CHUNK_BYTES): Promise<SegmentChunk> {
     for (let size = chunkBytes; ; size *= 2) {
       const from = Math.max(0, end - size);
       const bytes = await this.read(from, end);
       const begin = from === 0 ? 0 : bytes.indexOf(NEWLINE) + 1;
-      // If the chunk has no newline before its last byte, it has no complete line, because the last line begins before
-      // the chunk. So twice as much is read.
+      // If the chunk has no newline before its last byte, its only line begins before the chunk. So twice as much is
+      // read.
       if (from > 0 && (begin === 0 || begin === bytes.length)) continue;
       return { begin: from + begin, lines: linesIn(bytes, begin, from) };
     }
   }
 
-  /** Reads a chunk of lines: the first ones that begin at a position or after it. Empty if there are none. */
+  /** Reads a chunk of lines: the first ones that begin at `position` or after it. Empty if there are none. */
   async linesFrom(position: number, chunkBytes = CHUNK_BYTES): Promise<readonly SegmentLine[]> {
     const from = Math.max(0, position - 1);
     for (let size = chunkBytes; ; size *= 2) {
@@ -111,7 +110,7 @@ export class SegmentReader {
     }
   }
 
-  /** The first line that begins at a position or after it; undefined if there is none. */
+  /** The first line that begins at `position` or after it; undefined if there is none. */
   async lineFrom(position: number): Promise<SegmentLine | undefined> {
     const from = Math.max(0, position - 1);
     for (let size = PROBE_BYTES; ; size *= 4) {

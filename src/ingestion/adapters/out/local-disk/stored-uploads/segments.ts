@@ -8,11 +8,11 @@ import { SegmentReader, type SegmentSpan } from './segment-reader.js';
 /** The maximum number of segments whose spans (first and last times) are remembered. A span takes about 200 bytes. */
 const MOST_SPANS = 10_000;
 
-/** Finds and opens the segments of a store on the disk. Skips anything else in their directories. */
+/** Finds and opens the segments (files of index lines) on the disk. Skips anything else in their directories. */
 export class Segments {
   /**
-   * The spans of segments by path. A span is valid only as long as its segment has the length that is remembered with
-   * it.
+   * The spans of segments by path. A span is valid only if its segment still has the length that is stored with the
+   * span.
    */
   private readonly spans = new Map<string, { readonly length: number; readonly span: SegmentSpan | undefined }>();
 
@@ -40,8 +40,8 @@ export class Segments {
    * has no durable line.
    */
   async open(path: string): Promise<SegmentReader | undefined> {
-    // Looks up the durable length before opening the file: a segment that isn't open by then is complete, and one that
-    // is closed in between still has at least that length.
+    // Looked up before the file is opened. If the segment isn't among the open ones, its whole file is durable. If it
+    // is closed in between, at least this length is durable.
     const durableLength = this.store.openSegments.get(path)?.durableLength;
     const file = await unlessAbsent(this.store.disk.open(this.store.at(path))).catch((error: unknown) => {
       if (error instanceof NotAFileError) return undefined;

@@ -8,13 +8,13 @@ import type { SegmentReader, SegmentSpan } from './segment-reader.js';
 import type { Segments } from './segments.js';
 
 /**
- * A page of the list ends early after this many bytes of index lines were read for it. But it never ends before the
- * next page can begin at an older position than this one did.
+ * A page ends early after this many bytes of index lines were read for it. But first it reads far enough that the next
+ * page can begin at an older position than this page did.
  */
 const MOST_READ_BYTES = 32 * 1024 * 1024;
 /**
- * How many bytes are read at once, at least and at most. The least is enough for a page of 100 usual lines. If more is
- * needed, each further read is as long as all reads for the page before it.
+ * The smallest and the largest number of bytes that are read at once. The smallest is enough for a page of 100 usual
+ * lines. Each further read is as long as all earlier reads for the page together.
  */
 const LEAST_CHUNK_BYTES = 64 * 1024;
 const MOST_CHUNK_BYTES = 256 * 1024;
@@ -36,7 +36,8 @@ interface Candidate extends UploadPosition {
 }
 
 /**
- * Reads the lines of one segment from the newest to the oldest, beginning with the newest that may belong to the page.
+ * Reads the lines of one segment (file of index lines) backwards, beginning with the newest line that may belong to the
+ * page.
  */
 interface BackwardReader {
   readonly path: string;
@@ -44,11 +45,10 @@ interface BackwardReader {
   readonly isWanted: (line: Buffer) => boolean;
   /** The open segment; undefined until its first lines are needed. */
   segment?: SegmentReader;
-  /** Offset in the segment in bytes. All lines from there on were read, or are too new for the page. */
+  /** Offset in the segment in bytes. All lines from this offset on were read, or are too new for the page. */
   end: number;
   /**
-   * An upper bound for the times of the unread lines that may belong to the page: none has a later `received_at`, in
-   * milliseconds since 1970.
+   * An upper bound for the `received_at` of the unread lines that may belong to the page, in milliseconds since 1970.
    */
   frontier: number;
 }
@@ -68,8 +68,8 @@ export class UploadList {
     private readonly after: UploadPosition | undefined,
   ) {
     this.earliest = filter.from?.getTime() ?? -Infinity;
-    // The list begins with the newest upload. A position without an id is after all uploads received at its very time,
-    // so only uploads received earlier follow it.
+    // The list begins with the newest upload. The position `after` with an empty id follows all uploads received at its
+    // time, so only uploads received before that time are listed.
     const following = after ? after.receivedAt.getTime() - Number(after.uploadId === '') : Infinity;
     this.latest = Math.min(filter.to ? filter.to.getTime() - 1 : Infinity, following);
   }
@@ -109,7 +109,9 @@ export class UploadList {
     return readers;
   }
 
-  /** Opens the segment of a reader, and finds where in it to begin. Undefined if the segment was removed meanwhile. */
+  /**
+   * Opens the segment of a reader, and finds the offset to begin at. Undefined if the segment was removed meanwhile.
+   */
   private async open(reader: BackwardReader): Promise<SegmentReader | undefined> {
     if (reader.segment) return reader.segment;
     const segment = await this.segments.open(reader.path);
@@ -121,8 +123,8 @@ export class UploadList {
   }
 
   /**
-   * Adds the uploads of a day to the page. Returns the position after which the next page begins if this page ends
-   * here, otherwise undefined.
+   * Adds the uploads of a day to the page. If the page ends with them, returns the position after which the next page
+   * begins; otherwise undefined.
    */
   private async addDay(readers: readonly BackwardReader[], day: string): Promise<UploadPosition | undefined> {
     // One candidate more than the page can take shows whether more uploads follow the page.
@@ -145,9 +147,9 @@ export class UploadList {
   /**
    * Reads the index lines of a day, newest first, until the page is full, enough bytes were read, or no line is left.
    *
-   * @returns the newest lines of the day that the filter selects, as candidates, and a time `readTo`, in milliseconds
-   *   since 1970: all selected lines that were received after that time were read. The time is undefined if no unread
-   *   line of the day can be selected.
+   * @returns the newest lines of the day that the filter selects, as candidates; and a time `readTo`, in milliseconds
+   *   since 1970, after which all selected lines were read. `readTo` is undefined if the filter selects no unread line
+   *   of the day.
    */
   private async readBack(readers: readonly BackwardReader[], wanted: number): Promise<{ candidates: Candidate[]; readTo: number | undefined }> {
     const selection = new Selection(wanted);
@@ -184,7 +186,7 @@ export class UploadList {
   }
 }
 
-/** Keeps the newest of many candidates, in bounded memory. */
+/** Keeps the newest of many candidates (index lines for the page), in bounded memory. */
 class Selection {
   private candidates: Candidate[] = [];
 

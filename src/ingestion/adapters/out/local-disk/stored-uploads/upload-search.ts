@@ -10,30 +10,31 @@ import type { Segments } from './segments.js';
 
 const MIB = 1024 * 1024;
 /**
- * The id of an upload contains the time at which the upload began, and most uploads are complete soon after. So the
- * index line is usually within this many bytes of the lines that were received at that time.
+ * The id of an upload contains the time at which the upload began, and most uploads are complete soon after that. So
+ * the index line is usually at most this many bytes away from the lines that were received at that time.
  */
 const NEAR_BYTES = MIB / 4;
 const CHUNK_BYTES = MIB;
 
 /**
- * An upload that was found by its index line, and the path of the segment with that line, relative to the store's root.
+ * An upload that was found by its index line, and the path of the line's segment (file of index lines), relative to the
+ * store's root.
  */
 export interface FoundLine {
   readonly segment: string;
   readonly upload: Upload;
 }
 
-/** A segment that may contain the line of the wanted upload. */
+/** A segment (a file of index lines) that may contain the line of the wanted upload. */
 interface Candidate {
   readonly path: string;
   readonly span: SegmentSpan;
 }
 
 /**
- * Finds the index line of an upload by its id, which contains the time at which the upload began. Searches the segments
- * that may have lines of the 24 hours after that time, since an upload takes no longer. Looks first where the line is
- * if the upload took a short time, and only then reads each segment from that time on.
+ * Finds the index line of an upload by its id, which contains the time at which the upload began. An upload takes at
+ * most 24 hours, so only segments (files of index lines) with lines of the 24 hours after that time are searched. First
+ * looks where the line is if the upload took a short time, and only then reads each segment from that time on.
  */
 export async function findLine(segments: Segments, uploadId: string): Promise<FoundLine | undefined> {
   const beganAt = timeOfUuid(uploadId);
@@ -47,7 +48,7 @@ export async function findLine(segments: Segments, uploadId: string): Promise<Fo
 /** The end of the year 9999, the last time that RFC 3339 can write. */
 const LATEST_MS = Date.parse('9999-12-31T23:59:59.999Z');
 
-/** The segments that may have lines of uploads which were received in the 24 hours after a time. */
+/** The segments (files of index lines) that may have lines of uploads received in the 24 hours after `beganAt`. */
 async function candidates(segments: Segments, beganAt: number): Promise<Candidate[]> {
   const endedAt = beganAt + MAX_UPLOAD_DURATION_MS;
   const days = new Set([utcDate(new Date(beganAt)), utcDate(new Date(endedAt))]);
@@ -56,7 +57,7 @@ async function candidates(segments: Segments, beganAt: number): Promise<Candidat
   for (const group of groupsOf(paths.flat(), SPANS_AT_ONCE)) {
     const spans = await Promise.all(group.map((path) => segments.span(path)));
     for (const [index, path] of group.entries()) {
-      // A segment whose first or last line isn't valid is searched as if it could contain the line of any upload.
+      // A segment whose first or last line isn't valid may contain any line, so it is searched, too.
       const span = spans[index] ?? { first: -Infinity, last: Infinity };
       if (span.first <= endedAt + MAX_DISORDER_MS && span.last >= beganAt - MAX_DISORDER_MS) found.push({ path, span });
     }
@@ -71,8 +72,8 @@ function* groupsOf<Item>(items: readonly Item[], size: number): Generator<readon
 }
 
 /**
- * Searches segments for the line of an upload, from the time in the upload's id on. If `isNear`, reads only the lines
- * close to that time.
+ * Searches segments (files of index lines) for the line of an upload, from the time in the upload's id on. If `isNear`,
+ * reads only the lines close to that time.
  */
 async function search(segments: Segments, among: readonly Candidate[], uploadId: string, beganAt: number, isNear: boolean): Promise<FoundLine | undefined> {
   for (const { path, span } of among) {
@@ -103,9 +104,9 @@ async function searchIn(segment: SegmentReader, { from, to }: { from: number; to
   return undefined;
 }
 
-/** The upload of the index line whose `upload_id` member is at a position. */
+/** The upload whose index line has its `upload_id` member at a position. */
 async function uploadAt(segment: SegmentReader, position: number): Promise<Upload | undefined> {
-  // `upload_id` is the first member of an index line, so the line begins behind the last newline before it.
+  // `upload_id` is the first member of an index line. So the line begins after the last newline before that member.
   let begin = position;
   const before = await segment.read(Math.max(0, position - CHUNK_BYTES), position);
   begin -= before.length - (before.lastIndexOf(NEWLINE) + 1);
