@@ -10,7 +10,7 @@ type Stream = Exclude<FileSource, Blob | Uint8Array | string>;
 
 /**
  * Converts text and bytes to a Blob, which can be read again for a repeat. A stream stays a stream, except in browsers,
- * where it is read into a Blob, because their `fetch` sends no streams over HTTP/1.1.
+ * where the stream is read into a Blob, because the `fetch` of browsers sends no streams over HTTP/1.1.
  */
 export async function blobOrStream(source: FileSource): Promise<Blob | Stream> {
   if (source instanceof Blob) return source;

@@ -15,8 +15,8 @@ export interface ClientOptions {
    */
   readonly token?: string | (() => string | Promise<string>);
   /**
-   * How often one request is sent at most, if it fails for a reason that may pass, such as a lost connection. Default:
-   * 5.
+   * The maximum number of times that one request is sent, if it fails for a reason that may pass, such as a lost
+   * connection. Default: 5.
    */
   readonly attempts?: number;
   /**
@@ -266,7 +266,7 @@ async function contentOf({ filename, contentType, additionalData }: UploadReques
  * Reads the receipt of an upload from the answer.
  *
  * @param expected the sha-256 of the bytes that were sent; undefined if it isn't known, or if there is no file.
- * @throws LoadDataError if the service didn't accept the upload; DigestMismatchError if it stored other bytes.
+ * @throws LoadDataError if the service didn't accept the upload; DigestMismatchError if the service stored other bytes.
  */
 function receiptOf(answer: ContentAnswer, expected = answer.sentDigest): UploadReceipt {
   const uploadId = answer.header('X-Upload-Id');

@@ -60,7 +60,7 @@ export class JsonMembers {
   /**
    * Adds bytes to the name or text that has begun. Does nothing if that name or text isn't wanted.
    *
-   * @param begin the position of the first of the bytes. They are whole characters and escapes.
+   * @param begin the position of the first of the bytes. The bytes must be whole characters and whole escapes.
    * @param end the position after the last of the bytes.
    */
   add(bytes: Buffer, begin: number, end: number, hasEscapes: boolean): void {

@@ -37,8 +37,8 @@ export class HttpModule implements OnModuleInit, OnApplicationBootstrap {
   }
 
   /**
-   * Nest has registered all routes by now. It has also registered its own last handlers, for unknown paths and errors,
-   * but they only handle paths below the global prefix. So handlers for all other paths are added.
+   * Runs after Nest has registered all routes. Nest's last handlers, for unknown paths and errors, only handle paths
+   * below the global prefix. So if the application is the service as a whole, handlers for all other paths are added.
    */
   onApplicationBootstrap(): void {
     const express = this.host.httpAdapter.getInstance<Express>();
