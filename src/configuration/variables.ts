@@ -134,7 +134,10 @@ function readDotEnv(): Record<string, string | undefined> {
   return parseEnv(text);
 }
 
-/** The first line that is neither blank nor a comment nor of the form NAME=value. A quoted value may have several lines. */
+/**
+ * The first line that is neither blank, nor a comment, nor of the form NAME=value. A quoted value may span several
+ * lines.
+ */
 const lineWithoutAssignment = (text: string): string | undefined =>
   text
     .replace(QUOTED_VALUE, '$1')
