@@ -135,7 +135,7 @@ function representation() {
     roles: { client: { [AUDIENCE]: PERMISSIONS.map((name) => ({ name })) } },
     users: [
       { ...account(SERVICE), clientRoles: { [realm.REALM_MANAGEMENT]: realm.SERVICE_RIGHTS } },
-      { ...account(OPERATOR), clientRoles: { [AUDIENCE]: PERMISSIONS } },
+      { ...account(OPERATOR), clientRoles: { [AUDIENCE]: PERMISSIONS }, attributes: { customer_id: ['*'] } },
     ],
   };
 }

@@ -44,7 +44,7 @@ export class BodyArrival {
     const { bytesRead, cost } = this;
     const framing = Math.max(0, this.request.socket.bytesRead - this.socketBytesBefore - bytesRead);
     this.cost = Math.max(cost, bytesRead + framing * FRAMING_WEIGHT);
-    return this.isLong || this.cost > FREE_BYTES ? bodyPace.next(this.cost - cost) : undefined;
+    return this.isLong || this.cost > FREE_BYTES ? bodyPace.next(this, this.cost - cost) : undefined;
   }
 
   /**

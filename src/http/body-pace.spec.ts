@@ -28,9 +28,10 @@ describe('BodyPace', () => {
   it('lets bodies use 512 KiB per iteration, in the order in which they ask', async () => {
     const pace = new BodyPace();
     const used: number[] = [];
+    const bodies = Array.from({ length: 100 }, () => ({}));
     const done = Array.from({ length: 100 }, async (_, body) => {
       for (let bytes = 0; bytes < 2 * CHUNK; bytes += CHUNK) {
-        await pace.next(CHUNK);
+        await pace.next(bodies[body] ?? pace, CHUNK);
         used.push(body);
       }
     });
@@ -48,9 +49,21 @@ describe('BodyPace', () => {
   it('delays no body when none of the others uses much and no connection arrives', async () => {
     const pace = new BodyPace();
     for (let iteration = 0; iteration < 5; iteration++) {
-      for (let bytes = 0; bytes < MOST; bytes += CHUNK) expect(pace.next(CHUNK)).toBeUndefined();
+      for (let bytes = 0; bytes < MOST; bytes += CHUNK) expect(pace.next({}, CHUNK)).toBeUndefined();
       await nextIteration();
     }
+  });
+
+  it('lets a body use 2 MiB per iteration while no other body uses any', async () => {
+    const pace = new BodyPace();
+    const [one, other] = [{}, {}];
+    for (let bytes = 0; bytes < 4 * MOST; bytes += CHUNK) expect(pace.next(one, CHUNK)).toBeUndefined();
+    expect(pace.next(one, CHUNK)).toBeDefined();
+    expect(pace.next(other, CHUNK)).toBeDefined();
+    await nextIteration();
+    // Both have used some bytes in this iteration.
+    for (let bytes = 2 * CHUNK; bytes < MOST; bytes += CHUNK) expect(pace.next(other, CHUNK)).toBeUndefined();
+    expect(pace.next(other, CHUNK)).toBeDefined();
   });
 
   it('delays bodies until no more connections arrive, and does so again for the next burst', async () => {
@@ -58,11 +71,11 @@ describe('BodyPace', () => {
     for (const burst of [20, 30]) {
       await connect(pace, 1);
       let mayContinue = false;
-      const continued = pace.next(CHUNK)?.then(() => { mayContinue = true; });
+      const continued = pace.next({}, CHUNK)?.then(() => { mayContinue = true; });
       await connect(pace, burst);
       expect(mayContinue).toBe(false);
       await continued;
-      expect([mayContinue, pace.next(CHUNK)]).toEqual([true, undefined]);
+      expect([mayContinue, pace.next({}, CHUNK)]).toEqual([true, undefined]);
     }
   });
 
@@ -70,13 +83,13 @@ describe('BodyPace', () => {
     const pace = new BodyPace();
     await connect(pace, 1);
     let mayContinue = false;
-    void pace.next(CHUNK)?.then(() => { mayContinue = true; });
+    void pace.next({}, CHUNK)?.then(() => { mayContinue = true; });
     await connect(pace, 30, 10);
-    expect([mayContinue, pace.next(CHUNK)]).toEqual([true, undefined]);
+    expect([mayContinue, pace.next({}, CHUNK)]).toEqual([true, undefined]);
     await connect(pace, 30, 10);
-    expect(pace.next(CHUNK)).toBeUndefined();
+    expect(pace.next({}, CHUNK)).toBeUndefined();
     vi.advanceTimersByTime(1_000);
     pace.arrived();
-    expect(pace.next(CHUNK)).toBeDefined();
+    expect(pace.next({}, CHUNK)).toBeDefined();
   });
 });

@@ -1,8 +1,13 @@
 /**
- * How many bytes of all long request bodies together may be processed in one iteration of the event loop. Hashing this
- * many bytes takes about 1.5 ms.
+ * How many bytes of all long request bodies together may be processed in one iteration of the event loop. Receiving and
+ * hashing this many bytes takes the main thread about 0.7 ms.
  */
 const BYTES_PER_ITERATION = 512 * 1024;
+/**
+ * The limit instead of BYTES_PER_ITERATION, if only one body is processed in an iteration. Node.js reads up to 2 MiB
+ * from a connection in one iteration. Pausing the connection four times within 2 MiB would make a large upload about 4 % slower.
+ */
+const BYTES_OF_ONE_BODY = 2 * 1024 * 1024;
 /**
  * New connections hold back the processing of long request bodies, but for no longer than LONGEST_WAIT_MS milliseconds.
  * After a delay of that length, new connections don't hold bodies back for the next REST_MS milliseconds.
@@ -11,6 +16,7 @@ const LONGEST_WAIT_MS = 200;
 const REST_MS = 1_000;
 
 interface Waiting {
+  readonly body: object;
   readonly bytes: number;
   readonly resolve: () => void;
 }
@@ -27,6 +33,8 @@ export class BodyPace {
   private readonly waiting: Waiting[] = [];
   /** The number of bytes that were granted to bodies in this iteration of the event loop. */
   private granted = 0;
+  /** The body that was granted all bytes of this iteration; undefined if several bodies were granted bytes, or none. */
+  private only: object | undefined;
   private isScheduled = false;
   private hasArrived = false;
   private isHeldBack = false;
@@ -52,15 +60,17 @@ export class BodyPace {
    * at once. Otherwise returns a promise that resolves in a later iteration of the event loop, when the chunk may be
    * used.
    *
+   * @param body identifies the body.
    * @param bytes the cost of the chunk: its length in bytes, plus the weighted length of its framing.
    */
-  next(bytes: number): Promise<void> | undefined {
+  next(body: object, bytes: number): Promise<void> | undefined {
     this.schedule();
-    if (!this.isHeldBack && this.waiting.length === 0 && this.granted < BYTES_PER_ITERATION) {
-      this.granted += bytes;
+    const most = this.only === body ? BYTES_OF_ONE_BODY : BYTES_PER_ITERATION;
+    if (!this.isHeldBack && this.waiting.length === 0 && this.granted < most) {
+      this.grant(body, bytes);
       return undefined;
     }
-    return new Promise((resolve) => this.waiting.push({ bytes, resolve }));
+    return new Promise((resolve) => this.waiting.push({ body, bytes, resolve }));
   }
 
   private schedule(): void {
@@ -74,8 +84,9 @@ export class BodyPace {
 
   private beginIteration(): void {
     this.granted = 0;
+    this.only = undefined;
     if (this.isHeldBack) this.lookForArrivals();
-    if (!this.isHeldBack) this.grant();
+    if (!this.isHeldBack) this.grantWaiting();
     if (this.isHeldBack || this.waiting.length > 0) this.schedule();
   }
 
@@ -87,13 +98,18 @@ export class BodyPace {
     this.hasArrived = false;
   }
 
-  private grant(): void {
+  private grantWaiting(): void {
     while (this.granted < BYTES_PER_ITERATION) {
       const next = this.waiting.shift();
       if (!next) return;
-      this.granted += next.bytes;
+      this.grant(next.body, next.bytes);
       next.resolve();
     }
+  }
+
+  private grant(body: object, bytes: number): void {
+    this.only = this.granted === 0 || this.only === body ? body : undefined;
+    this.granted += bytes;
   }
 }
 

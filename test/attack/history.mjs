@@ -50,7 +50,7 @@ function dealer(items, random) {
  *   import('../../bench/support/progress.mjs').Progress, number: number }} options `plans` fixes choices, by the name of
  *   the action
  * @returns {Promise<{ findings: import('./model.mjs').Finding[], tried: Map<string, number>, acknowledged: number,
- *   answers: number, identities: number, probes: number }>}
+ *   answers: number, identities: number, probes: number, starved: number }>}
  */
 export function runHistory({ store, seed, only, steps: length = USUAL_STEPS, plans = {}, variables, noFileSystem, tell, progress, number }) {
   return WITHIN[store]((bucket) => withServices(async (services) => {
@@ -97,6 +97,6 @@ export function runHistory({ store, seed, only, steps: length = USUAL_STEPS, pla
       await world.dispose();
     }
     const { findings, ledger, answers } = model;
-    return { findings, tried, acknowledged: ledger.acknowledged, answers, identities: world.identity?.acknowledged ?? 0, probes: world.probes ?? 0 };
+    return { findings, tried, acknowledged: ledger.acknowledged, answers, identities: world.identity?.acknowledged ?? 0, ...world.liveAnswers };
   }));
 }

@@ -30,13 +30,14 @@ export class LiveWatch {
   /**
    * Ends the watch of `/health/live`.
    *
-   * @returns {Promise<number>} the number of answers with 200.
+   * @returns {Promise<{ probes: number, starved: number }>} the number of answers with 200, and of further ones for
+   *   which the service had waited for a CPU for more than 250 ms.
    */
   async end() {
-    const answered = new Promise((resolve) => this.#prober.on('message', (message) => message.port || resolve(message.probes)));
+    const answered = new Promise((resolve) => this.#prober.on('message', (message) => message.port || resolve(message)));
     this.#prober.send({});
-    const probes = await answered;
+    const { probes, starved } = await answered;
     this.#prober.disconnect();
-    return probes;
+    return { probes, starved };
   }
 }

@@ -1,7 +1,8 @@
 // Requests services and a bare server continuously. Runs in its own process, so that the load of the rig doesn't delay
 // the requests. Reports each answer of a service that is wrong, or took longer than `mostMs` after subtracting the
 // machine's share: the time of the bare server, and how long the service's main thread waited for a CPU (known only on
-// Linux).
+// Linux). If that thread waited longer than `mostMs`, requests have piled up while it couldn't run, and take longer also
+// after that. Such an answer is reported only if the thread ran for more than `MOST_RUN_MS` before it answered.
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -10,6 +11,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 const PAUSE_MS = 40;
 const SILENCE_MS = 30_000;
+const MOST_RUN_MS = 1_000;
 
 /**
  * Sends one GET request.
@@ -47,6 +49,7 @@ async function watch(ports, mostMs) {
   const [controlPort] = await once(control, 'message');
   const bare = [];
   let probes = 0;
+  let starved = 0;
   const watchBare = async () => {
     for (;;) {
       bare.push(await probe(controlPort, '/'));
@@ -61,15 +64,18 @@ async function watch(ports, mostMs) {
       const { began, ms, status } = await probe(port, '/health/live');
       const after = cpuTimes(pid);
       const [ranMs, cpuMs] = [Math.max(0, after.ran - before.ran), Math.max(0, after.waited - before.waited)];
-      if (status === 200) probes += 1;
+      const isStarved = cpuMs > mostMs;
+      if (status === 200 && isStarved) starved += 1;
+      else if (status === 200) probes += 1;
       const bareMs = Math.max(0, ...bare.filter((each) => each.began + each.ms >= began).map((each) => each.ms));
       const isWrong = status !== undefined && status !== 200;
-      if (isWrong || ms - bareMs - cpuMs > mostMs) process.send({ port, ms: Math.round(ms), bareMs: Math.round(bareMs), cpuMs: Math.round(cpuMs), ranMs: Math.round(ranMs), status });
+      const isLate = isStarved ? ranMs > MOST_RUN_MS : ms - bareMs - cpuMs > mostMs;
+      if (isWrong || isLate) process.send({ port, ms: Math.round(ms), bareMs: Math.round(bareMs), cpuMs: Math.round(cpuMs), ranMs: Math.round(ranMs), status });
       await delay(PAUSE_MS);
     }
   };
   process.on('message', ({ port, pid }) => {
-    if (pid === undefined) process.send({ probes });
+    if (pid === undefined) process.send({ probes, starved });
     else pids.set(port, pid);
   });
   process.on('disconnect', () => {

@@ -43,7 +43,7 @@ const duration = (seconds) => `${Math.floor(seconds / 60)}:${String(Math.floor(s
 async function attack({ minutes, seed, only, plans, stores, noFileSystem, progress }) {
   const began = performance.now();
   const seconds = () => (performance.now() - began) / 1000;
-  const total = { acknowledged: 0, answers: 0, identities: 0, probes: 0 };
+  const total = { acknowledged: 0, answers: 0, identities: 0, probes: 0, starved: 0 };
   const tried = new Map();
   const findings = [];
   let histories = 0;
@@ -69,7 +69,7 @@ async function attack({ minutes, seed, only, plans, stores, noFileSystem, progre
   }
   console.log(`\nseed ${seed}: ${histories} histories in ${duration(seconds())}`);
   console.log(`tried: ${[...tried].sort().map(([name, count]) => `${name} ${count}`).join(', ')}`);
-  console.log(`${total.answers} uploads answered, ${total.acknowledged} acknowledged; ${total.identities} users and roles created; ${total.probes} answers of /health/live`);
+  console.log(`${total.answers} uploads answered, ${total.acknowledged} acknowledged; ${total.identities} users and roles created; ${total.probes} answers of /health/live, and ${total.starved} while it had no CPU`);
   for (const [promise, title] of Object.entries(PROMISES)) {
     const own = findings.filter((finding) => finding.promise === promise);
     const after = [...new Set(own.map(({ step }) => step))].join(', ');

@@ -250,6 +250,8 @@ export class World {
   #isOver = false;
   /** While this is true, no uploads are sent except those of the steps. */
   isQuiet = false;
+  /** The numbers of the answers of `/health/live`; see `LiveWatch.end`. */
+  liveAnswers = { probes: 0, starved: 0 };
 
   constructor({ services, model, random }) {
     this.services = services;
@@ -282,9 +284,9 @@ export class World {
     this.live = await LiveWatch.start(replicas.map(({ port }) => port), (late) => this.#late(late));
   }
 
-  /** Ends the watch of `/health/live`, and sets `probes` to the number of its answers with 200. */
+  /** Ends the watch of `/health/live`, and sets `liveAnswers` to the numbers of its answers. */
   async endLive() {
-    this.probes = (await this.live?.end()) ?? 0;
+    this.liveAnswers = (await this.live?.end()) ?? this.liveAnswers;
     this.live = undefined;
   }
 

@@ -1,0 +1,238 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { Agent, request } from 'node:http';
+import { buffer } from 'node:stream/consumers';
+import { setTimeout as delay } from 'node:timers/promises';
+
+const KIB = 1024;
+const USERS = 100;
+const CUSTOMERS = 50;
+const TICK_MS = 10;
+/** How long a token is used before a new one is requested, in milliseconds. */
+const TOKEN_MS = 10 * 60 * 1000;
+/** How many of the latest uploads are found and fetched. */
+const MOST_KNOWN = 1_000;
+/** Every so many uploads one is kept for a removal, and is never found or fetched. */
+const REMOVED_SHARE = 100;
+const UPLOAD = '/ingestHistoricalLoadData/upload_historical';
+const BOUNDARY = 'soak-boundary';
+
+/** How often each kind of request is sent, of 1,000 requests. */
+const MIX = {
+  json: 450,
+  file: 150,
+  form: 50,
+  large: 5,
+  find: 90,
+  content: 90,
+  list: 50,
+  users: 35,
+  roles: 30,
+  assign: 10,
+  update: 10,
+  remove: 1,
+  unauthorized: 15,
+  invalid: 14,
+};
+
+/**
+ * Sends a mix of requests to a service at a constant rate, however fast it answers. The latency of a request counts from
+ * the time at which it is due.
+ */
+export class MixedLoad {
+  /** The latencies of the expected answers: `[kind, seconds since the start, milliseconds]`. */
+  latencies = [];
+  /** Requests that were not answered as expected: how many, by kind and answer. */
+  unexpected = new Map();
+  sent = 0;
+  #service;
+  #token;
+  #newToken;
+  #random;
+  #agent = new Agent({ keepAlive: true, maxSockets: 64 });
+  #known = [];
+  #removable = [];
+  #uploads = 0;
+  #inFlight = new Set();
+  #users = [];
+  #role;
+  #began;
+
+  /**
+   * @param {{ url: string }} service
+   * @param {() => Promise<string>} newToken requests a token with all permissions
+   * @param {import('../../dist/testing/random.js').Random} random
+   */
+  constructor(service, newToken, random) {
+    this.#service = service;
+    this.#newToken = newToken;
+    this.#random = random;
+  }
+
+  /** Creates the role and the users that the load works with. */
+  async prepare() {
+    await this.#renewToken();
+    const created = await this.#command('/create-role', { role_name: 'Soak', permissions: ['read:users'] });
+    this.#role = created.role_id;
+    for (let user = 0; user < USERS; user++) {
+      const { user_id: id } = await this.#command('/create-user', { email: `soak-${user}@grid.example`, name: `User ${user}`, roles: [this.#role] });
+      this.#users.push(id);
+    }
+  }
+
+  /**
+   * Sends requests until the signal is aborted, and then waits for the answers in flight.
+   *
+   * @param {number} rate requests per second
+   * @param {AbortSignal} signal
+   */
+  async run(rate, signal) {
+    this.#began = performance.now();
+    let renewedAt = this.#began;
+    while (!signal.aborted) {
+      const due = Math.floor(((performance.now() - this.#began) / 1000) * rate);
+      for (; this.sent < due; this.sent++) this.#send(this.#began + (this.sent * 1000) / rate);
+      if (performance.now() - renewedAt > TOKEN_MS) {
+        renewedAt = performance.now();
+        await this.#renewToken();
+      }
+      await delay(TICK_MS);
+    }
+    await Promise.all(this.#inFlight);
+    this.#agent.destroy();
+  }
+
+  /** The number of requests without an answer yet. */
+  get inFlight() {
+    return this.#inFlight.size;
+  }
+
+  async #renewToken() {
+    this.#token = await this.#newToken();
+  }
+
+  #send(dueAt) {
+    const kind = this.#someKind();
+    const work = this.#perform(kind)
+      .then(
+        (problem) => problem,
+        (error) => error.code ?? error.message,
+      )
+      .then((problem) => {
+        const now = performance.now();
+        if (problem === undefined) this.latencies.push([kind, (dueAt - this.#began) / 1000, now - dueAt]);
+        else this.unexpected.set(`${kind}: ${problem}`, (this.unexpected.get(`${kind}: ${problem}`) ?? 0) + 1);
+        this.#inFlight.delete(work);
+      });
+    this.#inFlight.add(work);
+  }
+
+  #someKind() {
+    let left = this.#random.below(1_000);
+    for (const [kind, share] of Object.entries(MIX)) if ((left -= share) < 0) return kind;
+    return 'json';
+  }
+
+  /** Sends one request. Resolves to what is wrong with its answer; undefined if the answer is as expected. */
+  async #perform(kind) {
+    switch (kind) {
+      case 'json':
+        return this.#upload('application/json', Buffer.from(JSON.stringify({ additional_data: `reading ${this.#uploads}` })));
+      case 'file':
+        return this.#upload('text/csv', Buffer.from(randomBytes(2 * KIB).toString('hex')), { 'Idempotency-Key': `soak-${this.#uploads}` });
+      case 'form':
+        return this.#upload(`multipart/form-data; boundary=${BOUNDARY}`, formOf(randomBytes(40 * KIB)));
+      case 'large':
+        return this.#upload('application/octet-stream', randomBytes(KIB * KIB));
+      case 'find':
+        return this.#known.length === 0 ? undefined : this.#expect(200, 'GET', `/uploads/${this.#someKnown().id}`);
+      case 'content':
+        return this.#fetchContent();
+      case 'list':
+        return this.#expect(200, 'GET', '/uploads');
+      case 'users':
+        return this.#expect(200, 'GET', '/idpManagementBackend/users');
+      case 'roles':
+        return this.#expect(200, 'GET', '/idpManagementBackend/roles');
+      case 'assign':
+        return this.#expect(200, 'POST', '/idpManagementBackend/assign-role', { user_id: this.#someUser(), role_id: this.#role });
+      case 'update':
+        return this.#expect(200, 'POST', '/idpManagementBackend/update-user', { user_id: this.#someUser(), new_name: `User ${this.#random.below(1_000)}` });
+      case 'remove': {
+        const id = this.#removable.shift();
+        return id === undefined ? undefined : this.#expect(204, 'DELETE', `/uploads/${id}`);
+      }
+      case 'unauthorized': {
+        const { status } = await this.#ask('GET', '/idpManagementBackend/users');
+        return status === 403 ? undefined : status;
+      }
+      default: {
+        const { status } = await this.#ask('POST', `${UPLOAD}?customer_id=c`, { 'Content-Type': 'application/json' }, Buffer.from('{}'));
+        return status === 400 ? undefined : status;
+      }
+    }
+  }
+
+  async #upload(type, body, headers = {}) {
+    const number = ++this.#uploads;
+    const path = `${UPLOAD}?customer_id=customer-${number % CUSTOMERS}&filename=load-${number}.csv&manufacturer=Acme`;
+    const answer = await this.#ask('POST', path, { ...headers, 'Content-Type': type }, body);
+    if (answer.status !== 200) return answer.status;
+    const id = answer.headers['x-upload-id'];
+    if (number % REMOVED_SHARE === 0) this.#removable.push(id);
+    else if (type === 'text/csv') this.#known.push({ id, sha256: sha256(body) });
+    if (this.#known.length > MOST_KNOWN) this.#known.shift();
+    return undefined;
+  }
+
+  async #fetchContent() {
+    if (this.#known.length === 0) return undefined;
+    const { id, sha256: expected } = this.#someKnown();
+    const { status, body } = await this.#ask('GET', `/uploads/${id}/content`, this.#authorization());
+    if (status !== 200) return status;
+    return sha256(body) === expected ? undefined : 'other bytes';
+  }
+
+  async #command(path, members) {
+    const { status, body } = await this.#ask('POST', `/idpManagementBackend${path}`, { ...this.#authorization(), 'Content-Type': 'application/json' }, Buffer.from(JSON.stringify(members)));
+    if (status !== 201) throw new Error(`${path} was answered with ${status}: ${body}`);
+    return JSON.parse(body);
+  }
+
+  async #expect(expected, method, path, members) {
+    const type = members && { 'Content-Type': 'application/json' };
+    const { status } = await this.#ask(method, path, { ...this.#authorization(), ...type }, members && Buffer.from(JSON.stringify(members)));
+    return status === expected ? undefined : status;
+  }
+
+  #authorization() {
+    return { Authorization: `Bearer ${this.#token}` };
+  }
+
+  #someKnown() {
+    return this.#known[this.#random.below(this.#known.length)];
+  }
+
+  #someUser() {
+    return this.#users[this.#random.below(USERS)];
+  }
+
+  #ask(method, path, headers = {}, body = undefined) {
+    return new Promise((resolve, reject) => {
+      const length = body && { 'Content-Length': String(body.length) };
+      const sent = request(this.#service.url + path, { method, headers: { ...headers, ...length }, agent: this.#agent });
+      sent.once('error', reject).once('response', (answer) => {
+        buffer(answer).then((received) => resolve({ status: answer.statusCode, headers: answer.headers, body: received }), reject);
+      });
+      sent.end(body);
+    });
+  }
+}
+
+const sha256 = (bytes) => createHash('sha256').update(bytes).digest('hex');
+
+const formOf = (file) =>
+  Buffer.concat([
+    Buffer.from(`--${BOUNDARY}\r\nContent-Disposition: form-data; name="file"; filename="load.bin"\r\n\r\n`),
+    file,
+    Buffer.from(`\r\n--${BOUNDARY}--\r\n`),
+  ]);

@@ -1,0 +1,169 @@
+// Runs the built service under a constant mixed load for a long time, and checks that nothing grows and nothing slows
+// down.
+import { execFile } from 'node:child_process';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { parseArgs, promisify } from 'node:util';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Realm } from '../../bench/identity/realm.mjs';
+import { runCommand } from '../../bench/support/command.mjs';
+import { Progress } from '../../bench/support/progress.mjs';
+import { withServices } from '../../bench/support/service.mjs';
+import { median } from '../../bench/support/table.mjs';
+import { Random } from '../../dist/testing/random.js';
+import { missingBucket, withBucket } from '../crash/bucket.mjs';
+import { isKeycloakAvailable } from '../servers/keycloak.mjs';
+import { drawCurves } from './curves.mjs';
+import { MixedLoad } from './load.mjs';
+import { observe } from './observer.mjs';
+
+/** By how much a figure of the last quarter may exceed that of the second quarter. */
+const MOST_GROWTH = 1.05;
+/** The kinds of requests whose latency is shown. */
+const SHOWN_KINDS = { json: 'JSON upload', file: '4 KiB file with a key', list: 'page of uploads', content: 'content', users: 'GET /users' };
+const WINDOW_SECONDS = 10;
+
+const { values } = parseArgs({
+  options: {
+    minutes: { type: 'string', default: '60' },
+    rate: { type: 'string', default: '50' },
+    seed: { type: 'string', default: '1' },
+    only: { type: 'string', default: 'local,distributed' },
+    directory: { type: 'string', default: 'soak-results' },
+    help: { type: 'boolean', default: false },
+  },
+});
+
+const HELP = `Usage: npm run soak -- [options]
+
+Runs the service under a constant mixed load, prints how memory, descriptors, threads, event-loop lag and latency differ
+between the second and the last quarter of the time, and draws their curves.
+
+  --minutes <n>       how long each setup runs (60)
+  --rate <n>          requests per second (50)
+  --only <setups>     local: the defaults, with a local disk and the embedded identity provider
+                      distributed: a bucket of versitygw, and Keycloak
+  --seed <n>          repeats the random choices (1)
+  --directory <dir>   where the curves are written as SVG (soak-results)
+
+Example: npm run soak -- --minutes=15 --only=local
+`;
+
+/** Each setup runs `work` with the environment of the service and a function that requests a token. */
+const SETUPS = {
+  local: (work) => work({}, (service) => service.token()),
+  distributed: (work) =>
+    withBucket(async ({ variables }) => {
+      const realm = await Realm.start();
+      try {
+        return await work({ ...variables, ...realm.variables(realm.endpoint) }, () => realm.operatorToken());
+      } finally {
+        await realm.stop();
+      }
+    }),
+};
+
+const missing = { local: () => undefined, distributed: () => missingBucket() ?? (isKeycloakAvailable() ? undefined : 'Keycloak is not installed, and there is no Maven to install it with') };
+
+/** Runs one setup. Resolves to whether everything stayed flat and every answer was expected. */
+function soak(name, { minutes, rate, seed, directory, progress }) {
+  const seconds = minutes * 60;
+  return SETUPS[name]((variables, newToken) =>
+    withServices(async (services) => {
+      const service = await services.start({ LOG_LEVEL: 'info', UV_THREADPOOL_SIZE: '4', ...variables });
+      const load = new MixedLoad(service, () => newToken(service), new Random(seed));
+      await load.prepare();
+      const ending = new AbortController();
+      const samples = [];
+      const observing = observe(service, ending.signal, (sample) => {
+        samples.push(sample);
+        progress.show(`${name}: ${Math.round(sample.at)} of ${seconds} s, ${load.sent} requests, ${load.inFlight} in flight, ${Math.round(sample.memory)} MiB`);
+      });
+      const loading = load.run(rate, ending.signal);
+      await Promise.race([delay(seconds * 1000), service.death('The service'), observing, loading]);
+      ending.abort();
+      await Promise.all([observing, loading]);
+      progress.clear();
+      const { code } = await service.end('SIGTERM');
+      const curves = curvesOf(samples, load.latencies);
+      await mkdir(directory, { recursive: true });
+      const file = join(directory, `${name}.svg`);
+      await writeFile(file, drawCurves(`${name}, ${rate} requests/s`, curves, seconds));
+      console.log(`\n${name}: ${load.sent} requests in ${minutes} min; curves: ${file}`);
+      const rows = curves.map((curve) => rowOf(curve, seconds));
+      console.table(Object.fromEntries(rows.map(({ title, ...cells }) => [title, cells])));
+      const problems = [...load.unexpected].map(([what, count]) => `${count} x ${what}`);
+      if (code !== 0) problems.push(`the service ended with ${code}`);
+      problems.push(...(await verify(service)));
+      console.log(problems.length === 0 ? 'no unexpected answer; the store is as the lines say' : problems.join('\n'));
+      return problems.length === 0 && rows.every((row) => row[''] !== 'grew');
+    }),
+  );
+}
+
+async function verify({ env }) {
+  try {
+    await promisify(execFile)(process.execPath, ['dist/commands/verify-store.js'], { env, maxBuffer: 64 * 1024 * 1024 });
+    return [];
+  } catch (error) {
+    return [`verify:store: ${error.stdout ?? ''}${error.stderr ?? error.message}`];
+  }
+}
+
+function curvesOf(samples, latencies) {
+  const of = (member) => samples.filter((sample) => sample[member] !== undefined).map((sample) => [sample.at, sample[member]]);
+  const processCurves = [
+    { name: 'memory', unit: 'MiB', points: of('memory') },
+    { name: 'descriptors', unit: '', points: of('descriptors') },
+    { name: 'threads', unit: '', points: of('threads') },
+    { name: 'event-loop lag', unit: 'ms', points: of('lag') },
+  ];
+  const latencyCurves = Object.entries(SHOWN_KINDS).map(([kind, title]) => {
+    const all = latencies.filter(([each]) => each === kind).map(([, at, milliseconds]) => [at, milliseconds]);
+    return { name: title, unit: 'ms', points: windows(all), all };
+  });
+  return [...processCurves, ...latencyCurves];
+}
+
+/** The median of each window of time. */
+function windows(points) {
+  const groups = new Map();
+  for (const [at, value] of points) {
+    const window = Math.floor(at / WINDOW_SECONDS) * WINDOW_SECONDS;
+    groups.set(window, [...(groups.get(window) ?? []), value]);
+  }
+  return [...groups].sort(([one], [other]) => one - other).map(([at, each]) => [at, median(each)]);
+}
+
+function rowOf({ name, unit, points, all = points }, seconds) {
+  const quarter = (from, to) => all.filter(([at]) => at >= seconds * from && at < seconds * to).map(([, value]) => value);
+  const [second, last] = [median(quarter(0.25, 0.5)), median(quarter(0.75, 1))];
+  const ratio = last / second;
+  const text = (value) => `${value < 10 ? value.toFixed(2) : value.toFixed(0)} ${unit}`.trim();
+  return { title: name, 'second quarter': text(second), 'last quarter': text(last), ratio: ratio.toFixed(2), '': ratio <= MOST_GROWTH ? 'flat' : 'grew' };
+}
+
+await runCommand(async () => {
+  if (values.help) {
+    console.log(HELP);
+    return 0;
+  }
+  const names = values.only.split(',');
+  const unknown = names.filter((name) => !Object.hasOwn(SETUPS, name));
+  if (unknown.length > 0) {
+    console.error(`--only: there is no setup ${unknown.join(', ')}; there are ${Object.keys(SETUPS).join(', ')}`);
+    return 1;
+  }
+  const progress = new Progress();
+  const outcomes = [];
+  for (const name of names) {
+    const why = missing[name]();
+    if (why) {
+      console.log(`${name}: not run, ${why}`);
+      outcomes.push(false);
+      continue;
+    }
+    outcomes.push(await soak(name, { minutes: Number(values.minutes), rate: Number(values.rate), seed: Number(values.seed), directory: values.directory, progress }));
+  }
+  return outcomes.every(Boolean) ? 0 : 1;
+});
