@@ -4,8 +4,9 @@
  */
 const BYTES_PER_ITERATION = 512 * 1024;
 /**
- * The limit instead of BYTES_PER_ITERATION, if only one body is processed in an iteration. Node.js reads up to 2 MiB
- * from a connection in one iteration. Pausing the connection four times within 2 MiB would make a large upload about 4 % slower.
+ * The limit, instead of BYTES_PER_ITERATION, for a body that is the only one processed in an iteration. Node.js reads
+ * up to 2 MiB from a connection in one iteration. Pausing the connection four times within 2 MiB would make a large
+ * upload about 4 % slower.
  */
 const BYTES_OF_ONE_BODY = 2 * 1024 * 1024;
 /**
