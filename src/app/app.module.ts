@@ -51,8 +51,8 @@ export interface AppParts {
 }
 
 /**
- * The root module of the whole service: the features ingestion and identity management, with the adapters that
- * `AppParts` provides or, for the others, that the environment variables select.
+ * The root module of the whole service: the features ingestion and identity management, and their adapters. Each
+ * adapter is the one in `AppParts`, or by default the one that the environment variables select.
  */
 @Module({})
 export class AppModule {

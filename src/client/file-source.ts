@@ -2,7 +2,8 @@ import { isBrowser, type RequestContent } from './transport.js';
 
 /**
  * The file to upload: a `File` or `Blob`, bytes, text (sent as UTF-8), a stream, or a function that opens a stream. A
- * stream can be read only once, so its upload can't be repeated after a failure. A function makes repeats possible.
+ * stream can be read only once, so its upload isn't repeated after a failure, except where the client reads the whole
+ * stream first: in browsers, and for a form. A function makes repeats possible everywhere.
  */
 export type FileSource = Blob | Uint8Array | string | ReadableStream<Uint8Array> | (() => ReadableStream<Uint8Array>);
 

@@ -56,8 +56,8 @@ const isInProgress = ({ status, header }: Answer): boolean => status === 409 && 
 
 /**
  * The pause before a request is repeated, in milliseconds. It is at least as long as the answer's `Retry-After`. The
- * pauses grow from repeat to repeat if the answer has no `Retry-After` or the status 409, because each repeat of an
- * upload sends the file again.
+ * pauses grow from repeat to repeat if the answer has no `Retry-After`, or if its status is 409, because each repeat of
+ * an upload sends the file again.
  */
 function pauseAfter(sent: number, answer: Answer | undefined): number {
   const asked = Number(answer?.header('Retry-After') ?? Number.NaN) * 1000;

@@ -110,7 +110,7 @@ export function parseVariables<Schema extends z.ZodType>(schema: Schema, variabl
 export const readVariables = (): Variables => ({ ...readDotEnv(), ...onlySet(process.env) });
 
 /**
- * Adds the variables that the process's environment doesn't have to it, for a library that reads them there. The
+ * Adds to the process's environment the variables that are missing there, for a library that reads them there. The
  * variables may come from `.env`, or from a caller of `createApp`.
  */
 export function supplyVariables(variables: Variables): void {

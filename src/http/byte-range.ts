@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { trimBlanks } from '../common/text.js';
 
-/** The bytes of a representation that are to be sent. Both offsets are included. */
+/** The bytes of a representation to send: from offset `first` to offset `last`, both included. */
 export interface RequestedRange {
   readonly first: number;
   readonly last: number;

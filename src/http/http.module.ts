@@ -15,9 +15,10 @@ const answerExpressError: ErrorRequestHandler = (error, request, response, _next
 };
 
 /**
- * Gives the operations of the service their request ids, checked heads, log lines and unread bodies. If the service is
- * only a part of a team's application, other requests aren't touched. With `WholeApplicationModule`, every request is
- * treated like this, even one for an unknown path or one that the HTTP parser refuses.
+ * Prepares each request for an operation of the service: gives it a request id and a log line, checks its head, and
+ * leaves its body unread. If the service is only a part of a team's application, other requests aren't touched. With
+ * `WholeApplicationModule`, every request is prepared like this, even one for an unknown path or one that the HTTP
+ * parser refuses.
  */
 @Module({ providers: [RouteTable], exports: [RouteTable] })
 export class HttpModule implements OnModuleInit, OnApplicationBootstrap {

@@ -52,7 +52,7 @@ async function* receivedBody(
     exchange.response.writeContinue();
   }
   const length = declaredLength(request);
-  // A body of at most 64 KiB is read directly, without waiting for `BodyPace`.
+  // A body with a Content-Length of at most 64 KiB is read directly, without waiting for `BodyPace`.
   const arrival = length !== undefined && length <= FREE_BYTES ? request : new BodyArrival(request);
   let rate: ClientRate | undefined;
   let events: RequestEvents | undefined;
