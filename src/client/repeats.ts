@@ -8,8 +8,8 @@ const PASSING = new Set([429, 502, 503, 504]);
 
 export interface Patience {
   /**
-   * The maximum number of times that the request is sent. Repeats don't count while another request with the same
-   * `Idempotency-Key` is in progress (409).
+   * The maximum number of times that the request is sent. A repeat that follows the answer that another request with
+   * the same `Idempotency-Key` is in progress (409) doesn't count.
    */
   readonly attempts: number;
   /**

@@ -81,8 +81,8 @@ export class JsonMembers {
   }
 
   /**
-   * Reports a value that isn't a text. It becomes the value of a wanted member. If it is an item of a list, that list
-   * isn't built further.
+   * Reports a value that isn't a text. If the value belongs to a wanted member, it becomes that member's value. If it
+   * is an item of the list that is being built, that list isn't built further.
    */
   set(depth: number, value: null | typeof OTHER_VALUE): void {
     if (depth === 1 && this.name !== undefined) {

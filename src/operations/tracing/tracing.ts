@@ -21,7 +21,7 @@ const PROBES = /\/(?:health\/(?:live|ready)|metrics)$/;
  * Traces requests, use cases, and calls to stores and providers by OpenTelemetry, and exports the spans. Only the
  * modules in this folder use OpenTelemetry. They are loaded only if traces are exported.
  *
- * A span has no text that a client sent, except the path of a request.
+ * A span has no text that a client sent, except the method, path and `X-Request-Id` of a request.
  */
 export class Tracing implements OnApplicationShutdown {
   private readonly tracer: Tracer;
