@@ -9,7 +9,7 @@ export interface IdentityManagementOptions {
    * 9,400).
    */
   readonly providerTimeoutMs?: number;
-  /** The most bytes of one JSON request body. The default, 1 MiB, is also the maximum. */
+  /** The maximum size of a JSON request body, in bytes. The default, 1 MiB, is also the upper limit of this option. */
   readonly maxJsonBytes?: number;
   /** How long a client may stay silent during its request, in milliseconds (default: 60,000). */
   readonly idleTimeoutMs?: number;
@@ -23,12 +23,10 @@ export interface IdentityManagementAdapters {
   authentication: DynamicModule | Type | undefined;
 }
 
-/**
- * The maximum of `maxJsonBytes`, the limit on a JSON request body, in bytes. Far more than the input of any operation.
- */
+/** The upper limit of the option `maxJsonBytes`, in bytes. Far more than the body of any valid request needs. */
 const MOST_JSON_BYTES = 1_048_576;
 
-/** The limits of a JSON request body: the options, with the defaults filled in. */
+/** The limits for JSON request bodies: the values of the options, or the defaults of those that are not set. */
 export class JsonBodyLimits {
   readonly maxJsonBytes: number;
   readonly idleTimeoutMs: number;

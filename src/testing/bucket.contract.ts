@@ -12,12 +12,12 @@ import { currentTestRunner, type TestRunner } from './test-runner.js';
 export { type BucketContractSubject, type BucketRight, PAGE_SIZE };
 
 const MINUTE_MS = 60_000;
-/** How inexact a measured time may be, because a store's times are whole seconds and a loaded machine is late. */
+/** How much a measured time may be wrong: a store's times are whole seconds, and a busy machine is late. */
 const SLACK_MS = 30_000;
 
 /**
- * Defines the tests that every `Bucket` must pass. They test the promises of that port that can be observed without
- * making the store fail.
+ * Defines the tests that every `Bucket` must pass. They cover the promises of the port `Bucket` that can be tested
+ * without making the store fail.
  *
  * @param setUp creates a new, empty bucket for each test.
  * @param runner the functions that define tests. Default: the global ones of the running test runner, or Vitest's own.

@@ -1,6 +1,6 @@
 import type { PortPromise } from './port-promise.js';
 
-/** The promises of the port `Bucket` that `bucketContract` tests, each with advice for an adapter that breaks it. */
+/** The promises of the port `Bucket` that `bucketContract` tests, and advice for adapters that break them. */
 export const PROMISES = {
   create: {
     sentence: "Creates an object unless its key is taken. Resolves to the object's version;",

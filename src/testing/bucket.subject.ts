@@ -3,53 +3,55 @@ import { setImmediate } from 'node:timers/promises';
 import type { Bucket } from '../ingestion/adapters/out/object-storage/bucket.js';
 import { assertBytes, assertEqual } from './expectations.js';
 
-/** The operations for which `checkRights` finds out whether the store permits them. */
+/** The operations whose permission `checkRights` checks. */
 export const RIGHTS = ['read', 'list', 'remove', 'removeParts'] as const satisfies readonly (keyof Bucket)[];
 export type BucketRight = (typeof RIGHTS)[number];
 
-/** A new, empty bucket to test, and access to state of its store that the port `Bucket` doesn't show. */
+/**
+ * What `bucketContract` needs for one test: a new, empty bucket, and access to state of its store that the port
+ * `Bucket` doesn't show.
+ */
 export interface BucketContractSubject {
-  /** The bucket under test. The pages of its listings have `PAGE_SIZE` objects, if the store supports that. */
+  /** The bucket under test. If the store supports it, a page of a listing has `PAGE_SIZE` objects. */
   readonly bucket: Bucket;
-  /** A bucket in the same store whose prefix begins like the prefix of `bucket`, but is another one. */
+  /** Another bucket in the same store. Its prefix differs from that of `bucket`, but begins in the same way. */
   readonly neighbour: Bucket;
-  /** The number of unfinished uploads to a key that left something in the store; 0 after `removeParts` of that key. */
+  /** How many unfinished uploads to a key have left data in the store; 0 after a call of `removeParts` for the key. */
   parts(key: string): Promise<number>;
-  /** Begins an upload to a key and leaves it unfinished with one part, as a crashed process does. */
+  /** Begins an upload to a key, writes one part, and leaves the upload unfinished, as a crashed process does. */
   leaveParts(key: string): Promise<void>;
   /**
-   * A bucket like `bucket`, with the same objects, in whose store the clock is ahead of this machine's by `aheadMs`
-   * milliseconds. Existing objects keep the time at which they were written. Needed only if the store has a clock of
-   * its own.
+   * A bucket with the same objects as `bucket`, but with the store's clock `aheadMs` ahead of this machine's. Existing
+   * objects keep the time at which they were written. Needed only if the store has its own clock.
    */
   withClockAhead?(aheadMs: number): Promise<Bucket>;
   /**
-   * A bucket like `bucket`, with the same objects, whose store refuses what this operation needs, and permits all other
-   * requests. Needed only if the store has rights.
+   * A bucket with the same objects as `bucket`, but its store refuses the requests of the operation `right`, and no
+   * others. Needed only if the store has rights.
    */
   without?(right: BucketRight): Promise<Bucket>;
-  /** Releases the resources of the subject. */
+  /** Called after the test. Releases what the other members use. */
   tearDown(): Promise<void>;
 }
 
-/** The number of objects on a page of a listing. It is small, so that a few objects take several pages. */
+/** The number of objects on a page of a listing: small, so that a listing of a few objects takes several pages. */
 export const PAGE_SIZE = 7;
 
-/** Reads and assertions that several tests of a bucket use. */
+/** Reads of a bucket, and assertions about it, that several tests use. */
 export class BucketChecks {
   constructor(private readonly subject: BucketContractSubject) {}
 
-  /** The keys of the objects whose keys begin with a prefix, as the bucket under test lists them. */
+  /** Lists the keys that begin with a prefix, in the order of the listing. */
   readonly keysUnder = async (prefix: string): Promise<string[]> => (await gather(this.subject.bucket.list(prefix))).map(({ key }) => key);
 
-  /** Asserts that an object has these bytes. */
+  /** Asserts that the object with this key exists and has these bytes. */
   readonly assertObject = async (key: string, bytes: Uint8Array): Promise<void> => {
     const opened = await this.subject.bucket.open(key);
     assert.ok(opened, `There is no object ${key}.`);
     assertBytes(Buffer.concat(await gather(opened)), bytes, `The bytes of ${key}`);
   };
 
-  /** Asserts that the bucket has no objects, and that the store has no parts of an unfinished upload to this key. */
+  /** Asserts that the bucket is empty, and that the store has no parts of unfinished uploads to this key. */
   readonly assertNothing = async (key: string): Promise<void> => {
     assert.equal(await this.subject.bucket.read(key), undefined, `${key} must not exist.`);
     assertEqual(await this.keysUnder(''), [], 'There are objects, although none must be left.');
@@ -60,7 +62,7 @@ export class BucketChecks {
 export const MIB = 1024 * 1024;
 export const KEY = 'files/kind=historical/customer_id=acme/date=2025-03-30/0195e5a0-0000-7000-8000-000000000000.csv';
 
-/** Chunk sizes that add up to `sum` bytes. The size of an upload's parts isn't a multiple of a chunk's size. */
+/** Returns sizes of chunks that together have `sum` bytes. The chunks don't end where the parts of an upload end. */
 export function oddSizes(sum: number): number[] {
   const sizes = Array<number>(Math.floor(sum / 77_777)).fill(77_777);
   return [...sizes, sum % 77_777];
@@ -79,7 +81,7 @@ export async function gather<Item>(items: AsyncIterable<Item> | Iterable<Item>):
   return all;
 }
 
-/** Runs an action for each of the keys, for at most 16 keys at the same time. */
+/** Runs an action for each of the keys, at most 16 at the same time. */
 export async function atOnce(keys: readonly string[], action: (key: string) => Promise<unknown>): Promise<void> {
   const rest = keys.values();
   await Promise.all(

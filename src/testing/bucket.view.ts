@@ -1,11 +1,11 @@
 import type { Bucket } from '../ingestion/adapters/out/object-storage/bucket.js';
 import { type SeenLine, toIndexLines } from './index-lines.js';
 
-/** The contents of a service's bucket, read with a `Bucket` instead of the service's file storage adapter. */
+/** The contents of the service's bucket. Read with a `Bucket` directly, without the service's file storage adapter. */
 export class BucketView {
   constructor(private readonly bucket: Bucket) {}
 
-  /** All lines of the index segments in the bucket, parsed. Throws if a segment ends in a torn line. */
+  /** Parses the index lines in the bucket, one per upload. Throws if an index segment ends in an incomplete line. */
   async lines(): Promise<SeenLine[]> {
     const segments = await Promise.all((await this.keys('uploads/')).map((key) => this.bucket.read(key)));
     return toIndexLines(segments.map((segment) => segment?.bytes.toString() ?? ''));

@@ -11,7 +11,7 @@ import { InMemoryIdentityProvider } from './in-memory.identity-provider.js';
 
 type Step = () => Promise<void>;
 
-/** Collects the tests of a contract suite, to run them one by one. */
+/** A test runner that only collects the tests of a contract suite. `failures` runs them. */
 class CollectingRunner implements TestRunner {
   readonly tests: { readonly title: string; readonly run: Step }[] = [];
   private readonly hooks: { name: string; before: Step[]; after: Step[] }[] = [];
@@ -44,8 +44,8 @@ class CollectingRunner implements TestRunner {
   };
 
   /**
-   * Runs all collected tests, or those whose titles match. Resolves to the error messages of the tests that fail, by
-   * title.
+   * Runs the collected tests whose titles match (default: all). Resolves to the error message of each test that fails,
+   * by title.
    */
   async failures(titles = /^/): Promise<Map<string, string>> {
     const failures = new Map<string, string>();
@@ -55,7 +55,7 @@ class CollectingRunner implements TestRunner {
 }
 
 const missing = new Error('not implemented');
-/** An adapter that throws when any of its members is used. */
+/** Returns an adapter that throws when any of its members is used. */
 const nothing = (): never =>
   new Proxy(
     {},

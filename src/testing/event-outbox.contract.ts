@@ -11,10 +11,11 @@ import { currentTestRunner, type TestRunner } from './test-runner.js';
 import { anUploadDraft, storeUpload, type UploadDraftBuilder } from './upload-draft.builder.js';
 
 /**
- * Defines the tests that every `EventOutbox` must pass, for a store whose `FileStorage` has an `eventOutbox`. The store
- * must pass `fileStorageContract` too, and `storedUploadsContract` if its `FileStorage` has `storedUploads`.
+ * Defines the tests that every `EventOutbox` must pass. Needed for a store whose `FileStorage` has an `eventOutbox`.
+ * Such a store must pass `fileStorageContract` too, and `storedUploadsContract` if its `FileStorage` has
+ * `storedUploads`.
  *
- * @param setUp creates a new, empty store for each test. Its outbox was never opened.
+ * @param setUp creates a new, empty store for each test, whose outbox was never opened.
  * @param runner the functions that define tests. Default: the global ones of the running test runner, or Vitest's own.
  */
 export function eventOutboxContract(name: string, setUp: () => Promise<FileStorageContractSubject>, runner: TestRunner = currentTestRunner()): void {
@@ -43,15 +44,15 @@ export function eventOutboxContract(name: string, setUp: () => Promise<FileStora
       for (let index = 0; index < count; index++) uploads.push(await store());
       return uploads;
     };
-    /** Closes the outbox and restarts the store. The outbox of the restarted store isn't opened yet. */
+    /** Closes the outbox and restarts the store. Doesn't open the outbox of the restarted store. */
     const restart = async (): Promise<void> => {
       await outbox().close();
       storage = await subject.reopen();
       used = undefined;
     };
     /**
-     * Stores an upload, then takes and confirms batches up to the one with that upload's event. Returns the ids of all
-     * other events in the batches.
+     * Stores an upload, then takes and confirms batches of events until one has that upload's event. Returns the ids of
+     * all other events in these batches.
      */
     const toldNow = async (): Promise<string[]> => {
       const { uploadId } = await store();
@@ -292,8 +293,8 @@ async function nextOf(outbox: EventOutbox, limit: number) {
 }
 
 /**
- * Takes and confirms batches of events until `isEnough` returns true for the ids of all events taken. Returns these
- * events.
+ * Takes and confirms batches of events until `isEnough` returns true for the ids of all events so far. Returns all
+ * these events.
  */
 async function toldUntil(outbox: EventOutbox, isEnough: (ids: string[]) => boolean, limit = 500, onBatch: (size: number) => void = () => undefined): Promise<OutboxEvent[]> {
   const told: OutboxEvent[] = [];

@@ -1,9 +1,6 @@
 import type { PortPromise } from './port-promise.js';
 
-/**
- * The promises of the port `EventOutbox` that `eventOutboxContract` tests, each with advice for an adapter that breaks
- * it.
- */
+/** The promises of the port `EventOutbox` that `eventOutboxContract` tests, and advice for adapters that break them. */
 export const PROMISES = {
   order: {
     sentence: 'The next events, in the order of the index within a segment.',

@@ -2,14 +2,14 @@ import assert from 'node:assert/strict';
 import { setTimeout as delay } from 'node:timers/promises';
 import { inspect, isDeepStrictEqual, types } from 'node:util';
 
-/** Asserts that two values have the same contents. Prototypes are ignored, and so are members that are undefined. */
+/** Asserts that two values have the same contents. Ignores prototypes, and members that are undefined. */
 export function assertEqual(actual: unknown, expected: unknown, message?: string): void {
   assert.deepStrictEqual(plain(actual), plain(expected), message);
 }
 
 /**
- * Asserts that a value has all members that `expected` has, with the same contents. It may have more members, but lists
- * must have the same length.
+ * Asserts that `actual` has all members of `expected`, with the same contents. `actual` may have more members, but its
+ * lists must have the same length.
  */
 export function assertMatches(actual: unknown, expected: unknown, message?: string): void {
   assertEqual(selected(actual, expected), expected, message);
@@ -31,7 +31,9 @@ export function assertInstance(error: unknown, type: abstract new (...parameters
   assert.ok(error instanceof type, `It must be a ${type.name}, but is ${inspect(error)}`);
 }
 
-/** Asserts that `actual` has exactly the expected bytes. `what` names the bytes in the message. */
+/**
+ * Asserts that `actual` has exactly the bytes of `expected`. `what` says in the error message which bytes these are.
+ */
 export function assertBytes(actual: Uint8Array | null | undefined, expected: Uint8Array, what: string): void {
   assert.ok(actual, `${what}: there are none, instead of ${expected.length}.`);
   assert.ok(Buffer.from(actual.buffer, actual.byteOffset, actual.length).equals(expected), `${what}: there are ${actual.length} other ones, instead of ${expected.length}.`);
@@ -69,8 +71,8 @@ const isObject = (value: unknown): value is Members =>
   typeof value === 'object' && value !== null && !Array.isArray(value) && !isBytes(value) && !types.isDate(value) && !types.isNativeError(value);
 
 /**
- * Copies a value. Under some test runners, such as Jest, objects have prototypes of their own, and `deepStrictEqual`
- * would report them as different.
+ * Copies a value into objects and lists made here. Under some test runners, such as Jest, those of the value may have
+ * other prototypes, and `deepStrictEqual` would report them as different.
  */
 function plain(value: unknown): unknown {
   if (isBytes(value)) return Buffer.from(value);
@@ -80,7 +82,7 @@ function plain(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).flatMap(([name, member]) => (member === undefined ? [] : [[name, plain(member)]])));
 }
 
-/** A copy of a value that has only those of its members that `expected` has too. */
+/** Copies a value, without the members that `expected` doesn't have. */
 function selected(value: unknown, expected: unknown): unknown {
   if (Array.isArray(value) && Array.isArray(expected)) return Array.from(value, (item, index) => selected(item, expected[index]));
   if (!isObject(expected) || typeof value !== 'object' || value === null) return value;

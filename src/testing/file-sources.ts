@@ -7,26 +7,25 @@ const MEASURE_EVERY = 16;
 
 let collectGarbage: (() => void) | undefined;
 
-/** The size of all array buffers of this process that are still in use, in bytes. Collects garbage first. */
+/** Collects garbage, and returns the total size of the array buffers that this process still uses, in bytes. */
 async function heldBytes(): Promise<number> {
   if (!collectGarbage) {
     setFlagsFromString('--expose-gc');
     collectGarbage = runInNewContext('gc') as () => void;
   }
   collectGarbage();
-  // V8 frees collected buffers on another thread, so `arrayBuffers` may still include them after the first collection.
-  // The second collection waits for that thread.
+  // V8 frees the memory of collected buffers on another thread, so `arrayBuffers` may include them for a while. A
+  // second collection waits for that thread.
   await setImmediate();
   collectGarbage();
   return process.memoryUsage().arrayBuffers;
 }
 
 /**
- * Yields a long file in pieces of 1 MiB, as long as its reader keeps few of them in memory.
+ * Yields a long file in chunks of 1 MiB. Throws if the reader keeps too much of the file in memory.
  *
  * @param mebibytes the length of the file, in MiB.
  * @param heldMebibytes how much of the file may be in memory at the same time, in MiB.
- * @throws Error when more than `heldMebibytes` are in memory.
  */
 export async function* longFile(mebibytes: number, heldMebibytes: number): AsyncGenerator<Uint8Array> {
   const before = await heldBytes();
@@ -39,8 +38,8 @@ export async function* longFile(mebibytes: number, heldMebibytes: number): Async
 }
 
 /**
- * A source of bytes that yields the given chunks. It records in `mostAtOnce` how many requests for a chunk were in
- * progress at the same time at most.
+ * A source of bytes that yields the given chunks. `mostAtOnce` is the largest number of chunks that were requested at
+ * the same time.
  */
 export class CountingSource implements AsyncIterable<Uint8Array> {
   mostAtOnce = 0;

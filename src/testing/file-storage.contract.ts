@@ -15,8 +15,8 @@ import { anUploadDraft, seen, storeUpload } from './upload-draft.builder.js';
 export type { FileStorageContractSubject };
 
 /**
- * Defines the tests that every `FileStorage` must pass. They test the promises of that port that can be observed
- * without making parts of a store fail.
+ * Defines the tests that every `FileStorage` must pass. They cover the promises of the port `FileStorage` that can be
+ * tested without making parts of the store fail.
  *
  * @param setUp creates a new, empty store for each test.
  * @param runner the functions that define tests. Default: the global ones of the running test runner, or Vitest's own.
@@ -248,8 +248,8 @@ export function fileStorageContract(name: string, setUp: () => Promise<FileStora
 }
 
 /**
- * `LONG_MIB` is the length of a long file, and `HELD_MIB` is how much of that file a store may hold in memory, both in
- * MiB. `HELD_MIB` is enough for several parts of an upload to a bucket.
+ * The length of a long file, and how much of it a store may hold in memory (`HELD_MIB`), in MiB. `HELD_MIB` has room
+ * for several parts of an upload to a bucket.
  */
 const LONG_MIB = 160;
 const HELD_MIB = 96;

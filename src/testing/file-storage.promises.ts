@@ -1,8 +1,8 @@
 import type { PortPromise } from './port-promise.js';
 
 /**
- * The promises of the port `FileStorage` that `fileStorageContract` tests, each with advice for an adapter that breaks
- * it. Those about idempotency keys are in `KEY_PROMISES`.
+ * The promises of the port `FileStorage` that `fileStorageContract` tests, and advice for adapters that break them.
+ * Promises about idempotency keys are in `KEY_PROMISES`.
  */
 export const PROMISES = {
   resolves: {
@@ -52,8 +52,8 @@ export const PROMISES = {
 } as const satisfies Record<string, PortPromise>;
 
 /**
- * The promises of the port `FileStorage` about idempotency keys that `idempotencyContract` tests, each with advice for
- * an adapter that breaks it.
+ * The promises of the port `FileStorage` about idempotency keys, which `idempotencyContract` tests, and advice for
+ * adapters that break them.
  */
 export const KEY_PROMISES = {
   onlyTheFirst: {

@@ -5,29 +5,32 @@ import { type DirectoryOrigin, Disk, type DiskFile } from '../ingestion/adapters
 import { DirectoryNode, FileNode, LinkNode, type Node, survivors } from './forgetful-nodes.js';
 import type { Random } from './random.js';
 
-/** Defects of a `ForgetfulDisk`: it then forgets more at a power cut than POSIX allows any disk to forget. */
+/** Defects of a `ForgetfulDisk`. With a defect, the disk loses more at a power cut than POSIX allows. */
 export interface DiskDefects {
-  /** The kinds of syncs (`sync` of a file, `syncDirectory`) that report success but do nothing. */
+  /** Which syncs (`sync` of a file, `syncDirectory`) report success but do nothing. */
   readonly ignored?: readonly ('sync' | 'syncDirectory')[];
 }
 
 const failed = (code: string, what: string): Error => Object.assign(new Error(`${code}: ${what}`), { code });
 
 /**
- * A disk in memory that forgets at a power cut what POSIX allows a disk to forget. Each sector of 512 bytes written to
- * a file since that file's last `sync` is dropped or kept independently of the others. So is each name created, renamed
- * or removed since the last `syncDirectory` of its directory. A rename never removes the old name without adding the
- * new one. The target of a symbolic link is stored together with the link's name.
+ * A simulated disk in memory, which loses at a power cut whatever POSIX allows a disk to lose. Each sector of 512 bytes
+ * written to a file since the last `sync` of the file is lost or kept, independently of other sectors. Likewise each
+ * name that was created, renamed or removed since the last `syncDirectory` of its directory. The removal of the old
+ * name of a renamed file is never kept without the new name. The target of a symbolic link is stored with the link's
+ * name.
  *
  * Operations in flight at the same time are performed in a random order. The same seed of `random` repeats everything,
- * provided that the code that uses the disk waits for nothing but the disk.
+ * if the code that uses the disk waits for nothing else.
  */
 export class ForgetfulDisk extends Disk {
-  /** Resolves when the power is cut. From then on, the disk performs no operations, and its promises never settle. */
+  /**
+   * Resolves when the power is cut. After that, no operation is performed, and the operations' promises never settle.
+   */
   readonly cut: Promise<void>;
   /**
-   * The probability, from 0 to 1, that an operation that changes something fails. A power cut can lose data that a
-   * failed `sync` should have made durable, even after a later `sync`.
+   * The probability, from 0 to 1, that an operation that changes something fails. As on a real disk, data whose `sync`
+   * failed may be lost at a power cut even if a later `sync` succeeds.
    */
   failureRate = 0;
   private cutPower = (): void => undefined;
@@ -44,19 +47,19 @@ export class ForgetfulDisk extends Disk {
     this.cut = new Promise((resolve) => (this.cutPower = resolve));
   }
 
-  /** Cuts the disk's power after `operations` further operations; at once if that is 0. */
+  /** Cuts the disk's power after this many more operations; at once if the number is 0. */
   cutAfter(operations: number): void {
     this.operationsLeft = operations;
     if (operations === 0) this.die();
   }
 
-  /** Cuts the disk's power, unless it was cut before. Returns a new disk with the files and names that survived. */
+  /** Cuts the disk's power, if it is still on. Returns a new disk with what survived the power cut. */
   afterCut(): ForgetfulDisk {
     this.die();
     return new ForgetfulDisk(this.random, this.defects, survivors(this.root, this.random));
   }
 
-  /** The current bytes of each file and symbolic link by path, synced or not. The bytes of a link are its target. */
+  /** The current bytes of all files and symbolic links by path, synced or not. For a link, its target. */
   files(): Map<string, Buffer> {
     return new Map(filesBeneath(this.root, ''));
   }
@@ -260,8 +263,7 @@ export class ForgetfulDisk extends Disk {
   }
 
   /**
-   * Performs an operation that changes something, or makes it fail at random. A failing operation does only
-   * `performPart`.
+   * Performs an operation that changes something, or lets the operation fail at random: then does only `performPart`.
    */
   private async change<T>(what: string, perform: () => T, performPart?: () => void): Promise<T> {
     await this.turn();
@@ -270,7 +272,7 @@ export class ForgetfulDisk extends Disk {
     throw failed('EIO', what);
   }
 
-  /** Resolves when the calling operation may be performed. The disk picks one of the waiting operations at random. */
+  /** Makes an operation wait until it may be performed. The disk picks the next of the waiting operations at random. */
   private turn(): Promise<void> {
     return new Promise((resolve) => {
       if (this.state === 'dead') return;
@@ -289,8 +291,8 @@ export class ForgetfulDisk extends Disk {
     }
     next();
     this.operationsLeft -= 1;
-    // Serves the next operation in a later iteration of the event loop, so that the caller of this operation can first
-    // begin the operations that follow it.
+    // The next operation is served in a later iteration of the event loop. So the code that waited for this operation
+    // can begin further ones first, which may then be picked too.
     setImmediate(this.operationsLeft > 0 ? this.serve : this.die);
   };
 

@@ -1,15 +1,15 @@
 import type { Random } from './random.js';
 
-/** The size of a sector, the unit that a disk writes atomically, in bytes. */
+/** The size of a sector, in bytes. A disk writes a sector completely or not at all. */
 const SECTOR_BYTES = 512;
 
 type Change = (bytes: Buffer) => Buffer;
 
-/** A file of a `ForgetfulDisk`: its current bytes, and the bytes that are certain to survive a power cut. */
+/** A file of a `ForgetfulDisk`: its current bytes, and the bytes that will certainly survive a power cut. */
 export class FileNode {
   /**
-   * The changes of the file that aren't synced yet, in order. Each can survive a power cut without the changes before
-   * it.
+   * The changes of the file's bytes since the last sync, in order. A power cut may keep a change and lose an earlier
+   * one.
    */
   unsynced: Change[] = [];
 
@@ -36,16 +36,16 @@ export class FileNode {
   }
 
   /**
-   * Settles the oldest `count` unsynced changes of the file. A change for which `isKept` returns true becomes durable.
-   * Any other change is lost at the next power cut, whatever is synced later.
+   * Decides on the `count` oldest unsynced changes of the file. If `isKept` returns true for a change, it becomes
+   * durable. Any other is certainly lost at the next power cut, even if a later sync succeeds.
    */
   settle(count: number, isKept: () => boolean): void {
     for (const change of this.unsynced.splice(0, count)) if (isKept()) this.durable = change(this.durable);
   }
 
   /**
-   * The file as a power cut leaves it. Calls `isKept` once for each unsynced change, to decide whether that change
-   * survives.
+   * A copy of the file as a power cut leaves it. Calls `isKept` once for each unsynced change; the change survives if
+   * that returns true.
    */
   survivor(isKept: () => boolean): FileNode {
     return new FileNode(this.unsynced.filter(isKept).reduce((bytes, change) => change(bytes), this.durable));
@@ -57,7 +57,7 @@ export class FileNode {
   }
 }
 
-/** A copy of some bytes that is cut off or extended to another length. Added bytes are zero. */
+/** Copies bytes, and cuts the copy off or appends zeros to get the given length. */
 function resized(bytes: Buffer, length: number): Buffer {
   const result = Buffer.alloc(length);
   bytes.copy(result);
@@ -71,7 +71,7 @@ export class LinkNode {
 export type Node = FileNode | DirectoryNode | LinkNode;
 
 /**
- * A change of one name in a directory. `node` is the file, directory or link that the name stands for after the change;
+ * A change of one name in a directory. `node` is the file, directory or link that has the name after the change;
  * undefined if the change removed the name.
  */
 class NameChange {
@@ -83,29 +83,26 @@ class NameChange {
     readonly name: string,
     readonly node: Node | undefined,
     /**
-     * Only if this change is the removal of the old name by a rename: the addition of the new name. The removal can't
-     * survive a power cut without that addition.
+     * Defined only if this change removes the old name of a renamed file: the change that added the new name. A power
+     * cut can't keep the removal and lose the addition.
      */
     readonly added: NameChange | undefined,
   ) {}
 
-  /**
-   * Whether this change survives the power cut. The first call decides that with `isKept`, and later calls return the
-   * same.
-   */
+  /** Whether this change survives the power cut. The first call asks `isKept`; later calls return the same answer. */
   survives(isKept: () => boolean): boolean {
     this.kept ??= this.added && !this.added.isDurable ? this.added.survives(isKept) : isKept();
     return this.kept;
   }
 }
 
-/** A directory of a `ForgetfulDisk`: its current names, and the names that are certain to survive a power cut. */
+/** A directory of a `ForgetfulDisk`: its current names, and the names that will certainly survive a power cut. */
 export class DirectoryNode {
   readonly entries: Map<string, Node>;
   private readonly durable: Map<string, Node>;
   /**
-   * The changes of names that aren't synced yet, in order. Each can survive a power cut without the changes before it,
-   * except that the removal of a rename's old name needs the addition of the new name.
+   * The changes of names since the last sync, oldest first. A power cut may keep a change and lose an earlier one. Only
+   * the removal of a renamed file's old name is never kept without the addition of the new one.
    */
   private unsynced: NameChange[] = [];
 
@@ -119,13 +116,16 @@ export class DirectoryNode {
     return this.change(name, node, undefined);
   }
 
-  /** @param added if `name` is the old name of a rename, the change that added the new name. */
+  /** Removes a name. If the reason is a rename, `added` is the change that added the new name. */
   delete(name: string, added?: NameChange): void {
     this.entries.delete(name);
     this.change(name, undefined, added);
   }
 
-  /** Begins a sync of the directory. Returns a function that makes durable all changes made before this call. */
+  /**
+   * Begins a sync of the directory. Call the returned function to end it: all changes made before the begin become
+   * durable.
+   */
   beginSync(): () => void {
     const covered = [...this.unsynced];
     return () => {
@@ -133,7 +133,7 @@ export class DirectoryNode {
     };
   }
 
-  /** The names that a power cut leaves in the directory, each with the file, directory or link that it stands for. */
+  /** The names that are in the directory after a power cut, each with its file, directory or link. */
   surviving(isKept: () => boolean): Map<string, Node> {
     const names = new Map(this.durable);
     for (const change of this.unsynced) if (change.survives(isKept)) apply(change, names);
@@ -148,7 +148,7 @@ export class DirectoryNode {
 
   private settle(change: NameChange): void {
     const index = this.unsynced.indexOf(change);
-    // This change, or a later one of the same name, is already durable.
+    // The change isn't in the list any more: another sync made it, or a later change of the same name, durable.
     if (index < 0) return;
     change.added?.directory.settle(change.added);
     this.unsynced = this.unsynced.filter((other, at) => at > index || other.name !== change.name);
@@ -163,14 +163,13 @@ function apply({ name, node }: NameChange, names: Map<string, Node>): void {
 }
 
 /**
- * A copy of a directory tree as a power cut leaves it: each unsynced change survives or is lost, at random. The tree
- * itself isn't changed.
+ * Copies a directory tree as a power cut leaves it: each unsynced change is kept or lost at random. The original stays.
  */
 export function survivors(root: DirectoryNode, random: Random): DirectoryNode {
   const keeping = random.pick([0, 0.5, 1, random.next()]);
   const isKept = () => random.chance(keeping);
-  // After a power cut, a file may have two names, because the removal of its old name by a rename can be lost. Both
-  // names lead to the same copy of the file.
+  // A renamed file may have both its names after a power cut, if the removal of the old one is lost. Both must then
+  // lead to one and the same copy of the file.
   const copies = new Map<Node, Node>();
   const copyOf = (node: Node): Node => {
     const copy = copies.get(node) ?? newCopyOf(node);

@@ -5,22 +5,22 @@ import { NodeDisk } from '../ingestion/adapters/out/local-disk/node-disk.js';
 import type { SelfCheckingDatabase } from '../ingestion/adapters/out/local-disk/self-checking-database.js';
 
 /**
- * The names under which a gate sees operations: methods of `Disk`, and methods of its opened files as `file.<method>`.
+ * The name of an operation as a gate gets it: a method of `Disk`, or `file.<method>` for a method of an opened file.
  */
 export type DiskOperation = Exclude<keyof Disk, number | symbol> | `file.${Exclude<keyof DiskFile, number | symbol>}`;
 
 /**
- * Controls an operation of a `GatedDisk`. A gate can perform the operation, throw before or after performing it, or
- * never settle.
+ * A function through which a test controls operations of a `GatedDisk`: it performs them, fails them, or never settles.
  */
 export type Gate = <T>(perform: () => Promise<T>, operation: DiskOperation, path: string) => Promise<T>;
 
 /**
- * A `Disk` whose asynchronous operations pass a gate that a test sets, except a few that only look. A write to a file
- * passes the gate twice, once for each half of its bytes, so that a test can interrupt it halfway.
+ * A `Disk` whose asynchronous operations, except `isBelow` and `assertDirectory`, go through a function that a test
+ * sets (`gate`). A write to a file is two such operations, one for each half of its bytes, so that a test can interrupt
+ * the write halfway.
  */
 export class GatedDisk extends Disk {
-  /** The gate that operations of the disk pass. By default, it performs each of them. */
+  /** The function through which the operations of the disk go. By default, it just performs them. */
   gate: Gate = (perform) => perform();
   /** The number of bytes that were read from the disk's files. */
   bytesRead = 0;
@@ -32,8 +32,7 @@ export class GatedDisk extends Disk {
   }
 
   /**
-   * Makes the next operation with this name fail without doing anything. Returns the error with which that operation
-   * rejects.
+   * Makes the next operation with this name fail without doing anything. Returns the error with which it will reject.
    */
   failNext(name: DiskOperation): Error {
     const error = Object.assign(new Error(`EIO: i/o error, ${name}`), { code: 'EIO' });
@@ -42,7 +41,7 @@ export class GatedDisk extends Disk {
   }
 
   /**
-   * Blocks the next operation with this name until `release` is called. `reached` resolves when that operation begins.
+   * Makes the next operation with this name wait until `release` is called. `reached` resolves when the wait begins.
    */
   holdNext(name: DiskOperation): { reached: Promise<void>; release: () => void } {
     let release = (): void => undefined;
@@ -57,12 +56,12 @@ export class GatedDisk extends Disk {
   }
 
   /**
-   * Simulates SIGKILL of the process that uses the disk: no further operation is done, and open files and locks are
-   * released.
+   * Simulates SIGKILL of the process that uses the disk: no further operations are performed, and open files and locks
+   * are released.
    */
   async die(): Promise<void> {
     this.gate = () => new Promise(() => undefined);
-    // Waits for operations that have already begun, because the system finishes them after a real SIGKILL too.
+    // Awaits the operations in progress, because the operating system finishes them after a real SIGKILL too.
     await Promise.allSettled(this.underWay);
     await Promise.all([...this.held].map((letGo) => letGo()));
   }

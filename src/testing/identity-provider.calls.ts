@@ -3,13 +3,13 @@ import type { IdentityProvider, ProviderCallOptions } from '../identity-manageme
 import { newRole, type Role } from '../identity-management/domain/role.js';
 import type { NewUser, User } from '../identity-management/domain/user.js';
 
-/** A random text that isn't part of the name or e-mail of any other user or role: 32 hexadecimal digits. */
+/** A random text of 32 hexadecimal digits. No other user or role has it in the name or e-mail. */
 export const unique = (): string => randomUUID().replaceAll('-', '');
 
-/** A new user with an unused e-mail, the name Ada and no roles, except for the members that are given. */
+/** A user to create: with an unused e-mail, the name Ada and no roles, unless `user` has other values. */
 export const someUser = (user: Partial<NewUser> = {}): NewUser => ({ email: `${unique()}@example.com`, name: 'Ada', roleIds: [], ...user });
 
-/** Calls of the provider under test that many tests make. They reject with the errors of the provider. */
+/** Calls of the identity provider under test that many tests make. A call rejects with the provider's error. */
 export interface ProviderCalls {
   /**
    * Creates a role with an unused name, and resolves to its id.
@@ -23,7 +23,7 @@ export interface ProviderCalls {
   readonly roles: () => Promise<Role[]>;
 }
 
-/** @param providerOf returns the identity provider of the test that is running. It is called again for each call. */
+/** @param providerOf returns the identity provider of the current test. Called again for each call of the provider. */
 export const providerCalls = (providerOf: () => IdentityProvider, options: ProviderCallOptions): ProviderCalls => ({
   someRole: (permissions = ['read:users']) => providerOf().createRole(newRole(`role ${unique()}`, permissions), options),
   users: () => allOf(providerOf().listUsers(options)),

@@ -1,8 +1,8 @@
 import type { PortPromise } from './port-promise.js';
 
 /**
- * The promises of the port `IdentityProvider` that `identityProviderContract` tests, each with advice for an adapter
- * that breaks it.
+ * The promises of the port `IdentityProvider` that `identityProviderContract` tests, and advice for adapters that break
+ * them.
  */
 export const PROMISES = {
   createRole: {

@@ -2,24 +2,22 @@ import type { IdentityProvider } from '../identity-management/application/ports/
 
 export interface IdentityProviderSetting {
   readonly provider: IdentityProvider;
-  /** An id in the form of this provider's user ids that no user has. */
+  /** A user id that this provider could have issued, but that no user has. */
   readonly unknownUserId: string;
-  /** An id in the form of this provider's role ids that no role has. */
+  /** A role id that this provider could have issued, but that no role has. */
   readonly unknownRoleId: string;
-  /** A number of users or roles that the adapter reads in more than one page. Default: 501. */
+  /** How many users or roles a test creates to get a list of more than one page. Default: 501. */
   readonly moreThanOnePage?: number;
   /**
-   * The most calls that a test makes at the same time, for a provider that allows only a few. Default: 50 for creations
-   * of a role or user, 10 for assignments of a role.
+   * How many calls a test makes at the same time. Set a small number for a provider that allows only few. Default: 50
+   * creations of a role or user, 10 assignments of a role.
    */
   readonly simultaneousCalls?: number;
-  /**
-   * The longest name of a user to test, of 255 characters. Default: 255 emoji, which are longest in UTF-16 and UTF-8.
-   */
+  /** The longest user name to test: 255 characters. Default: 255 emoji, which are longest in UTF-16 and UTF-8. */
   readonly longestName?: string;
-  /** Returns the provider as it is after a restart. An adapter that keeps no state can return itself. */
+  /** Returns the provider as after a restart of the service. An adapter that keeps no state can return itself. */
   reopen(): Promise<IdentityProvider>;
-  /** The permissions that a user's roles give according to the provider itself, not its adapter, in any order. */
+  /** The permissions that a user's roles give, in any order. Asks the provider directly, not through the adapter. */
   permissionsOf(userId: string): Promise<readonly string[]>;
   tearDown(): void | Promise<void>;
 }
@@ -43,7 +41,7 @@ export const ODD_NAMES = [
   '__proto__',
 ];
 
-/** Ids of users and roles in a form that no provider issues. */
+/** Ids that no user and no role has. Nearly all have a form that no provider issues. */
 export const MALFORMED_IDS = [
   '',
   ' ',
@@ -62,6 +60,6 @@ export const MALFORMED_IDS = [
   '\ud800',
 ];
 
-/** Pairs each text with a short label, which stands for it in the title of a test. */
+/** Pairs each text with a short label of the text for the title of a test. */
 export const labelled = (texts: readonly string[]): [string, string][] =>
   texts.map((text) => [text.length > 80 ? `of ${text.length} code units` : JSON.stringify(text), text]);

@@ -7,32 +7,31 @@ interface Kept {
   readonly writtenAt: number;
 }
 
-/** A `Bucket` in memory. A test can set the clock of its store, and make its operations fail or hang. */
+/**
+ * A `Bucket` in memory, for tests. A test can set the clock of the simulated store, and make operations fail or hang.
+ */
 export class InMemoryBucket extends Bucket {
   /**
-   * How far the store's clock is ahead of `time`, in milliseconds. Other instances with the same objects have their own
-   * value.
+   * How far the store's clock is ahead of `time`, in milliseconds. Buckets that share objects have their own values.
    */
   aheadMs = 0;
-  /** Returns the time to which `aheadMs` is added to get the time of the store's clock, in milliseconds since 1970. */
+  /** Returns the time of this machine, in milliseconds since 1970. The store's clock has this time plus `aheadMs`. */
   time: () => number = () => Date.now();
   /**
-   * Called before each operation. `bytes` is the content if `create` or `upload` is to create an object. If this
+   * Called before each operation. `bytes` is the content of the object that `create` or `upload` is to create. If this
    * function throws, the operation does nothing and rejects with that error.
    */
   before: (operation: keyof Bucket, key: string, bytes?: Uint8Array) => Promise<void> | void = () => undefined;
   /**
-   * Called after each operation that was done. If this function throws, the operation rejects with that error, as if
-   * the store's answer was lost.
+   * Called after each successful operation. If this function throws, the operation rejects with that error although it
+   * was done, as when the store's answer is lost.
    */
   after: (operation: keyof Bucket, key: string) => Promise<void> | void = () => undefined;
 
   /** The number of operations begun by this instance, including those that failed. */
   operations = 0;
 
-  /**
-   * Can falsify the bucket's listings: gets the objects that a listing should yield, and returns those that it yields.
-   */
+  /** Changes the results of listings: gets the objects found, and returns those to yield (by default the same). */
   listed: (objects: ListedObject[]) => ListedObject[] = (objects) => objects;
 
   constructor(
@@ -139,31 +138,32 @@ export class InMemoryBucket extends Bucket {
     // Nothing to close.
   }
 
-  /** A bucket with the same objects, as another process sees them: with its own `aheadMs` and its own faults. */
+  /**
+   * A bucket that shares the objects of this one, like that of another process. `aheadMs` and the faults aren't shared.
+   */
   another(): InMemoryBucket {
     const another = new InMemoryBucket(this.objects, this.unfinished);
     another.time = this.time;
     return another;
   }
 
-  /** A bucket with a copy of the objects as they are now, and without unfinished uploads. */
+  /** A bucket with a copy of the current objects, and without the unfinished uploads. */
   copy(): InMemoryBucket {
     return new InMemoryBucket(new Map(this.objects));
   }
 
-  /** The number of unfinished uploads to a key, in progress or left by `leaveParts`. */
+  /** The number of unfinished uploads to a key: those in progress, and those that `leaveParts` left. */
   parts(key: string): number {
     return [...this.unfinished].filter((upload) => upload.key === key).length;
   }
 
-  /** Leaves an unfinished upload to a key, as a crashed process does. */
+  /** Adds an unfinished upload to a key, as a crashed process leaves it. */
   leaveParts(key: string): void {
     this.unfinished.add({ key });
   }
 
   private write(key: string, bytes: Uint8Array): string {
-    // The version is derived from the bytes. So the same bytes get the same version when they are written again, as in
-    // S3.
+    // The version is a digest of the bytes. As in S3, the same bytes always get the same version.
     const version = createHash('md5').update(bytes).digest('hex');
     this.objects.set(key, { bytes: Buffer.from(bytes), version, writtenAt: this.now() });
     return version;

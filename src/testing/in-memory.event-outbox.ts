@@ -19,14 +19,14 @@ export class InMemoryEventOutbox extends EventOutbox {
     super();
   }
 
-  /** Adds the event that an upload was stored. The storage must call this for each stored upload. */
+  /** Adds the event that an upload was stored. The storage must call this method for each stored upload. */
   stored(upload: Upload): void {
     this.add({ type: 'stored', upload });
   }
 
   /**
-   * Adds the event that an upload was removed. Drops the event that it was stored, if that event isn't confirmed yet.
-   * The storage must call this for each removed upload.
+   * Adds the event that an upload was removed. If the event that this upload was stored isn't confirmed yet, drops that
+   * event. The storage must call this method for each removed upload.
    */
   removed({ uploadId, kind, customerId, receivedAt }: Upload): void {
     this.waiting = this.waiting.filter((event) => event.type !== 'stored' || event.upload.uploadId !== uploadId);

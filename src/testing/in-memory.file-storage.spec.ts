@@ -9,8 +9,8 @@ import { storedUploadsContract } from './stored-uploads.contract.js';
 import { anUploadDraft, storeUpload } from './upload-draft.builder.js';
 
 /**
- * A store whose `store` returns, in place of a receipt, the whole upload that `conclude` made. An upload has all
- * members that a receipt must have.
+ * A store whose `store` returns the whole upload that `conclude` made. That is a valid receipt, because an upload has
+ * all members of a receipt.
  */
 class UploadReturningStorage extends InMemoryFileStorage {
   override async store(draft: UploadDraft): Promise<UploadReceipt> {

@@ -14,18 +14,20 @@ interface Kept {
   readonly bytes: Buffer | null;
 }
 
-/** A `FileStorage` for tests. It keeps everything in memory, and fails when a test wants it to. */
+/** A `FileStorage` for tests. Keeps everything in memory, and fails while a test wants it to. */
 export class InMemoryFileStorage extends FileStorage {
-  /** Finds, fetches and removes the uploads in `kept`. */
+  /** The port through which the uploads in `kept` are found, fetched and removed. */
   override readonly storedUploads: StoredUploads = new InMemoryUploads(this);
-  /** The unconfirmed events of uploads that were stored or removed after this outbox was opened. */
+  /**
+   * The outbox of the uploads: has the unconfirmed events of all uploads stored or removed since the outbox was opened.
+   */
   override readonly eventOutbox: InMemoryEventOutbox = new InMemoryEventOutbox(() => this.checkHealth());
-  /** The stored uploads with the bytes of their files, in the order in which the uploads were complete. */
+  /** The stored uploads and the bytes of their files, in the order in which the uploads were completed. */
   readonly kept: Kept[] = [];
   private readonly running = new Set<string>();
   private failure: Error | null = null;
 
-  /** The stored uploads, in the order in which the uploads were complete. */
+  /** The stored uploads, in the order in which they were completed. */
   get uploads(): readonly Upload[] {
     return this.kept.map(({ upload }) => upload);
   }
@@ -36,14 +38,14 @@ export class InMemoryFileStorage extends FileStorage {
   }
 
   /**
-   * Makes the calls of this storage, its uploads and its outbox reject with this error until `recover`. Only `wait` and
-   * `close` don't reject.
+   * Makes all calls of this storage, of `storedUploads` and of `eventOutbox` (except `wait` and `close`) reject with
+   * this error, until `recover` is called.
    */
   failWith(error: Error): void {
     this.failure = error;
   }
 
-  /** Ends `failWith`. */
+  /** Makes calls succeed again after `failWith`. */
   recover(): void {
     this.failure = null;
   }
@@ -88,7 +90,7 @@ async function read(draft: UploadDraft): Promise<Kept> {
 
 async function collect(bytes: AsyncIterable<Uint8Array>): Promise<Buffer> {
   const chunks: Uint8Array[] = [];
-  // Copies each chunk, because the source of the bytes may reuse a chunk's memory for the next chunk.
+  // Each chunk is copied, because the source may reuse the memory of a chunk for the next one.
   for await (const chunk of bytes) chunks.push(Buffer.from(chunk));
   return Buffer.concat(chunks);
 }

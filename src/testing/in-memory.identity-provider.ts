@@ -15,15 +15,14 @@ interface KeptUser extends User {
 }
 
 /**
- * An identity provider for tests, which keeps everything in memory and passes `identityProviderContract`. It fails or
- * hangs when a test wants it to.
+ * An identity provider in memory, for tests, which passes `identityProviderContract`. Fails or hangs if a test wants
+ * it.
  */
 export class InMemoryIdentityProvider extends IdentityProvider {
-  /** The signal that was given to the latest call. */
+  /** The signal that the latest call or request for a page got. */
   lastSignal: AbortSignal | undefined;
   /**
-   * The number of lists of users or roles that a reader has begun to read, and neither read to the end nor stopped
-   * reading.
+   * How many lists of users or roles are being read: the reader has begun, and has neither reached the end nor stopped.
    */
   openLists = 0;
 
@@ -38,8 +37,8 @@ export class InMemoryIdentityProvider extends IdentityProvider {
   }
 
   /**
-   * From now on, makes calls, and requests for pages of lists, reject with this error. Those that `hang` keeps waiting
-   * reject too.
+   * From now on, makes every call, and every request for a page of a list, reject with this error. The calls and
+   * requests that wait because of `hang` reject too.
    */
   failWith(error: Error): void {
     this.failure = error;
@@ -47,8 +46,8 @@ export class InMemoryIdentityProvider extends IdentityProvider {
   }
 
   /**
-   * From now on, keeps calls, and requests for pages of lists, waiting until `recover` or `failWith`, even when their
-   * signal aborts.
+   * From now on, keeps every call, and every request for a page of a list, waiting until `recover` or `failWith` is
+   * called. They go on waiting even if their signal aborts.
    */
   hang(): void {
     this.gate = new Promise((resolve) => {
@@ -56,7 +55,7 @@ export class InMemoryIdentityProvider extends IdentityProvider {
     });
   }
 
-  /** Ends the effects of `failWith` and `hang`. Calls that `hang` kept waiting continue. */
+  /** Makes calls succeed again after `failWith` or `hang`. Calls that were waiting because of `hang` continue. */
   recover(): void {
     this.failure = undefined;
     this.openGate();

@@ -1,23 +1,23 @@
 import { type UploadEvent, UploadEvents } from '../ingestion/application/ports/upload-events.port.js';
 
-/** An `UploadEvents` for tests. It keeps the delivered events in memory, and fails when a test wants it to. */
+/** An `UploadEvents` for tests. Keeps the delivered events in memory, and fails while a test wants it to. */
 export class InMemoryUploadEvents extends UploadEvents {
-  /** The delivered events, in the order of delivery. An event that was delivered twice is in the list twice. */
+  /** The delivered events, in the order of delivery. An event that was delivered twice is listed twice. */
   readonly delivered: UploadEvent[] = [];
   private readonly watchers = new Set<() => void>();
   private failure: Error | null = null;
 
-  /** Makes every delivery reject with this error, until `recover`. */
+  /** Makes every delivery reject with this error, until `recover` is called. */
   failWith(error: Error): void {
     this.failure = error;
   }
 
-  /** Ends `failWith`. */
+  /** Makes deliveries succeed again after `failWith`. */
   recover(): void {
     this.failure = null;
   }
 
-  /** Resolves to the delivered events as soon as there are at least `count` of them. */
+  /** Waits until at least `count` events have been delivered. Resolves to all delivered events. */
   async atLeast(count: number): Promise<readonly UploadEvent[]> {
     while (this.delivered.length < count) await new Promise<void>((resolve) => this.watchers.add(resolve));
     return this.delivered;

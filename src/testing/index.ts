@@ -1,5 +1,5 @@
-// Fakes and helpers for tests, and for developing adapters of the service's ports. They need no test runner, unlike the
-// test suites in contracts.ts.
+// Fakes and helpers for tests, also for those of other adapters of the service's ports. They need no test runner; the
+// contract suites in contracts.ts do.
 export * from './auth0/index.js';
 export { BucketView } from './bucket.view.js';
 export { InMemoryBucket } from './in-memory.bucket.js';

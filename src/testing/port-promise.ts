@@ -2,9 +2,9 @@ import { AssertionError } from 'node:assert';
 import { types } from 'node:util';
 import type { TestRunner } from './test-runner.js';
 
-/** A promise that the comments of a port make, and advice for the author of an adapter that breaks it. */
+/** A promise that the docstring of a port makes, and advice for the author of an adapter that breaks it. */
 export interface PortPromise {
-  /** The sentence in the port's comments that makes the promise, or a part of that sentence. */
+  /** The sentence of the port's docstring that makes the promise, or a part of the sentence, word for word. */
   readonly sentence: string;
   readonly advice: string;
 }
@@ -13,8 +13,7 @@ export interface PortPromise {
 export type PromiseTest = (promise: PortPromise, title: string, test: () => void | Promise<void>) => void;
 
 /**
- * Returns a function that defines tests of a port's promises. The error of a failed test quotes the promise and its
- * advice.
+ * Returns a function that defines tests of a port's promises. The error of a failing test quotes promise and advice.
  */
 export const promisesOf =
   (port: string, { it }: Pick<TestRunner, 'it'>): PromiseTest =>
@@ -29,8 +28,8 @@ export const promisesOf =
   };
 
 /**
- * Puts an explanation before the message of an error. Changes and returns the error of a failed assertion. For any
- * other error, returns a new error that has that error as its cause, and its stack.
+ * Puts an explanation before the message of an error. A failed assertion is changed and returned. For any other error,
+ * returns a new error with the same stack, whose cause is the original one.
  */
 function explained(error: unknown, explanation: string): Error {
   if (error instanceof AssertionError) {

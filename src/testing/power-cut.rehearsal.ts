@@ -12,8 +12,8 @@ const ROOT = '/store';
 const MOST_CUTS = 3;
 const MOST_CALLERS = 12;
 /**
- * Two limits for the number of disk operations before a power cut. With the low one, the cut comes during a boot or
- * soon after it.
+ * Upper limits for the number of disk operations until a power cut, of which one is picked at random. With the low one,
+ * the cut comes during a boot or soon after it.
  */
 const MOST_OPERATIONS = [80, 1_000] as const;
 
@@ -24,28 +24,24 @@ export interface PowerCutReport {
   readonly removed: number;
   /** The number of uploads that failed and must not be in the store after the next boot. */
   readonly refused: number;
-  /** Acknowledged uploads that are missing or differ from what was sent; one sentence each. */
+  /** One sentence for each acknowledged upload that is missing after a power cut, or differs from what was sent. */
   readonly lost: readonly string[];
-  /**
-   * `told` is the number of deliveries of events to the receiver, and `toldAgain` the number of those among them that
-   * repeated an event.
-   */
+  /** The number of all deliveries of events to the receiver. `toldAgain` counts those that repeated an event. */
   readonly told: number;
   readonly toldAgain: number;
   /**
-   * One sentence for each error in the events: an event that wasn't delivered, one delivered in a wrong order, one for
-   * an upload that failed, one delivered again although it was confirmed, and a file left in `events/`.
+   * One sentence for each error in the delivered events: an event that is missing, in the wrong order, for an upload
+   * that failed, or delivered again after it was confirmed. Also for each file left in `events/`.
    */
   readonly mistold: readonly string[];
-  /** One sentence for each file or index line that should not be in the store, or is incomplete. */
+  /** One sentence for each file or index line that is incomplete, or shouldn't be in the store, after a power cut. */
   readonly halfShown: readonly string[];
 }
 
 /**
- * Lets callers store and remove uploads on a `ForgetfulDisk`, and delivers the events of the uploads to a receiver,
- * until the power is cut. Does so one to three times in a row. A cut can come during a boot. Then boots, delivers the
- * remaining events, and compares the files on the disk and the delivered events with the acknowledged uploads. The same
- * seed repeats the same run.
+ * Stores and removes uploads on a `ForgetfulDisk`, and delivers their events to a receiver, until the power is cut; one
+ * to three times in a row. A power cut may come during a boot. Then boots, delivers the remaining events, and compares
+ * the files on the disk and the delivered events with the acknowledged uploads. The same seed repeats the same run.
  */
 export async function rehearsePowerCut(seed: number, defects: DiskDefects = {}): Promise<PowerCutReport> {
   const random = new Random(seed);
@@ -60,7 +56,7 @@ export async function rehearsePowerCut(seed: number, defects: DiskDefects = {}):
   }
   await open(disk, 1e6);
   const first = ledger.compare(disk.files());
-  // The power is cut once more after a boot, because the boot must make its repairs of the store durable too.
+  // The power is cut again after this boot, because the repairs that a boot makes must be durable too.
   disk = disk.afterCut();
   const storage = await open(disk, 1e6);
   const second = ledger.compare(disk.files());
@@ -85,7 +81,7 @@ export async function rehearsePowerCut(seed: number, defects: DiskDefects = {}):
 const open = (disk: ForgetfulDisk, maxSegmentBytes: number): Promise<LocalDiskFileStorage> =>
   LocalDiskFileStorage.open({ directory: ROOT, disk, maxSegmentBytes, maxJournalBytes: 4_000, logger: { warn: () => undefined } });
 
-/** Boots the store. Then stores uploads, removes uploads and delivers events endlessly, until the power cut. */
+/** Boots the store. Then stores and removes uploads and delivers events, without end, until the power is cut. */
 async function load(disk: ForgetfulDisk, random: Random, ledger: Ledger, receiver: Receiver): Promise<never> {
   const storage = await open(disk, random.pick([1e6, 4_000]));
   await storage.eventOutbox.open();
@@ -113,26 +109,26 @@ function someDraft(random: Random, shareOfFiles: number): UploadDraft {
   return draft.file(...Array.from({ length: random.below(4) }, () => random.bytes(random.below(1_500)))).build();
 }
 
-/** The results of the callers' uploads and removals, from all boots of a run. */
+/** The results of all uploads and removals in a run, across its boots. */
 class Ledger {
-  /** The index line of each acknowledged upload, removed ones included, by upload id. */
+  /** The index line of each acknowledged upload by upload id, even if the upload was removed later. */
   readonly acknowledged = new Map<string, string>();
   /**
-   * Ids of uploads that failed and must not be in the store after the next boot. An upload whose index line may remain
-   * isn't among them.
+   * The ids of the uploads that failed and must not be in the store after the next boot. Uploads that failed with
+   * `LineMayRemainError` aren't included, because their index line may be there.
    */
   readonly refused = new Set<string>();
   /**
-   * Ids of uploads whose removal was begun, successfully or not. Until the removal is acknowledged, such an upload may
-   * be in the store after a boot or not.
+   * The ids of the uploads whose removal has begun, even if it failed. As long as the removal isn't acknowledged, the
+   * store may have such an upload after a boot or not.
    */
   readonly removing = new Set<string>();
   private changed = (): void => undefined;
   private change = this.nextChange();
-  /** Ids of uploads whose removal was acknowledged. */
+  /** The ids of the uploads whose removal was acknowledged. */
   readonly removed = new Set<string>();
 
-  /** Resolves when the next upload or removal of any caller has ended, successfully or not. */
+  /** Resolves as soon as any upload or removal ends, successfully or not. */
   async ended(): Promise<void> {
     await this.change;
   }
@@ -155,7 +151,7 @@ class Ledger {
       await storage.storedUploads.remove(id);
       this.removed.add(id);
     } catch {
-      // The removal failed. So after the next boot, the upload is either still complete or completely gone.
+      // A removal may fail. After the next boot, its upload must then be complete or completely gone.
     }
     this.tellChange();
   }
@@ -182,9 +178,9 @@ class Ledger {
   }
 }
 
-/** The receiver of the events from all boots of a run, and a record of the events that it got. */
+/** The receiver of the events of a run, across its boots. Records which events it got. */
 class Receiver {
-  /** For each event, the number of its first delivery among all deliveries, by the event's id. */
+  /** When each event was first delivered: its position among all deliveries, by the event's id. */
   private readonly firstTold = new Map<string, number>();
   private readonly repeated: string[] = [];
   told = 0;
@@ -194,8 +190,8 @@ class Receiver {
   }
 
   /**
-   * Takes batches of events from the outbox, delivers and confirms them, endlessly. One batch in ten is neither
-   * delivered nor confirmed.
+   * Takes batches of events from the outbox, delivers them and confirms them, without end. One batch in ten is taken,
+   * but neither delivered nor confirmed.
    */
   async tell(outbox: EventOutbox, random: Random, ledger: Ledger, isHealthy: boolean): Promise<never> {
     const confirmed = new Set<string>();
@@ -224,9 +220,9 @@ class Receiver {
   }
 
   /**
-   * The errors in the deliveries to the receiver, one sentence each.
+   * The errors in the deliveries, one sentence each.
    *
-   * @param segments for each index segment, the upload ids in its lines, in the order of the lines.
+   * @param segments the upload ids in each index segment, in the order of the segment's lines.
    */
   findings(segments: readonly (readonly string[])[], { removing, removed, refused }: Ledger): string[] {
     const shown = new Set(segments.flat());
@@ -255,16 +251,16 @@ class Receiver {
   }
 }
 
-/** For each index segment, the upload ids in its lines, in the order of the lines. */
+/** The upload ids in each index segment, in the order of the segment's lines. */
 const segmentsOf = (files: Map<string, Buffer>): string[][] =>
   [...files].filter(([path]) => path.startsWith(`${ROOT}/uploads/`)).map(([, segment]) => segment.toString().split('\n').flatMap((text) => parse(text)?.upload_id ?? []));
 
-/** One sentence for each file that is in `events/` after all events were confirmed. */
+/** One sentence for each file that is still in `events/`, although all events are confirmed. */
 const leftInEvents = (files: Map<string, Buffer>): string[] => [...files.keys()].filter((path) => path.startsWith(`${ROOT}/events/`)).map((path) => `${path} is left over`);
 
 /**
- * The index lines of a store by upload id, and one sentence for each file or line that is incomplete or shouldn't be
- * there.
+ * Reads a store's files. Returns the index lines by upload id, and one sentence for each file or line that is
+ * incomplete or shouldn't be there.
  */
 function readStore(files: Map<string, Buffer>): { lines: Map<string, string>; halfShown: string[] } {
   const lines = new Map<string, string>();

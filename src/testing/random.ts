@@ -1,4 +1,4 @@
-/** A generator of random numbers that a seed reproduces (mulberry32). */
+/** A generator of random numbers (mulberry32). The same seed gives the same numbers. */
 export class Random {
   private state: number;
 
@@ -19,7 +19,7 @@ export class Random {
     return Math.floor(this.next() * end);
   }
 
-  /** True with this probability. */
+  /** Returns true with the given probability (0 to 1), otherwise false. */
   chance(probability: number): boolean {
     return this.next() < probability;
   }

@@ -15,8 +15,8 @@ const HOUR_MS = 60 * 60 * 1000;
 const UNKNOWN_ID = '0195e6f0-0000-7000-8000-000000000000';
 
 /**
- * Defines the tests that every `StoredUploads` must pass, for a store whose `FileStorage` has `storedUploads`. The
- * store must pass `fileStorageContract` too.
+ * Defines the tests that every `StoredUploads` must pass. Needed for a store whose `FileStorage` has `storedUploads`.
+ * Such a store must pass `fileStorageContract` too.
  *
  * @param setUp creates a new, empty store for each test.
  * @param runner the functions that define tests. Default: the global ones of the running test runner, or Vitest's own.
@@ -36,8 +36,7 @@ export function storedUploadsContract(name: string, setUp: () => Promise<FileSto
 
     const store = (draft: UploadDraftBuilder): Promise<Upload> => storeUpload(storage, draft.build());
     /**
-     * Stores one upload after another, one for each item of `hours`: the hours from noon (`NOON`) to the upload's
-     * `receivedAt`.
+     * Stores one upload for each number in `hours`, in this order. Its `receivedAt` is that many hours after `NOON`.
      */
     const storeAt = async (hours: readonly number[], draft = anUploadDraft()): Promise<Upload[]> => {
       const uploads: Upload[] = [];
@@ -301,7 +300,7 @@ function uploadsOf({ storedUploads: uploads }: FileStorage): StoredUploads {
   return uploads;
 }
 
-/** All uploads that match a filter, read page by page from the position `after` on. */
+/** Lists all uploads that match a filter, page by page. With `after`, begins after that position. */
 async function listed(uploads: StoredUploads, filter: UploadFilter, limit: number, after?: UploadPosition): Promise<Upload[]> {
   const all: Upload[] = [];
   for (let next: UploadPosition | null | undefined = after; next !== null; ) {

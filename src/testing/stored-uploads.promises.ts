@@ -1,8 +1,7 @@
 import type { PortPromise } from './port-promise.js';
 
 /**
- * The promises of the port `StoredUploads` that `storedUploadsContract` tests, each with advice for an adapter that
- * breaks it.
+ * The promises of the port `StoredUploads` that `storedUploadsContract` tests, and advice for adapters that break them.
  */
 export const PROMISES = {
   found: {

@@ -9,16 +9,16 @@ export const AUDIENCE = 'load-data-api';
 export const rsaKey = (bits = 2048): KeyObject => generateKeyPairSync('rsa', { modulusLength: bits }).privateKey;
 export const ecKey = (): KeyObject => generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey;
 
-/** The public half of a key pair as a JSON Web Key, with further members. */
+/** The public key of a key pair as a JSON Web Key, with additional members. */
 export const jwkOf = (key: KeyObject, members: JWK): JWK => ({ ...createPublicKey(key).export({ format: 'jwk' }), ...members });
 
 const encode = (value: unknown): string =>
   Buffer.from(typeof value === 'string' ? value : JSON.stringify(value)).toString('base64url');
 
 /**
- * Makes a token: a compact JWS over any header and payload, valid or not. A payload that is a text is signed unchanged.
- * If `key` is a text, the signature is an HMAC with SHA-256. Otherwise, it is one of the header's `alg`, or one with
- * SHA-256 if `alg` is unknown. If `alg` is `none`, the signature is empty.
+ * Makes a token, which may be invalid: a compact JWS with any header and payload. A payload that is a text is used as
+ * it is. The signature is empty if `alg` is `none`; an HMAC with SHA-256 if `key` is a text; otherwise a signature for
+ * `alg` or, if `alg` is unknown, one with SHA-256.
  */
 export function signToken(key: KeyObject | string, header: Readonly<Record<string, unknown>>, payload: unknown): string {
   const input = `${encode(header)}.${encode(payload)}`;
@@ -33,7 +33,7 @@ export function signToken(key: KeyObject | string, header: Readonly<Record<strin
   return `${input}.${signature().toString('base64url')}`;
 }
 
-/** An HTTP request with the given values of the `Authorization` header. */
+/** An HTTP request with one `Authorization` header for each of these values. */
 export function requestWith(...authorization: readonly string[]): IncomingMessage {
   const request = new IncomingMessage(new Socket());
   request.rawHeaders = ['Host', 'localhost', ...authorization.flatMap((value) => ['Authorization', value])];
@@ -44,11 +44,11 @@ export function requestWith(...authorization: readonly string[]): IncomingMessag
 /** The current time, in seconds since 1970. */
 export const now = (): number => Math.floor(Date.now() / 1000);
 
-/** Serves the key set `keys` over HTTP on loopback, and counts the requests for it in `fetches`. */
+/** A token issuer for tests: serves the key set `keys` over HTTP on loopback, and counts the requests in `fetches`. */
 export class TestIssuer {
   keys: JWK[] = [];
   fetches = 0;
-  /** While this listener is defined, it answers each request, and the key set isn't served. */
+  /** If defined, this function answers every request, and the key set isn't served. */
   answer: RequestListener | undefined;
   #port = 0;
   #server = createServer();
@@ -61,7 +61,7 @@ export class TestIssuer {
     return `${this.url}/jwks`;
   }
 
-  /** Listens on a free port; after `stop`, on the same port again. */
+  /** Starts to listen on a free port or, after `stop`, on the same port as before. */
   async start(): Promise<this> {
     this.#server = createServer((request, response) => {
       this.fetches++;

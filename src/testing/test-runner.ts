@@ -1,6 +1,8 @@
 import { createRequire } from 'node:module';
 
-/** The functions of a test runner that a contract suite needs. Those of Vitest, Jest and `node:test` fit. */
+/**
+ * The functions of a test runner that a contract suite calls. Those of Vitest, Jest and `node:test` have these types.
+ */
 export interface TestRunner {
   readonly describe: (name: string, define: () => void) => unknown;
   readonly it: (name: string, test: () => Promise<void>) => unknown;
@@ -11,15 +13,15 @@ export interface TestRunner {
 const FUNCTIONS = ['describe', 'it', 'beforeEach', 'afterEach'] as const satisfies readonly (keyof TestRunner)[];
 
 /**
- * The functions of the test runner that runs this process: its global ones, or Vitest's own.
+ * Returns the functions of the running test runner: the global ones if there are any, otherwise Vitest's own.
  *
- * @throws TypeError if there are neither.
+ * @throws TypeError when no test runner is found.
  */
 export function currentTestRunner(): TestRunner {
   const globals = globalThis as Partial<TestRunner>;
   if (FUNCTIONS.every((name) => typeof globals[name] === 'function')) return globals as TestRunner;
-  // Vitest's functions are global only if its configuration says so. This module can't import them from `vitest`,
-  // because it must load without Vitest too.
+  // Vitest makes its functions global only if configured so. They aren't imported from `vitest` at the top of this
+  // file, because the file must load even if Vitest isn't installed.
   if ('__vitest_worker__' in globalThis) return vitest();
   throw new TypeError('No test runner found: pass { describe, it, beforeEach, afterEach } of yours as the last argument, for example those of node:test.');
 }

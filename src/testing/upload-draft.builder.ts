@@ -12,18 +12,19 @@ interface DraftParts {
   manufacturer: string;
   idempotencyKey: string | null;
   additionalData: string | null;
-  /** The time at which the upload was complete. */
+  /** The time at which the upload is complete. */
   receivedAt: Date;
   contentType: string;
   bytes: AsyncIterable<Uint8Array> | null;
 }
 
-/** The number of drafts built so far. It orders the ids of drafts with the same `receivedAt`. */
+/**
+ * The number of drafts built so far. A part of each upload id, so that ids made for the same `receivedAt` are in order.
+ */
 let built = 0;
 
 /**
- * Builds drafts of uploads. Each `build()` creates a draft with its own upload id. Without `file()`, the draft has no
- * file.
+ * Builds drafts of uploads. Each `build()` returns a draft with its own upload id. Without `file()`, it has no file.
  */
 export class UploadDraftBuilder {
   constructor(
@@ -40,12 +41,12 @@ export class UploadDraftBuilder {
     },
   ) {}
 
-  /** A builder of the same draft with some properties changed. */
+  /** Returns a builder of the same draft with these properties changed. */
   with(changes: Partial<DraftParts>): UploadDraftBuilder {
     return new UploadDraftBuilder({ ...this.parts, ...changes });
   }
 
-  /** A builder of the same draft with a file that consists of these chunks. The file can be read once. */
+  /** Returns a builder of the same draft with a file of these chunks. The file can be read only once. */
   file(...chunks: (string | Uint8Array)[]): UploadDraftBuilder {
     return this.with({ bytes: Readable.from(chunks.map((chunk) => Buffer.from(chunk))) });
   }
@@ -65,12 +66,12 @@ export class UploadDraftBuilder {
   }
 }
 
-/** A builder of a valid draft, of an upload without a file. */
+/** Returns a builder of a valid draft without a file. */
 export const anUploadDraft = (): UploadDraftBuilder => new UploadDraftBuilder();
 
 /**
- * Stores a draft that doesn't repeat an upload with the same Idempotency-Key. Returns the upload that the draft's
- * `conclude` returned.
+ * Stores a draft, and returns the upload that the draft's `conclude` made. Throws if `conclude` wasn't called exactly
+ * once, or if the draft repeats an upload with the same Idempotency-Key.
  */
 export async function storeUpload(storage: FileStorage, draft: UploadDraft): Promise<Upload> {
   const concluded: Upload[] = [];
@@ -88,8 +89,8 @@ export async function storeUpload(storage: FileStorage, draft: UploadDraft): Pro
 }
 
 /**
- * Stores a draft, and returns only those members of the receipt that every store must return. A store may return more,
- * such as the whole upload, and may leave out `replayed` for an upload that was stored now.
+ * Stores a draft, and returns only those members of the receipt that every store must return. Some stores return more,
+ * such as the whole upload, or leave out `replayed` if it is false.
  */
 export async function seen(storage: FileStorage, draft: UploadDraft): Promise<UploadReceipt> {
   const { uploadId, content, replayed = false } = await storage.store(draft);

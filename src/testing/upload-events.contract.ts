@@ -6,16 +6,19 @@ import { anUploadDraft } from './upload-draft.builder.js';
 import { anUploadEvent, aRemovalEvent, someUploadEvents } from './upload-events.builder.js';
 import { PROMISES } from './upload-events.promises.js';
 
-/** A receiver of events that has got none yet, and the `UploadEvents` that delivers to it. */
+/**
+ * What `uploadEventsContract` needs for one test: a receiver of events that has got none yet, and the `UploadEvents`
+ * that delivers to this receiver.
+ */
 export interface UploadEventsContractSubject {
   readonly events: UploadEvents;
   /** All events that the receiver has accepted, parsed, in the order in which it accepted them. */
   taken(): Promise<readonly UploadEvent[]>;
-  /** Makes the receiver refuse deliveries or be unreachable, until `accept`. */
+  /** Makes the receiver refuse deliveries or be unreachable, until `accept` is called. */
   refuse(): Promise<void>;
-  /** Ends `refuse`. */
+  /** Makes the receiver accept deliveries again after `refuse`. */
   accept(): Promise<void>;
-  /** Releases the resources of the subject. */
+  /** Called after the test. Releases what the other members use. */
   tearDown(): Promise<void>;
 }
 

@@ -1,8 +1,7 @@
 import type { PortPromise } from './port-promise.js';
 
 /**
- * The promises of the port `UploadEvents` that `uploadEventsContract` tests, each with advice for an adapter that
- * breaks it.
+ * The promises of the port `UploadEvents` that `uploadEventsContract` tests, and advice for adapters that break them.
  */
 export const PROMISES = {
   order: {

@@ -4,7 +4,7 @@ import { ProviderError, ProviderUnavailable, RoleAlreadyExists } from '../domain
 import type { IdentityProvider, ProviderCallOptions } from './ports/identity-provider.port.js';
 import { ProviderDeadline } from './provider-deadline.js';
 
-/** A provider that isn't called, because each test passes calls to a provider of its own. */
+/** The provider for the constructor. Never called, because the calls that the tests make use providers of their own. */
 const UNUSED = new InMemoryIdentityProvider();
 const PATIENT = new ProviderDeadline(UNUSED, 10_000);
 const SHORT = new ProviderDeadline(UNUSED, 20);

@@ -5,12 +5,12 @@ import type { IdentityProvider, ProviderCallOptions } from './ports/identity-pro
 /** The time within which a client of the service gets its answer, in milliseconds. */
 export const ANSWER_WITHIN_MS = 10_000;
 /**
- * The part of `ANSWER_WITHIN_MS` that is left for checking the caller's token, in milliseconds. That check may wait
- * half a second for newer keys of the token's issuer.
+ * The part of `ANSWER_WITHIN_MS` that is reserved for checking the access token of the request, in milliseconds. That
+ * check may wait half a second for newer keys of the token's issuer.
  */
 const TOKEN_CHECK_MS = 600;
 
-/** Calls the identity provider and waits at most for the time limit, even if an adapter hangs. */
+/** Calls the identity provider with a time limit, which ends a call even if the provider's adapter hangs. */
 export class ProviderDeadline {
   /** @param timeoutMs the time limit of one call, or of one page of a list, in milliseconds. */
   constructor(
@@ -21,8 +21,8 @@ export class ProviderDeadline {
   /**
    * Makes one call to the identity provider.
    *
-   * @throws ProviderUnavailable when the time limit is over. The call's signal is then aborted. ServiceErrors of the
-   * call. ProviderError in place of any other error.
+   * @throws ProviderUnavailable when the time limit is over; the call's signal is then aborted too. A `ServiceError` of
+   * the call is thrown unchanged. Any other error of the call is replaced by a ProviderError.
    */
   call<Result>(call: (provider: IdentityProvider, options: ProviderCallOptions) => Promise<Result>): Promise<Result> {
     const controller = new AbortController();
@@ -31,7 +31,7 @@ export class ProviderDeadline {
 
   /**
    * Reads a list from the identity provider, and converts each item. The time limit applies to each page separately.
-   * Calling the iterator's `return` calls `return` of the provider's iterator, and then aborts the signal.
+   * When the reader stops early, the provider's iterator is ended with `return`, and then the signal is aborted.
    *
    * @throws as `call`.
    */
@@ -50,7 +50,7 @@ export class ProviderDeadline {
     } finally {
       if (!hasEnded) {
         const hangs = signal.aborted;
-        // If the provider's iterator fails while it ends, that doesn't affect the answer to the client.
+        // An error while the provider's iterator is being ended is ignored: the client's answer doesn't depend on it.
         const ended = this.inTime(controller, () => iterator?.return?.()).catch(() => undefined);
         if (!hangs) await ended;
       }

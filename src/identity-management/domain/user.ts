@@ -42,7 +42,8 @@ export function assertUserName(name: string): void {
  * @throws InvalidIdentityValue when a value is invalid.
  */
 export function newUser(email: string, name: string | undefined, roleIds: readonly string[]): NewUser {
-  // The lower case of a capital sigma depends on the letters around it (σ or ς), so every ς is replaced with σ.
+  // JavaScript converts a capital sigma to σ or ς, depending on the letters around it. So that one e-mail has one form,
+  // every ς is replaced with σ.
   const lowerCase = email.toLowerCase().replaceAll('ς', 'σ');
   if (!isEmailText(lowerCase)) throw new InvalidIdentityValue('email');
   if (name !== undefined) assertUserName(name);

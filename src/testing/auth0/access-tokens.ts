@@ -4,31 +4,30 @@ import { ManagementError } from './management-error.js';
 import { SigningKeys } from './signing-keys.js';
 import type { Tenant } from './tenant.js';
 
-/** A request for an access token of an API: whom the token is for, and what it contains. */
+/** Describes an access token to issue: the API and the caller that it is for, and its contents. */
 export interface TokenRequest {
-  /** The id of the user whom the token is for. The user's roles determine the token's permissions. */
+  /** The id of the user for whom the token is issued. The user's roles determine the token's permissions. */
   readonly userId?: string;
   /**
-   * The id of the application that uses the token. Without `userId`, its client grant determines the token's
-   * permissions. Default: `caller`.
+   * The id of the application that uses the token. If there is no `userId`, the application's client grant determines
+   * the token's permissions. Default: `caller`.
    */
   readonly clientId?: string;
-  /** The token's permissions, in place of those from the user's roles or the application's grant. */
+  /**
+   * The token's permissions. Default: those of the user's roles or, without a user, of the application's client grant.
+   */
   readonly permissions?: readonly string[];
   /** The identifier of the API that the token is for. Default: the tenant's first API except the Management API. */
   readonly audience?: string;
   /** The scopes that the application requested for the token, separated by blanks. */
   readonly scope?: string;
-  /**
-   * The lifetime of the token, in seconds. A negative value makes an expired token. Default: the API's
-   * `token_lifetime`, or one day.
-   */
+  /** The token's lifetime in seconds. Negative: an expired token. Default: the API's `token_lifetime`, or one day. */
   readonly lifetimeSeconds?: number;
-  /** Claims of the token that override all others of the same name. */
+  /** Claims to add to the token. They replace claims of the same name that the token would have otherwise. */
   readonly claims?: Readonly<Record<string, unknown>>;
 }
 
-/** A refusal by the token endpoint, with the members of an OAuth error. */
+/** An error with which the token endpoint refuses a token. Has the members of an OAuth error. */
 export class TokenError extends Error {
   override readonly name = 'TokenError';
 
@@ -43,7 +42,7 @@ export class TokenError extends Error {
 
 const DAY_S = 86_400;
 
-/** Issues the tenant's access tokens, and recognizes those of the Management API. */
+/** Issues the tenant's access tokens, and checks the tokens in requests to the Management API. */
 export class AccessTokens {
   private readonly keys = new SigningKeys();
   private readonly management = new Map<string, { scopes: ReadonlySet<string>; expiresAt: number }>();
@@ -66,16 +65,16 @@ export class AccessTokens {
     this.keys.revokePrevious();
   }
 
-  /** From now on, refuses all tokens of the Management API that were issued before this call. */
+  /** Makes all Management API tokens that were issued so far count as expired. */
   expireManagementTokens(): void {
     for (const token of this.management.values()) token.expiresAt = 0;
   }
 
   /**
-   * Answers a client-credentials grant as Auth0's token endpoint does.
+   * Answers a request for a token with the grant type client credentials, as Auth0's token endpoint does.
    *
    * @param parameters the members of the request's body.
-   * @throws TokenError when Auth0's token endpoint would refuse the grant.
+   * @throws TokenError when Auth0's token endpoint would refuse the token.
    */
   async grant(parameters: Readonly<Record<string, unknown>>): Promise<object> {
     const { grant_type: grantType, client_id: clientId, client_secret: secret, audience } = parameters;
@@ -107,7 +106,7 @@ export class AccessTokens {
   }
 
   /**
-   * Issues a token of the Management API with the given scopes, whether or not the application has a grant for them.
+   * Issues a token of the Management API with the given scopes. Doesn't check that the application was granted them.
    */
   async issueForManagement(clientId: string, scopes: readonly string[]): Promise<string> {
     const { managementAudience: audience, settings, now } = this.tenant;
@@ -121,9 +120,7 @@ export class AccessTokens {
     return token;
   }
 
-  /**
-   * Issues a token of an API, in the form that the settings of the API define (`token_dialect`, `enforce_policies`).
-   */
+  /** Issues a token of an API in the form that the API's settings `token_dialect` and `enforce_policies` determine. */
   async issue({ userId, clientId = 'caller', permissions, audience, scope, lifetimeSeconds, claims }: TokenRequest): Promise<string> {
     const { tenant } = this;
     const server = [...tenant.resourceServers.values()].find(({ identifier, isSystem }) =>
@@ -152,7 +149,7 @@ export class AccessTokens {
   }
 
   /**
-   * The scopes of the access token in a request to the Management API.
+   * Checks the access token in a request to the Management API, and returns its scopes.
    *
    * @param authorization the request's `Authorization` header; undefined if it is missing.
    * @throws ManagementError 400 for a malformed header; 401 for a missing header, or an unknown or expired token.
@@ -178,8 +175,8 @@ export class AccessTokens {
   }
 
   /**
-   * The claim `customer_id` of a user's token, as an Auth0 Action would add it. No claim if the tenant has no such
-   * Action.
+   * The claim `customer_id` for a user's token, from the user's metadata. Empty if the tenant has no Action (a script
+   * that Auth0 runs) that adds the claim.
    */
   private customerIds(userId: string | undefined): object {
     const metadata = userId === undefined ? undefined : this.tenant.users.get(userId)?.others?.app_metadata;

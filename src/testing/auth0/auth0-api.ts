@@ -28,8 +28,7 @@ export interface Auth0Answer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   /**
-   * The body of the answer. An object is sent as JSON, and a text or bytes unchanged. If it is missing, no body is
-   * sent.
+   * The body of the answer. An object is sent as JSON; a text or bytes are sent unchanged. Undefined: no body is sent.
    */
   readonly body?: unknown;
 }
@@ -63,7 +62,7 @@ export class Auth0Api {
     });
   }
 
-  /** All scopes that operations of the Management API require, each once. */
+  /** All scopes of the Management API: those that its operations require, each once. */
   get managementScopes(): string[] {
     return [...new Set(this.routes.flatMap(({ route }) => route.scopes))].sort();
   }
@@ -140,8 +139,8 @@ export class Auth0Api {
   }
 
   /**
-   * Mails a link for changing the password. Responds the same whether or not the user exists. Requires a `client_id`,
-   * as Auth0's API description does; older pages of Auth0's documentation leave it out.
+   * Answers a request for a mail with a link to change the password, in the same way whether or not the user exists.
+   * Requires `client_id` in the request, as Auth0's API description does, but older pages of its documentation don't.
    */
   private mailPasswordChange({ body }: Auth0Request): Auth0Answer {
     const { success, data } = PASSWORD_CHANGE.safeParse(body);
@@ -153,8 +152,8 @@ export class Auth0Api {
   }
 
   /**
-   * Answers the download of an export file like the object store behind Auth0. That store refuses a request that has a
-   * bearer token in addition to the signature in its URL.
+   * Answers the download of an export file as the object store does in which Auth0 keeps such files. The signature in
+   * the URL is the only permitted authentication: a request that also has an `Authorization` header is refused.
    */
   private download({ path, query, headers }: Auth0Request): Auth0Answer {
     if (headers.authorization !== undefined) return { status: 400, headers: {}, body: '<Error><Code>InvalidArgument</Code></Error>' };

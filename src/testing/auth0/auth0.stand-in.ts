@@ -11,13 +11,12 @@ import { cut, readRequest, reset, send } from './transport.js';
 
 export interface Auth0StandInOptions {
   /**
-   * The settings of the tenant that differ from the defaults. A test can change them later in the stand-in's
-   * `settings`.
+   * The settings of the tenant that differ from the defaults. A test can change them later in `Auth0StandIn.settings`.
    */
   readonly settings?: Partial<Auth0Settings>;
   /**
-   * The identifier of the API for which the service accepts tokens; null for a tenant without such an API, before its
-   * set-up. Default: `load-data-api`.
+   * The identifier of the API for which the service accepts tokens. Null: the tenant has no such API yet, as before the
+   * service's set-up. Default: `load-data-api`.
    */
   readonly audience?: string | null;
   /** The scopes of the API that `audience` identifies. Default: none. */
@@ -29,13 +28,13 @@ export interface Auth0StandInOptions {
   /** Returns the current time, in milliseconds since 1970. Default: the system's clock. */
   readonly now?: () => number;
   /**
-   * Called with each request and its answer. The answer is sent after the returned promise has resolved. If a fault
-   * prevents a request from being processed, this is called without an answer.
+   * Called with each request and its answer, before the answer is sent. The answer is sent once the returned promise
+   * has resolved. If a fault prevents a request from being processed, called without an answer.
    */
   readonly onExchange?: (exchange: Auth0Exchange) => unknown;
 }
 
-/** A request to the stand-in, and the answer to it. */
+/** A request to the stand-in for Auth0, and the answer to the request. */
 export interface Auth0Exchange {
   readonly method: string;
   /** The path of the request's URL without the query, still percent-encoded. */
@@ -47,7 +46,7 @@ export interface Auth0Exchange {
   readonly answer?: { readonly status: number; readonly body?: unknown };
 }
 
-/** A request that arrived at the stand-in, even if a fault prevented it from being processed. */
+/** A request that has arrived at the stand-in for Auth0, whether or not it was processed. */
 export interface SeenRequest {
   readonly method: string;
   /** The path of the request's URL without the query, still percent-encoded. */
@@ -64,24 +63,24 @@ export interface ClientCredentials {
 
 export interface LoadUsersOptions {
   /**
-   * Returns the time at which a loaded user was created, in milliseconds since 1970. `index` counts the users of one
-   * `loadUsers` call from 0. Default: one user per second, from the beginning of 2024 on.
+   * Returns when the user with this index was created, in milliseconds since 1970. The users of one `loadUsers` call
+   * are numbered from 0. Default: one user per second, from the beginning of 2024 on.
    */
   readonly createdAt?: (index: number) => number;
   /** The part of the user ids before the `|`. Default: `auth0`. */
   readonly provider?: string;
-  /** The beginning of the users' names, which is followed by a number. Default: `User `. */
+  /** The beginning of the users' names. A number is appended to it. Default: `User `. */
   readonly namePrefix?: string;
   /**
-   * The name of the connection of the users. Default: the tenant's first database if `provider` is `auth0`, otherwise
-   * the value of `provider`.
+   * The connection that the users belong to. Default: the tenant's first database if `provider` is `auth0`, otherwise
+   * the connection named like `provider`.
    */
   readonly connection?: string;
   /** How often each of the users has logged in. Default: never. */
   readonly logins?: number;
 }
 
-/** The scopes of the Management API that the service needs, and no others. Its set-up needs more. */
+/** The scopes of the Management API that the service needs when it runs. Only the service's set-up needs more. */
 export const SERVICE_SCOPES = [
   'create:role_members',
   'create:roles',
@@ -103,9 +102,9 @@ const KEEP_ALIVE_MS = 60_000;
 const PREVENTING: ReadonlySet<Auth0Fault['kind']> = new Set(['answer', 'reset', 'silence']);
 
 /**
- * Starts a stand-in for an Auth0 tenant, on loopback and a free port. It has those parts of the Authentication API and
- * the Management API v2 that the service and its set-up use, with the limits that Auth0 documents. Where the behaviour
- * of Auth0 isn't documented, the stand-in behaves in the way that is hardest on its client.
+ * Starts a stand-in for an Auth0 tenant: an HTTP server on loopback and a free port. It has those parts of the
+ * Authentication API and the Management API v2 that the service and its set-up use, with the limits that Auth0
+ * documents. Where Auth0's behaviour isn't documented, it behaves in the way that is hardest for a client.
  */
 export async function startAuth0StandIn(options: Auth0StandInOptions = {}): Promise<Auth0StandIn> {
   const server = createServer({ keepAliveTimeout: KEEP_ALIVE_MS });
@@ -160,8 +159,8 @@ export class Auth0StandIn {
     this.service = this.addClient('load-data-service', serviceScopes);
     this.administrator = this.addClient('administrator', this.api.managementScopes);
     server.on('request', (request, response) => {
-      // `serve` rejects only because of a defect of the stand-in or of `onExchange`. The unhandled rejection should
-      // then end the test.
+      // The returned promise has no error handler on purpose. It rejects only because of a defect in this class or in
+      // `onExchange`, and the unhandled rejection then ends the test.
       void this.serve(request, response);
     });
   }
@@ -190,18 +189,16 @@ export class Auth0StandIn {
   }
 
   /**
-   * Plans a fault for matching requests: by default, only for the next one.
+   * Plans a fault for coming requests that match: by default, only for the next one.
    *
-   * @param request the method and path of the requests, as in `POST /api/v2/users/{id}/roles`, where `{id}` stands for
-   * one segment; or a regular expression for such a text.
+   * @param request a method and a path, as in `POST /api/v2/users/{id}/roles`, where `{id}` matches any one segment; or
+   * a regular expression for both.
    */
   fail(request: string | RegExp, fault: Auth0Fault, options: FaultOptions = {}): void {
     this.faults.add(request, fault, options);
   }
 
-  /**
-   * Ends all faults. Resets the connections of requests that are still waiting because a fault keeps their answer back.
-   */
+  /** Ends all faults. Resets the connections of requests that a fault has left without an answer. */
   recover(): void {
     this.faults.clear();
     for (const response of this.silent) reset(response);
@@ -211,8 +208,8 @@ export class Auth0StandIn {
   /**
    * The number of requests so far that match.
    *
-   * @param request the method and path of the requests, as in `POST /api/v2/users/{id}/roles`, where `{id}` stands for
-   * one segment; or a regular expression for such a text.
+   * @param request a method and a path, as in `POST /api/v2/users/{id}/roles`, where `{id}` matches any one segment; or
+   * a regular expression for both.
    */
   count(request: string | RegExp): number {
     const pattern = requestPattern(request);
@@ -220,7 +217,7 @@ export class Auth0StandIn {
   }
 
   /**
-   * Issues an access token such as callers of the service send. By default, the token is for the tenant's first API
+   * Issues an access token like those in requests to the service. By default, the token is for the tenant's first API
    * except the Management API.
    */
   issueToken(request: TokenRequest = {}): Promise<string> {
@@ -232,26 +229,26 @@ export class Auth0StandIn {
     return this.tokens.issueForManagement('test', scopes);
   }
 
-  /** From now on, refuses all tokens of the Management API that were issued before this call. */
+  /** Makes all Management API tokens that were issued so far count as expired. */
   expireManagementTokens(): void {
     this.tokens.expireManagementTokens();
   }
 
   /**
-   * From now on, signs tokens with the next key. The previous key stays in the published key set until
-   * `revokePreviousKeys`.
+   * Makes the tenant sign tokens with the next key from now on. The previous key stays in the published key set until
+   * `revokePreviousKeys` is called.
    */
   rotateKeys(): void {
     this.tokens.rotateKeys();
   }
 
-  /** Removes all keys before the current one from the published key set. */
+  /** Removes all keys older than the current one from the published key set. */
   revokePreviousKeys(): void {
     this.tokens.revokePreviousKeys();
   }
 
   /**
-   * Replaces the scopes of the Management API that the service's application has. Applies to tokens issued from now on.
+   * Replaces the Management API scopes of the service's application. Tokens that were issued before keep their scopes.
    */
   grantService(scopes: readonly string[]): void {
     for (const grant of this.tenant.clientGrants.values()) {
@@ -259,7 +256,7 @@ export class Auth0StandIn {
     }
   }
 
-  /** Makes the search find all changes of users made so far, regardless of `searchDelayMs`. */
+  /** Makes the search find all changes of users made so far, even if `searchDelayMs` isn't over. */
   indexUsers(): void {
     this.tenant.users.index.catchUp(Infinity);
   }
@@ -268,11 +265,11 @@ export class Auth0StandIn {
   loadUsers(count: number, options: LoadUsersOptions = {}): string[] {
     const { createdAt = (index: number) => FIRST_CREATION + index * 1000, provider = 'auth0', namePrefix = 'User ', logins } = options;
     const connection = options.connection ?? (provider === 'auth0' ? (this.tenant.connections[0]?.name ?? '') : provider);
-    // In Auth0, a user who has never logged in has no member `logins_count`.
+    // Auth0 leaves out `logins_count` for a user who has never logged in.
     const others = logins === undefined ? {} : { logins_count: logins };
     const ids = Array.from({ length: count }, (_, index) => {
       const number = this.loaded++;
-      // Scatters the user ids, so that their order isn't that of creation.
+      // The order of the user ids differs from the order in which the users were created.
       const userId = `${provider}|${(Math.imul(number, 2_654_435_761) >>> 0).toString(16).padStart(24, '0')}`;
       const [email, at] = [`user-${number}@example.com`, createdAt(index)];
       this.tenant.users.put({ userId, email, name: `${namePrefix}${number}`, connection, createdAt: at, updatedAt: at, emailVerified: true, others }, -Infinity);
@@ -291,7 +288,7 @@ export class Auth0StandIn {
   }
 
   /**
-   * The permissions that a user's roles give at the tenant's first API except the Management API, in any order. Empty
+   * The permissions that a user's roles give for the tenant's first API except the Management API, in any order. Empty
    * if the tenant has no such API.
    */
   permissionsOf(userId: string): string[] {

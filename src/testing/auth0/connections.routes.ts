@@ -8,8 +8,8 @@ import type { ConnectionRecord, Tenant } from './tenant.js';
 const CLIENTS = z.array(z.strictObject({ client_id: z.string().min(1), status: z.boolean() })).min(1).max(50);
 
 /**
- * The operations of the Management API on connections, and on the applications in which users can sign in through a
- * connection.
+ * The operations of the Management API on connections (sources of users), and on the applications in which the users of
+ * a connection can sign in.
  */
 export const connectionsRoutes = (tenant: Tenant): Route[] => [
   {

@@ -24,8 +24,8 @@ describe('The stand-in for Auth0: faults', () => {
   const createRole = (): Promise<Response> => call('POST /roles', { name: 'Operator' });
   const roles = async (): Promise<unknown[]> => (await (await call('GET /roles')).json()) as unknown[];
   /**
-   * An answer as the client sees it: its status, and whether its body is JSON, no JSON or cut off; `no answer` if there
-   * is none.
+   * Describes an answer as the client sees it: the status, and whether the body is JSON, isn't JSON or is cut off; or
+   * `no answer`.
    */
   const outcome = async (asked: Promise<Response>): Promise<string> => {
     const response = await asked.catch(() => undefined);

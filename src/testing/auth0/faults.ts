@@ -1,38 +1,30 @@
-/** A fault that the stand-in for Auth0 injects into a request. */
+/** A fault that a test makes the stand-in for Auth0 (an HTTP server) inject into a request. */
 export type Auth0Fault =
   /**
-   * Sends the given status, headers and body without processing the request. The body is sent as JSON, unless it is a
-   * text.
+   * Sends the given status, headers and body without processing the request. A body that isn't a text is sent as JSON.
    */
   | { readonly kind: 'answer'; readonly status: number; readonly body?: unknown; readonly headers?: Readonly<Record<string, string>> }
   /** Processes the request as usual, but only after a delay in milliseconds. */
   | { readonly kind: 'delay'; readonly ms: number }
   /** Resets the connection without processing the request. */
   | { readonly kind: 'reset' }
-  /** Neither processes nor answers the request. The connection stays open until the stand-in's `recover` resets it. */
+  /** Neither processes nor answers the request. The connection stays open until `Auth0StandIn.recover` resets it. */
   | { readonly kind: 'silence' }
   /** Processes the request, but resets the connection instead of sending the answer. */
   | { readonly kind: 'lost-answer' }
-  /**
-   * Processes the request, but doesn't send the answer. The connection stays open until the stand-in's `recover` resets
-   * it.
-   */
+  /** Processes the request, but doesn't answer it. The connection stays open until `Auth0StandIn.recover` resets it. */
   | { readonly kind: 'silence-after' }
   /** Processes the request, but closes the connection in the middle of the answer's body. */
   | { readonly kind: 'cut-body' }
-  /**
-   * Processes the request, but sends only the first half of the JSON of the answer, with the Content-Length of that
-   * half.
-   */
+  /** Processes the request, but sends only the first half of the answer's JSON, as if that were the whole body. */
   | { readonly kind: 'truncated-json' };
 
 export interface FaultOptions {
   /**
-   * How many requests the fault affects. Default: 1. With `Infinity`, it affects all requests until the stand-in's
-   * `recover`.
+   * How many matching requests the fault affects (default: 1). `Infinity`: all, until `Auth0StandIn.recover` is called.
    */
   readonly times?: number;
-  /** How many matching requests pass unaffected before the fault begins. Default: 0. */
+  /** How many matching requests are answered normally before the fault affects the following ones (default: 0). */
   readonly skip?: number;
 }
 
@@ -43,7 +35,7 @@ interface PlannedFault {
   times: number;
 }
 
-/** The faults that a test has planned for coming requests, in the order in which it planned them. */
+/** The faults that a test has planned for coming requests, oldest plan first. */
 export class Faults {
   private planned: PlannedFault[] = [];
 
@@ -56,8 +48,9 @@ export class Faults {
   }
 
   /**
-   * The fault for a request, of which one use is then spent; undefined if the request is unaffected. If several planned
-   * faults match, the one planned first applies that has begun (see `skip`) and has uses left (see `times`).
+   * Returns the fault that affects a request, and counts the request for the fault; undefined if there is none. A fault
+   * skips the first `skip` matching requests and affects the next `times`. Of several faults, the one planned first
+   * applies.
    */
   next(request: string): Auth0Fault | undefined {
     for (const planned of this.planned) {
@@ -75,8 +68,8 @@ export class Faults {
 }
 
 /**
- * The regular expression for the method and path of a request, such as `GET /api/v2/users/{id}`, where `{id}` stands
- * for one segment of the path. A regular expression is returned unchanged.
+ * Converts the method and path of a request, such as `GET /api/v2/users/{id}`, to a regular expression. `{id}` matches
+ * any one segment of the path. A regular expression is returned unchanged.
  */
 export function requestPattern(request: string | RegExp): RegExp {
   if (typeof request !== 'string') return request;
@@ -84,10 +77,7 @@ export function requestPattern(request: string | RegExp): RegExp {
   return new RegExp(`^${escaped}$`);
 }
 
-/**
- * Bodies for faults of the kind `answer`, as Auth0 (`TOO_MANY_REQUESTS`) or a proxy in front of it (`HTML`) can send
- * them.
- */
+/** Bodies for faults of the kind `answer`: one as Auth0 sends it, and one (`HTML`) as a proxy in front of Auth0 may. */
 export const TOO_MANY_REQUESTS = {
   statusCode: 429,
   error: 'Too Many Requests',

@@ -10,27 +10,26 @@ export interface Page {
 export interface PageRules {
   readonly defaultSize: number;
   /**
-   * The most items on a page of an answer. A larger `per_page` that Auth0's API description allows is silently reduced
-   * to this number.
+   * The maximum number of items on a page. A request that asks for more in `per_page` gets this number, not an error.
    */
   readonly largestSize: number;
   readonly smallestSize: number;
-  /** How many items from the beginning of a list can be reached by paging; missing if all can be reached. */
+  /** How many items of a list can be reached by paging, counted from the beginning. Undefined: all. */
   readonly cap?: number;
 }
 
-/** The largest `per_page` that Auth0's API description allows for a list. */
+/** The largest `per_page` that Auth0's API description allows. A larger one is refused. */
 const LARGEST_PER_PAGE = 100;
 
 /**
- * Reads the wanted page of a list from the query of a request.
+ * Reads from a request's query which page of a list is wanted.
  *
  * @throws ManagementError 400 for an invalid query parameter, or for a page that ends beyond `cap`.
  */
 export function readPage(query: URLSearchParams, { defaultSize, largestSize, smallestSize, cap }: PageRules): Page {
   const page = number(query, 'page', 0, Number.MAX_SAFE_INTEGER) ?? 0;
   const asked = number(query, 'per_page', smallestSize, LARGEST_PER_PAGE) ?? defaultSize;
-  // `cap` applies to the requested page, even if the list ends before that page does.
+  // A page that ends beyond `cap` is refused even if the list has fewer items than that.
   if (cap !== undefined && (page + 1) * asked > cap) {
     throw new ManagementError(
       400,
@@ -42,9 +41,7 @@ export function readPage(query: URLSearchParams, { defaultSize, largestSize, sma
   return { start: page * limit, limit, includeTotals: flag(query, 'include_totals') ?? false };
 }
 
-/**
- * The answer with one page of a list. `items` is the whole list, and `name` the member that contains the page's items.
- */
+/** The answer with one page of the list `items`. The page's items are in the answer's member `name`. */
 export function listAnswer(name: string, items: readonly unknown[], page: Page): ApiAnswer {
   return pageAnswer(name, items.slice(page.start, page.start + page.limit), page, items.length);
 }

@@ -1,11 +1,11 @@
 export interface RateLimit {
-  /** The number of calls that are allowed at once while the bucket is full. */
+  /** The size of the token bucket: how many calls are allowed at once while the bucket is full. */
   readonly burst: number;
-  /** The number of further calls per second that the bucket's filling allows. */
+  /** How many tokens (calls) are added to the bucket per second. */
   readonly perSecond: number;
 }
 
-/** The token bucket that limits the calls of a tenant's Management API. */
+/** The token bucket that limits the calls to a tenant's Management API. */
 export class TokenBucket {
   private tokens: number;
   private filledAt: number;
@@ -20,8 +20,8 @@ export class TokenBucket {
   }
 
   /**
-   * Takes a token for a call, if one is available. The returned headers are those of Auth0's answers. Among others,
-   * they tell when the bucket will be full again.
+   * Takes a token for a call; `isAllowed` is false if there is none. The returned headers are those that Auth0 sends,
+   * such as `x-ratelimit-reset`: when the bucket will be full again.
    */
   take(): { isAllowed: boolean; headers: Record<string, string> } {
     const { burst, perSecond } = this.limit;
@@ -34,7 +34,7 @@ export class TokenBucket {
     return {
       isAllowed,
       headers: {
-        // `date` is by the same clock as `x-ratelimit-reset` below, so that a client can compare the two.
+        // The clock of `date` is that of `x-ratelimit-reset` below, so a client can subtract one from the other.
         date: new Date(now).toUTCString(),
         'x-ratelimit-limit': String(burst),
         'x-ratelimit-remaining': String(Math.floor(this.tokens)),

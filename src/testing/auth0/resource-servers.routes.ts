@@ -21,7 +21,7 @@ const NEW_SERVER = z.strictObject({ identifier: text(1, 600), ...SETTINGS });
 const SERVER_CHANGE = z.strictObject(SETTINGS);
 
 const MOST_SCOPES = 1000;
-/** Names that Auth0 reserves. No API may define a scope of such a name. */
+/** Names that Auth0 reserves. An API can't have a scope of such a name. */
 const RESERVED_SCOPES = new Set(
   'address created_at email email_verified family_name given_name identities name nickname offline_access openid phone picture profile'.split(' '),
 );
@@ -64,7 +64,7 @@ export const resourceServersRoutes = (tenant: Tenant): Route[] => [
   { operation: 'PATCH /resource-servers/{id}', scopes: ['update:resource_servers'], answer: (call) => updateServer(tenant, call) },
 ];
 
-/** Creates an API (a resource server) with the settings that Auth0 gives to a new one, except for those given here. */
+/** Creates an API (a resource server). Settings that `server` leaves out get the values that Auth0 gives a new API. */
 export function newResourceServer(
   server: Pick<ResourceServerRecord, 'identifier'> & Partial<Pick<ResourceServerRecord, 'isSystem' | 'scopes' | 'settings'>>,
 ): ResourceServerRecord {
@@ -81,7 +81,7 @@ const serverView = ({ id, identifier, isSystem, scopes, settings }: ResourceServ
   ...(scopes.length > 0 && { scopes }),
 });
 
-/** Finds an API of the tenant by its id or its identifier. Throws a ManagementError 404 if there is none. */
+/** Finds an API of the tenant by its id or its identifier. Throws a ManagementError 404 if there is no such API. */
 function existingServer(tenant: Tenant, id: string): ResourceServerRecord {
   const server = tenant.resourceServers.get(id) ?? tenant.resourceServer(id);
   if (!server) throw new ManagementError(404, 'The resource server does not exist', 'inexistent_resource_server');
@@ -98,8 +98,8 @@ function createServer(tenant: Tenant, { body }: ApiCall): ApiAnswer {
 }
 
 /**
- * Changes the settings and scopes of an API. New scopes replace all previous ones, and roles lose their permissions for
- * scopes that the API no longer has.
+ * Changes the settings and scopes of an API. The given list of scopes replaces the previous one. Roles lose their
+ * permissions for scopes that were removed.
  */
 function updateServer(tenant: Tenant, { id, body }: ApiCall): ApiAnswer {
   const { scopes, ...settings } = readBody(SERVER_CHANGE, body);
@@ -114,7 +114,7 @@ function updateServer(tenant: Tenant, { id, body }: ApiCall): ApiAnswer {
     }
   }
   server.settings = { ...server.settings, ...settings };
-  // Auth0's API description says that this operation responds with 201, but recorded traffic has 200.
+  // Auth0's API description says that this operation answers 201, but Auth0 answers 200 in recorded traffic.
   return { status: 200, body: serverView(server) };
 }
 

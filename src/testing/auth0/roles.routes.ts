@@ -108,8 +108,9 @@ export const rolesRoutes = (tenant: Tenant): Route[] => {
         return listAnswer('roles', tenant.rolesOf(id).map((role) => roleView(tenant, role)), pageOf(query));
       },
     },
-    // Auth0's API description, the description's text for status 403, and Auth0's guide each name other scopes for this
-    // operation. The stand-in requires all of the scopes, so a client that it accepts has enough of them in any case.
+    // Auth0 documents three different lists of scopes for this operation: in the API description, in its text for
+    // status 403, and in a guide. The stand-in requires all of these scopes, so what works here works at Auth0 in any
+    // case.
     {
       operation: 'POST /users/{id}/roles',
       scopes: ['read:roles', 'update:users', 'create:role_members'],
@@ -151,19 +152,18 @@ function createRole(tenant: Tenant, { body }: ApiCall): ApiAnswer {
   }
   const role = { id: newId('rol_'), name, description, permissions: [] };
   tenant.roles.set(role.id, role);
-  // Auth0 responds with 200 to the creation of a role, although other operations that create something respond with
-  // 201.
+  // Auth0 answers the creation of a role with 200, unlike other creations, which it answers with 201.
   return { status: 200, body: roleView(tenant, role) };
 }
 
-/** Adds permissions to a role: all of them or none. A permission that the role already has stays once. */
+/** Adds permissions to a role: all of them or none. A permission that the role has already isn't added twice. */
 function addPermissions(tenant: Tenant, { id, body }: ApiCall): ApiAnswer {
   const { permissions } = readBody(PERMISSIONS, body);
   const role = existingRole(tenant, id);
   const added = permissions.map(({ resource_server_identifier: audience, permission_name: name }) => {
     const server = tenant.resourceServer(audience);
     if (!server) throw new ManagementError(404, `The resource server does not exist: ${audience}`, 'inexistent_resource_server');
-    // It isn't documented how Auth0 responds to an unknown permission. The stand-in refuses it.
+    // Auth0's documentation doesn't say what happens to an unknown permission. Here, it is refused.
     if (!server.scopes.some(({ value }) => value === name)) throw invalidBody(`Unknown permission ${name}`);
     return { audience, name };
   });
@@ -175,7 +175,7 @@ function addPermissions(tenant: Tenant, { id, body }: ApiCall): ApiAnswer {
 
 function assignRoles(tenant: Tenant, { id, body }: ApiCall): ApiAnswer {
   const { roles } = readBody(ROLE_IDS, body);
-  // Auth0 answered in this way when role names were sent in place of role ids.
+  // Auth0 was seen to answer so when a request had role names where role ids are required.
   if (!roles.every((roleId) => ROLE_ID.test(roleId))) throw new ManagementError(400, 'Invalid request payload input', 'invalid_body');
   existingUser(tenant, id);
   const known = roles.filter((roleId) => tenant.roles.has(roleId));

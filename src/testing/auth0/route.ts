@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { invalidBody } from './management-error.js';
 
 export interface ApiCall {
-  /** The `{id}` in the request's path, percent-decoded once; empty if the operation's path has none. */
+  /** The part of the request's path that `{id}` stands for, percent-decoded; empty if the operation has no `{id}`. */
   readonly id: string;
   readonly query: URLSearchParams;
   /** The parsed JSON in the request's body; undefined if the request has no body. */
@@ -13,7 +13,7 @@ export interface ApiCall {
 
 export interface ApiAnswer {
   readonly status: number;
-  /** The body of the answer, which is sent as JSON. If it is missing, no body is sent. */
+  /** The body of the answer, sent as JSON. Undefined: no body is sent. */
   readonly body?: unknown;
 }
 
@@ -28,7 +28,7 @@ export interface Route {
   readonly answer: (call: ApiCall) => ApiAnswer;
 }
 
-/** A schema for texts with a length from `least` to `most`, in code points. */
+/** A schema for texts of `least` to `most` code points. */
 export const text = (least: number, most: number) =>
   z.string().refine((value) => {
     const length = Array.from(value).length;
@@ -36,7 +36,7 @@ export const text = (least: number, most: number) =>
   }, `Must have ${least} to ${most} characters`);
 
 /**
- * Returns the body of a request after checking it.
+ * Checks the body of a request and returns it.
  *
  * @throws ManagementError 400 `invalid_body` when the body doesn't match the schema.
  */

@@ -1,8 +1,8 @@
 import { flag } from './paging.js';
 
 /**
- * Reduces an object of an answer to the members that the query parameter `fields` names, or with `include_fields=false`
- * to all members except those. Without `fields`, the object is returned unchanged.
+ * Applies the query parameter `fields` of a request to an object of the answer: keeps only the members that `fields`
+ * names or, with `include_fields=false`, removes these members. Without `fields`, returns the object unchanged.
  */
 export function withFields(view: Record<string, unknown>, query: URLSearchParams): Record<string, unknown> {
   const fields = query.get('fields')?.split(',');

@@ -7,27 +7,27 @@ interface SigningKey {
   readonly publicKey: KeyObject;
 }
 
-/** The key pairs, which all tenants of a process share, because creating a key pair takes a while. */
+/** The key pairs of all tenants in this process. Shared, because creating a key pair takes a while. */
 const KEYS: SigningKey[] = [];
 
 function keyAt(index: number): SigningKey {
   return (KEYS[index] ??= { id: randomUUID(), ...generateKeyPairSync('rsa', { modulusLength: 2048 }) });
 }
 
-/** A tenant's keys for signing tokens: the current key, the next one, and earlier ones that aren't revoked. */
+/** A tenant's signing keys. The current key, the next one, and older ones that aren't revoked are published. */
 export class SigningKeys {
   private current = 0;
   private oldest = 0;
 
   /**
-   * From now on, signs tokens with the next key. The previous key stays in the published key set until
-   * `revokePrevious`.
+   * Makes the next key the one that signs tokens. The previous key stays in the published key set until
+   * `revokePrevious` is called.
    */
   rotate(): void {
     this.current++;
   }
 
-  /** Removes all keys before the current one from the published key set. */
+  /** Removes all keys older than the current one from the published key set. */
   revokePrevious(): void {
     this.oldest = this.current;
   }

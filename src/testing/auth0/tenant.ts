@@ -4,39 +4,41 @@ import type { SearchGranularity } from './user-query.js';
 import type { UserRecord } from './user-record.js';
 import { UserStore } from './user-store.js';
 
-/** The settings of an Auth0 tenant's behaviour. Each may be changed at any time. */
+/** The settings of how a simulated Auth0 tenant behaves. A test may change each at any time. */
 export interface Auth0Settings {
   /**
-   * The delay until the search finds a change of a user, in milliseconds. With `Infinity`, the search finds the change
-   * only after `indexUsers`. Default: 0.
+   * How long it takes until the search finds a change of a user, in milliseconds. `Infinity`: the search finds the
+   * change only after a call of `Auth0StandIn.indexUsers`. Default: 0.
    */
   searchDelayMs: number;
-  /** The precision of `created_at` in the search for users. Auth0 doesn't document it. Default: milliseconds. */
+  /**
+   * The precision to which the search for users rounds `created_at`. Auth0 doesn't document it. Default: milliseconds.
+   */
   searchGranularity: SearchGranularity;
   /**
-   * The rate limit for the calls of the Management API, which all share one bucket here. In Auth0, paid plans have
-   * separate buckets for some kinds of calls. Default: no limit.
+   * The rate limit of the Management API: one token bucket for all calls. (At Auth0, paid plans have separate buckets
+   * for some kinds of calls.) Default: no limit.
    */
   rateLimit: RateLimit | undefined;
   /** The lifetime of tokens of the Management API, in seconds. Default: one day. */
   tokenLifetimeSeconds: number;
   /**
-   * The most items on a page of the lists of roles, of role members, of permissions and of APIs: 100, or 50 as in
-   * Auth0's public cloud. The default page is half as large.
+   * The maximum number of items per page in lists of roles, role members, permissions and APIs: 100, or 50 as in
+   * Auth0's public cloud. A request that asks for no page size gets half of that.
    */
   largestPage: 100 | 50;
   /**
-   * How the assignment of several roles ends if one of them is unknown: `not-found` refuses all with 404, `bad-request`
-   * refuses all with 400, `ignored` assigns all except the unknown one.
+   * What happens if one of several roles to be assigned to a user is unknown. `not-found`: all are refused with 404.
+   * `bad-request`: all are refused with 400. `ignored`: all others are assigned.
    */
   unknownRole: 'not-found' | 'bad-request' | 'ignored';
   /** Whether the tenant has several custom domains. If so, Auth0 refuses POST /users with 409. */
   hasSeveralCustomDomains: boolean;
-  /** How many reads of an export job report that it isn't finished yet. */
+  /** How many times a new export job reports that it isn't finished, before it ends. */
   exportReads: number;
-  /** The state in which all export jobs end. */
+  /** The final status of all export jobs. */
   exportEnd: 'completed' | 'failed';
-  /** Whether an Action of the tenant adds the claim `customer_id` to users' tokens, from `app_metadata.customer_id`. */
+  /** Whether the tenant has an Auth0 Action (a script) that copies `app_metadata.customer_id` into users' tokens. */
   hasCustomerIdAction: boolean;
 }
 
@@ -63,7 +65,7 @@ export interface RoleRecord {
   name: string;
   description: string | undefined;
   permissions: RolePermission[];
-  /** The id of the organization that owns the role; missing for a role of the tenant. */
+  /** The id of the organization that owns the role. Undefined if the role belongs to the tenant itself. */
   readonly ownerId?: string;
 }
 
@@ -73,8 +75,8 @@ export interface ApiScope {
 }
 
 /**
- * An API of the tenant (a resource server). `settings` has those members of the API for which this interface has no
- * field, as they were sent.
+ * An API of the tenant (a resource server). `settings` contains all its members, as they were sent, that aren't fields
+ * of this interface.
  */
 export interface ResourceServerRecord {
   readonly id: string;
@@ -94,19 +96,19 @@ export interface ClientGrantRecord {
   readonly id: string;
   readonly clientId: string;
   readonly audience: string;
-  /** Whether the grant's scopes are for the application itself (`client`) or for its users (`user`). */
+  /** Whether the application gets the grant's scopes for itself (`client`) or on behalf of its users (`user`). */
   readonly subject: 'client' | 'user';
   scope: readonly string[];
   /** Whether the client grant allows all scopes of the API. Undefined if `allow_all_scopes` was never set. */
   allowsAll: boolean | undefined;
 }
 
-/** A connection: a source of users, such as a database, through which these users sign in. */
+/** A connection of the tenant: a source of users, such as a database, in which these users can sign in. */
 export interface ConnectionRecord {
   readonly id: string;
   readonly name: string;
   readonly strategy: string;
-  /** The ids of the applications in which users can sign in through this connection. */
+  /** The ids of the applications in which the users of this connection can sign in. */
   readonly enabledClients: Set<string>;
 }
 
@@ -129,7 +131,7 @@ export class Tenant {
   readonly clients = new Map<string, ClientRecord>();
   readonly clientGrants = new Map<string, ClientGrantRecord>();
   readonly mails: Auth0Mail[] = [];
-  /** Whether organizations of the tenant have roles of their own. If so, answers name the owner of each role. */
+  /** Whether any organization of the tenant has roles of its own. If so, answers with roles name the owner of each. */
   hasOrganizationRoles = false;
   private readonly roleIds = new Map<string, Set<string>>();
 
@@ -168,13 +170,13 @@ export class Tenant {
     for (const { enabledClients } of this.connections) enabledClients.delete(clientId);
   }
 
-  /** The scopes that an application has itself at an API, by its client grant; undefined if it has no such grant. */
+  /** The scopes of an API that an application has for itself, by a client grant. Undefined if it has no such grant. */
   grantOf(clientId: string, audience: string): readonly string[] | undefined {
     const grant = [...this.clientGrants.values()].find((each) => each.clientId === clientId && each.audience === audience && each.subject === 'client');
     return grant?.allowsAll === true ? this.resourceServer(audience)?.scopes.map(({ value }) => value) : grant?.scope;
   }
 
-  /** The ids of a user's roles, in a set that callers change to assign or remove roles. */
+  /** The set of the ids of a user's roles. Callers add ids to this set, or delete them, to change the user's roles. */
   roleIdsOf(userId: string): Set<string> {
     const ids = this.roleIds.get(userId) ?? new Set();
     this.roleIds.set(userId, ids);
@@ -190,7 +192,7 @@ export class Tenant {
     return ids.map((id) => this.users.get(id)).filter((user) => user !== undefined);
   }
 
-  /** The names of the permissions that a user's roles give at one API, each once. */
+  /** The permissions that a user's roles give for one API, each once. */
   permissionsOf(userId: string, audience: string): string[] {
     const permissions = this.rolesOf(userId).flatMap((role) => role.permissions);
     return [...new Set(permissions.filter((each) => each.audience === audience).map(({ name }) => name))];

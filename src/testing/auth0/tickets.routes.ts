@@ -14,7 +14,7 @@ const NEW_TICKET = z.strictObject({
 });
 
 /**
- * The operation of the Management API that creates a ticket: a link for setting a user's password. The ticket is only
+ * The operation of the Management API that creates a ticket, which is a link to set a user's password. The link is only
  * returned to the caller; no mail is sent.
  */
 export const ticketsRoutes = (tenant: Tenant): Route[] => [

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Auth0Answer, Auth0Request } from './auth0-api.js';
 
-/** Reads an HTTP request to its end. Undefined if the client disconnects before that. */
+/** Reads a whole HTTP request. Resolves to undefined if the client disconnects before the request's end. */
 export async function readRequest(incoming: IncomingMessage): Promise<Auth0Request | undefined> {
   const chunks: Buffer[] = [];
   try {
@@ -27,7 +27,7 @@ function parseBody(text: string, contentType: string): { body: unknown; isMalfor
   }
 }
 
-/** @param share the share of the answer's body to send, from 0 to 1. The Content-Length is that of the bytes sent. */
+/** @param share how much of the body to send, from 0 (nothing) to 1 (all). The Content-Length is that of the part. */
 export function send(response: ServerResponse, { status, headers, body }: Auth0Answer, share = 1): void {
   const bytes = encode(body);
   const type = body === undefined ? {} : { 'content-type': typeof body === 'object' ? 'application/json; charset=utf-8' : 'text/html' };
@@ -35,7 +35,7 @@ export function send(response: ServerResponse, { status, headers, body }: Auth0A
   response.writeHead(status, { ...type, ...(status !== 204 && { 'content-length': kept.length }), ...headers }).end(kept);
 }
 
-/** Sends half of the answer's body, and then closes the connection. The Content-Length is longer than that half. */
+/** Sends half of the answer's body, and then closes the connection. The Content-Length says that more would follow. */
 export function cut(response: ServerResponse, { status, headers, body }: Auth0Answer): void {
   const bytes = encode(body);
   response.writeHead(status, { 'content-type': 'application/json', 'content-length': bytes.length + 1, ...headers });

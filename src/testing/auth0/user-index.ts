@@ -12,7 +12,7 @@ export interface UserOrder {
   readonly isDescending: boolean;
 }
 
-/** The search index of a tenant's users. A change of a user is applied to the index with a delay. */
+/** The search index of a tenant's users. A change of a user gets into the index only after a delay. */
 export class UserIndex {
   private readonly users = new Map<string, UserRecord>();
   private byCreation: UserRecord[] = [];
@@ -24,7 +24,7 @@ export class UserIndex {
   }
 
   /**
-   * Applies the changes of users that are due at `now`, in milliseconds since 1970. With `Infinity`, applies all
+   * Applies the changes of users that are due at `now`, in milliseconds since 1970, to the index. `Infinity`: all
    * changes.
    */
   catchUp(now: number): void {
@@ -41,8 +41,8 @@ export class UserIndex {
   /**
    * Searches the index for users.
    *
-   * @param order the order of the users. Default: by `created_at`, then by id.
-   * @returns the users of the page, and the number of users on all pages.
+   * @param order the order of the results. Default: by `created_at`, then by id.
+   * @returns the users on the given page, and the number of all users found.
    */
   find(query: UserQuery, { start, limit }: { start: number; limit: number }, order?: UserOrder): { users: UserRecord[]; total: number } {
     const ordered = this.sorted();
@@ -90,7 +90,9 @@ function sort(users: UserRecord[], { field, isDescending }: UserOrder): void {
   });
 }
 
-/** The position in `users`, which are in the order of creation, of the first user created at `time` or later. */
+/**
+ * Finds the first user created at `time` or later in a list sorted by creation time. Returns its position in the list.
+ */
 function firstFrom(users: readonly UserRecord[], time: number): number {
   let low = 0;
   for (let high = users.length; low < high; ) {

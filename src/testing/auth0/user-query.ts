@@ -1,17 +1,17 @@
 import { invalidQuery } from './management-error.js';
 import type { UserRecord } from './user-record.js';
 
-/** The precision of the times in the search index of users. */
+/** The precision to which the search for users rounds creation times. */
 export type SearchGranularity = 'millisecond' | 'second' | 'day';
 
 /**
- * A parsed query of the search for users. It matches the users who were created at `from` or later and before `until`,
- * both in milliseconds since 1970, and for whom `rest` holds.
+ * A parsed query of the search for users. A user matches who was created at `from` or later, and before `until` (both
+ * in milliseconds since 1970), and for whom `rest` returns true.
  */
 export interface UserQuery {
   readonly from: number;
   readonly until: number;
-  /** The conditions of the query that `from` and `until` don't express. Missing if there are none. */
+  /** All conditions of the query except those that `from` and `until` express. Undefined if there are no others. */
   readonly rest?: (user: UserRecord) => boolean;
 }
 
@@ -28,9 +28,9 @@ const FIELDS: Record<string, (user: UserRecord) => string> = {
 };
 
 /**
- * Parses the part of Auth0's query syntax that the stand-in supports: `field:value`, `field:"phrase"`, `field:start*`,
- * ranges with any brackets, `AND`, `OR`, `NOT` and parentheses. The value of `created_at` is a range or a point in
- * time, which may be a whole day.
+ * Parses a query in the part of Auth0's query syntax that is supported here: `field:value`, `field:"phrase"`,
+ * `field:start*`, ranges with any brackets, `AND`, `OR`, `NOT` and parentheses. The value of `created_at` is a range, a
+ * point in time or a day.
  *
  * @throws ManagementError 400 `invalid_query_string` for anything else.
  */
@@ -99,8 +99,8 @@ class Parser {
 
   private range(field: string, { from, isFrom, to, isTo }: { from: string; isFrom: boolean; to: string; isTo: boolean }): UserQuery {
     if (field === 'created_at') {
-      // A bound of `created_at` stands for a whole day, or for one unit of the index's precision. `[` and `]` include
-      // that span in the range, `{` and `}` exclude it.
+      // A bound of a range of `created_at` is itself a span: a day, or one unit of the index's precision. With `[` or
+      // `]`, the range includes this span; with `{` or `}`, it doesn't.
       return {
         from: from === '*' ? -Infinity : this.time(from)[isFrom ? 0 : 1],
         until: to === '*' ? Infinity : this.time(to)[isTo ? 1 : 0],

@@ -1,7 +1,4 @@
-/**
- * The data of an Auth0 user. A record is never changed in place, because the search index may still have an older
- * version.
- */
+/** The data of an Auth0 user. A change makes a new record, because the search index may still contain the old one. */
 export interface UserRecord {
   /** The id of the user, in the form `<provider>|<id>`. */
   readonly userId: string;
@@ -12,11 +9,11 @@ export interface UserRecord {
   readonly createdAt: number;
   readonly updatedAt: number;
   readonly emailVerified: boolean;
-  /** Other members of the user that were set, such as `given_name`, `app_metadata` and `blocked`. */
+  /** Members of the user for which this interface has no field, such as `given_name`, `app_metadata` and `blocked`. */
   readonly others?: Readonly<Record<string, unknown>>;
 }
 
-/** A user as the Management API returns it. A user for whom no nickname or picture was set has a default one. */
+/** A user as the Management API returns it. If no nickname or picture was set, the user has a default one. */
 export function userView(user: UserRecord): Record<string, unknown> {
   const [provider = '', ...id] = user.userId.split('|');
   return {

@@ -1,7 +1,7 @@
 import type { UserRecord } from './user-record.js';
 import { UserIndex } from './user-index.js';
 
-/** A tenant's users. A change is visible at once to a look-up by id or e-mail, and later to the search. */
+/** A tenant's users. Reads by id or e-mail show a change at once, the search (`index`) only after a delay. */
 export class UserStore {
   readonly index = new UserIndex();
   private readonly users = new Map<string, UserRecord>();
@@ -19,13 +19,13 @@ export class UserStore {
     return this.users.values();
   }
 
-  /** The users with exactly this e-mail, in the order in which they were last stored. */
+  /** The users with exactly this e-mail, in the order in which they were last added or changed. */
   withEmail(email: string): UserRecord[] {
     return Array.from(this.idsByEmail.get(email) ?? [], (id) => this.users.get(id)).filter((user) => user !== undefined);
   }
 
   /**
-   * Adds or replaces a user.
+   * Adds a user, or replaces the user with the same id.
    *
    * @param searchableAt when the search begins to find this version of the user, in milliseconds since 1970.
    */
@@ -37,7 +37,7 @@ export class UserStore {
     this.index.note(user.userId, user, searchableAt);
   }
 
-  /** Removes a user. The search finds the user until `searchableAt`, in milliseconds since 1970. Idempotent. */
+  /** Removes a user, if any. The search finds the user until `searchableAt`, in milliseconds since 1970. */
   remove(userId: string, searchableAt: number): void {
     this.unlist(userId);
     if (this.users.delete(userId)) this.index.note(userId, undefined, searchableAt);

@@ -50,15 +50,14 @@ const USER_CHANGE = z.looseObject({
 });
 
 /**
- * Members of a user that each login copies from the connection, so they can't be changed here. Users of the tenant's
- * own database are an exception.
+ * Members of a user that Auth0 copies from the connection at each login, so that the API refuses to change them. Users
+ * of Auth0's own databases are an exception.
  */
 const SYNCHRONISED = ['name', 'email', 'given_name', 'family_name', 'nickname', 'picture'];
 const NOT_AS_SENT = new Set(['name', 'email', 'email_verified', 'verify_email', 'password', 'connection', 'client_id', 'user_id']);
 
 /**
- * The default page size of the list of users. Also the most users in a response to a request without the parameter
- * `page`, even if `per_page` is larger.
+ * The default number of users per page. Also the maximum if the request has `per_page` but not the parameter `page`.
  */
 const DEFAULT_USERS = 50;
 const SEARCH_CAP = 1000;
@@ -110,7 +109,11 @@ export const usersRoutes = (tenant: Tenant): Route[] => [
   },
 ];
 
-/** @throws ManagementError 404 `inexistent_user`. */
+/**
+ * Returns the user with this id.
+ *
+ * @throws ManagementError 404 `inexistent_user`.
+ */
 export function existingUser(tenant: Tenant, id: string): UserRecord {
   const user = tenant.users.get(id);
   if (!user) throw new ManagementError(404, 'The user does not exist.', 'inexistent_user');
@@ -189,22 +192,24 @@ function updateUser(tenant: Tenant, { id, body }: ApiCall): ApiAnswer {
 }
 
 /**
- * The metadata members (`app_metadata`, `user_metadata`) that a change of a user names, with their new values. Keys
- * within them that the change doesn't name keep their values.
+ * The new `app_metadata` and `user_metadata` of a user, if the change has them. Keys that the change has replace those
+ * of the user. All other keys of the user stay.
  */
 function mergedMetadata({ others }: UserRecord, change: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const changed = ['app_metadata', 'user_metadata'].filter((name) => Object.hasOwn(change, name));
   return Object.fromEntries(changed.map((name) => [name, Object.assign({}, others?.[name], change[name])]));
 }
 
-/** Those members of a user that are stored as they were sent. A member that is null is left out. */
+/** The members of a user that are stored exactly as they were sent, except members that are null. */
 function othersOf(members: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(members).filter(([name, value]) => value !== null && !NOT_AS_SENT.has(name)));
 }
 
 /**
- * @throws ManagementError 400 for a password that breaks Auth0's password policy "good", or is longer than 72 bytes.
- * The error doesn't say which rule was broken.
+ * Checks a new password.
+ *
+ * @throws ManagementError 400 when the password breaks Auth0's password policy "good", or has more than 72 bytes. The
+ * error doesn't say which.
  */
 function checkPassword(password: string): void {
   const classes = [/[a-z]/, /[A-Z]/, /\d/, /[^a-zA-Z\d]/].filter((pattern) => pattern.test(password)).length;

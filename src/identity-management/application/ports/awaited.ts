@@ -1,5 +1,5 @@
 import { ProviderUnavailable } from '../../domain/errors.js';
 
-/** The error for a call to the identity provider whose caller has given up. */
+/** The error for a call to the identity provider whose caller no longer waits for the result. */
 export const noLongerAwaited = (signal: AbortSignal): ProviderUnavailable =>
   new ProviderUnavailable('The caller has given up.', { cause: signal.reason });

@@ -2,12 +2,13 @@ import type { NewRole, Role } from '../../domain/role.js';
 import type { NewUser, User } from '../../domain/user.js';
 
 export interface ProviderCallOptions {
-  /** Aborts when the caller gives up. The call's changes are then undone where the port says "all or nothing". */
+  /** Aborts when the caller gives up. A method that promises "all or nothing" then undoes the changes of the call. */
   readonly signal: AbortSignal;
 }
 
 /**
- * The identity provider, which is the only store of users and roles. Others may change users and roles there too.
+ * The identity provider, which is the only store of users and roles. Other programs and people may change users and
+ * roles at the provider too.
  *
  * An adapter throws only the errors of `domain/errors.ts`. Besides the errors named by a method, these are
  * `InvalidIdentityValue` (the provider doesn't accept a value), `ProviderUnavailable` (the provider is unreachable,
@@ -52,8 +53,8 @@ export abstract class IdentityProvider {
 
   /**
    * Lists all roles page by page, each role once. A page may have any length, including zero. A role that is created or
-   * deleted in the meantime may or may not be listed. Holds one page at a time. Stops when the iterator's `return` is
-   * called.
+   * deleted during the listing may or may not be listed. Holds one page at a time in memory. Stops when the iterator's
+   * `return` is called.
    */
   abstract listRoles(options: ProviderCallOptions): AsyncIterable<readonly Role[]>;
 

@@ -95,8 +95,8 @@ export class IdentityManagementController {
 }
 
 /**
- * Whether a request body may give the new user roles, which requires the permission to assign roles. True also if the
- * member `roles` is neither an array nor null.
+ * Whether the body of a request to create a user may give the user roles, which requires a further permission. False
+ * only if the member `roles` is absent, null or an empty list.
  */
 const mayHaveRoles = ({ roles }: Readonly<Record<string, unknown>>): boolean =>
   roles !== undefined && roles !== null && !(Array.isArray(roles) && roles.length === 0);

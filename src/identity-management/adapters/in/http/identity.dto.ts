@@ -5,8 +5,8 @@ import { ROLE_ID, USER_ID } from './identity-answers.dto.js';
 import { isEmailText, MAX_EMAIL_LENGTH, MAX_USER_NAME_LENGTH } from '../../../domain/user.js';
 
 /**
- * Checks `isEmailText` before class-validator's `isEmail`, which throws for text that isn't well-formed Unicode and is
- * slow for long texts.
+ * Requires an e-mail address. Checks `isEmailText` before class-validator's `isEmail`, because `isEmail` throws for
+ * text that isn't well-formed Unicode and is slow for long texts.
  */
 const IsEmailAddress = (): PropertyDecorator =>
   ValidateBy({
@@ -14,17 +14,14 @@ const IsEmailAddress = (): PropertyDecorator =>
     validator: { validate: (value) => isEmailText(value) && isEmail(value) },
   });
 
-/**
- * Requires a list of texts, and checks the list in one pass. `@IsString({ each: true })` takes seconds for a million
- * items.
- */
+/** Requires a list of texts. Checks it in one pass: `@IsString({ each: true })` takes seconds for a million items. */
 const IsTextList = (): PropertyDecorator =>
   ValidateBy({
     name: 'isTextList',
     validator: { validate: (value) => Array.isArray(value) && value.every((item) => typeof item === 'string') },
   });
 
-// The classes in this file declare the shape of each request body. The rules for the values are in the domain.
+// These classes declare the members of each request body and their types. The rules for their values are in `domain/`.
 
 /** The body of `POST /assign-role`. */
 @ApiSchema({ name: 'RoleAssignment' })

@@ -12,9 +12,8 @@ type DtoType<Dto extends object> = new () => Dto;
 type Members = Readonly<Record<string, JsonMember>>;
 
 /**
- * Reads JSON request bodies into DTOs. The handlers call this reader themselves, because a body must not be read before
- * the guards have run. If a handler had the DTO as a parameter, the DTO would also pass through the application's
- * global pipes.
+ * Reads JSON request bodies into DTOs. Request handlers call this reader, and don't declare the DTO as a parameter. So
+ * a body is read only after the guards have run, and the DTO doesn't pass through the application's global pipes.
  */
 @Injectable()
 export class JsonBodyReader {
@@ -44,8 +43,7 @@ export class JsonBodyReader {
 const namesByType = new WeakMap<DtoType<object>, ReadonlySet<string>>();
 
 /**
- * The names of the members that the DTO has rules for. Other members of a request body are ignored, and no values are
- * built for them.
+ * The names of the members that the DTO has rules for. Other members of a body are ignored and their values not built.
  */
 function memberNames(type: DtoType<object>): ReadonlySet<string> {
   const known = namesByType.get(type);

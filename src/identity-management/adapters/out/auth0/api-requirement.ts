@@ -18,7 +18,7 @@ type Api = z.infer<typeof API>;
 interface Setting {
   readonly name: keyof typeof API_SETTINGS;
   readonly isRight: (api: Api) => boolean;
-  /** Describes the wrong setting, as the end of a sentence that begins with the API's name. */
+  /** The text of a problem if the setting is wrong: the end of a sentence that begins with the API's name. */
   readonly problem: (api: Api) => string;
 }
 
@@ -41,8 +41,8 @@ const SETTINGS: readonly Setting[] = [
 ];
 
 /**
- * The requirement that the tenant has the API, with the right settings, and with the permissions of the service's
- * operations as the API's scopes.
+ * The requirement that the tenant has an API for the service, with the settings that the service needs, and with all
+ * permissions of the service as scopes.
  */
 export function apiPart(admin: TenantAdmin, scopes: ApiScopes, audience: string): Requirement<Repair> {
   const name = `API ${audience}`;
@@ -63,8 +63,8 @@ export function apiPart(admin: TenantAdmin, scopes: ApiScopes, audience: string)
     line: `+ permission ${value}`,
     problem: `The API "${audience}" has no permission "${value}".`,
     isFatal: false,
-    // Each of these changes adds all missing scopes at once, because the API's list of scopes can only be replaced as a
-    // whole. After the first of these changes, the others find that their scopes are present.
+    // The change for the first missing permission adds all missing scopes, because the API's list of scopes can only be
+    // replaced as a whole. The changes for the other permissions then find nothing to do.
     make: () => scopes.ensure(missing, new Operation()),
   });
   return {
@@ -80,8 +80,7 @@ export function apiPart(admin: TenantAdmin, scopes: ApiScopes, audience: string)
 }
 
 /**
- * The value to which a wrong setting of the API is changed. An API whose tokens have the RFC 9068 profile keeps that
- * profile.
+ * The value that a wrong setting of the API is given. An API with tokens in the RFC 9068 profile keeps that profile.
  */
 function alike({ token_dialect: dialect }: Api, member: Setting['name']): unknown {
   return member === 'token_dialect' && dialect === 'rfc9068_profile' ? 'rfc9068_profile_authz' : API_SETTINGS[member];

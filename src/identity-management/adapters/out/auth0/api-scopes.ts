@@ -12,23 +12,23 @@ type Scope = z.infer<typeof SCOPE>;
 
 const ATTEMPTS = 5;
 /**
- * How long after it was read an API's list of scopes may be written back with additions, in milliseconds. After that,
- * the list is read again first, because others may have changed it.
+ * How long a list of scopes counts as current after it was read, in milliseconds. An older list is read again before it
+ * is extended and written back, because others may have changed it.
  */
 const FRESH_MS = 200;
 
 /**
  * The scopes of an API of the tenant, which are the permissions that the tenant's roles may have. Auth0 replaces the
- * whole list of scopes at once and has no conditional update. A change that others make between our read and our write
- * of the list is lost. Within this process, writes run one at a time. After each write, the list is read back, and
- * written again if others have overwritten it.
+ * whole list of scopes at once and has no conditional update. A change that others make between a read and a write of
+ * this process is lost. Within this process, writes run one at a time. After each write, the list is read back. If
+ * others have overwritten the list, it is written again.
  */
 export class ApiScopes {
   private readonly path: string;
   private turn: Promise<unknown> = Promise.resolve();
   /**
-   * The number of writes of the scopes that this process has ended. A list of scopes read before the latest write may
-   * be outdated.
+   * How many writes of the list of scopes this process has finished, including failed ones. A list that was read before
+   * the latest write may be outdated.
    */
   private writes = 0;
 
@@ -41,11 +41,11 @@ export class ApiScopes {
   }
 
   /**
-   * Resolves when the API has all of these permissions as scopes. Takes one call to Auth0 if the API has them already;
-   * otherwise at least three.
+   * Adds these permissions to the API's scopes, unless the API has them already. Takes one call to Auth0 if no
+   * permission is missing, otherwise at least three.
    *
    * @throws InvalidIdentityValue when Auth0 refuses the scopes, for example because the API has no room for more.
-   * ProviderUnavailable when others overwrite the scopes five times.
+   * ProviderUnavailable when others have overwritten the list of scopes after each of five writes.
    */
   async ensure(permissions: readonly string[], operation: Operation): Promise<void> {
     const { writes } = this;
@@ -53,8 +53,8 @@ export class ApiScopes {
     const freshUntil = performance.now() + FRESH_MS;
     if (lacking(scopes, permissions).length === 0) return;
     await this.inTurn(async () => {
-      // The list of scopes read before this turn is written back only if it is recent, and no other write of this
-      // process has ended since. Otherwise the list is read again.
+      // `scopes` was read before this wait for other writes of this process. It is used only if it is recent and no
+      // such write has finished since. Otherwise the list of scopes is read again.
       const isFresh = writes === this.writes && performance.now() < freshUntil;
       await this.add(permissions, isFresh ? scopes : await this.read(operation), operation);
     });
@@ -83,10 +83,11 @@ export class ApiScopes {
     try {
       const answer = await this.api.call({ method: 'PATCH', path: this.path, body: { scopes }, operation });
       if (answer.status === 400) throw new InvalidIdentityValue('permissions');
-      // Auth0's documentation says that the status is 201, but a tenant answers 200.
+      // Auth0's documentation says that this call answers 201, but a real tenant answers 200.
       if (answer.status !== 200 && answer.status !== 201) throw unexpected(answer);
     } catch (error) {
-      // If it is uncertain whether the list of scopes was written, the read that follows each write shows it.
+      // If the outcome of the write is unknown, the write doesn't fail: the list of scopes is read back after each
+      // write, which shows the outcome.
       if (!mayBeDone(error)) throw error;
     } finally {
       this.writes++;

@@ -13,8 +13,8 @@ const open = ({ domain, service }: Auth0StandIn) =>
   new Auth0IdentityProvider({ url: domain, ...service, connection: CONNECTION, audience: 'load-data-api' });
 
 /**
- * Declares the tests of the port's contract for the Auth0 adapter. All run on one tenant, which keeps the users and
- * roles of earlier tests.
+ * Declares the contract tests of `IdentityProvider` for the Auth0 adapter. All these tests share one tenant, so users
+ * and roles of earlier tests are still there.
  */
 function contractOf(what: string, settings: Partial<Auth0Settings>): void {
   describe(`on ${what}`, () => {
@@ -25,7 +25,7 @@ function contractOf(what: string, settings: Partial<Auth0Settings>): void {
     afterAll(() => tenant.stop());
 
     identityProviderContract('Auth0IdentityProvider', () => {
-      // Makes the tenant's search find the users of earlier tests, as if other processes had created these users long
+      // Makes the tenant's search find the users of earlier tests. They are then like users that others created long
       // ago.
       tenant.indexUsers();
       let provider = open(tenant);
@@ -299,8 +299,8 @@ describe('Auth0IdentityProvider', () => {
 
   it('does not base a write on scopes that it read long ago and others may have changed', async () => {
     tenant.fail(WRITING, { kind: 'delay', ms: 200 });
-    // Two earlier creations of roles delay the write for the role `late`: the first writes the scopes, and the second,
-    // in its turn, reads the scopes again and needn't write them.
+    // The creations of two other roles delay the write of the scopes for the role `late`. The first writes the scopes.
+    // The second waits for that write, reads the scopes again and finds nothing to write.
     tenant.fail(READING, { kind: 'delay', ms: 500 }, { skip: 3 });
     const before = [createRole('first', ['a:b'])];
     await isAsked(READING, 1);
@@ -401,7 +401,7 @@ describe('Auth0IdentityProvider', () => {
   });
 
   describe('with a rate limit', () => {
-    /** The options of a caller who waits for ten seconds of virtual time, and then aborts the call. */
+    /** Returns the options of a call whose caller gives up after ten seconds of virtual time. */
     const tenSeconds = (): { signal: AbortSignal } => {
       const caller = new AbortController();
       setTimeout(() => { caller.abort(); }, 10_000);
@@ -459,7 +459,7 @@ describe('Auth0IdentityProvider', () => {
         tenant.settings.rateLimit = { burst: 2, perSecond: 2 };
         const settled = await simultaneously(40, (index) => provider.createRole({ name: `role ${index}`, permissions: ['a:b'] }, tenSeconds()));
         tenant.settings.rateLimit = undefined;
-        // Roles whose creation failed are removed in the background, so wait until only the created roles are left.
+        // Waits until roles whose creation failed have been removed, which happens in the background.
         const { length } = valuesOf(settled);
         for (let looks = 0; looks < 100 && (await roles()).length > length; looks++) await new Promise((resolve) => setTimeout(resolve, 1_000));
         return settled;

@@ -28,10 +28,7 @@ export interface Auth0Options extends Auth0Connection {
   readonly audience: string;
   /** The name of the database connection in which new users are created. */
   readonly connection: string;
-  /**
-   * The client id of the application on whose behalf new users get a mail to set their password. No mail is sent if it
-   * is undefined.
-   */
+  /** The client id of the application for which Auth0 mails new users a link to set a password. Undefined: no mail. */
   readonly invitationClientId?: string | undefined;
   /**
    * How long a healthy result of the health check is cached, in milliseconds (default: 10,000). Each check counts
@@ -41,14 +38,15 @@ export interface Auth0Options extends Auth0Connection {
 }
 
 /**
- * The form of user ids: a prefix chosen by Auth0, such as `auth0` or `google-oauth2`, then `|` and any text. Auth0's
- * ids have at most 300 characters.
+ * The form of Auth0's user ids: a prefix chosen by Auth0, such as `auth0` or `google-oauth2`, then `|` and a text
+ * without spaces. A user id has at most 300 characters.
  */
 const USER_ID = /^(?=.{1,300}$)[a-z0-9_-]+\|[^\s\p{Cc}\p{Cs}]+$/u;
 const MOST_ROLES_OF_A_USER = 50;
 const SEARCH_PAGES = 10;
 /**
- * How many users are read by id at once. Few, because these reads share the time limit of one page of the user list.
+ * How many users are read by id at the same time. Few, because all these reads must fit into the time limit for one
+ * page of the user list.
  */
 const READ_AT_ONCE = 2;
 
@@ -57,20 +55,20 @@ const ID = z.object({ id: z.string() });
 const REFUSAL = z.object({ message: z.string().default(''), errorCode: z.string().default('') });
 
 /**
- * A tenant of Auth0, accessed through its Management API v2. A permission is a scope of the API; a role is a role of
- * the tenant. All roles of the tenant are listed and assignable, except those of organizations. New users are created
- * in one database connection with a password that nobody knows. They get no mail, except the mail to set a password if
- * `invitationClientId` is set.
+ * A tenant of Auth0 as identity provider, accessed through its Management API v2. A permission is a scope of the API; a
+ * role is a role of the tenant. All roles of the tenant are listed and assignable, except those of organizations. New
+ * users are created in one database connection with a password that nobody knows. They get no mail, except the mail to
+ * set a password if `invitationClientId` is set.
  *
- * A role or user whose creation fails is removed again, after the answer if necessary. Scopes that were added to the
- * API for such a role stay. Requests beyond these limits are refused: 50 roles per user, 1,000 scopes of the API, and
- * 1,000 roles of the tenant.
+ * A role or user whose creation fails is removed again, possibly after the client has got its answer. Scopes that were
+ * added to the API for such a role stay. Requests beyond these limits are refused: 50 roles per user, 1,000 scopes of
+ * the API, and 1,000 roles of the tenant.
  *
  * Auth0's search for users reflects a change only after some time. Users that this process created or changed in the
  * last ten minutes are listed with their current data. Changes by others may be missing or outdated until the search
  * reflects them.
  *
- * All calls to the Management API share one pace (`CallPace`).
+ * All calls to the Management API share one rate limiter (`CallPace`).
  */
 export class Auth0IdentityProvider extends IdentityProvider implements OnApplicationShutdown {
   private readonly api: ApiClient;
@@ -88,8 +86,8 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     this.roles = new TenantRoles(this.api, this.leftBehind, scopes, audience);
     this.invitations = invitationClientId === undefined ? undefined : new TenantInvitations({ url, connection, clientId: invitationClientId });
     const look: Look = (previous, operation) => {
-      // The previous check may have found that the service's token lacks a scope. The scope may have been granted
-      // since, and only a new token would have it.
+      // If the previous check found problems, one may be that the service's token lacks a scope. Auth0 may have granted
+      // the scope since, but only a new token would have it.
       const mayRenewToken = (previous?.problems.length ?? 0) > 0;
       return checkTenant(this.api, scopes, { clientId, audience, mayRenewToken }, operation);
     };
@@ -105,7 +103,8 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     if (roleIds.length > MOST_ROLES_OF_A_USER) throw new InvalidIdentityValue('roles');
     await this.roles.assertAssignable(roleIds, operation);
     await this.leftBehind.free('user', email, operation);
-    // We choose the opaque part of the user's id, so that a user whose creation got no answer can be identified.
+    // The service chooses the part of the user's id after `|`. So the user can be found and removed even if Auth0's
+    // answer to the creation is lost.
     const ownId = randomBytes(12).toString('hex');
     const { user_id: userId, updated_at: updatedAt } = await this.leftBehind.allOrNothing({
       operation,
@@ -133,8 +132,8 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     try {
       const answer = await this.api.call({ method: 'PATCH', path, body: { name }, repeatable: true, operation });
       if (answer.status === 404) throw new UserNotFound('user_id');
-      // Auth0 answers 400 not only for an invalid name, but also for a user whose name comes from another source, such
-      // as Google, and must be changed there.
+      // Auth0 answers 400 for an invalid name. It also answers 400 for a user whose name comes from another source,
+      // such as Google, and can be changed only there.
       if (answer.status === 400) throw new InvalidIdentityValue('new_name');
       this.recentUsers.add(userId, read(answer, FOUND_USER).updated_at);
     } catch (error) {
@@ -155,10 +154,10 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
   }
 
   /**
-   * Lists each user once, oldest first. Users that this process created or changed recently, and whose current state
-   * the search doesn't have yet, come last. If more users than a search shows (1,000, or fewer if Auth0's pages are
-   * shorter) were created in the same millisecond, or users are deleted again and again during the listing, the rest
-   * comes from an export job, in any order. The export job takes Auth0 some time.
+   * Lists each user once, oldest first. Users that this process created or changed recently come last if the search
+   * doesn't have their current state yet. The rest of the users comes from an export job, in any order, in two cases:
+   * more users than a search shows (1,000, or fewer if Auth0's pages are shorter) were created in the same millisecond,
+   * or users are deleted again and again during the listing. An export job takes Auth0 some time.
    */
   override async *listUsers({ signal }: ProviderCallOptions): AsyncGenerator<readonly User[], void, undefined> {
     const turns = new ListTurns(signal);
@@ -184,10 +183,10 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
   }
 
   /**
-   * Checks everything that the service needs in the tenant and can see (listed at `checkTenant`). Takes one call to
-   * Auth0. While there are no problems, that call is made at most every ten seconds (`wellForMs`). While the service's
-   * token lacks a scope, a new token is requested at most once a minute, because the scope may have been granted since
-   * the token was issued.
+   * Checks everything that the service needs in the tenant and is able to see (listed at `checkTenant`). Takes at most
+   * one call to Auth0, which is made at most every ten seconds (`wellForMs`) while there are no problems. While the
+   * service's token lacks a scope, a new token is requested at most once a minute, because the scope may have been
+   * granted after the token was issued.
    */
   override async checkHealth({ signal }: ProviderCallOptions): Promise<void> {
     await this.health.check(signal);
@@ -214,7 +213,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
   }
 
   private async makeUser(user: { email: string; name: string; user_id: string }, operation: Operation): Promise<FoundUser> {
-    // Without these flags, Auth0 would send the new user a verification mail at once, before the roles are assigned.
+    // Without these flags, Auth0 would send a verification mail at once, although the user has no roles yet.
     const flags = { email_verified: false, verify_email: false };
     const body = { ...user, ...flags, connection: this.options.connection, password: randomPassword() };
     const answer = await this.api.call({ method: 'POST', path: '/users', body, operation });
@@ -222,7 +221,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     if (answer.status === 409 && errorCode !== 'custom_domain_conflict') throw new UserAlreadyExists('email');
     if (answer.status === 400 && errorCode === 'invalid_body') throw new InvalidIdentityValue('email');
     if (answer.status >= 400) {
-      // From Auth0's message, only the error's name is included, because the message may quote the client's input.
+      // Of Auth0's message, only an error name at its beginning is used, because the rest may quote the client's input.
       const reason = errorCode || (/^\w+Error\b/.exec(message)?.[0] ?? 'no code');
       throw new ProviderError(`${answer.label} with ${answer.status} (${reason}).`);
     }
@@ -243,7 +242,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     return this.api.find(`${userPath(userId)}?fields=${USER_FIELDS.join(',')}&include_fields=true`, FOUND_USER, operation);
   }
 
-  /** @returns whether there was a user to remove with this id. */
+  /** Removes the user with this id. Returns false if there was no such user. */
   private async remove(userId: string, operation: Operation): Promise<boolean> {
     if (!(await this.find(userId, operation))) return false;
     await this.api.remove(userPath(userId), operation);

@@ -4,12 +4,14 @@ import { CallPace } from '../provider-api/call-pace.js';
 import type { Operation } from '../provider-api/operation.js';
 
 export interface Auth0Connection {
-  /** The tenant's URL, without a trailing slash: `https://tenant.eu.auth0.com`. Not its custom domain. */
+  /** The tenant's own URL, without a trailing slash: `https://tenant.eu.auth0.com`. A custom domain doesn't work. */
   readonly url: string;
-  /** The machine-to-machine application that may use the Management API. */
+  /** The client id of the machine-to-machine application with which the service calls the Management API. */
   readonly clientId: string;
   readonly clientSecret: string;
-  /** The pace (rate limiter) that all clients of the same tenant in this process should share. Default: a new pace. */
+  /**
+   * The rate limiter for calls to the tenant, which all its clients in this process should share. Default: a new one.
+   */
   readonly pace?: CallPace;
 }
 
@@ -27,16 +29,16 @@ export function managementApi({ url, clientId, clientSecret, pace = new CallPace
   });
 }
 
-/** The items per page that are requested from a list. Auth0 allows at most 100. The public cloud may return only 50. */
+/** How many items to request per page of a list. Auth0 allows at most 100, and its public cloud may return only 50. */
 const PER_PAGE = 100;
 
 /** The query parameters that request a page of a list. Pages are counted from 0. */
 export const pageOf = (page: number): string => `page=${page}&per_page=${PER_PAGE}&include_totals=true`;
 
 /**
- * Yields the pages of a list of the Management API. A page may have any length.
+ * Reads a list from the Management API and yields it page by page. A page may have any length.
  *
- * @param member the name of the member of each answer that contains the page's items.
+ * @param member the name of the answer's member that contains the items.
  * @param turn returns the `Operation` for the call that reads the next page.
  * @throws as `ApiClient.get`.
  */

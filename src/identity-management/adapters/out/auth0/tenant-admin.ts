@@ -9,7 +9,7 @@ export class TenantAdmin extends ProviderAdmin {
   /**
    * Reads all items of a list, from all of its pages.
    *
-   * @param member the name of the member of each answer that contains the page's items.
+   * @param member the name of the answer's member that contains the items.
    * @throws as `get`.
    */
   async all<Schema extends z.ZodType>(path: string, member: string, schema: Schema): Promise<z.infer<Schema>[]> {

@@ -13,8 +13,8 @@ export interface TenantCheckOptions {
   readonly clientId: string;
   readonly audience: string;
   /**
-   * Whether the check may request a new token, at most once a minute, when the current token lacks a scope. A token
-   * never gains scopes after it was issued.
+   * Whether the check may request a new token when the current token lacks a scope. A token never gains scopes after it
+   * was issued. Even if true, a new token is requested at most once a minute.
    */
   readonly mayRenewToken: boolean;
 }
@@ -22,11 +22,12 @@ export interface TenantCheckOptions {
 const CLAIMS = z.object({ scope: z.string().default('') });
 
 /**
- * Checks everything that the service needs in an Auth0 tenant and can see: the scopes of the service's token, and the
- * API. Takes at most one call, plus requests for tokens.
+ * Checks everything that the service needs in an Auth0 tenant and is able to see: the scopes of the service's token,
+ * and the API. Takes at most one call, plus requests for tokens.
  *
- * Problems: the service gets no token; the token lacks a scope; the API is missing, or its settings prevent tokens with
- * permissions that the service accepts. Warnings: the API lacks a permission, so that nobody can have it.
+ * Problems: the service gets no token; the token lacks a scope; the API is missing; the API's settings prevent tokens
+ * that the service accepts and that carry permissions. Warnings: the API lacks a permission, so nobody can have that
+ * permission.
  *
  * @throws as `ApiClient.call`.
  */
@@ -46,8 +47,8 @@ export async function checkTenant(api: ApiClient, scopes: ApiScopes, options: Te
 }
 
 /**
- * Why Auth0 issues no token to the service, judging by error descriptions that Auth0's token endpoint is known to send;
- * undefined if the reason is unclear.
+ * The reason why Auth0 refuses the service a token, recognized by error texts that Auth0's token endpoint is known to
+ * send. Undefined if the reason is not recognized.
  */
 function refusal({ error, description }: TokenRefused, clientId: string): string | undefined {
   if (error === 'unauthorized_client') return `The application "${clientId}" may not use client credentials.`;

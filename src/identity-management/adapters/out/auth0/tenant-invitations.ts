@@ -12,7 +12,7 @@ export interface TenantInvitationsOptions {
   readonly connection: string;
 }
 
-/** Invitations through Auth0, which sends a new user the mail that it sends for forgotten passwords. */
+/** Invites new users by having Auth0 send them the same mail as to users who forgot their password. */
 export class TenantInvitations extends Invitations {
   private readonly connections = new ApiConnections('Auth0');
 
@@ -20,15 +20,17 @@ export class TenantInvitations extends Invitations {
     super();
   }
 
-  /** Closes the connections to Auth0 first, so mails that are still queued aren't sent. */
+  /**
+   * Closes the connections to Auth0 before it waits for the queued mails. So these mails fail at once and aren't sent.
+   */
   override async close(): Promise<void> {
     await this.connections.close();
     await super.close();
   }
 
   /**
-   * Requests the mail with Auth0's public operation for forgotten passwords. That operation needs no token, and its
-   * answer doesn't reveal whether the user exists.
+   * Requests one mail from Auth0's public endpoint for forgotten passwords. The endpoint needs no token, and its answer
+   * doesn't reveal whether the user exists.
    */
   protected override async mail(_userId: string, email: string): Promise<boolean> {
     const { url, clientId, connection } = this.options;

@@ -10,8 +10,8 @@ import { listPages, pageOf } from './management-api.js';
 
 const ROLE_ID = /^rol_[A-Za-z0-9]{16}$/;
 /**
- * The most roles that are looked up by id, with one call each. More roles are looked up in the list of all roles,
- * because one call per role would take too long with the rate limit of a small Auth0 plan.
+ * How many roles at most are looked up by id, with one call each. If more roles are wanted, the list of all roles is
+ * read, because one call per role would take too long with the rate limit of a small Auth0 plan.
  */
 const MAX_LOOK_UPS = 5;
 
@@ -35,7 +35,8 @@ export class TenantRoles {
   async create({ name, permissions }: NewRole, operation: Operation): Promise<string> {
     await this.leftBehind.free('role', name, operation);
     await this.scopes.ensure(permissions, operation);
-    // The description, which has a random part, identifies a role whose creation got no answer.
+    // The role's description has a random part. So the role can be found and removed even if Auth0's answer to the
+    // creation is lost.
     const description = `Created by the load-data service, ${randomUUID()}`;
     return await this.leftBehind.allOrNothing({
       operation,
@@ -62,7 +63,10 @@ export class TenantRoles {
     });
   }
 
-  /** Lists each role once. A role may be missing if, during the listing, one role is deleted and another is created. */
+  /**
+   * Lists each role once. An unchanged role may be missing from the list if, during the listing, another role is
+   * deleted and a third one is created.
+   */
   async *list(signal: AbortSignal): AsyncGenerator<readonly Role[], void, undefined> {
     const turns = new ListTurns(signal);
     const listed = new Set<string>();
@@ -71,8 +75,8 @@ export class TenantRoles {
       const fresh = roles.filter((role) => isTenantRole(role) && !listed.has(role.id));
       for (const { id } of fresh) listed.add(id);
       yield fresh.map(({ id, name }) => ({ roleId: id, name }));
-      // A smaller total means that a role was deleted. The roles after it have moved up, perhaps to a page that was
-      // read already, so the list is read again from its first page.
+      // A smaller total than on the previous page means that a role was deleted. The roles listed after the deleted one
+      // have moved up, perhaps to a page that was read already. So the list is read again from its first page.
       const isShorter = total < known;
       known = total;
       page = isShorter ? 0 : page + 1;
@@ -94,16 +98,16 @@ export class TenantRoles {
         for (const { id } of roles.filter(isTenantRole)) unseen.delete(id);
         if (unseen.size === 0) return;
       }
-      // While the list of all roles was read, a few roles may have moved up to a page that was read already. So if only
-      // a few of the wanted roles were not found, they are read by id.
+      // While the pages of the list were read, deletions may have moved a few roles up to a page that was read already.
+      // So if at most `MAX_LOOK_UPS` of the wanted roles were not found, these are looked up by id.
       if (unseen.size > MAX_LOOK_UPS) throw new RoleNotFound('role_id');
     }
     await Promise.all([...unseen].map((roleId) => this.assertTenantRole(roleId, operation)));
   }
 
   /**
-   * Checks that a role exists and belongs to the tenant itself. Operations that wait for their turn to read the same
-   * role share one call, because a tenant accepts few calls per second.
+   * Checks that a role exists and belongs to the tenant itself. Operations that wait in the rate limiter's queue to
+   * read the same role share one call, because a tenant accepts few calls per second.
    */
   private async assertTenantRole(roleId: string, operation: Operation): Promise<void> {
     const answer = await this.api.readShared(`/roles/${roleId}`, operation);
@@ -115,7 +119,8 @@ export class TenantRoles {
     const give = () => this.api.call({ method: 'POST', path: `/roles/${roleId}/permissions`, body: { permissions }, operation });
     let answer = await give();
     if (answer.status === 400 || answer.status === 404) {
-      // Since the permissions were added to the API's scopes, others may have overwritten the scopes.
+      // Auth0 refused the permissions, although they were added to the API's scopes. Others may have overwritten the
+      // scopes in the meantime, so the permissions are added to the scopes again.
       await this.scopes.ensure(names, operation);
       answer = await give();
     }

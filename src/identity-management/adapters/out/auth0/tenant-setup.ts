@@ -22,31 +22,31 @@ import { TenantAdmin } from './tenant-admin.js';
 export interface TenantSetupOptions {
   /** The Auth0 tenant's URL, without a trailing slash. */
   readonly url: string;
-  /** The API's identifier. */
+  /** The identifier of the service's API at Auth0. */
   readonly audience: string;
   /** The name of the database connection in which new users are created. */
   readonly connection: string;
-  /** `{base_url}` of the service, without a trailing slash. */
+  /** The URL of the service that clients use (`{base_url}`), without a trailing slash. */
   readonly baseUrl: string;
   /**
-   * PUBLIC_URL, if set. If undefined, an existing Swagger UI application keeps its addresses (callback URLs and
-   * origins).
+   * The value of the environment variable PUBLIC_URL. If undefined, an existing Swagger UI application keeps its
+   * addresses (callback URLs and origins).
    */
   readonly publicUrl: string | undefined;
   /**
-   * The client ids of the service's application (`clientId`) and of Swagger UI's (`swaggerUiClientId`). An application
-   * whose id is undefined is found, or created, by a name that the set-up chooses.
+   * The client ids of the service's application (`clientId`) and of Swagger UI's application (`swaggerUiClientId`). If
+   * a client id is undefined, the application is found, or created, by its fixed name.
    */
   readonly clientId: string | undefined;
   readonly swaggerUiClientId: string | undefined;
-  /** The credentials of an application in the tenant that may make the set-up's changes through the Management API. */
+  /** The credentials of an application of the tenant. The application must have the rights for the set-up's changes. */
   readonly credentials: { readonly clientId: string; readonly clientSecret: string };
 }
 
 interface NamedApplication {
   readonly name: string;
   readonly clientId: string | undefined;
-  /** The environment variable that may contain the client id of the application. */
+  /** The name of the environment variable for the client id of this application. */
   readonly variable: string;
 }
 
@@ -82,18 +82,18 @@ export class TenantSetup {
 
   constructor(private readonly options: TenantSetupOptions) {
     this.api = managementApi({ url: options.url, ...options.credentials });
-    // Each call of the set-up is a separate operation in the queue for the tenant's rate limit.
+    // Each call is a separate operation for the rate limiter, so the time limit of one operation doesn't end a set-up.
     this.admin = new TenantAdmin(this.api, () => new Operation());
     this.scopes = new ApiScopes(this.api, options.audience);
   }
 
   /**
-   * The requirements that the set-up fulfils, in the order in which they can be fulfilled, because a change may depend
-   * on earlier requirements.
+   * The requirements that the set-up fulfils, in the order in which the changes must be made, because a change may
+   * depend on earlier ones.
    *
-   * @param administrator the e-mail of the user who gets the role with all permissions. Undefined if there should be no
-   * such user.
-   * @throws ProviderError when an application whose client id is in the options doesn't exist; otherwise as
+   * @param administrator the e-mail of the user who gets the role with all permissions; the user is created if missing.
+   * Undefined: no such user.
+   * @throws ProviderError when the options have the client id of an application that doesn't exist; otherwise as
    * `ApiClient.get`.
    */
   async parts(administrator?: string): Promise<Requirement[]> {
@@ -112,7 +112,7 @@ export class TenantSetup {
     ];
   }
 
-  /** Scopes of the Management API that the service's application was granted but doesn't need. */
+  /** The scopes of the Management API that the service's application was granted but doesn't need. */
   async needlessScopes(): Promise<readonly string[]> {
     const application = await this.find(this.service);
     const grant = application && (await this.grantOf(application));
@@ -123,8 +123,8 @@ export class TenantSetup {
   /**
    * Returns the client id and the secret of the service's application.
    *
-   * @throws ProviderError when the application is missing, when several applications have its name and no client id is
-   * configured, or when Auth0 doesn't show the secret.
+   * @throws ProviderError when the application is missing, when no client id is configured and several applications
+   * have the service's name, or when Auth0 doesn't show the secret.
    */
   async serviceCredentials(): Promise<{ clientId: string; clientSecret: string }> {
     const { client_id: clientId } = await this.existing(this.service);
@@ -136,8 +136,8 @@ export class TenantSetup {
   /**
    * Returns the client id of Swagger UI's application.
    *
-   * @throws ProviderError when the application is missing, or when several applications have its name and no client id
-   * is configured.
+   * @throws ProviderError when the application is missing, or when no client id is configured and several applications
+   * have the name of Swagger UI's.
    */
   async swaggerUiClientId(): Promise<string> {
     return (await this.existing(this.swaggerUi)).client_id;
@@ -156,10 +156,10 @@ export class TenantSetup {
   }
 
   /**
-   * Finds an application by its client id if one is given, otherwise by its name, which other applications may share.
-   * Without a client id, returns undefined if no application has the name.
+   * Finds an application: by its client id if one is configured, otherwise by its name. Returns undefined if no client
+   * id is configured and no application has the name.
    *
-   * @throws ProviderError when no application has the given client id, or more than one has the name.
+   * @throws ProviderError when no application has the configured client id, or several applications have the name.
    */
   private async find({ name, clientId, variable }: NamedApplication): Promise<Application | undefined> {
     const fields = ['client_id', 'name', ...Object.keys({ ...SERVICE_APPLICATION, ...SWAGGER_UI_APPLICATION, ...swaggerUiAddresses(this.options.baseUrl) })];
@@ -194,8 +194,8 @@ export class TenantSetup {
   }
 
   /**
-   * The grant that lets an application call the Management API on its own behalf. A grant for calls on behalf of its
-   * users is separate, and isn't returned.
+   * The grant that lets an application call the Management API on its own behalf. A grant to call it on behalf of users
+   * is a different one and isn't returned.
    */
   private async grantOf({ client_id: clientId }: Application): Promise<Grant | undefined> {
     const query = new URLSearchParams({ client_id: clientId, audience: `${this.options.url}/api/v2/` });
@@ -205,8 +205,8 @@ export class TenantSetup {
 
   private serviceScopes(): Requirement {
     const missingOf = (grant: Grant | undefined) => SERVICE_SCOPES.filter((scope) => grant?.allow_all_scopes !== true && !grant?.scope?.includes(scope));
-    // Each of these changes adds all missing scopes at once, because a grant's list of scopes can only be replaced as a
-    // whole. After the first of these changes, the others find that their scopes are present.
+    // The change for the first missing scope adds all missing scopes, because a grant's list of scopes can only be
+    // replaced as a whole. The changes for the other scopes then find nothing to do.
     const make = async (): Promise<void> => {
       const application = await this.existing(this.service);
       const grant = await this.grantOf(application);
@@ -318,8 +318,8 @@ export class TenantSetup {
       make: makeTicket,
       note: () => Promise.resolve(`With this link ${email} sets a password, within five days; whoever has it can: ${ticket}`),
     };
-    // The role is assigned last. If an earlier change for the user fails, the user still lacks the role, and so the
-    // next run of the set-up makes that change again.
+    // The role is assigned last, as the sign that the user is complete. If an earlier change for the user fails, the
+    // user has no role yet, so the next run of the set-up makes the failed change again.
     const role: Change = { line: `+ role ${ADMINISTRATOR_ROLE} of user ${email}`, make: giveRole };
     return {
       name: `user ${email}`,

@@ -1,6 +1,6 @@
 import { PERMISSIONS } from '../../../../authentication/permissions.js';
 
-/** The scopes of the Management API that the service's application needs, and no others. */
+/** The scopes of the Management API that the service's application needs. It needs no other scopes. */
 export const SERVICE_SCOPES = [
   'read:users',
   'create:users',
@@ -16,19 +16,19 @@ export const SERVICE_SCOPES = [
   'update:resource_servers',
 ] as const;
 
-/** The name of the service's machine-to-machine application, unless AUTH0_CLIENT_ID names another one. */
+/** The name of the service's machine-to-machine application at Auth0. Used only if AUTH0_CLIENT_ID is not set. */
 export const SERVICE_NAME = 'load-data-service';
 
-/** The name of Swagger UI's single-page application, unless SWAGGER_UI_CLIENT_ID names another one. */
+/** The name of Swagger UI's single-page application at Auth0. Used only if SWAGGER_UI_CLIENT_ID is not set. */
 export const SWAGGER_UI_NAME = 'load-data-swagger-ui';
 
 /** The name of the tenant's role that has all permissions of the service. */
 export const ADMINISTRATOR_ROLE = 'load-data-administrator';
 
-/** The settings of the API with which Auth0 issues tokens that the service accepts, and that carry permissions. */
+/** The settings of the API at Auth0 with which tokens are acceptable to the service and carry permissions. */
 export const API_SETTINGS = { signing_alg: 'RS256', enforce_policies: true, token_dialect: 'access_token_authz' };
 
-/** The values of the API's setting `token_dialect` with which tokens have a `permissions` claim. */
+/** The values of the API's setting `token_dialect` with which Auth0 puts the claim `permissions` into tokens. */
 export const DIALECTS = ['access_token_authz', 'rfc9068_profile_authz'];
 
 /** The body of the request with which the set-up creates the API. */
@@ -40,8 +40,7 @@ export const newApi = (audience: string) => ({
 });
 
 /**
- * The settings of the service's application. Client credentials are its only grant type; Auth0's default would allow
- * four.
+ * The settings of the service's application. Client credentials is the only grant type; Auth0's default allows four.
  */
 export const SERVICE_APPLICATION = {
   app_type: 'non_interactive',
@@ -50,7 +49,7 @@ export const SERVICE_APPLICATION = {
   grant_types: ['client_credentials'],
 };
 
-/** The settings of Swagger UI's application. The authorization code with PKCE is its only grant type. */
+/** The settings of Swagger UI's application. It may use only the grant type authorization code, with PKCE. */
 export const SWAGGER_UI_APPLICATION = {
   app_type: 'spa',
   oidc_conformant: true,

@@ -13,19 +13,18 @@ interface Reading {
   readonly ids: string[];
   readonly searches: number;
   readonly exports: number;
-  /** The largest number of successive search calls without a yielded page between them. */
+  /** The largest number of successive search calls without a page yielded between them. */
   readonly searchesInSilence: number;
 }
 
 interface Search {
-  /** The unit, in milliseconds, down to which the search rounds the time from which it searches (default: 1). */
+  /** To which unit, in milliseconds, the search rounds down the time from which it searches (default: 1). */
   readonly granularity?: number;
   /**
-   * The key by which the search sorts users; users with the same key are sorted by id. Default: the time of their
-   * creation.
+   * The value by which the search sorts users; users with equal values are sorted by id. Default: the time of creation.
    */
   readonly order?: (user: FoundUser) => number;
-  /** Runs before each search. Returns whether the search fails. */
+  /** Called before each search. Returns true if the search is to fail. */
   readonly before?: () => boolean;
 }
 
@@ -97,8 +96,8 @@ describe('users by the time of their creation', () => {
           const [out = [], isCreation = false, isFailure = false] = ahead.shift() ?? [];
           if (isFailure && hasBegun) return true;
           hasBegun = true;
-          // A step either adds a user or removes users. If it did both, the total could stay the same, and the change
-          // couldn't be noticed.
+          // A step either adds one user or removes users. If it did both, the total could stay the same, and the reader
+          // couldn't notice the change.
           if (isCreation) users.push(aUser(1_000 + ahead.length, 10_000 - ahead.length));
           else for (const place of out) if (users.length > 0) left.add(users[place % users.length]?.user_id ?? '');
           users = users.filter(({ user_id }) => !left.has(user_id));
@@ -139,7 +138,7 @@ describe('users by the time of their creation', () => {
     const users = Array.from({ length: 9 }, (_, id) => aUser(id, 1_001 + id));
     let searches = 0;
     const before = (): boolean => {
-      // The third search call reads the second page of the second search.
+      // The third call of `search` asks for the second page of the second search.
       if (++searches === 3) users.push(aUser(100, 1_000), aUser(101, 1_000));
       return false;
     };

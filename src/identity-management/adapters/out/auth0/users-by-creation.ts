@@ -4,24 +4,26 @@ import type { FoundUser } from './found-user.js';
 export interface FoundPage {
   /** The position of the page's first user among all users that match the search. */
   readonly start: number;
-  /** The number of matches. */
+  /** The number of all users that match the search. */
   readonly total: number;
   readonly users: readonly FoundUser[];
 }
 
 export interface UserSource {
   /**
-   * Returns a page of the users created at `from` (milliseconds since 1970) or later, oldest first; of all users if
-   * `from` is undefined. Pages are counted from 0. Returns undefined when the call failed and must be made again.
+   * Returns one page of the users created at `from` (milliseconds since 1970) or later, oldest first. Without `from`,
+   * of all users. The first page is 0. Returns undefined if the call failed and must be made again.
    */
   readonly search: (from: number | undefined, page: number) => Promise<FoundPage | undefined>;
-  /** How many pages of its results a search shows at most. */
+  /** The largest number of pages that can be read of the results of one search. */
   readonly searchPages: number;
-  /** Reads all users from an export, in any order. */
+  /** Reads all users of the tenant from an export, in any order. */
   readonly exported: () => AsyncIterable<readonly FoundUser[]>;
 }
 
-/** How often one search is restarted because users were deleted, before an export replaces the search. */
+/**
+ * How many times deletions of users may interrupt one search. After that, the remaining users are read from an export.
+ */
 const MOST_RETURNS = 20;
 
 /**
@@ -37,14 +39,14 @@ const MOST_RETURNS = 20;
 export async function* usersByCreation({ search, searchPages, exported }: UserSource): AsyncGenerator<readonly FoundUser[], void, undefined> {
   let from: number | undefined;
   /**
-   * The creation times of the yielded users created at `from` or later, by user id. All users created before `from`
-   * have been yielded.
+   * The users already yielded that were created at `from` or later: their creation times by user id. All users created
+   * before `from` have been yielded too.
    */
   const given = new Map<string, number>();
   const isFresh = ({ user_id, created_at }: FoundUser): boolean => created_at >= (from ?? -Infinity) && !given.has(user_id);
   /**
-   * Whether the search compares creation times less precisely than users' data state them, so that its results begin
-   * with users created before `from`.
+   * Whether the search rounds times. If so, the results of a search from `from` on begin with users who were created
+   * shortly before `from`.
    */
   let isCoarse = false;
   let known = 0;
@@ -54,7 +56,7 @@ export async function* usersByCreation({ search, searchPages, exported }: UserSo
   for (let page = 0; page < searchPages && returns < MOST_RETURNS; ) {
     const found = await search(from, page);
     if (!found) {
-      // If the very first calls fail, the list of users hasn't begun, so nothing is yielded.
+      // Nothing is yielded while the very first call fails, because the list of users hasn't begun yet.
       if (latest > -Infinity) yield [];
       continue;
     }
@@ -62,15 +64,15 @@ export async function* usersByCreation({ search, searchPages, exported }: UserSo
     const [hasGrown, hasShrunk] = [page > 0 && total > known, page > 0 && total < known];
     known = total;
     if (hasShrunk) {
-      // A smaller total means that a user was deleted. The users after it have moved up, perhaps to a page that was
-      // read already, so the search begins again at its first page.
+      // A smaller total than on the previous page means that a user was deleted. The users after the deleted one have
+      // moved up, perhaps to a page that was read already. So the search begins again at its first page.
       page = 0;
       returns++;
       yield [];
       continue;
     }
-    // A page must not begin earlier than the previous page ended. This isn't checked after a user was added, because
-    // users of the previous page may then have moved down to the next one.
+    // The first user of a page must not be older than the last user of the previous page. This isn't checked if a user
+    // was added in between, because users of the previous page may then have moved down to this page.
     assertOldestFirst(users, page === 0 || hasGrown ? -Infinity : latest);
     if (page === 0) isCoarse = (users[0]?.created_at ?? Infinity) < (from ?? -Infinity);
     const fresh = users.filter(isFresh);

@@ -4,8 +4,8 @@ import { DataDirectoryError } from '../../../../common/data-directory/data-direc
 import { privateDirectory, readOrCreate } from './private-files.js';
 
 /**
- * The form of the admin secret: at least 16 visible ASCII characters. RFC 6749, section 2.3.1 leaves the form open.
- * Clients encode these characters correctly, and 16 random ones can't be guessed.
+ * The form of the admin secret: at least 16 visible ASCII characters. RFC 6749, section 2.3.1 allows any form. These
+ * characters are ones that all clients encode correctly, and 16 random ones can't be guessed.
  */
 export const ADMIN_SECRET = /^[\x21-\x7e]{16,}$/;
 

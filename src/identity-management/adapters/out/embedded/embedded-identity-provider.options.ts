@@ -4,14 +4,11 @@ import type { TokenIssuerOptions } from './token-issuer.js';
 export interface EmbeddedIdentityProviderOptions extends TokenIssuerOptions {
   /** The path of DATA_DIR. */
   readonly directory: string;
-  /**
-   * The secret of the client `admin`. Replaces the secret that is generated on first boot and kept in the data
-   * directory.
-   */
+  /** The secret of the client `admin`. Default: the one in the data directory, which is generated on first boot. */
   readonly adminSecret?: string | undefined;
   /**
-   * Returns the service's `{base_url}` that clients see, without a trailing slash. Called for each answer, because the
-   * service's port may be known only after listening.
+   * Returns the URL of the service that clients use (`{base_url}`), without a trailing slash. Called for each response,
+   * because the service's port may be known only after the service has begun to listen.
    */
   readonly publicUrl: () => string;
 }

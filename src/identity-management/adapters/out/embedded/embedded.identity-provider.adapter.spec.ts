@@ -50,8 +50,8 @@ describe('EmbeddedIdentityProvider', () => {
   const beside = (): Promise<IdentityDatabase> => openIdentityDatabase(databasePath());
 
   /**
-   * Advances the time by a second. The result of a health check's probe is cached for a second, so the next health
-   * check probes the database again.
+   * Advances the clock by a second, for which the result of a health check is cached. So the next check really probes
+   * the database.
    */
   const letProbeBeAskedAgain = (): void => {
     vi.advanceTimersByTime(1_000);
@@ -292,8 +292,7 @@ describe('EmbeddedIdentityProvider', () => {
 
   it.each([
     ['BEGIN IMMEDIATE', []],
-    // If the directory is moved away at COMMIT, the user is stored in the moved database nevertheless, but the caller
-    // got no acknowledgement of it.
+    // If the directory is moved at COMMIT, the moved database gets the user, but the caller gets an error.
     ['COMMIT', ['ada@example.com']],
   ])('acknowledges no user when its directory is moved away at %s', async (moment, left) => {
     const { exec } = Database.prototype; // eslint-disable-line @typescript-eslint/unbound-method
@@ -420,7 +419,9 @@ function modes(directory: string): Record<string, number> {
   );
 }
 
-/** Runs a program in a new process. Its arguments are the path of the built adapter and the data directory. */
+/**
+ * Runs a program in a new process. The program's arguments are the path of the built adapter and the data directory.
+ */
 async function run(program: string, directory: string): Promise<string> {
   const built = join(process.cwd(), 'dist/identity-management/adapters/out/embedded/embedded.identity-provider.adapter.js');
   const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', program, built, directory]);

@@ -23,8 +23,10 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
   }
 
   /**
-   * @param shared whether to open the database without taking the lock of the data directory, so that it can be opened
-   * beside the service that holds the lock.
+   * Opens the identity database in the data directory.
+   *
+   * @param shared whether to open the database without taking the lock of the data directory. A second process can then
+   * use the database while the service, which holds the lock, is running.
    * @throws DataDirectoryInUseError when another process holds the lock and `shared` is false; DataDirectoryError; file
    * system errors.
    */
@@ -89,10 +91,10 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
   }
 
   /**
-   * Resolves if the open database is the one at its path.
+   * Resolves if the open database file is still the file at the database's path, after reopening the database if
+   * necessary.
    *
-   * @throws ProviderUnavailable while the open database isn't the one at its path, because the open database's content
-   * can't be trusted then.
+   * @throws ProviderUnavailable while the two files differ, because the content of the open one can't be trusted then.
    */
   assertAvailable(): Promise<void> {
     return this.store.available();
@@ -116,8 +118,8 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
   }
 
   /**
-   * Records in the database the issuer (`iss`) that the running service puts into its tokens, for processes that issue
-   * tokens beside the service.
+   * Stores in the database which issuer (`iss`) the running service puts into its tokens. Other processes that issue
+   * tokens for the service read it with `recordedIssuer`.
    */
   recordIssuer(issuer: string): Promise<void> {
     return this.store.write((database) => {
@@ -142,7 +144,7 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
     this.close();
   }
 
-  /** Reads from the database and writes to it, because a full or read-only disk fails only on a write. */
+  /** The health check: reads from the database and writes to it, because a read succeeds even if the disk is full. */
   private probe(): Promise<void> {
     return this.store.write((database) => {
       database.prepare('SELECT seq FROM users LIMIT 1').get();
@@ -151,8 +153,8 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
   }
 
   /**
-   * Reads a table of the database in pages, in the order of the column `seq`. Each page is read only on demand, after
-   * yielding to the event loop once.
+   * Reads a table of the database in pages, in the order of the column `seq`. A page is read only when the consumer
+   * asks for it, and after the event loop has run once.
    *
    * @param select the selected columns and the table, as `<columns> FROM <table>`.
    */

@@ -39,15 +39,15 @@ const COLUMNS = {
 };
 
 /**
- * The pause between two attempts to get a lock of the database that another connection holds, in milliseconds. We wait
- * here and not inside SQLite, because a wait inside SQLite would block the whole process.
+ * The pause between two attempts to get a lock of the database while another connection holds it, in milliseconds. The
+ * wait is here and not inside SQLite, because a wait inside SQLite would block the whole process.
  */
 const BUSY_PAUSE_MS = 10;
 const BUSY_ATTEMPTS = 200;
 
 /**
- * Opens the embedded provider's database. Creates the database if it is missing. If `create` is false, the database
- * must exist. Any number of processes may open it at once. Committed data survives a power failure.
+ * Opens the embedded provider's database. If the database is missing, it is created, or, if `create` is false, an error
+ * is thrown. Any number of processes may have the database open at once. Committed data survives a power failure.
  *
  * @throws DataDirectoryError when the file isn't a database of this service, can't be written, or belongs to another
  * version of the service; SqliteError `SQLITE_BUSY` when another process keeps the file locked for about two seconds.
@@ -92,7 +92,7 @@ async function prepare(database: IdentityDatabase, path: string, create: boolean
 }
 
 /**
- * The random id of a database (SQLite's `application_id`), by which the database is recognized wherever its file is.
+ * The random id of a database (SQLite's `application_id`), by which it is recognized even after its file was moved.
  * Copies of a database have the same id.
  */
 export function idOf(database: IdentityDatabase): number {
@@ -101,10 +101,10 @@ export function idOf(database: IdentityDatabase): number {
 }
 
 /**
- * Reads a database's id (as `idOf`) from the header of the database's file (SQLite's file format, section 1.3).
- * Undefined if the file isn't a SQLite database. The file isn't opened with SQLite, because SQLite would apply a
- * write-ahead log that lies beside the file. The file must not be open in this process, because closing it here would
- * drop this process's locks on it (POSIX).
+ * Reads a database's id (as `idOf`) from the header of its file (SQLite's file format, section 1.3). Undefined if the
+ * file isn't a SQLite database. The file isn't opened with SQLite, because SQLite would apply a write-ahead log that
+ * lies beside the file. This process must not have the database open already: closing the file here would drop this
+ * process's locks on it (POSIX).
  */
 export function idInFile(path: string): number | undefined {
   const header = Buffer.alloc(HEADER_BYTES);
@@ -121,18 +121,12 @@ export function idInFile(path: string): number | undefined {
 export const isIntact = (database: IdentityDatabase): boolean =>
   (database.pragma('quick_check(1)') as [{ quick_check: string }])[0].quick_check === 'ok';
 
-/**
- * Moves the write-ahead log's content into the database's file, as far as other processes that use the database permit
- * it.
- */
+/** Moves the content of the write-ahead log into the database's file, except content that other processes still use. */
 export function checkpoint(database: IdentityDatabase): void {
   database.pragma('wal_checkpoint(TRUNCATE)');
 }
 
-/**
- * Whether a database isn't empty and lacks one of the service's tables or columns, so that it belongs to something
- * else.
- */
+/** Whether a database isn't empty and lacks a table or column of the service. It then belongs to another program. */
 function isForeign(database: IdentityDatabase): boolean {
   if (database.prepare('SELECT 1 FROM sqlite_master').get() === undefined) return false;
   const names = database.prepare("SELECT name FROM pragma_table_info(?) WHERE (SELECT type FROM sqlite_master WHERE name = ?) = 'table'");
@@ -143,16 +137,16 @@ function isForeign(database: IdentityDatabase): boolean {
 }
 
 /**
- * Runs synchronous work in one transaction that holds the database's write lock from the start. Waits for that lock for
- * about two seconds, or until the signal aborts.
+ * Runs synchronous work in one transaction that holds the database's write lock from the start. If another connection
+ * holds the lock, waits for about two seconds, or until the signal aborts, and then throws SQLite's error.
  */
 export function immediately<Result>(database: IdentityDatabase, work: () => Result, signal?: AbortSignal): Promise<Result> {
   return unlessBusy(() => transaction(database, work), signal);
 }
 
 /**
- * Runs synchronous work in one transaction. Replaces libsql's `transaction`, which hides the original error when SQLite
- * has already rolled back, for example on a full disk.
+ * Runs synchronous work in one transaction. Used instead of libsql's `transaction`, which loses the original error when
+ * SQLite has already rolled back, for example on a full disk.
  */
 function transaction<Result>(database: IdentityDatabase, work: () => Result): Result {
   database.exec('BEGIN IMMEDIATE');
@@ -173,7 +167,7 @@ const isBusy = (error: unknown): boolean => error instanceof Database.SqliteErro
 const isUnwritable = (error: unknown): boolean =>
   error instanceof Database.SqliteError && /^SQLITE_(FULL|READONLY|IOERR|CANTOPEN)/.test(error.code);
 
-/** The domain error to throw for a failure of the database, or of work on the database. */
+/** Converts an error of the database, or of work on it, to a domain error. Domain errors are returned unchanged. */
 export function toProviderFailure(error: unknown): ServiceError {
   if (error instanceof ServiceError) return error;
   if (isBusy(error)) return new ProviderUnavailable('The identity database is busy.', { cause: error });
@@ -182,9 +176,9 @@ export function toProviderFailure(error: unknown): ServiceError {
 }
 
 /**
- * Creates the database's file unless it exists, and lets only its owner access it. SQLite creates its companion files
- * (-wal, -shm) with the mode of the database's file, so the mode is set before SQLite opens the file. An existing file
- * must not be opened here, because closing it would drop this process's locks on it (POSIX).
+ * Creates the database's file unless it exists, and makes it accessible to its owner only. SQLite creates its companion
+ * files (-wal, -shm) with the mode of the database's file, so the mode is set before SQLite opens the file. An existing
+ * file must not be opened here, because closing it would drop this process's locks on it (POSIX).
  */
 function createPrivateFile(path: string): void {
   try {

@@ -21,10 +21,10 @@ interface Opened {
 }
 
 /**
- * The identity database at its path. SQLite keeps using files that were removed, moved or hidden by a volume mounted
- * over them, and commits to such files would be lost. So the open files are compared with the files at the path, by
- * device and inode, before and after each transaction. While they differ, every call rejects. When the same database is
- * back at its path, it is reopened automatically.
+ * The identity database, while its files are at their paths. SQLite goes on using files that were removed, moved or
+ * hidden by a volume mounted over them, and commits to such files would be lost. So before and after each transaction,
+ * the open files are compared with the files at the paths, by device and inode. While they differ, every call rejects.
+ * When the same database is back at its path, it is reopened automatically.
  */
 export class IdentityStore {
   private readonly logger = new Logger('IdentityDatabase');
@@ -38,15 +38,18 @@ export class IdentityStore {
     private readonly dataDirectory: string,
     private readonly path: string,
     private opened: Opened,
-    /** The lock of the data directory. Undefined if the database was opened as shared. */
+    /** The lock of the data directory. Undefined if the database was opened with `shared`, which takes no lock. */
     private lock: DataDirectoryLock | undefined,
   ) {
     this.id = idOf(opened.database);
   }
 
   /**
-   * @param shared whether to open the database without taking the lock of the data directory, so that it can be opened
-   * beside the service that holds the lock. While that service runs, nothing is created.
+   * Opens the identity database in the data directory.
+   *
+   * @param shared whether to open the database without taking the lock of the data directory. A second process can then
+   * use the database while the service, which holds the lock, is running. Nothing is created while the service is
+   * running.
    * @throws DataDirectoryInUseError when another process holds the lock and `shared` is false; DataDirectoryError;
    * ProviderUnavailable when the database is missing while the service runs; errors of the file system and SQLite.
    */
@@ -71,10 +74,10 @@ export class IdentityStore {
   }
 
   /**
-   * Resolves when the open database is the one at its path. Otherwise tries to reopen the database first.
+   * Resolves if the open database file is the file at the database's path. Otherwise first tries to reopen the
+   * database.
    *
-   * @throws ProviderUnavailable while the open database isn't the one at its path; ProviderError when the store is
-   * closed.
+   * @throws ProviderUnavailable if the two files still differ; ProviderError when the store is closed.
    */
   async available(): Promise<void> {
     if (this.isClosed) throw new ProviderError('The identity database is closed.');
@@ -163,8 +166,8 @@ export class IdentityStore {
 
   private async takeLock(): Promise<void> {
     if (!this.lock || this.lock.isHeld()) return;
-    // If the database is missing, the data directory may be the mount point of an unmounted volume. So nothing, not
-    // even a lock file, may be created in it.
+    // The database's file is missing. Perhaps its volume isn't mounted, and the data directory is only the mount point.
+    // So nothing, not even a lock file, may be created there.
     if (!identityUnlessUnreadable(this.path)) throw new Error(`${this.path} is gone: put it back or mount its volume; a restart before that begins with an empty one`);
     this.lock.release();
     this.lock = await lockDataDirectory(this.dataDirectory, 'identity', { create: false });
@@ -175,13 +178,14 @@ export class IdentityStore {
     if (!identityUnlessUnreadable(this.path)) throw new Error(`${this.path} is gone: put it back or mount its volume; a restart before that begins with an empty one`);
     if (isFileInPlace()) {
       if (this.database.open && isLogInPlace()) return;
-      // Only the write-ahead log was removed from its path. The log's content is still accessible through the open
-      // file, and is moved into the database's file.
+      // The database's file is in place, but the write-ahead log is not. The log is still readable through the open
+      // file, so its content is moved into the database's file.
       if (this.database.open) checkpoint(this.database);
     } else {
       if (idInFile(this.path) !== this.id) throw new Error(`${this.path} is another database: put the right one back, or restart the service to use this one`);
-      // The `-shm` file at the path is the index of a write-ahead log, perhaps of the one that is still open.
-      // Connections to different files must not share an index unknowingly, so it is removed. SQLite creates a new one.
+      // The database's file was replaced, and the database is opened again from its path. The `-shm` file there is an
+      // index of a write-ahead log, perhaps of the log that is still open. A wrong index would be dangerous, so the
+      // `-shm` file is removed. SQLite creates a new one.
       rmSync(`${this.path}-shm`, { force: true });
     }
     if (this.database.open) this.database.close();

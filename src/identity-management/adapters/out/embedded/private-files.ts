@@ -6,7 +6,7 @@ import { statUnlessAbsent } from '../../../../common/data-directory/file-identit
 import { makeDirectories } from '../../../../common/data-directory/make-directories.js';
 
 const OWNER_ONLY = 0o600;
-/** More than what any of these files contains. */
+/** The largest size of a private file that is read, in bytes. Far more than such a file contains. */
 const MAX_BYTES = 1024 * 1024;
 
 /**
@@ -23,8 +23,8 @@ export function privateDirectory(dataDirectory: string): string {
 }
 
 /**
- * Reads a file. If it is missing, creates it with the text that `make` returns. If several callers or processes create
- * the file at once, all get the text of the first.
+ * Reads a file. If the file is missing, creates it with the text that `make` returns. If several callers or processes
+ * do so at once, all get the text of the one that created the file first.
  */
 export async function readOrCreate(path: string, make: () => string | Promise<string>): Promise<string> {
   const existing = readPrivate(path);
@@ -48,8 +48,8 @@ function readPrivate(path: string): string | undefined {
 }
 
 /**
- * Creates a file that has all of its text from the beginning: writes a temporary file and links it to `path`. The link
- * is atomic and never replaces an existing file.
+ * Creates a file that is never visible without its whole text: writes a temporary file, and links it to `path`. The
+ * link is atomic and never replaces an existing file.
  */
 function createOnce(path: string, text: string): void {
   const temporary = `${path}.${randomUUID()}.tmp`;
@@ -72,7 +72,7 @@ function createOnce(path: string, text: string): void {
 }
 
 /**
- * Makes a directory's entries survive a power failure. Does nothing on Windows, which can't open directories and
+ * Makes the names in a directory survive a power failure. Does nothing on Windows, which can't open directories and
  * doesn't need this.
  */
 export function syncDirectory(path: string): void {

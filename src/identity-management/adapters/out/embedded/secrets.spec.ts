@@ -21,7 +21,10 @@ afterEach(() => {
   rmSync(directory, { recursive: true, force: true });
 });
 
-/** Loads the signing keys and the admin secret in each of `count` simultaneous processes with a umask of 0. */
+/**
+ * Starts `count` processes at once, with a umask of 0. Each loads the signing keys and the admin secret, and prints
+ * them.
+ */
 async function loadInProcesses(count: number): Promise<string[]> {
   const built = join(process.cwd(), 'dist/identity-management/adapters/out/embedded');
   const program = `

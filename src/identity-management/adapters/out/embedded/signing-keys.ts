@@ -15,17 +15,17 @@ export interface SigningKey {
 }
 
 /**
- * The keys of the token issuer. The first key signs new tokens; the public keys of all are published. To rotate the
- * keys, put the new key first and keep the old one until the tokens that it signed have expired.
+ * The keys of the token issuer. The first key signs new tokens. The public keys of all of them are published. To rotate
+ * the keys, put the new key first, and keep the old one until the tokens that it signed have expired.
  */
 export type SigningKeys = readonly [SigningKey, ...SigningKey[]];
 
 /**
- * Loads the token issuer's keys from `DATA_DIR/identity/signing-keys.json` (an array of private JWKs, RFC 7517), which
- * is created on first boot.
+ * Loads the token issuer's keys from `DATA_DIR/identity/signing-keys.json`, an array of private JWKs (RFC 7517). The
+ * file is created on first boot.
  *
- * @param create whether a missing file is created. Must be false beside a running service, because that service
- * wouldn't accept tokens signed with new keys.
+ * @param create whether to create the file if it is missing. Must be false in a process that issues tokens while the
+ * service runs, because the running service wouldn't accept tokens signed with new keys.
  * @throws DataDirectoryError when the file is missing and `create` is false, or the file contains anything but one or
  * more private RSA keys of at least 2048 bits.
  */

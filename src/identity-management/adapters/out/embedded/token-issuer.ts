@@ -9,7 +9,10 @@ export const ACCESS_TOKEN_LIFETIME = 3600;
 export const ADMIN_CLIENT_ID = 'admin';
 
 export interface TokenIssuerOptions {
-  /** The `iss` of the tokens. Called for each token, because the service's port may be known only after listening. */
+  /**
+   * Returns the `iss` of the tokens. Called for each token, because the port may be known only once the service
+   * listens.
+   */
   readonly issuer: () => string;
   readonly audience: string;
 }
@@ -29,8 +32,8 @@ export class TokenIssuer {
   ) {}
 
   /**
-   * Issues the administrator's token. The token has every permission of the service, and access to all customers unless
-   * `customerIds` names some.
+   * Issues the administrator's token, which has every permission of the service. The token gives access to the
+   * customers in `customerIds`; if there are none, to all customers.
    */
   administratorToken(customerIds: readonly string[] = []): Promise<string> {
     return this.sign({

@@ -8,12 +8,12 @@ export interface KeycloakConnection {
   /** Keycloak's URL, without a trailing slash. */
   readonly url: string;
   readonly realm: string;
-  /** The confidential client whose service account administers the realm. */
+  /** The `clientId` of the confidential client whose service account administers the realm. */
   readonly clientId: string;
   readonly clientSecret: string;
 }
 
-/** A client for a realm's Admin API, which authenticates with the service account of the client `clientId`. */
+/** An HTTP client for a realm's Admin API. Uses the service account of the Keycloak client `clientId`. */
 export function adminApi(connection: KeycloakConnection): ApiClient {
   const { url, realm, clientId, clientSecret } = connection;
   return new ApiClient({
@@ -32,8 +32,8 @@ export const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const REFUSAL = z.object({ error: z.string().optional(), errorMessage: z.string().optional(), field: z.string().optional() });
 
 /**
- * The members of an answer's body that say why Keycloak refused a request. Each may be missing. Returns an empty object
- * if the body has another form.
+ * Picks from an answer's body the members that say why Keycloak refused a request. Each may be missing. Returns an
+ * empty object if the body has another form.
  */
 export const refusalOf = (body: unknown): z.infer<typeof REFUSAL> => REFUSAL.safeParse(body).data ?? {};
 
@@ -43,8 +43,8 @@ const MISSING: readonly (readonly [RegExp, typeof RoleNotFound | typeof UserNotF
 ];
 
 /**
- * The error for an answer with 404: `UserNotFound` or `RoleNotFound` if Keycloak reports a missing user or role. A
- * missing realm or path is an unexpected answer, as is any other status.
+ * The error to throw for an answer without success: `UserNotFound` or `RoleNotFound` if Keycloak answers 404 and names
+ * a user or role as missing. Any other answer, such as 404 for a missing realm, is an unexpected one.
  */
 export function notFound(answer: ApiAnswer): ServiceError {
   const { error = '' } = refusalOf(answer.body);

@@ -19,11 +19,13 @@ import { type NamedRole, RealmRoles, type RealmRolesOptions } from './realm-role
 import { fromKeycloakNames, type KeycloakNames, toKeycloakNames } from './user-name.js';
 
 export interface KeycloakOptions extends RealmCheckOptions, RealmRolesOptions {
-  /** Settings for mails to new users. If undefined, no mails are sent. */
+  /** Settings for the invitation mails to new users. If undefined, no mails are sent. */
   readonly invitationMail?: RealmInvitationsOptions | undefined;
   /** How many users are read per page of the user list (default: 1,000). */
   readonly usersPerPage?: number;
-  /** How long a check of the whole realm that found nothing wrong stays valid, in milliseconds (default: 30,000). */
+  /**
+   * The minimum time between two checks of the whole realm while nothing is wrong, in milliseconds (default: 30,000).
+   */
   readonly checkedForMs?: number;
 }
 
@@ -49,21 +51,19 @@ const toUser = ({ id, email, firstName, lastName }: KeycloakUser): User => ({
   email: email ?? '',
 });
 
-/**
- * Whether Keycloak dropped the user's first name, or kept the first name and dropped the last name, which has the rest
- * of a long display name.
- */
+/** Whether Keycloak dropped the first name, or the last name that contains the end of a long display name. */
 const lacksNames = (user: KeycloakUser, { firstName, lastName }: KeycloakNames): boolean =>
   !user.firstName || (user.firstName === firstName && lastName !== '' && !user.lastName);
 
 /**
- * A realm of Keycloak 26 or newer. A permission is a client role of the API; a role is a composite realm role; a
- * display name is the first name. A role name of more than 255 UTF-16 units is refused, because Keycloak has no room
- * for it.
+ * A realm of Keycloak 26 or newer as identity provider. A permission is a client role of the API. A role is a composite
+ * realm role. A display name is the first name. A role name of more than 255 UTF-16 units is refused, because Keycloak
+ * has no room for it.
  *
  * A new user has no password and must set one at the first login. If `invitationMail` is set, the user gets a mail with
- * a link for that. A user or role whose creation fails is removed again, after the answer if necessary. For that
- * removal, a role is identified by its description, and a user whose id is unknown by e-mail and time of creation.
+ * a link to set the password. A user or role whose creation fails is removed again, possibly after the client has got
+ * its answer. Such a role is recognized by its description. Such a user is recognized by the id or, if Keycloak's
+ * answer was lost, by e-mail and time of creation.
  */
 export class KeycloakIdentityProvider extends IdentityProvider implements OnApplicationShutdown {
   private readonly api: ApiClient;
@@ -72,7 +72,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   private readonly invitations: RealmInvitations | undefined;
   private readonly health = new ProviderHealth('Keycloak', (previous, operation) => this.look(previous, operation));
   private latestCreation = 0;
-  /** When the latest check of everything that the service needs in the realm began, by `performance.now()`. */
+  /** When the latest check of the whole realm began, by `performance.now()`. */
   private checkedAt = -Infinity;
 
   constructor(private readonly options: KeycloakOptions) {
@@ -90,8 +90,8 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     const operation = new Operation(signal);
     const roles = await this.roles.assignable(roleIds, operation);
     await this.leftBehind.free('user', email, operation);
-    // The time of creation, which no other user created by this process has, identifies a user whose creation got no
-    // answer.
+    // The user's time of creation is unique among the users created by this process. So the user can be found and
+    // removed even if Keycloak's answer to the creation is lost.
     const createdTimestamp = (this.latestCreation = Math.max(Date.now(), this.latestCreation + 1));
     const body = { username: email, email, ...toKeycloakNames(name), enabled: true, requiredActions: [UPDATE_PASSWORD], createdTimestamp };
     const id = await this.leftBehind.allOrNothing({
@@ -132,8 +132,8 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     if (answer.status !== 204) throw notFound(answer);
     const user = await this.api.call({ method: 'GET', path, operation });
     if (user.status === 404) throw notFound(user);
-    // If Keycloak dropped the name, that is an error. If the user has any other name than the wanted one, a later
-    // update has set it.
+    // It is an error only if Keycloak dropped a part of the name. If the user has a different whole name, another
+    // update has set it since.
     if (lacksNames(read(user, USER), names) && toUser(read(user, USER)).name !== name) throw new ProviderError(NAME_DROPPED);
   }
 
@@ -159,9 +159,9 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   }
 
   /**
-   * Checks everything that the service needs in the realm (listed at `checkRealm`) on each call until nothing is wrong.
-   * After that, repeats the whole check only every half minute (`checkedForMs`). In between, checks only whether
-   * Keycloak answers and has the API's client.
+   * Checks the whole realm (everything listed at `checkRealm`). While something is wrong, each call does so. While
+   * nothing is wrong, the whole check is repeated only every half minute (`checkedForMs`), and calls in between check
+   * only whether Keycloak answers and has the API's client.
    */
   override async checkHealth({ signal }: ProviderCallOptions): Promise<void> {
     await this.health.check(signal);
@@ -180,16 +180,13 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   private async look(previous: Findings | undefined, operation: Operation): Promise<Findings> {
     const isRecent = performance.now() - this.checkedAt < (this.options.checkedForMs ?? 30_000);
     if (previous && isWell(previous) && isRecent && (await this.hasApi(operation))) return previous;
-    // The time is set before the whole check. If nothing was wrong before, and the whole check is too slow to end in
-    // time, the next checks make only one call, which may succeed in time.
+    // The time is set before the check, so that it is set even if the check is too slow and is aborted. If nothing was
+    // wrong before, the next checks then make only one call, which may end in time.
     this.checkedAt = performance.now();
     return await checkRealm(this.api, this.options, operation);
   }
 
-  /**
-   * Whether the realm still has the API's client, judging by one call. False also if Keycloak's answer shows another
-   * problem that someone must fix.
-   */
+  /** Whether the realm still has the API's client. False also for any other answer that shows a wrong configuration. */
   private async hasApi(operation: Operation): Promise<boolean> {
     try {
       await this.roles.idOfApi(operation);
@@ -205,8 +202,8 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     for (let attempt = 0; attempt < ASSIGN_ATTEMPTS; attempt++) {
       const answer = await this.api.call({ method: 'POST', path, body: roles, repeatable: true, operation });
       if (answer.status === 204) return;
-      // Keycloak may answer 400 or 409 when simultaneous calls assign roles to one user (keycloak/keycloak#45434), so
-      // the call is repeated.
+      // Keycloak may answer 400 or 409 when simultaneous calls assign roles to one user (keycloak/keycloak#45434). In
+      // that case, the call is made again.
       if (answer.status !== 400 && answer.status !== 409) throw notFound(answer);
     }
     const answer = await this.api.call({ method: 'GET', path, operation });
@@ -222,9 +219,9 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   }
 
   /**
-   * Reads a new user back, and checks the e-mail and the name. Keycloak drops attributes for which the realm's user
-   * profile has no room. It also accepts an e-mail that another user has, if the realm allows duplicates. In that case
-   * it can't be determined which of the two users came first, so the creation of the new user fails.
+   * Reads a new user back, and checks the e-mail and the name. Keycloak drops attributes that the realm's user profile
+   * doesn't have. If the realm allows duplicate e-mails, Keycloak also accepts the e-mail of another user. It is
+   * unknown then which of the two users came first, so the creation of the new user fails.
    *
    * @throws UserAlreadyExists, ProviderError
    */

@@ -14,7 +14,9 @@ async function allOf(pages: AsyncIterable<readonly Item[]>): Promise<string[]> {
   return ids;
 }
 
-/** The change of the list before one read: the positions of the items to remove, and the items to insert. */
+/**
+ * How the list changes before a read: the positions of the items to remove (`out`), and the items to insert (`into`).
+ */
 const change = fc.record({ out: fc.array(fc.nat(), { maxLength: 4 }), into: fc.array(fc.integer({ min: 0, max: 999 }), { maxLength: 4 }) });
 
 describe('a list that is read by offset', () => {

@@ -1,8 +1,9 @@
 /**
- * Reads all items of an offset-based list, each once, while others add and delete items.
+ * Reads all items of a list in pages by offset, each item once, while others add and delete items.
  *
- * Each page begins with the last item that was read. If the page's first item has been seen before, no unseen item has
- * moved up past the reader. Otherwise the reader goes back one page. Keeps the ids of all items and one page in memory.
+ * Each page begins at the last item that was read before. If the first item of the page has been read before, deletions
+ * have moved no unread item to a position before this page. Otherwise the reader goes back by a page. Keeps the ids of
+ * all items and one page in memory.
  *
  * @param read returns `count` items of the list from the position `first` on, in a stable order; fewer at the end of
  * the list.

@@ -10,8 +10,8 @@ const CLIENT = z.looseObject({ id: z.string(), clientId: z.string() });
 type Client = z.infer<typeof CLIENT>;
 
 /**
- * Reads and changes a realm through Keycloak's Admin API. `find` returns undefined also if the whole realm doesn't
- * exist.
+ * Reads and changes a realm through Keycloak's Admin API. `find` returns undefined not only for a missing resource, but
+ * also for a missing realm.
  */
 export class RealmAdmin extends ProviderAdmin {
   /** The realm's client with this `clientId`; undefined if there is none. */
@@ -19,7 +19,11 @@ export class RealmAdmin extends ProviderAdmin {
     return (await this.find(`/clients?clientId=${encodeURIComponent(clientId)}`, z.array(CLIENT)))?.[0];
   }
 
-  /** @throws ProviderError when the realm has no client with this `clientId`. */
+  /**
+   * The API path of the realm's client with this `clientId`.
+   *
+   * @throws ProviderError when the realm has no such client.
+   */
   async pathOfClient(clientId: string): Promise<string> {
     const client = await this.client(clientId);
     if (!client) throw new ProviderError(`There is no client "${clientId}".`);

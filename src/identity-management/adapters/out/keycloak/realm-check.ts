@@ -13,9 +13,9 @@ import { apiClient, defaultClientScope, permissions, userProfile } from './realm
 
 export interface RealmCheckOptions extends KeycloakConnection {
   readonly audience: string;
-  /** The expected `iss` of tokens. Default: the realm's URL. */
+  /** The expected `iss` of tokens (OIDC_ISSUER). Default: the realm's URL. */
   readonly issuer?: string | undefined;
-  /** Defined if new users should get mails, for which the realm needs a mail server. */
+  /** Defined if new users should get invitation mails. The realm then needs a mail server. */
   readonly invitationMail?: object | undefined;
   /** The `clientId` of Swagger UI's public client, if there should be one. */
   readonly swaggerUiClientId?: string | undefined;
@@ -30,16 +30,17 @@ const CLAIMS = z.object({
  * Checks everything that the service needs in a realm, with the service's own account and a new token.
  *
  * Problems:
- * - the realm, the service's client, one of its rights or the API's client is missing;
- * - Keycloak issues tokens that the service doesn't accept;
+ * - the service gets no token, for example because the realm or the service's client is missing;
+ * - a right of the service, or the API's client, is missing;
+ * - tokens have another issuer than the realm's URL, and OIDC_ISSUER isn't set;
  * - the user profile prevents the creation of users.
  *
  * Warnings:
  * - a permission is missing, so nobody can have it;
  * - the client scope has defects, or the user profile has other defects;
  * - the configured client of Swagger UI or the required mail server is missing;
- * - the issuer of the service's token differs from OIDC_ISSUER, because Keycloak may have one issuer per address.
- *   Without OIDC_ISSUER, another issuer than the realm's URL is a problem.
+ * - the service's token has another issuer than OIDC_ISSUER. This is no problem, because Keycloak may have one issuer
+ *   per address.
  *
  * @throws as `ApiClient.call`.
  */
@@ -76,7 +77,7 @@ async function swaggerUiProblems(admin: RealmAdmin, { swaggerUiClientId: clientI
 
 type ServiceRight = (typeof SERVICE_RIGHTS)[number];
 
-/** The repairs that the realm needs, as far as they can be found with the rights that the service has (`may`). */
+/** The repairs that the realm needs. Checks only what the service has the rights to read (`may`). */
 async function necessaryRepairs(admin: RealmAdmin, audience: string, may: (right: ServiceRight) => boolean): Promise<readonly Repair[]> {
   const ofClients = async (): Promise<readonly Repair[]> => {
     const absence = await apiClient(admin, audience).changes();
@@ -93,7 +94,7 @@ async function necessaryRepairs(admin: RealmAdmin, audience: string, may: (right
 const repairsOf = async (parts: readonly Requirement<Repair>[]): Promise<readonly Repair[]> =>
   (await Promise.all(parts.map(({ changes }) => changes()))).flat();
 
-/** Why Keycloak issues no token to the service; undefined if the reason is unclear. */
+/** The reason why Keycloak refuses the service a token. Undefined if the reason is not recognized. */
 function refusal({ error, description }: TokenRefused, { realm, clientId }: KeycloakConnection): string | undefined {
   if (error === 'Realm does not exist') return `There is no realm "${realm}" (KEYCLOAK_REALM).`;
   if (description === 'Realm not enabled') return `The realm "${realm}" is disabled.`;

@@ -8,8 +8,8 @@ import { UPDATE_PASSWORD } from './realm.js';
 
 export interface RealmInvitationsOptions {
   /**
-   * The `clientId` of a client. After the user has set the password, Keycloak shows a link to the client's `baseUrl`.
-   * Without a `clientId`, Keycloak shows no link.
+   * The `clientId` of a Keycloak client. After a user has set the password, Keycloak shows a link to that client's
+   * `baseUrl`. If undefined, Keycloak shows no link.
    */
   readonly clientId?: string | undefined;
 }
@@ -17,7 +17,7 @@ export interface RealmInvitationsOptions {
 const REALM = z.object({ smtpServer: z.record(z.string(), z.unknown()).nullish() });
 
 /**
- * The problems that keep the realm from sending mails: a list of at most one problem, which is one line of text.
+ * The reason why the realm can't send mails, as a list of one sentence. Empty if the realm can send mails.
  *
  * @throws ProviderUnavailable, ProviderError
  */
@@ -26,7 +26,7 @@ export async function mailProblems(api: ApiClient, operation: Operation): Promis
   return smtpServer?.host ? [] : ['New users get no invitation (KEYCLOAK_INVITATION_MAIL): the realm has no mail server.'];
 }
 
-/** Invitations by mails that Keycloak sends to new users. No mail is requested while the realm has no mail server. */
+/** Invites new users with mails that Keycloak sends. While the realm has no mail server, requests no mails. */
 export class RealmInvitations extends Invitations {
   private readonly logger = new Logger('InvitationMail');
   private told: string | undefined;

@@ -16,7 +16,7 @@ export function apiClient(admin: RealmAdmin, audience: string): Requirement<Repa
   return { name, changes: async () => ((await admin.client(audience)) ? [] : [repair]) };
 }
 
-/** The requirement that the API's client has the permissions of the service's operations as its roles. */
+/** The requirement that the client that represents the API has one role for each permission of the service. */
 export function permissions(admin: RealmAdmin, audience: string): Requirement<Repair> {
   const repair = (permission: string): Repair => ({
     line: `+ permission ${permission}`,
@@ -34,8 +34,8 @@ export function permissions(admin: RealmAdmin, audience: string): Requirement<Re
 }
 
 /**
- * The requirement that the realm has a default client scope that puts the API and a user's customers into tokens.
- * Clients that are created later get a default client scope by themselves.
+ * The requirement that the realm has a default client scope that puts the API's audience and a user's customers into
+ * tokens. Keycloak gives a default client scope to each client that is created later.
  */
 export function defaultClientScope(admin: RealmAdmin, audience: string): Requirement<Repair> {
   const name = `client scope ${audience}`;
@@ -77,8 +77,8 @@ export function defaultClientScope(admin: RealmAdmin, audience: string): Require
 }
 
 /**
- * The requirement that the realm's user profile, which defines the attributes of users, has no defects. A realm created
- * by the set-up already has a suitable profile.
+ * The requirement that the realm's user profile (the definition of users' attributes) has no defects. A realm that the
+ * set-up has created needs no change.
  */
 export function userProfile(admin: RealmAdmin): Requirement<Repair> {
   const path = '/users/profile';

@@ -16,8 +16,8 @@ export interface RealmRolesOptions {
   /** The `clientId` of the API, whose client roles are the permissions. */
   readonly audience: string;
   /**
-   * How long a read of all of the realm's roles at once may take, in milliseconds (default: 2,000). After that, they
-   * are read page by page.
+   * How long one read of all roles of the realm may take, in milliseconds (default: 2,000). If it takes longer, the
+   * roles are read page by page.
    */
   readonly allRolesTimeoutMs?: number;
 }
@@ -26,7 +26,7 @@ export interface RealmRolesOptions {
 const MAX_ROLE_NAME_UNITS = 255;
 const CALLS_AT_ONCE = 8;
 /**
- * The most roles that are looked up by id, with one call each. If more roles are needed, all roles of the realm are
+ * How many roles at most are looked up by id, with one call each. If more roles are wanted, all roles of the realm are
  * read, because one call per role would take too long.
  */
 const MAX_LOOK_UPS = 32;
@@ -63,8 +63,8 @@ export class RealmRoles {
   ) {}
 
   /**
-   * Creates a role. The role's description has a random part, which identifies the role if it must be removed again.
-   * Returns the role's id.
+   * Creates a role and returns its id. The role's description has a random part, by which the role is recognized if it
+   * must be removed again because its creation failed.
    */
   async create({ name, permissions }: NewRole, operation: Operation): Promise<string> {
     if (name.length > MAX_ROLE_NAME_UNITS) throw new InvalidIdentityValue('role name');
@@ -89,7 +89,7 @@ export class RealmRoles {
       complete: async () => {
         const role = await this.created(name, description, operation);
         if (!role) throw new ProviderError('Keycloak does not have the role that it has created.');
-        // If the API's client is missing, Keycloak ignores the permissions and creates the role without them.
+        // If the client that represents the API is missing, Keycloak creates the role without permissions.
         if (permissions.length > 0 && !role.composite) throw new ProviderError('Keycloak has created the role without its permissions.');
         return role.id;
       },
@@ -113,7 +113,7 @@ export class RealmRoles {
   }
 
   /**
-   * Returns the roles with these ids. Reads the roles' current state, because a role may no longer be assignable.
+   * Returns the roles with these ids. Reads the roles again each time, because a role may have been deleted or changed.
    *
    * @throws RoleNotFound when one of the roles doesn't exist, or isn't managed by the service.
    */
@@ -139,8 +139,9 @@ export class RealmRoles {
   }
 
   /**
-   * Reads all roles of the realm at once. That takes Keycloak milliseconds if it has the roles in its cache. Otherwise
-   * the time grows with the square of the number of roles. If that takes too long, the roles are read page by page.
+   * Reads all roles of the realm with one call. Keycloak answers in milliseconds if it has the roles in its cache.
+   * Otherwise the time grows with the square of the number of roles. If the call takes too long, the roles are read
+   * page by page.
    */
   private async *pages(operation: Operation): AsyncGenerator<readonly KeycloakRole[], void, undefined> {
     const all = await this.all(operation);
@@ -149,8 +150,8 @@ export class RealmRoles {
   }
 
   /**
-   * All roles of the realm, read at once. Undefined if reading them takes too long. Keycloak goes on with a request
-   * even if nobody waits for the answer, so after a timeout the roles aren't read at once again for ten minutes.
+   * All roles of the realm, read with one call. Undefined if the call takes too long. Keycloak goes on working on a
+   * request that nobody waits for, so after such a call none is made for ten minutes.
    */
   private async all({ signal }: Operation): Promise<KeycloakRole[] | undefined> {
     if (performance.now() < this.rolesInPagesUntil) return undefined;
@@ -173,7 +174,7 @@ export class RealmRoles {
     const absent = permissions.filter((permission) => !present.has(permission));
     const make = async (name: string): Promise<void> => {
       const answer = await this.api.call({ method: 'POST', path, body: { name }, repeatable: true, operation });
-      // The status 409 isn't an error: a concurrent call may just have created the permission.
+      // 409 isn't an error: another call may have created the permission at the same time.
       if (answer.status !== 201 && answer.status !== 409) throw unexpected(answer);
     };
     for (let start = 0; start < absent.length; start += CALLS_AT_ONCE) {
@@ -182,8 +183,8 @@ export class RealmRoles {
   }
 
   /**
-   * The role with this name, if it also has this description, which only the role of one creation has. Otherwise
-   * undefined.
+   * The role with this name and this description. The description is unique, so a role of the same name that others
+   * created isn't returned. Undefined if there is no such role.
    */
   private async created(name: string, description: string, operation: Operation): Promise<KeycloakRole | undefined> {
     // A role named `.` or `..` can't be read by its name, because these names have a special meaning in a URL's path,
@@ -194,7 +195,8 @@ export class RealmRoles {
       return roles.find((one) => one.name === name && one.description === description);
     }
     const answer = await this.api.call({ method: 'GET', path: `/roles/${encodeURIComponent(name)}`, operation });
-    // A 404 because something else is missing, such as the realm, doesn't mean that the role is missing.
+    // A 404 may also mean that something else is missing, such as the realm. Only a 404 for the role itself means that
+    // there is no such role.
     if (answer.status === 404 && notFound(answer) instanceof RoleNotFound) return undefined;
     const role = read(answer, ROLE);
     return role.description === description ? role : undefined;

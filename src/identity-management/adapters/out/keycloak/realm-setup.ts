@@ -25,20 +25,17 @@ export interface RealmSetupOptions {
   /** Keycloak's URL, without a trailing slash. */
   readonly url: string;
   readonly realm: string;
-  /** The `clientId` of the API. */
+  /** The `clientId` of the Keycloak client that represents the API. */
   readonly audience: string;
-  /** The `clientId` of the service's client. */
+  /** The `clientId` of the Keycloak client that the service itself uses. */
   readonly clientId: string;
-  /**
-   * The secret that the service's client gets if the set-up creates that client. If undefined, Keycloak generates the
-   * client's secret.
-   */
+  /** The secret for the service's client if the set-up creates that client. Undefined: Keycloak generates a secret. */
   readonly clientSecret: string | undefined;
-  /** `{base_url}` of the service, without a trailing slash. */
+  /** The URL of the service that clients use (`{base_url}`), without a trailing slash. */
   readonly baseUrl: string;
   /**
-   * PUBLIC_URL, if set. If undefined, an existing Swagger UI client keeps its addresses (base URL, redirect URIs,
-   * origins).
+   * The value of the environment variable PUBLIC_URL. If undefined, an existing Swagger UI client keeps its addresses
+   * (base URL, redirect URIs, origins).
    */
   readonly publicUrl: string | undefined;
   /** The credentials of an administrator of Keycloak, in the realm `master`. */
@@ -59,7 +56,7 @@ const DISCOVERY = z.object({ issuer: z.string() });
  * removed.
  */
 export class RealmSetup {
-  /** A client for Keycloak's whole server rather than for one realm. */
+  /** An API client for the whole Keycloak server; `realmApi` is the one for the service's realm. */
   private readonly serverApi: ApiClient;
   private readonly realmApi: ApiClient;
   private readonly server: RealmAdmin;
@@ -74,11 +71,11 @@ export class RealmSetup {
   }
 
   /**
-   * The requirements that the set-up fulfils, in the order in which they can be fulfilled, because a change may depend
-   * on earlier requirements.
+   * The requirements that the set-up fulfils, in the order in which the changes must be made, because a change may
+   * depend on earlier ones.
    *
-   * @param administrator the e-mail of the user who gets the role with all permissions. Undefined if there should be no
-   * such user.
+   * @param administrator the e-mail of the user who gets the role with all permissions; the user is created if missing.
+   * Undefined: no such user.
    */
   parts(administrator?: string): Requirement[] {
     const { audience, clientSecret, baseUrl, publicUrl } = this.options;
@@ -98,7 +95,7 @@ export class RealmSetup {
     ];
   }
 
-  /** Rights over the realm that the service's account was given but doesn't need. */
+  /** The rights over the realm that the service's account was given but doesn't need. */
   async needlessRights(): Promise<readonly string[]> {
     const rights = (await this.rights('')).map(({ name }) => name);
     return rights.filter((right) => !(SERVICE_RIGHTS as readonly string[]).includes(right));
@@ -109,12 +106,15 @@ export class RealmSetup {
     const path = `${await this.admin.pathOfClient(this.options.clientId)}/client-secret`;
     const { value } = await this.admin.get(path, SECRET);
     if (value !== undefined) return value;
-    // A client that used to be public has no secret yet, so Keycloak is told to generate one.
+    // The service's client has no secret yet, perhaps because it was a public client. Keycloak generates one now.
     await this.admin.send('POST', path);
     return (await this.admin.get(path, SECRET)).value ?? '';
   }
 
-  /** The issuer in the realm's tokens, as Keycloak reports it at `url` (Keycloak may have one issuer per address). */
+  /**
+   * The issuer of the realm's tokens, as Keycloak reports it at `url`. At another address, it may report another
+   * issuer.
+   */
   async issuer(): Promise<string> {
     const path = `/realms/${encodeURIComponent(this.options.realm)}/.well-known/openid-configuration`;
     return (await this.server.get(path, DISCOVERY)).issuer;
@@ -178,18 +178,14 @@ export class RealmSetup {
     };
   }
 
-  /**
-   * The rights over the realm that the service account of the service's client has. With `/composite`, rights implied
-   * by other rights are included.
-   */
+  /** The service account's rights over the realm. With `/composite`, rights implied by other rights are included. */
   private async rights(kind: '' | '/composite'): Promise<readonly { name: string }[]> {
     const path = await this.rightsPath();
     return path === undefined ? [] : await this.admin.get(path + kind, NAMED_ONES);
   }
 
   /**
-   * The API path of the rights that the service account of the service's client has. Undefined if there is no service
-   * account, or no realm.
+   * The API path of the service account's rights over the realm. Undefined if there is no service account or no realm.
    */
   private async rightsPath(): Promise<string | undefined> {
     const service = await this.admin.client(this.options.clientId);
@@ -200,8 +196,8 @@ export class RealmSetup {
   }
 
   /**
-   * The requirement that Swagger UI's client has the API's client scope. A client that was created before the scope
-   * became a default of the realm lacks the scope.
+   * The requirement that Swagger UI's client has the client scope of the API. Keycloak doesn't give a default client
+   * scope to clients that exist already, so the set-up must.
    */
   private swaggerUiScope(): Requirement {
     const { audience } = this.options;
@@ -251,8 +247,7 @@ export class RealmSetup {
 
   private administrator(email: string): Requirement {
     const user = { username: email, email, firstName: email, enabled: true, requiredActions: [UPDATE_PASSWORD] };
-    // The password contains all kinds of characters that a password policy may require: upper and lower case, digits,
-    // others.
+    // A password policy may require upper case, lower case, digits and others, so the password has one of each.
     const password = `Aa1-${randomBytes(16).toString('base64url')}`;
     const present = async () => (await this.admin.find(`/users?exact=true&email=${encodeURIComponent(email)}`, USERS))?.[0];
     const path = async (): Promise<string> => `/users/${(await present())?.id ?? ''}`;
@@ -269,8 +264,8 @@ export class RealmSetup {
       make: setPassword,
       note: () => Promise.resolve(`The password of ${email} is ${password} until the first login.`),
     };
-    // The role is assigned last. If setting the password fails, the user still lacks the role, and so the next run of
-    // the set-up makes both changes.
+    // The role is assigned last, as the sign that the user is complete. If setting the password fails, the user has no
+    // role yet, so the next run of the set-up makes both changes.
     const given = { line: `+ role ${ADMINISTRATOR_ROLE} of user ${email}`, make: giveRole };
     return {
       name: `user ${email}`,

@@ -1,5 +1,6 @@
 /**
- * The URL of a realm of Keycloak. It is also the realm's issuer, unless Keycloak is configured with another host name.
+ * The URL of a realm of Keycloak. The realm's issuer is the same URL, unless Keycloak is configured with another host
+ * name.
  *
  * @param url Keycloak's URL, without a trailing slash.
  */

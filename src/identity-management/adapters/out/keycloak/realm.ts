@@ -1,14 +1,14 @@
 import { NEW_USER_PROFILE } from './user-profile.js';
 
-/** The attribute that marks, with the value `true`, the realm roles that the service lists and assigns. */
+/** The attribute of realm roles that has the value `true` if the service lists and assigns the role. */
 export const ROLE_ATTRIBUTE = 'load_data_role';
 
-/** The client whose roles are Keycloak's own rights over a realm. */
+/** Keycloak's own client in each realm. Its roles are the rights to administer the realm. */
 export const REALM_MANAGEMENT = 'realm-management';
 
 /**
- * The rights over the realm that the service needs: over users; over realm roles; over clients, because it creates
- * permissions (client roles) and adds them to roles.
+ * The rights to administer the realm that the service needs: for users, for realm roles, and for clients. The last
+ * because permissions are roles of a client, and the service creates them and adds them to realm roles.
  */
 export const SERVICE_RIGHTS = ['manage-users', 'manage-realm', 'manage-clients'] as const;
 
@@ -18,12 +18,12 @@ export const SWAGGER_UI_CLIENT_ID = 'load-data-swagger-ui';
 /** The name of the realm role that has all permissions of the service. */
 export const ADMINISTRATOR_ROLE = 'load-data-administrator';
 
-/** Keycloak's required action that makes a user set a password before anything else. */
+/** The name of Keycloak's required action that makes a user set a password at the next login. */
 export const UPDATE_PASSWORD = 'UPDATE_PASSWORD';
 
 /**
- * The body of the request that creates a realm, before the set-up adds clients, roles and scopes. In this realm, a
- * user's e-mail serves as username.
+ * The body of the request that creates a realm. In this realm, a user's e-mail is also the username. The set-up adds
+ * clients, roles and scopes afterwards.
  */
 export const newRealm = (realm: string) => ({
   realm,
@@ -48,12 +48,12 @@ export const SERVICE_CLIENT = {
   publicClient: false,
   bearerOnly: false,
   serviceAccountsEnabled: true,
-  // Without the full scope, tokens of this client would contain none of the rights that its service account has.
+  // If this were false, tokens of this client would contain none of the rights of its service account.
   fullScopeAllowed: true,
   clientAuthenticatorType: 'client-secret',
 };
 
-/** The settings of Swagger UI's client. The authorization code with PKCE is its only flow. */
+/** The settings of Swagger UI's client. It may use only the authorization code flow, with PKCE. */
 export const SWAGGER_UI_CLIENT = {
   enabled: true,
   publicClient: true,
@@ -74,8 +74,8 @@ export const swaggerUiAddresses = (baseUrl: string) => ({
 });
 
 /**
- * Mappers that put the API into the `aud` of a client's tokens, and a user's attribute `customer_id` into the claim of
- * that name.
+ * Protocol mappers, which add claims to a client's tokens: the API to the `aud`, and the user's attribute `customer_id`
+ * as the claim `customer_id`.
  */
 export const protocolMappers = (audience: string) => [
   {
@@ -92,7 +92,7 @@ export const protocolMappers = (audience: string) => [
   },
 ];
 
-/** The client scope through which the realm's clients get the protocol mappers. */
+/** The client scope through which clients of the realm get the mappers of `protocolMappers`. */
 export const clientScope = (audience: string) => ({
   name: audience,
   protocol: 'openid-connect',

@@ -1,6 +1,6 @@
 import { InvalidIdentityValue } from '../../../domain/errors.js';
 
-/** The most UTF-16 units that Keycloak keeps of a user's first name, and also of the last name. */
+/** How many UTF-16 units of a user's first name Keycloak keeps at most. The same number applies to the last name. */
 const MOST = 255;
 
 export interface KeycloakNames {
@@ -26,8 +26,7 @@ export function toKeycloakNames(name: string): KeycloakNames {
 }
 
 /**
- * The display name for a first and last name at Keycloak, also of users created by others; empty if both names are
- * empty.
+ * Joins Keycloak's first and last name to a display name, also for users created by others. Empty if both are empty.
  */
 export function fromKeycloakNames(firstName: string, lastName: string): string {
   if (lastName === '') return firstName;

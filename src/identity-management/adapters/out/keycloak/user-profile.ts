@@ -15,7 +15,7 @@ type Attribute = z.infer<typeof ATTRIBUTE>;
 export const USER_PROFILE = z.looseObject({ attributes: z.array(ATTRIBUTE) });
 export type UserProfile = z.infer<typeof USER_PROFILE>;
 
-/** A defect of a realm's user profile that keeps the service from working, or is a risk. */
+/** A defect of a realm's user profile: something that prevents operations of the service, or is a security risk. */
 export interface ProfileDefect {
   /**
    * The line that the set-up prints for the change that repairs the defect, for example `~ user profile: lastName not
@@ -48,16 +48,17 @@ export const NEW_USER_PROFILE: UserProfile = {
 };
 
 /**
- * User attributes that must accept any value that the service sends, each with the highest minimum length that the
- * profile may require of it. The username is the e-mail.
+ * The user attributes that must accept any text that the service sends. For each, the longest minimum length that the
+ * profile may require. The username is the e-mail.
  */
 const FREE: Readonly<Record<string, number>> = { username: 3, firstName: 1, lastName: 1 };
 
 const LENGTH_OPTIONS = z.looseObject({ min: z.coerce.number().default(0), max: z.coerce.number().default(MOST_UNITS) });
 
 /**
- * Finds the defects of a user profile. The service needs a first and last name that it may set and that accept any
- * characters, no required last name, and a `customer_id` that only administrators may edit.
+ * Finds the defects of a user profile: a missing attribute of `NEW_USER_PROFILE`; a username, e-mail or name that the
+ * service can't set to any text; an attribute that is required although the service doesn't set it; a `customer_id`
+ * that users may edit.
  */
 export function profileDefects({ attributes }: UserProfile): ProfileDefect[] {
   const absent = NEW_USER_PROFILE.attributes.filter(({ name }) => !attributes.some((attribute) => attribute.name === name));
@@ -73,8 +74,8 @@ const absence = (attribute: Attribute): ProfileDefect => ({
 });
 
 /**
- * The defect that administrators may not edit an attribute. Keycloak then drops the attribute's value, because the
- * service sets it as an administrator.
+ * The defect that the profile forbids administrators to edit an attribute. The service acts as an administrator, so
+ * Keycloak drops the value that the service sends.
  */
 function rejection({ name, permissions }: Attribute): ProfileDefect[] {
   if (![...GIVEN, 'lastName'].includes(name) || !permissions?.edit || permissions.edit.includes('admin')) return [];
@@ -115,17 +116,17 @@ function isHarmless(validator: string, options: unknown, leastLength: number): b
   return validator === 'length' && length !== undefined && length.min <= leastLength && length.max >= MOST_UNITS;
 }
 
-/** The attributes that the service sets for each user it creates. */
+/** The attributes that the service always sets when it creates a user. */
 const GIVEN = ['username', 'email', 'firstName'];
 
 function demand({ name, required }: Attribute): ProfileDefect[] {
   if (!required || GIVEN.includes(name)) return [];
   const { roles, scopes } = required;
-  // If administrators must give the attribute, no user can be created, because the service creates users as an
-  // administrator and doesn't set this attribute.
+  // If the profile requires the attribute from administrators, no user can be created: the service acts as an
+  // administrator and doesn't set the attribute.
   const isFatal = (!roles?.length && !scopes?.length) || roles?.includes('admin') === true;
-  // If only users themselves must give the attribute, that doesn't matter, except for the last name, which a user may
-  // not have.
+  // If the profile requires the attribute only from users themselves, that is no defect. The exception is the last
+  // name, because users of the service often have none.
   if (!isFatal && name !== 'lastName') return [];
   return [
     {

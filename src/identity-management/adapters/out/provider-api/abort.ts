@@ -1,13 +1,13 @@
 import { setMaxListeners } from 'node:events';
 
 /**
- * Calls the listener when the signal aborts, or at once if the signal has already aborted. Any number of listeners may
- * wait for one signal.
+ * Calls the listener when the signal aborts, or at once if it has aborted already. One signal may have any number of
+ * listeners.
  *
  * @returns a function that removes the listener.
  */
 export function onAbort(signal: AbortSignal, listener: () => void): () => void {
-  // Without this, Node would warn that many listeners of one signal may be a leak.
+  // Without this, Node would warn of a possible memory leak when many listeners wait for one signal.
   setMaxListeners(0, signal);
   signal.addEventListener('abort', listener);
   if (signal.aborted) listener();

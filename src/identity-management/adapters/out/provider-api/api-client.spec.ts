@@ -23,7 +23,7 @@ describe('a client of an API', () => {
   let api: ApiClient;
   let connections: number;
   let tokens: number;
-  /** Lifetime of each token, in seconds. */
+  /** The lifetime of each issued token, in seconds. */
   let tokenLife: number;
   /** The Authorization headers of all calls, oldest first. */
   let used: (string | undefined)[];
@@ -74,7 +74,7 @@ describe('a client of an API', () => {
       await api.call({ method: 'DELETE', path: '/items', operation });
     }
     expect(used).toHaveLength(60);
-    // A second connection may be opened, because the first may not be free yet when the next call follows at once.
+    // The client may open a second connection, because the first may still be busy when the next call is made.
     expect(connections).toBeLessThanOrEqual(2);
   });
 
@@ -92,7 +92,7 @@ describe('a client of an API', () => {
     await vi.waitFor(() => { expect(taken).toBe(128); }, PATIENCE);
     const leaving = new AbortController();
     const call = api.call({ method: 'GET', path: '/items', operation: new Operation(leaving.signal) });
-    // After a turn of the event loop, the call has its token and waits in the queue for a connection.
+    // After one iteration of the event loop, the call has its token and waits for a connection.
     await turn();
     leaving.abort();
     const ended = (which: string) => (error: unknown) => [which, error];
@@ -248,7 +248,7 @@ describe('a client of an API', () => {
   });
 
   it.each([
-    // A token's lifetime in seconds, the last second at which the token is used, and the first at which it is not.
+    // Each row: a token's lifetime, the last second at which the token is used, and the first at which it isn't.
     [300, 269, 270],
     [86_400, 86_369, 86_370],
     [40, 19, 20],
@@ -265,7 +265,7 @@ describe('a client of an API', () => {
   });
 });
 
-/** A server that accepts no more connections, because its process is stopped and its backlog is full. */
+/** Starts a server that accepts no connections any more, because its process is stopped and its backlog is full. */
 async function startUnreachable() {
   const program = `
     const server = require('net').createServer().listen({ port: 0, host: '127.0.0.1', backlog: 1 }, () => console.log(server.address().port));`;
@@ -274,7 +274,7 @@ async function startUnreachable() {
   child.kill('SIGSTOP');
   const port = Number(line);
   const waiting: Socket[] = [];
-  // The operating system accepts one connection more than the backlog of 1 before it accepts no more.
+  // With a backlog of 1, the operating system accepts two connections for the stopped process.
   for (let count = 0; count < 2; count++) {
     const socket = connect(port, '127.0.0.1');
     waiting.push(socket);
@@ -308,7 +308,8 @@ describe.runIf(process.platform === 'linux')('a client of an API whose address d
   it('gives up before the time for the answer is over, and reports that the call had no effect', async () => {
     const error: unknown = await api.call({ method: 'POST', path: '/items', body: {}, operation }).catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(ProviderUnavailable);
-    // If the client waited for the ten seconds that an answer may take, the error would be an `OutcomeUnknown`.
+    // This tells that the client gave up on connecting. After waiting for an answer, the error would be an
+    // `OutcomeUnknown`.
     expect(error).not.toBeInstanceOf(OutcomeUnknown);
   });
 });

@@ -11,13 +11,13 @@ import { REQUEST_TIMEOUT_MS, TOKEN_TIMEOUT_MS } from './time-budget.js';
 export interface ApiClientOptions {
   /** The identity provider's name in messages, for example `Keycloak`. */
   readonly provider: string;
-  /** The API's base URL, which each request's path is appended to. */
+  /** The base URL of the API. The path of each request is appended to it. */
   readonly url: string;
   /**
    * How to request an access token (RFC 6749): the token endpoint, and the grant's fields, which are sent as a form.
    */
   readonly token: { readonly url: string; readonly grant: Readonly<Record<string, string>> };
-  /** Paces the calls to a provider with rate limits. Without a pace, calls are sent at once. */
+  /** The rate limiter for calls to a provider that limits them. If undefined, all calls are sent at once. */
   readonly pace?: CallPace;
 }
 
@@ -40,7 +40,7 @@ export interface ApiAnswer {
   readonly body: unknown;
   /** The `Location` header; empty if absent. */
   readonly location: string;
-  /** Names the provider and the request, without data from clients: `Keycloak answers GET /users`. */
+  /** The beginning of a message about this answer, without data from clients: `Keycloak answers GET /users`. */
   readonly label: string;
 }
 
@@ -67,14 +67,15 @@ export class ApiClient {
   }
 
   /**
-   * Sends a request once. Sends it again with a new token if the token is refused or lacks a scope, and a new token may
-   * help. Sends it again if the connection breaks and the request is repeatable. With a pace, sends it again after 429.
+   * Sends a request. Sends it a second time with a new token if the token is refused or lacks a scope and a new token
+   * may help, or if the connection breaks and the request is repeatable. With a rate limiter (`pace`), also sends it
+   * again after a 429.
    *
-   * @throws ProviderUnavailable when the pace gives the call no turn, or there is no connection, no answer within 10
-   * seconds, or an answer with 408, 429 or 5xx, or when the signal aborts; as `OutcomeUnknown` if the request may have
-   * been carried out. ProviderError for a redirect, when the provider refuses the service, or when the answer isn't
-   * JSON; as `AnswerUnreadable` if the answer that isn't JSON reports success. An answer that reports success may be
-   * empty.
+   * @throws ProviderUnavailable when the rate limiter lets the call wait too long, when there is no connection, no
+   * answer within 10 seconds, or an answer with 408, 429 or 5xx, or when the signal aborts. The error is an
+   * `OutcomeUnknown` if the request may have been carried out. ProviderError for a redirect, when the provider refuses
+   * the service, or when the answer isn't JSON. The error is an `AnswerUnreadable` if the status of the answer that
+   * isn't JSON reports success. An answer that reports success may be empty.
    */
   async call(request: ApiRequest): Promise<ApiAnswer> {
     const label = labelOf(request);
@@ -107,8 +108,8 @@ export class ApiClient {
   }
 
   /**
-   * Sends a GET request. Callers that wait for their turn to read the same path share one call. The answer that a
-   * caller gets is never older than that caller's request.
+   * Sends a GET request. Callers that wait in the rate limiter's queue to read the same path share one call. A caller
+   * never gets an answer to a call that was sent before the caller asked.
    *
    * @throws as `call`.
    */
@@ -119,8 +120,8 @@ export class ApiClient {
   }
 
   /**
-   * Reads a resource like `get`, for a long answer that seldom changes. If the answer's text equals that of the
-   * previous answer for the same path, it isn't parsed again, and the previous result is returned.
+   * Reads a resource like `get`. For a long answer that seldom changes: if the text of the answer equals that of the
+   * previous one for the same path, the text isn't parsed again, and the previous result is returned.
    */
   async getAgain<Schema extends z.ZodType>(path: string, schema: Schema, operation: Operation): Promise<z.infer<Schema>> {
     const request: ApiRequest = { method: 'GET', path, operation };
@@ -133,7 +134,9 @@ export class ApiClient {
     return data;
   }
 
-  /** Reads the lines of a file whose URL came from the API. The file's server gets no access token. */
+  /**
+   * Reads the lines of a file at a URL that the API returned. The access token isn't sent to the server of the file.
+   */
   lines(url: string, signal: AbortSignal): AsyncGenerator<string, void, undefined> {
     return this.connections.lines(url, signal);
   }
@@ -205,10 +208,10 @@ export class ApiClient {
 }
 
 /**
- * Returns the body of an answer that has the expected status.
+ * Checks an answer and returns its body.
  *
- * @throws ProviderError when the answer has another status; as `AnswerUnreadable` if that status is below 300, or if
- * the body doesn't match the schema.
+ * @throws ProviderError when the answer doesn't have the expected status; as `AnswerUnreadable` if its status is below
+ * 300, or if the body doesn't match the schema.
  */
 export function read<Schema extends z.ZodType>(answer: ApiAnswer, schema: Schema, status = 200): z.infer<Schema> {
   if (answer.status !== status) throw unexpected(answer);
@@ -217,7 +220,10 @@ export function read<Schema extends z.ZodType>(answer: ApiAnswer, schema: Schema
   return data;
 }
 
-/** Names a request in messages, without data from clients: `POST /users/…/role-mappings/…`. */
+/**
+ * The method and path of a request for messages. Every second segment of the path may come from a client and is
+ * replaced by `…`: `POST /users/…/role-mappings/…`.
+ */
 const labelOf = ({ method, path }: ApiRequest): string => {
   const [segments = ''] = path.split('?', 1);
   return `${method} ${segments.split('/').map((segment, index) => (index > 0 && index % 2 === 0 ? '…' : segment)).join('/')}`;
@@ -229,18 +235,15 @@ export function unexpected({ label, status }: ApiAnswer): ProviderError {
   return new Failure(`${label} with ${status}.`);
 }
 
-/** Finds the missing scopes in Auth0's message, such as `Insufficient scope, expected any of: create:users`. */
+/** Matches the missing scopes in Auth0's message `Insufficient scope, expected any of: create:users`. */
 const SCOPES = /expected[a-z ]*: ([a-z_:, ]+)/;
 
-/**
- * Whether an answer with this status doesn't prove that the provider accepted the token. The provider may not have
- * checked the token, or may have refused it.
- */
+/** Whether an answer with this status leaves open whether the provider accepts the token. */
 const saysNothingOfToken = (status: number): boolean => status >= 500 || [401, 403, 408, 429].includes(status);
 
 /**
- * Whether the answer refuses the token for lack of a scope, according to the error code of RFC 6750. Either the token
- * was issued before the service was granted the scope, or the service still lacks the scope.
+ * Whether the provider refused the request because the token lacks a scope (error code of RFC 6750). A new token helps
+ * only if the scope was granted after this token was issued.
  */
 const lacksScope = ({ status, text }: RawAnswer): boolean => status === 403 && text.includes('"insufficient_scope"');
 

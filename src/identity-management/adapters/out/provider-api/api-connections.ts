@@ -10,7 +10,7 @@ import { textLines } from './text-lines.js';
 import { CONNECT_TIMEOUT_MS } from './time-budget.js';
 
 export interface RawRequest {
-  /** Describes the request in messages, without data from clients: `GET /users`. */
+  /** The request as it is named in messages, without data from clients: `GET /users`. */
   readonly label: string;
   readonly url: string;
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
@@ -30,8 +30,8 @@ export interface RawAnswer {
 }
 
 /**
- * The most simultaneous connections to a provider. Further requests wait for one of these connections, within their own
- * time limit.
+ * The maximum number of connections to a provider. If all are in use, a request waits for one of them, and the wait
+ * counts for the request's time limit.
  */
 const MOST_CONNECTIONS = 128;
 const MOST_BYTES = 64 * 1024 * 1024;
@@ -43,31 +43,31 @@ export class ApiConnections {
     connections: MOST_CONNECTIONS,
     maxResponseSize: MOST_BYTES,
   });
-  /** An agent for files, without a limit on the size of an answer, because a file is read line by line. */
+  /** The HTTP agent for downloading files. Without a limit on their size, because a file is read line by line. */
   private readonly fileAgent = new Agent({ connect: { timeout: CONNECT_TIMEOUT_MS } });
 
   /** @param provider the provider's name in messages. */
   constructor(private readonly provider: string) {}
 
   /**
-   * Sends a request once. If that fails within the request's time limit and before the signal aborts, and the request
-   * is repeatable, sends it once more.
+   * Sends a request. If that fails and the request is repeatable, sends the request a second time, unless its time
+   * limit is over or its signal has aborted.
    *
-   * @throws ProviderUnavailable when the last attempt gets no connection within 3 seconds, or there is no complete
-   * answer of at most 64 MiB within the request's time limit, or when the signal aborts; as `OutcomeUnknown` if the
-   * request may have been carried out.
+   * @throws ProviderUnavailable when no connection is made within 3 seconds, no complete answer of at most 64 MiB
+   * arrives within the request's time limit, or the signal aborts. The error is an `OutcomeUnknown` if the request may
+   * have been carried out.
    */
   async send(raw: RawRequest): Promise<RawAnswer> {
     if (raw.signal.aborted) throw noLongerAwaited(raw.signal);
     const exchange = new Exchange(this.agent, raw);
-    // The request's time limit and its signal are watched with a plain timer and listener, because `AbortSignal.any`
-    // and `AbortSignal.timeout` cost three times as much, plus garbage collection.
+    // Watches the time limit and the signal with a plain timer and listener. `AbortSignal.any` and
+    // `AbortSignal.timeout` would cost three times as much, plus garbage collection.
     const timer = setTimeout(() => { exchange.giveUp(); }, raw.timeoutMs);
     const stopListening = onAbort(raw.signal, () => { exchange.giveUp(); });
     try {
       return await exchange.once().catch((error: unknown) => {
         if (!raw.repeatable || exchange.isOver) throw error;
-        // The request is sent again, because the server may just have closed a kept-alive connection.
+        // Sends the request again, because the server may just have closed an idle connection.
         return exchange.once().catch((repeated: unknown) => {
           throw isUnsent(repeated) ? error : repeated;
         });
@@ -81,9 +81,9 @@ export class ApiConnections {
   }
 
   /**
-   * Reads the lines of a file, gzipped or not, no faster than the lines are consumed.
+   * Downloads a file, gzipped or not, and yields its lines. Reads no faster than the lines are consumed.
    *
-   * @param url may be a secret and doesn't appear in any message.
+   * @param url may be a secret, so no message contains it.
    * @throws ProviderUnavailable when the file doesn't arrive completely, or has a line that is too long; ProviderError
    * for a status other than 200.
    */
@@ -108,8 +108,8 @@ export class ApiConnections {
 }
 
 /**
- * A request that can be ended at any time with `giveUp`. `once` sends the request, and may be called again after a
- * failure. Uses undici's `dispatch`, because its `request` can't be ended while it waits for a connection.
+ * A request that `giveUp` can end at any time. `once` sends the request, and may be called again after a failure. Uses
+ * undici's `dispatch`, because undici's `request` can't be ended while it waits for a connection.
  */
 class Exchange {
   isOver = false;
@@ -129,14 +129,14 @@ class Exchange {
     const { url, method, headers, body } = this.raw;
     const { origin, pathname, search } = new URL(url);
     return new Promise<RawAnswer>((resolve, reject) => {
-      // If the request is given up while it waits for a connection, it is never sent.
+      // While the request waits for a connection, `giveUp` does this: the request is never sent.
       this.abort = () => { reject(Object.assign(this.end(), { code: UNSENT })); };
       const decoder = new StringDecoder('utf8');
       const answer = { status: 0, headers: {} as IncomingHttpHeaders, text: '' };
       const handler: Dispatcher.DispatchHandler = {
         onRequestStart: (controller) => {
-          // A request that was given up earlier is ended by an exception when it gets a connection. Aborting it through
-          // the controller would close the connection, which other requests wait for.
+          // The request was given up while it waited for a connection, and now gets one. Throwing ends only this
+          // request. `controller.abort` would also close the connection, which other requests wait for.
           if (this.isOver) throw this.end();
           this.abort = () => { controller.abort(this.end()); };
         },

@@ -1,23 +1,18 @@
 import { ServiceError, type ServiceErrorOptions } from '../../../../common/service-error.js';
 import { ProviderError, ProviderUnavailable } from '../../../domain/errors.js';
 
-/**
- * The provider may have carried out the request, or may still do so: the answer is missing, or doesn't say whether the
- * request was carried out.
- */
+/** Unknown whether the provider has carried out the request, or still will: the answer is missing or doesn't tell. */
 export class OutcomeUnknown extends ProviderUnavailable {}
 
-/** The provider's status reports success, but its answer can't be read. */
+/** The status of the provider's answer reports success, but the rest of the answer can't be read. */
 export class AnswerUnreadable extends ProviderError {}
 
 /** Whether a failed request may have been carried out anyway. */
 export const mayBeDone = (error: unknown): boolean => error instanceof OutcomeUnknown || error instanceof AnswerUnreadable;
 
 /**
- * Rethrows the failure of a preparatory request, such as the request for a token. If the failure leaves open whether
- * the preparatory request was carried out, it is converted: the main request certainly wasn't carried out.
- *
- * @throws the failure, converted if necessary.
+ * Rethrows the failure of a preparatory request, such as the request for a token. If `mayBeDone` is true for the
+ * failure, throws an error of its base class, for which `mayBeDone` is false, because the main request was never sent.
  */
 export function toNothingDone(error: unknown): never {
   if (!(error instanceof ServiceError) || !mayBeDone(error)) throw error;
@@ -48,9 +43,9 @@ export class TokenRefused extends ProviderError {
   }
 }
 
-/** The error code of a request that was given up before it had a connection. */
+/** The error code of a request that was given up while it waited for a connection, so it was never sent. */
 export const UNSENT = 'ERR_UNSENT';
-/** Error codes of a failed request that mean that there was no connection to the provider. */
+/** The error codes that mean that a request failed before it had a connection to the provider. */
 const UNSENT_CODES: readonly unknown[] = [UNSENT, 'ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH', 'UND_ERR_CONNECT_TIMEOUT'];
 
 /** Whether an error means that the request was never sent, because there was no connection. */
@@ -68,8 +63,8 @@ export function toConnectionFailure(message: string, error: unknown): ServiceErr
 type Failure = new (message: string, options?: ServiceErrorOptions) => ServiceError;
 
 /**
- * The error class for each range of an answer's statuses, both bounds included. The topmost matching row applies. A
- * status without a row is for the calling operation to interpret.
+ * The error class for each range of statuses, both ends included. The first matching row applies. An answer whose
+ * status is in no row is left to the operation that made the call.
  */
 const FAILURES: readonly (readonly [from: number, to: number, Failure])[] = [
   [408, 408, OutcomeUnknown],
@@ -81,7 +76,8 @@ const FAILURES: readonly (readonly [from: number, to: number, Failure])[] = [
 ];
 
 /**
- * The failure that an answer's status means for any request; undefined if the meaning depends on the operation.
+ * The error for an answer whose status is a failure for every operation. Undefined if the meaning of the status depends
+ * on the operation.
  *
  * @param message describes the answer, without data from clients.
  * @param retryAfter the value of the `Retry-After` header. Ignored unless it is a number of seconds.

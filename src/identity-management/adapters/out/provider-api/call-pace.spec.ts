@@ -5,10 +5,7 @@ import { CallPace } from './call-pace.js';
 import { ListTurns, Operation } from './operation.js';
 
 const LATENCY_MS = 20;
-/**
- * The time at which each test begins. Not a whole second, so that the tests cover headers, which round to whole
- * seconds.
- */
+/** The time at which each test begins. Not a whole second, because the headers that are tested have whole seconds. */
 const NOW = Date.UTC(2026, 0, 1) + 300;
 
 /** A simulated provider that limits calls with a token bucket. */
@@ -20,9 +17,9 @@ class Bucket {
 
   /**
    * @param burst the size of the bucket, in calls.
-   * @param perSecond how many calls the bucket gains per second.
-   * @param reset the time in the header x-ratelimit-reset: when the bucket is full, or its next refill. `none`: no such
-   * headers.
+   * @param perSecond how many calls are added to the bucket per second.
+   * @param reset what the header x-ratelimit-reset reports: when the bucket is full, or when it gets its next call.
+   * `none`: the answers have no rate limit headers.
    * @param clockAheadMs how far the provider's clock is ahead of the service's, in milliseconds.
    */
   constructor(
@@ -34,7 +31,7 @@ class Bucket {
     this.tokens = burst;
   }
 
-  /** @param headers additional headers of a 429. */
+  /** Answers a call, or refuses it with 429. `headers` are added to a 429. */
   async answer(headers: Record<string, string> = {}): Promise<RawAnswer> {
     const isServed = this.take();
     if (isServed) this.served++;
@@ -74,8 +71,8 @@ describe('the pace of calls', () => {
   afterEach(() => vi.useRealTimers());
 
   /**
-   * Runs simultaneous operations, each of which makes `calls` calls. Returns how many succeeded, and the errors of the
-   * others.
+   * Runs simultaneous operations, each of which makes `calls` calls. Returns the number of operations that succeeded,
+   * and the errors of the others.
    */
   async function outcomes(pace: CallPace, bucket: Bucket, operations: number, calls = 1): Promise<{ done: number; errors: ProviderUnavailable[] }> {
     const run = async () => {
@@ -88,7 +85,7 @@ describe('the pace of calls', () => {
     return { done: operations - errors.length, errors };
   }
 
-  /** Starts `perSecond` operations a second, each of which makes `calls` calls, until `stop` is called. */
+  /** Starts operations, `perSecond` a second, until `stop` is called. Each operation makes `calls` calls. */
   function storm(pace: CallPace, bucket: Bucket, perSecond: number, calls = 1): { ended: { done: number; failed: number }; stop: () => void } {
     const ended = { done: 0, failed: 0 };
     const run = async () => {
@@ -100,9 +97,8 @@ describe('the pace of calls', () => {
   }
 
   it.each<[number, number, number, number, number]>([
-    // The bucket's size (the burst), the calls allowed per second, the number of operations, the calls of each
-    // operation, and the minimum number of operations that succeed. That minimum is somewhat less than the limit allows
-    // in six seconds.
+    // Each row: the bucket's size, the calls added per second, the number of operations, the calls per operation, and
+    // how many operations must succeed at least: a bit less than the limit allows in six seconds.
     [2, 2, 50, 1, 11],
     [2, 2, 50, 2, 6],
     [10, 2, 50, 1, 20],
@@ -135,8 +131,8 @@ describe('the pace of calls', () => {
   });
 
   describe.each([
-    // `least` is the minimum number of arriving operations that succeed in 40 s, while the tested calls are made too.
-    // It is about half of what the limit allows.
+    // `least`: how many of the arriving operations must succeed in 40 s, while the tested calls are made too. It is
+    // about half of what the limit allows.
     { limit: 2, arrivals: 8, calls: 1, least: 40 },
     { limit: 2, arrivals: 4, calls: 5, least: 7 },
     { limit: 15, arrivals: 30, calls: 1, least: 300 },
@@ -182,8 +178,8 @@ describe('the pace of calls', () => {
   });
 
   /**
-   * Reads `count` lists simultaneously. Returns how many were read completely, were refused at their first page, and
-   * broke off.
+   * Reads `count` lists simultaneously. Returns how many were read completely, how many failed at their first page, and
+   * how many failed at a later page.
    */
   async function listsOf(pages: number, count: number, pace: CallPace, bucket: Bucket): Promise<{ whole: number; refused: number; broken: number }> {
     const ended = { whole: 0, refused: 0, broken: 0 };
@@ -233,7 +229,7 @@ describe('the pace of calls', () => {
     await vi.advanceTimersByTimeAsync(60_000);
     stop();
     list.abort();
-    // A call of the aborted list may still be in flight.
+    // The aborted list may still have a call in flight. It ends within the latency.
     await vi.advanceTimersByTimeAsync(LATENCY_MS);
     await listing;
     expect(ended.failed).toBe(0);
@@ -298,8 +294,7 @@ describe('the pace of calls', () => {
     expect(await outcomes(pace, small, 5)).toMatchObject({ done: 5 });
     await vi.advanceTimersByTimeAsync(60_000);
     const calls = Array.from({ length: 20 }, () => pace.run(new Operation(), () => large.answer()));
-    // All calls take two round trips to the provider: one of the first calls, which reveal the new limit, and one of
-    // all others.
+    // In this time, all calls can be answered: first a few, whose answers report the new limit, and then all others.
     await vi.advanceTimersByTimeAsync(2 * LATENCY_MS);
     expect(large.served).toBe(20);
     await Promise.all(calls);

@@ -5,12 +5,12 @@ import type { RawAnswer } from './api-connections.js';
 import type { Operation, Place } from './operation.js';
 import { BEGUN_GOES_FIRST_AFTER_MS, FIRST_CALL_WITHIN_MS, LAST_CALL_WITHIN_MS } from './time-budget.js';
 
-/** The known state of one of the provider's rate limits. A limit is a token bucket: each call takes a token. */
+/** What is known of one of the provider's rate limits: a token bucket, from which each call takes a token. */
 interface Limit {
-  /** How many calls the bucket had left at the time `readAt`. */
+  /** How many tokens (calls) were left in the bucket at the time `readAt`. */
   readonly remaining: number;
   readonly readAt: number;
-  /** When the call was sent whose answer reported this state, by `performance.now()`. */
+  /** When the call was sent whose answer reported this state of the limit, by `performance.now()`. */
   readonly sentAt: number;
   /** How long until the limit's token bucket has one more token, in milliseconds. */
   readonly refillMs: number;
@@ -22,53 +22,53 @@ interface Waiter {
 }
 
 /**
- * The most simultaneous calls until the first answer, which may report the provider's rate limits. Auth0's smallest
- * plan allows two calls per second.
+ * How many calls may be in flight at once before the first answer has arrived. Only answers report the provider's rate
+ * limits. Auth0's smallest plan allows two calls per second.
  */
 const AT_FIRST = 2;
 const SHORTEST_REFILL_MS = 10;
 const REFILL_AFTER_REFUSAL_MS = 250;
 const MOST_CAUTION = 16;
 /**
- * The longest pause between two calls once a rate limit is reached, in milliseconds. The bound applies even if other
- * processes keep taking the calls that become free, because with longer pauses those processes would take all of them.
+ * The longest pause between two calls when a rate limit is reached, in milliseconds. Other processes may take the
+ * tokens that are added to the bucket. With longer pauses, this process would never get one.
  */
 const LONGEST_PAUSE_MS = 750;
 const JITTER = 0.2;
-/**
- * The longest pause after a 429, whatever the provider says, in milliseconds. After that, the provider is called again.
- */
+/** The longest pause after a 429, in milliseconds, even if the provider's `Retry-After` is longer. */
 const LONGEST_ABSENCE_MS = 60_000;
 /**
- * How long a rate limit is remembered that no answer has reported since, in milliseconds. Such a limit may belong to a
- * plan that no longer applies. If it still applies, its bucket is full again by then.
+ * How long a rate limit is remembered after the last answer that reported it, in milliseconds. An older one may belong
+ * to a plan that no longer applies. If the limit still applies, its bucket is full again by then.
  */
 const FORGOTTEN_AFTER_MS = 60_000;
 /**
- * Added to the time in the provider's `Date` header. That header has whole seconds, so adding half a second makes the
- * expected error smallest.
+ * Added to the time in the provider's `Date` header, which is rounded down to whole seconds. Half a second makes the
+ * average error smallest.
  */
 const HALF_A_SECOND_MS = 500;
 
 /**
- * Keeps the calls of this process within a provider's rate limits (`x-ratelimit-*` headers, status 429). All calls
- * share one view of the limits, and calls wait in one queue while a limit is reached.
+ * A rate limiter: keeps the calls of this process within a provider's rate limits (`x-ratelimit-*` headers, status
+ * 429). All calls share what is known of the limits. While a limit is reached, calls wait in one queue.
  *
- * The operation that arrived first goes first, so that started operations finish. A new operation gives up waiting
- * sooner than a started one, so a started operation reaches the head of the queue however many new ones arrive. A turn
- * of work already begun (`begun`), such as the next page of a list, goes before all calls except urgent ones once that
- * turn has waited for about four seconds. A call answered with 429 wasn't carried out and is sent again.
+ * The call of the operation that arrived first goes first. An operation that has made no call yet gives up waiting
+ * earlier than the others, so operations that have begun get finished however many new ones arrive. A call that
+ * continues earlier work (`begun`), such as reading the next page of a list, goes before all calls except urgent ones
+ * after it has waited for about four seconds. A call answered with 429 wasn't carried out and is sent again.
  */
 export class CallPace {
-  /** The known rate limits by bucket size, because nothing else in an answer tells the provider's limits apart. */
+  /**
+   * The known rate limits, by bucket size. Nothing else in an answer says to which of the limits its headers belong.
+   */
   private readonly limits = new Map<number, Limit>();
   private readonly line: Waiter[] = [];
   private count = 0;
   private underWay = 0;
   private isKnown = false;
   /**
-   * The factor by which the assumed time to refill a bucket by one call is multiplied. Doubles with each 429, up to 16,
-   * and shrinks with every other answer, down to 1.
+   * The factor by which the time until a bucket gets its next token is multiplied. Doubles after a 429, up to 16.
+   * Shrinks by a tenth with every other answer, down to 1.
    */
   private caution = 1;
   private refusedAt = -Infinity;
@@ -77,21 +77,21 @@ export class CallPace {
   private timer: NodeJS.Timeout | undefined;
 
   /**
-   * Makes a call when its turn comes, and again after a 429.
+   * Makes a call as soon as the rate limits allow it, and makes it again after a 429.
    *
-   * @param shared is called at each turn. Returns the answer to another caller's call, if there is one by then that
-   * makes this call unnecessary. Such an answer takes a turn, but no call.
-   * @throws ProviderUnavailable when the turn would come too late, or the signal aborts before the turn. The call
-   * wasn't made, or was refused with 429. `retryAfterSeconds` is the time until the provider accepts calls again, if
-   * known, and at most one minute. Also throws errors of `send`.
+   * @param shared called each time the call may be made. If another caller's call has an answer that will do for this
+   * one, returns that answer, and no call is made.
+   * @throws ProviderUnavailable when the call would have to wait too long, or the signal aborts during the wait. The
+   * call wasn't made, or was refused with 429. `retryAfterSeconds` is the time until the provider accepts calls again,
+   * if known, and at most one minute. Also throws errors of `send`.
    */
   async run(operation: Operation, send: () => Promise<RawAnswer>, shared?: () => Promise<RawAnswer | undefined> | undefined): Promise<RawAnswer> {
     const place = (operation.place ??= this.placeOf(operation));
     for (;;) {
       await this.turn(place, operation.signal);
       try {
-        // There is an await only if there is a shared answer. So if several calls for the same read are released
-        // together, the first is sent at once, and the others share its answer.
+        // Awaits only if there is a shared answer. If several calls that read the same path are released together, the
+        // first must be sent at once, so that the others can share its answer.
         const pending = shared?.();
         const sharedAnswer = pending && (await pending);
         if (sharedAnswer) return sharedAnswer;
@@ -124,7 +124,7 @@ export class CallPace {
       const waiter = { place, go: resolve };
       const leave = (reason: () => Error) => () => {
         const at = this.line.indexOf(waiter);
-        // The turn may have come in the meantime.
+        // A call that is no longer in the queue has been released already.
         if (at < 0) return;
         this.line.splice(at, 1);
         reject(reason());
@@ -140,13 +140,13 @@ export class CallPace {
     });
   }
 
-  /** Releases all waiting calls whose turn it is. Sets a timer for the next turn. */
+  /** Releases the waiting calls that the rate limits allow now. For the next one, sets a timer. */
   private moveOn(): void {
     clearTimeout(this.timer);
     while (this.line.length > 0) {
       const wait = this.waitMs();
       if (wait > 0) {
-        // If the wait is infinite, the next turn comes only when an answer arrives.
+        // If the wait is infinite, there is no timer: the arrival of an answer calls `moveOn` again.
         if (wait < Infinity) this.timer = setTimeout(() => { this.moveOn(); }, wait);
         return;
       }
@@ -155,7 +155,7 @@ export class CallPace {
     }
   }
 
-  /** The index in the queue of the waiting call to release next. Urgent calls are at the head of the queue. */
+  /** The position in the queue of the call to release next. Urgent calls are always at the head of the queue. */
   private nextIndex(): number {
     const longAgo = performance.now() - BEGUN_GOES_FIRST_AFTER_MS;
     const isFirst = ({ standing, since }: Place): boolean => standing === 'urgent' || (standing === 'begun' && since < longAgo);
@@ -163,8 +163,8 @@ export class CallPace {
   }
 
   /**
-   * How long until one more call may be made, as far as the rate limits are known, in milliseconds. 0 or less: the call
-   * may be made now. Infinity: no answer has arrived yet, and AT_FIRST calls are in flight.
+   * How long until the known rate limits allow one more call, in milliseconds. 0 or less: one is allowed now. Infinity:
+   * no answer has arrived yet, and `AT_FIRST` calls are in flight.
    */
   private waitMs(): number {
     const now = performance.now();
@@ -192,8 +192,8 @@ export class CallPace {
       // correct the assumption.
       const resetMs = Math.max(0, reset * 1000 - timeOf(headers));
       const refillMs = Math.max(SHORTEST_REFILL_MS, resetMs / Math.max(1, size - remaining));
-      // Answers may arrive out of order. A limit's state is ignored if a call that was sent later has already reported
-      // it.
+      // Answers may arrive in another order than their calls were sent. What this answer reports is ignored if the
+      // answer to a later call has already reported the same limit.
       if (sentAt >= (this.limits.get(size)?.sentAt ?? -Infinity)) {
         this.limits.set(size, { remaining: status === 429 ? 0 : remaining, readAt: now, sentAt, refillMs });
       }
@@ -203,7 +203,7 @@ export class CallPace {
       this.caution = Math.max(1, this.caution * 0.9);
       return;
     }
-    // Several 429s for calls that were in flight together count as one refusal.
+    // Several 429s count as one if their calls were in flight at the same time.
     if (sentAt > this.refusedAt) {
       this.caution = Math.min(MOST_CAUTION, this.caution * 2);
       this.refusedAt = now;
@@ -225,8 +225,8 @@ function headerNumber(value: string | string[] | undefined): number | undefined 
 }
 
 /**
- * When the provider sent an answer, in milliseconds since 1970. By the provider's clock if the answer has a `Date`
- * header, because `x-ratelimit-reset` uses that clock; otherwise by this machine's clock.
+ * When the provider sent an answer, in milliseconds since 1970: by the provider's clock, which `x-ratelimit-reset` uses
+ * too. If the answer has no `Date` header, by this machine's clock.
  */
 function timeOf({ date }: RawAnswer['headers']): number {
   const second = Date.parse(date ?? '');

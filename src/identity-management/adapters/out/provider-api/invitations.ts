@@ -1,9 +1,9 @@
 import { Logger } from '@nestjs/common';
 
 /**
- * Sends invitation mails to new users through the identity provider. Mails are sent one at a time in the background, so
- * that no answer to a client waits for a mail server. The log shows the user's id for each accepted mail and each
- * failure. A failed mail isn't retried.
+ * Sends invitation mails to new users through the identity provider. The mails are sent one at a time in the
+ * background, so that no client waits for a mail server. The log has the user's id of each accepted mail and each
+ * failure. A failed mail isn't sent again.
  */
 export abstract class Invitations {
   private readonly log = new Logger('Invitations');
@@ -22,8 +22,7 @@ export abstract class Invitations {
   }
 
   /**
-   * Resolves when no mail is left to send. If the connections to the provider are closed, the remaining mails fail at
-   * once.
+   * Resolves when no mail is waiting. Once the connections to the provider are closed, all waiting mails fail at once.
    */
   async close(): Promise<void> {
     await this.latest;
@@ -32,8 +31,7 @@ export abstract class Invitations {
   /**
    * Requests one mail from the provider.
    *
-   * @returns whether the provider has accepted the mail. False means that no mail can be sent, which the implementation
-   * logs.
+   * @returns whether the provider has accepted the mail. False: mails can't be sent, and the implementation logs why.
    */
   protected abstract mail(userId: string, email: string): Promise<boolean>;
 }

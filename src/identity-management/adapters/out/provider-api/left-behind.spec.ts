@@ -39,8 +39,8 @@ it.each([
     }));
   };
   /**
-   * Lets `LeftBehind` remove a remnant, with `first` as the first attempt and `further` as the second. Resolves when
-   * the second attempt is over.
+   * Lets `LeftBehind` remove a remnant: `first` is the first attempt, `further` the second. Resolves when the second is
+   * over.
    */
   const removed = (isUncertain: boolean, first: () => Promise<boolean>, further: () => Promise<boolean>): Promise<void> =>
     new Promise((resolve) => {

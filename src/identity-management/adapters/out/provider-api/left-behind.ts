@@ -5,7 +5,7 @@ import { mayBeDone } from './api-failure.js';
 import { Operation, type Standing } from './operation.js';
 import { REMOVAL_TIMEOUT_MS } from './time-budget.js';
 
-/** A user or role to create in two steps. */
+/** The creation of a user or role in two steps, `create` and `complete`, which `undo` can undo. */
 export interface Creation<Created, Result> extends Pick<Remnant, 'what' | 'name'> {
   readonly operation: Operation;
   /** Creates the user or role. */
@@ -13,8 +13,8 @@ export interface Creation<Created, Result> extends Pick<Remnant, 'what' | 'name'
   /** Completes the created user or role, for example by assigning the user's roles. */
   readonly complete: (created: Created) => Promise<Result>;
   /**
-   * Returns how to remove the user or role. Called when a step has failed or the operation's signal has aborted.
-   * `created` is undefined if the answer to `create` was lost.
+   * Returns how to remove what the failed creation may have left. `created` is undefined if it is unknown whether
+   * `create` has created anything, for example because its answer was lost.
    */
   readonly undo: (created: Created | undefined) => Pick<Remnant, 'trace' | 'remove'>;
 }
@@ -22,33 +22,30 @@ export interface Creation<Created, Result> extends Pick<Remnant, 'what' | 'name'
 /** A user or role that must be removed, because its creation failed. */
 export interface Remnant {
   readonly what: 'user' | 'role';
-  /** The user's e-mail or the role's name. No other user or role can have it while the remnant exists. */
+  /** The user's e-mail or the role's name. As long as the remnant exists, no new user or role can have the same. */
   readonly name: string;
   /** Whether the answer to the creation was lost, so that it is unknown whether the remnant exists or will appear. */
   readonly isUncertain: boolean;
   /** Details that identify the remnant in the log. */
   readonly trace: Readonly<Record<string, unknown>>;
-  /** Tries to remove the remnant. Resolves to true when it was removed, and to false when it was missing (so far). */
+  /** Tries to remove the remnant. Resolves to true if it was removed, and to false if it doesn't exist (yet). */
   readonly remove: (operation: Operation) => Promise<boolean>;
 }
 
-/** Pauses between attempts to remove a remnant while the provider fails, in milliseconds. The last pause repeats. */
+/** The pauses between failing attempts to remove a remnant, in milliseconds. The last pause repeats. */
 const PAUSES_MS = [500, 1_000, 2_000, 5_000];
-/**
- * Pauses between searches for a remnant that may still appear, in milliseconds. The provider may still be working on
- * the remnant's creation.
- */
+/** The pauses between searches for a remnant that the provider may still be creating, in milliseconds. */
 const LOOK_PAUSES_MS = [500, 1_000, 2_000, 5_000, 10_000, 20_000, 30_000, 60_000];
 const GIVE_UP_AFTER_MS = 600_000;
 
 /**
- * Creates users and roles, all or nothing. Removes the remnants of failed creations, retrying for up to ten minutes.
- * Remnants that may be left after that, or at shutdown, are logged.
+ * Creates users and roles, all or nothing. Removes what a failed creation has left (the remnant), and retries for up to
+ * ten minutes. Logs remnants that may still exist after that, or at shutdown.
  *
- * The first attempt to remove a remnant goes before all calls that wait for a turn. This is harmless, because there are
- * never more first attempts than creations that had their turn. Further attempts may be many and are mostly in vain. To
- * keep operations from waiting for them, only one further removal and one further search for an uncertain remnant are
- * in progress at a time. They wait for their turn like the pages of a list.
+ * The first attempt to remove a remnant is urgent: it goes before all waiting calls. There are never more such attempts
+ * than creations that could make calls, so this does no harm. Further attempts may be many and mostly find nothing. So
+ * that operations needn't wait for them, only one further removal and one search for an uncertain remnant are in
+ * progress at a time, and they wait as reads of later pages of a list do.
  */
 export class LeftBehind {
   private readonly logger = new Logger(LeftBehind.name);
@@ -61,8 +58,8 @@ export class LeftBehind {
   private latestRemoval: Promise<unknown> = Promise.resolve();
 
   /**
-   * Creates a user or role. If a step fails, or the operation's signal has aborted by the end, the user or role is
-   * removed again. If the first attempt to remove it fails, further attempts follow in the background.
+   * Creates a user or role. If a step fails, or the operation's signal has aborted when the steps are done, the user or
+   * role is removed again. If the first attempt to remove it fails, more attempts follow in the background.
    *
    * @throws errors of the steps; ProviderUnavailable when the signal has aborted.
    */
@@ -92,29 +89,29 @@ export class LeftBehind {
   }
 
   /**
-   * Removes remnants with a name that a new user or role is to have. Otherwise the retry of a failed creation would be
-   * refused because of that creation's own remnant. Makes no call if there is no remnant with the name.
+   * Removes the remnants that have the name of a user or role to be created. Otherwise a client that repeats a failed
+   * request would be refused because of what the first request left. Makes no call if there is no such remnant.
    *
    * @throws ProviderUnavailable, ProviderError when a remnant can't be removed now.
    */
   async free(what: Remnant['what'], name: string, operation: Operation): Promise<void> {
     for (const remnant of [...this.remnants].filter((one) => one.what === what && one.name === name)) {
-      // An attempt in progress is awaited first, because two simultaneous removals of one remnant would interfere with
-      // each other.
+      // Waits for an attempt in progress to remove the remnant, because two at once would disturb each other.
       const isRemoved = (await this.attempts.get(remnant)) !== undefined;
       if (!isRemoved && (await remnant.remove(operation))) this.remnants.delete(remnant);
     }
   }
 
-  /** Starts no further attempts to remove remnants. */
+  /** From now on, starts no more attempts to remove remnants. Logs the remnants that may be left. */
   close(): void {
     void this.retries.close();
   }
 
   /**
-   * Makes further attempts to remove a remnant, until the remnant is gone or is given up with a message in the log.
+   * Makes attempts to remove a remnant after the first one, until the remnant is removed or is given up with a message
+   * in the log.
    *
-   * @param first the result of the first attempt, as of `tryToRemove`.
+   * @param first the result of the first attempt: what `tryToRemove` resolved to.
    */
   private async goOn(remnant: Remnant, first: boolean | undefined): Promise<void> {
     const { what, isUncertain, trace } = remnant;
@@ -139,8 +136,8 @@ export class LeftBehind {
   }
 
   /**
-   * Makes a further attempt to remove a remnant, after the earlier attempts of the same kind (searches for uncertain
-   * remnants, or removals) are over.
+   * Makes one more attempt to remove a remnant, when no earlier attempt of the same kind is in progress any more. There
+   * are two kinds: searches for uncertain remnants, and removals of all others.
    */
   private attemptInTurn(remnant: Remnant): Promise<boolean | undefined> {
     const line = remnant.isUncertain ? 'latestLook' : 'latestRemoval';
@@ -156,8 +153,7 @@ export class LeftBehind {
   }
 
   /**
-   * Attempts to remove a remnant. Resolves to the result of the remnant's `remove`, or to undefined when the attempt
-   * fails.
+   * Makes one attempt to remove a remnant. Resolves to the result of the remnant's `remove`; to undefined on a failure.
    */
   private async tryToRemove({ what, remove }: Remnant, standing: Standing): Promise<boolean | undefined> {
     try {

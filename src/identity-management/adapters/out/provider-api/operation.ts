@@ -1,15 +1,16 @@
 /**
- * How the calls of an operation wait for their turn (`CallPace`).
+ * How the calls of an operation wait in the queue of the rate limiter (`CallPace`).
  *
- * - `new`: the calls wait like those of any new operation.
- * - `begun`: the calls wait as long as those of a started operation. At the beginning they wait behind all operations
- *   that arrived earlier, and later they go before these, so that their turn comes however many operations there are.
- * - `urgent`: the calls go before all waiting ones. For rare calls that must not fail because of a high load: a health
- *   check, and the first attempt to remove what a failed creation left.
+ * - `new`: like the calls of any new operation.
+ * - `begun`: as long as the calls of an operation that has made calls already. For about four seconds they wait behind
+ *   all operations that arrived earlier. After that they go before these, so that they aren't kept waiting however many
+ *   operations there are.
+ * - `urgent`: before all other calls. For rare calls that must not fail because of a high load: a health check, and the
+ *   first attempt to remove what a failed creation left.
  */
 export type Standing = 'new' | 'begun' | 'urgent';
 
-/** An operation's place in the queue of a `CallPace`. */
+/** An operation's place in the queue of the rate limiter (`CallPace`). */
 export interface Place {
   /** The operation's position in the order of arrival. Urgent operations come before all others. */
   readonly order: number;
@@ -18,9 +19,11 @@ export interface Place {
   readonly standing: Standing;
 }
 
-/** An operation at the provider, which may take several calls. */
+/** An operation of the service at the identity provider, which may take several calls. */
 export class Operation {
-  /** The operation's place in the queue of the `CallPace`, assigned with the operation's first call. */
+  /**
+   * The operation's place in the queue of the rate limiter (`CallPace`). Undefined until the operation's first call.
+   */
   place: Place | undefined;
 
   /** @param signal aborts when nobody waits for the operation any more. Default: never. */
@@ -31,9 +34,9 @@ export class Operation {
 }
 
 /**
- * The operations of the calls that read a list: a separate operation for each turn. The first operation is `new`; each
- * further one is `begun`. So a long list doesn't block other operations for long, and isn't given up halfway when many
- * operations arrive.
+ * Makes the operations for reading a list: a separate one for each call, or each group of simultaneous calls. The first
+ * operation is `new`, and all others are `begun`. So a long list doesn't block other operations for long, and isn't
+ * given up halfway when many operations arrive.
  */
 export class ListTurns {
   private isNew = true;
@@ -41,7 +44,7 @@ export class ListTurns {
   /** @param signal aborts when nobody waits for the list any more. */
   constructor(readonly signal: AbortSignal) {}
 
-  /** Returns the operation of the list's next call, or of several simultaneous calls. */
+  /** Returns the operation for the next call that reads the list, or for several simultaneous calls. */
   next(): Operation {
     const standing = this.isNew ? 'new' : 'begun';
     this.isNew = false;

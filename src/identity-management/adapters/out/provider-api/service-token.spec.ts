@@ -53,7 +53,7 @@ describe('the token of a service', () => {
       token.accepted(current);
       expect(token.discard(current, 'refused')).toBe(true);
     }
-    // The acceptance of the earlier token `3` says nothing about the current token.
+    // That the earlier token `3` was accepted doesn't mean that the current token was.
     const current = await token.get(signal);
     token.accepted('3');
     expect(token.discard(current, 'refused')).toBe(false);
@@ -64,7 +64,7 @@ describe('the token of a service', () => {
     const outdated = await token.get(signal);
     expect(token.discard(outdated, 'outdated')).toBe(true);
     expect(await token.get(signal)).toBe('2');
-    // A caller that was refused with the old token retries with the current one.
+    // True, because a caller whose call with the old token failed can try again with the current one.
     expect(token.discard(outdated, 'outdated')).toBe(true);
     expect(token.discard('2', 'outdated')).toBe(false);
     expect(await token.get(signal)).toBe('2');

@@ -6,17 +6,17 @@ export interface IssuedToken {
   readonly expiresInSeconds: number;
 }
 
-/**
- * How long before its expiry a token is no longer used, in seconds. Half of the token's lifetime if that is shorter.
- */
+/** The last part of a token's lifetime in which it is no longer used, in seconds; at most half of the lifetime. */
 const MARGIN_SECONDS = 30;
 /**
- * The minimum time between two tokens that are discarded for the same reason, refused or outdated, in milliseconds. A
- * new token may be no better.
+ * The minimum time between discarding two tokens for the same reason, refused or outdated, in milliseconds. The newer
+ * token may be no better than the discarded one.
  */
 const ANOTHER_EVERY_MS = { refused: 10_000, outdated: 60_000 } as const;
 
-/** The one access token of a service account, shared by all calls. Simultaneous requests for a new token are merged. */
+/**
+ * The access token of a service account, shared by all calls. Simultaneous needs for a new token lead to one request.
+ */
 export class ServiceToken {
   private current: { readonly value: string; readonly usedUntil: number } | undefined;
   private pending: Promise<string> | undefined;
@@ -27,10 +27,9 @@ export class ServiceToken {
   constructor(private readonly issue: () => Promise<IssuedToken>) {}
 
   /**
-   * Returns a token that isn't about to expire.
+   * Returns the current token, or a new one if the current one is about to expire.
    *
-   * @throws errors of `issue`; ProviderUnavailable when the caller's signal aborts. Other callers then go on waiting
-   * for the same token.
+   * @throws errors of `issue`; ProviderUnavailable when the signal aborts. Other callers go on waiting for the token.
    */
   async get(signal: AbortSignal): Promise<string> {
     if (this.current && performance.now() < this.current.usedUntil) return this.current.value;
@@ -38,11 +37,12 @@ export class ServiceToken {
   }
 
   /**
-   * Stops using a token that was refused, or that may be outdated. An outdated token lacks a permission and may have
-   * been issued before that permission was granted.
+   * Stops using a token that the provider refused, or that may be outdated: it lacks a permission that may have been
+   * granted after it was issued.
    *
-   * @returns whether a newer token may help. False if a token was discarded for the same reason shortly before: within
-   * one minute for an outdated token, and within ten seconds for a refused one unless a token has been accepted since.
+   * @returns whether a newer token may help. False if a token was discarded for the same reason shortly before: for an
+   * outdated token, within the last minute; for a refused one, within the last ten seconds and without an accepted
+   * token since.
    */
   discard(value: string, reason: 'refused' | 'outdated'): boolean {
     if (this.current?.value !== value) return true;
@@ -53,14 +53,14 @@ export class ServiceToken {
     return true;
   }
 
-  /** Records that a call succeeded with this token. If the token is refused later, a new one may be accepted. */
+  /** Records that the provider accepted this token. If the provider refuses it later, `discard` discards it at once. */
   accepted(value: string): void {
     if (this.current?.value === value) this.discardedAt.refused = -Infinity;
   }
 
   /**
-   * Returns a token that nobody had before this call. The current token stays in use until the new one has arrived.
-   * Throws the same errors as `get`.
+   * Returns a token that no caller has had yet. Until the new token has arrived, other callers go on using the current
+   * one. Throws the same errors as `get`.
    */
   async getNew(signal: AbortSignal): Promise<string> {
     this.pending ??= this.renew().finally(() => (this.pending = undefined));

@@ -1,13 +1,16 @@
 import type { RawAnswer } from './api-connections.js';
 
 /**
- * Lets callers that wait for their turn to read the same path share one call. A caller gets only answers to reads that
- * were sent after the caller joined, so a shared answer is never older than the caller's request.
+ * Lets callers share one call if they wait in the rate limiter's queue to read the same path. A caller gets only
+ * answers to calls that were sent after the caller began to wait, so an answer is never older than the caller's
+ * request.
  */
 export class SharedReads {
   private readonly readers = new Map<string, Set<SharedReader>>();
 
-  /** Calls `work` with a reader of the path, which shares its answers with the path's other readers. */
+  /**
+   * Calls `work` with a reader of the path. While `work` runs, the reader shares answers with the path's other readers.
+   */
   async join<Result>(path: string, work: (reader: SharedReader) => Promise<Result>): Promise<Result> {
     const readers = this.readers.get(path) ?? new Set();
     this.readers.set(path, readers);
@@ -22,17 +25,18 @@ export class SharedReads {
   }
 }
 
-/** A caller that waits for its turn to read a path. */
+/** A caller that waits to read a path, and shares answers with the others that wait to read the same path. */
 export class SharedReader {
-  /** The answer to the latest read of the path that another reader has sent since this one joined. */
+  /** The answer to the latest call that another reader of the path has sent while this reader waits. */
   private answer: Promise<RawAnswer> | undefined;
 
   /** @param readers all readers of the same path that have joined. */
   constructor(private readonly readers: ReadonlySet<SharedReader>) {}
 
   /**
-   * The answer to another reader's call. Undefined if there was no such call since this reader joined. Resolves to
-   * undefined if the answer doesn't satisfy `isUsable`, or the call failed; the failed call's own caller reports that.
+   * The answer to another reader's call. Undefined if no call was sent since this reader began to wait. The promise
+   * resolves to undefined if the answer doesn't satisfy `isUsable`, or the call failed. The failure is reported to the
+   * reader that made the call.
    */
   sharedAnswer(isUsable: (answer: RawAnswer) => boolean): Promise<RawAnswer | undefined> | undefined {
     return this.answer?.then(
@@ -41,7 +45,7 @@ export class SharedReader {
     );
   }
 
-  /** Makes the call for all readers of the path that have joined by now. */
+  /** Makes a call, and gives its answer also to all readers of the path that are waiting now. */
   async send(call: () => Promise<RawAnswer>): Promise<RawAnswer> {
     const answer = call();
     for (const reader of this.readers) if (reader !== this) reader.answer = answer;

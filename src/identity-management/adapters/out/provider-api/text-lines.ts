@@ -8,12 +8,12 @@ const LONGEST_LINE = 1024 * 1024;
  * Yields the lines of a UTF-8 text without their line endings. Reads no faster than the lines are consumed. A gzipped
  * text is recognized by its first bytes. Destroys the stream when the iterator's `return` is called.
  *
- * @throws when the stream fails, a gzipped text is truncated, or a line has more than 1,048,576 UTF-16 units. The
- * length is checked before the line's last chunk arrives, so the last chunk may exceed it.
+ * @throws when the stream fails, a gzipped text is truncated, or a line has more than 1,048,576 UTF-16 units. The chunk
+ * in which a line ends isn't checked, so a line may be longer by a part of a chunk.
  */
 export async function* textLines(stream: Readable): AsyncGenerator<string, void, undefined> {
   const { head, whole } = await peek(stream, GZIP.length);
-  // The pipeline's callback ignores errors, because reading the decompressed text throws them.
+  // The callback ignores errors of the pipeline, because reading the decompressed text throws the same errors.
   const text = head.equals(GZIP) ? pipeline(whole, createGunzip(), () => undefined) : whole;
   let rest = '';
   for await (const chunk of text.setEncoding('utf8')) {

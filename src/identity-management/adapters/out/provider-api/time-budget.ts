@@ -1,33 +1,33 @@
 import { ANSWER_WITHIN_MS } from '../../../application/provider-deadline.js';
 
-// How the time until a client gets its answer (`ANSWER_WITHIN_MS`) is divided among the steps at an identity provider,
-// in milliseconds.
+// The time limits of the steps at an identity provider, in milliseconds, derived from the time within which a client of
+// the service gets its answer (`ANSWER_WITHIN_MS`).
 
-/** The time for opening a connection to the provider. */
+/** The time limit for opening a connection to the provider. */
 export const CONNECT_TIMEOUT_MS = 3_000;
-/** The time for one request to the provider, including its connection and the whole answer. */
+/** The time limit for one request to the provider, from opening a connection to the end of the answer. */
 export const REQUEST_TIMEOUT_MS = ANSWER_WITHIN_MS;
-/** The time for reading a whole list in one answer. After that time, the list is read page by page. */
+/** The time limit for reading a whole list with one call. If the call takes longer, the list is read page by page. */
 export const WHOLE_LIST_TIMEOUT_MS = ANSWER_WITHIN_MS / 5;
-/** The time for getting the service's token. The rest is for the call that needs the token. */
+/** The time limit for getting the service's token. The rest of the time is for the call that needs the token. */
 export const TOKEN_TIMEOUT_MS = ANSWER_WITHIN_MS / 2;
-/** How long after its start an operation still waits for a turn to make a further call. */
+/** How long after its start an operation may still wait in the rate limiter's queue to make a further call. */
 export const LAST_CALL_WITHIN_MS = ANSWER_WITHIN_MS - 1_000;
 /**
- * How long a new operation waits for the turn to make its first call. The wait isn't longer, so that the operation's
- * other calls have time before the caller gives up.
+ * How long a new operation may wait in the rate limiter's queue to make its first call. Not longer, so that its other
+ * calls can be made before the caller gives up.
  */
 export const FIRST_CALL_WITHIN_MS = LAST_CALL_WITHIN_MS - 3_000;
 /**
- * How long a turn of work already begun, such as the next page of a list, waits behind operations that arrived earlier.
- * If the turn waited longer, it might wait in vain: behind operations with many calls, or because a rate limit's full
- * token bucket has let many lists begin, each of which then needs a turn.
+ * How long a call for the next page of a list waits in the rate limiter's queue behind operations that arrived earlier.
+ * After that, the call goes before them. Otherwise it might wait too long behind operations with many calls, or behind
+ * many lists that were begun at once while the rate limit's token bucket was full.
  */
 export const BEGUN_GOES_FIRST_AFTER_MS = LAST_CALL_WITHIN_MS - 5_000;
 
-// No client waits for the removals and mails that the following times are for.
+// Clients don't wait longer than ANSWER_WITHIN_MS for the removals and mails that the following limits are for.
 
-/** The time for one attempt to remove what a failed creation left. */
+/** The time limit for one attempt to remove a user or role that a failed creation left. */
 export const REMOVAL_TIMEOUT_MS = ANSWER_WITHIN_MS;
-/** The time for the request to send a mail. */
+/** The time limit for the request to send a mail. */
 export const MAIL_TIMEOUT_MS = 2 * ANSWER_WITHIN_MS;

@@ -3,9 +3,9 @@ import { ProviderError } from '../../../domain/errors.js';
 import type { ApiClient } from '../provider-api/api-client.js';
 import type { Operation } from '../provider-api/operation.js';
 
-/** Reads and changes the settings of an identity provider, with the rights of the API client's token. */
+/** Reads and changes the settings of an identity provider through its API. Has the rights of the API client's token. */
 export abstract class ProviderAdmin {
-  /** @param operation returns the operation that the next call is a part of. */
+  /** @param operation returns the operation to which the next call belongs. */
   constructor(
     protected readonly api: ApiClient,
     protected readonly operation: () => Operation,

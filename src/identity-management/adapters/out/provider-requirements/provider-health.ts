@@ -5,25 +5,20 @@ import { ProviderMisconfigured, ProviderUnavailable } from '../../../domain/erro
 import { Operation } from '../provider-api/operation.js';
 import type { Findings } from './requirement.js';
 
-/**
- * A function that finds the defects of a provider's configuration. `previous` has the findings of the previous check,
- * if there was one with a result.
- */
+/** Finds what is wrong with a provider's configuration. `previous` is what the last successful call found. */
 export type Look = (previous: Findings | undefined, operation: Operation) => Promise<Findings>;
 
-/**
- * Checks whether an identity provider is configured as the service needs it. All simultaneous callers share one check.
- */
+/** Checks whether an identity provider is configured as the service needs. Simultaneous callers share one check. */
 export class ProviderHealth {
   private readonly probe = new SharedProbe((signal) => this.lookAgain(signal));
-  /** The findings of the latest check that had a result. */
+  /** What the latest check found that had a result. */
   private findings: Findings | undefined;
   private wellUntil = -Infinity;
 
   /**
    * @param provider the identity provider's name in messages.
    * @param wellForMs how long a result without problems is cached, in milliseconds. Every result is cached for at least
-   * one second, which is also the default.
+   * one second, even if this is less (default: 0).
    */
   constructor(
     private readonly provider: string,
@@ -32,10 +27,10 @@ export class ProviderHealth {
   ) {}
 
   /**
-   * Resolves if the latest check found no problems. Makes a new check if the cached result is too old.
+   * Resolves if the provider's configuration has no problems, according to a new check or a cached result.
    *
-   * @throws ProviderMisconfigured when the latest check found problems; ProviderUnavailable when there is no result
-   * within four seconds, or the caller has given up; errors of `look`.
+   * @throws ProviderMisconfigured when there are problems; ProviderUnavailable when there is no result within four
+   * seconds, or the caller has given up; errors of `look`.
    */
   async check(signal: AbortSignal): Promise<void> {
     if (signal.aborted) throw noLongerAwaited(signal);

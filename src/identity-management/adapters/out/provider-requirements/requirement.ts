@@ -1,34 +1,36 @@
 /** A change that brings the identity provider closer to the state that the service needs. */
 export interface Change {
   /**
-   * The change as the set-up prints it, for example `+ client load-data-api`. A line with `+` creates something, a line
-   * with `~` changes something that exists.
+   * The line that the set-up prints for the change, for example `+ client load-data-api`. `+` means that something is
+   * created, `~` that something existing is changed.
    */
   readonly line: string;
   readonly make: () => Promise<unknown>;
-  /** A note that the set-up shows once, after the change. It may contain a secret. */
+  /**
+   * A text that the set-up shows once, after the change was made. It may contain a secret, such as a first password.
+   */
   readonly note?: () => Promise<string>;
 }
 
-/** A part of what the service needs at its identity provider. */
+/** One thing that the service needs at its identity provider, for example a client with certain settings. */
 export interface Requirement<Needed extends Change = Change> {
   readonly name: string;
   /**
-   * The changes that fulfil the requirement. Empty if the requirement is fulfilled already. If the object that the
-   * requirement is about is missing, these are all changes, including the object's creation.
+   * Finds the changes that are still needed to fulfil the requirement. Empty if it is fulfilled already. If the
+   * required object is missing, its creation is one of the changes.
    */
   readonly changes: () => Promise<readonly Needed[]>;
 }
 
 /** A change that repairs a defect of the identity provider's configuration. */
 export interface Repair extends Change {
-  /** Describes the defect in a sentence, without secrets. */
+  /** The defect as a sentence, without secrets. */
   readonly problem: string;
   /** Whether operations of the service fail because of the defect. */
   readonly isFatal: boolean;
 }
 
-/** The defects that a check of the provider found, one line each. */
+/** What a check found wrong with the provider's configuration: one sentence for each defect. */
 export interface Findings {
   /** Defects that make operations of the service fail. */
   readonly problems: readonly string[];
@@ -46,7 +48,7 @@ export const isWell = ({ problems, warnings }: Findings): boolean => problems.le
 export type Members = Readonly<Record<string, unknown>>;
 
 /**
- * The members of `wanted` that `present` lacks or has with another value, each with the value it should get. A wanted
+ * The members of `wanted` that `present` doesn't have or has with another value. Each gets its wanted value; a wanted
  * list or object is merged with the present one.
  */
 export function lacking(present: Members, wanted: Members): Record<string, unknown> {

@@ -4,10 +4,10 @@ import { ProviderError } from '../../../domain/errors.js';
 import { TokenRefused } from '../provider-api/api-failure.js';
 
 /**
- * Gets the service's token, or the reason why the provider issues none.
+ * Gets the service's token, or a problem to report if the provider refuses the token.
  *
- * @param problemOf describes the provider's refusal in a sentence without secrets; returns undefined if the refusal
- * doesn't show the reason.
+ * @param problemOf describes the provider's refusal in a sentence without secrets; returns undefined if the reason is
+ * not recognized.
  * @throws errors of `get`, except a refusal that `problemOf` describes.
  */
 export async function tokenOrProblem(
@@ -24,7 +24,7 @@ export async function tokenOrProblem(
 }
 
 /**
- * Reads the claims of the service's token without verifying the token.
+ * Returns the claims of the service's token. Doesn't verify the token's signature.
  *
  * @throws ProviderError when the token isn't a JWT, or its claims don't match the schema.
  */

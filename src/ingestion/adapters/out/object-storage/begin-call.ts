@@ -1,16 +1,16 @@
-/** How many calls to stores one iteration of the event loop begins at most, and for how many milliseconds. */
+/** Each iteration of the event loop begins at most MOST_CALLS calls to stores, and none after MOST_MS milliseconds. */
 const MOST_CALLS = 4;
 const MOST_MS = 5;
 
 const waiting: (() => void)[] = [];
-/** Whether a call has begun in this iteration of the event loop. Further calls then wait. */
+/** Whether a call to a store has begun in this iteration of the event loop. Further calls are then queued. */
 let hasBegun = false;
 
 /**
- * Resolves when a call to a store may begin. The SDKs of stores need about a millisecond of processor time to begin a
- * call, and several milliseconds in a process that has just started. So one iteration of the event loop begins at most
- * four calls, and none after 5 ms, in the order in which they asked. The process answers other requests between the
- * iterations.
+ * Resolves when a call to a store may begin; calls begin in the order of their requests. The SDKs of stores need about
+ * a millisecond of processor time to begin a call, and several milliseconds in a process that has just started. So one
+ * iteration of the event loop begins at most four calls, and none after 5 ms. Between iterations, other requests are
+ * answered.
  */
 export function beginCall(): Promise<void> {
   return new Promise((resolve) => {
@@ -26,7 +26,8 @@ function beginCalls(): void {
   const beginNext = (): void => {
     waiting.shift()?.();
     begun += 1;
-    // The SDK begins the call in microtasks, and the queue of `nextTick` runs only when no microtask is left.
+    // The SDK begins the call in microtasks. The queue of `nextTick` runs only when no microtask is left, so the next
+    // call begins after the SDK's work for this one.
     queueMicrotask(() => {
       process.nextTick(() => {
         if (waiting.length > 0 && begun < MOST_CALLS && performance.now() < end) beginNext();

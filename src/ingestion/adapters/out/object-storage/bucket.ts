@@ -6,8 +6,8 @@ export type { ByteRange };
 export interface ReadObject {
   readonly bytes: Buffer;
   /**
-   * The object's version, by which `replace` recognizes it. Other bytes have another version. Writing the same bytes
-   * again may give the same version.
+   * Identifies the object's content, so that `replace` can overwrite only this version. Different bytes have different
+   * versions. Writing the same bytes again may give the same version.
    */
   readonly version: string;
   /** Milliseconds since the object was written, by the store's clock. */
@@ -26,8 +26,9 @@ export interface ListedObject {
 const LEAST_CLOCK_OFFSET_MS = 4 * 60_000;
 
 /**
- * Returns `offsetMs`, the offset between the store's clock and this machine's in milliseconds, or 0 if it is below four
- * minutes. A small offset can't be measured, because a store's times are whole seconds and arrive late.
+ * Returns `offsetMs`, the offset between the store's clock and this machine's in milliseconds, or 0 if it is less than
+ * four minutes in either direction. A store's times are whole seconds and arrive late, so a small offset can't be
+ * measured.
  */
 export const significantOffset = (offsetMs: number): number => (Math.abs(offsetMs) < LEAST_CLOCK_OFFSET_MS ? 0 : offsetMs);
 
@@ -43,32 +44,34 @@ export const significantOffset = (offsetMs: number): number => (Math.abs(offsetM
  */
 export abstract class Bucket {
   /**
-   * How far the store's clock is ahead of this machine's, in milliseconds, by its latest answers (`significantOffset`);
-   * 0 before the first answer.
+   * How far the store's clock is ahead of this machine's, in milliseconds, according to the store's latest answers. 0
+   * if the clocks differ by less than four minutes, and before the first answer.
    */
   abstract get clockOffsetMs(): number;
 
   /**
-   * The time by the store's clock, in milliseconds since 1970, according to the store's latest answers. May be some
-   * seconds behind the store's clock, because a store's times are whole seconds and arrive late. Before the first
-   * answer, this machine's time.
+   * The time by the store's clock, in milliseconds since 1970, according to the store's latest answers; this machine's
+   * time before the first answer. May be some seconds early, because a store's times are whole seconds and arrive late.
    */
   abstract get storeTime(): number;
 
-  /** Creates an object unless its key is taken. Resolves to the object's version; undefined if the key is taken. */
+  /**
+   * Creates an object unless one with the same key exists. Resolves to the new object's version; to undefined if the
+   * key is taken, and then nothing was written.
+   */
   abstract create(key: string, bytes: Uint8Array): Promise<string | undefined>;
 
   /**
-   * Writes an object, either unconditionally or only in place of a version.
+   * Writes an object. With `version`, writes only if the object at the key still has this version.
    *
-   * @returns the new version; undefined if another version is there, or none.
+   * @returns the new version; undefined if nothing was written, because the object has another version or is missing.
    */
   abstract replace(key: string, bytes: Uint8Array, version?: string): Promise<string | undefined>;
 
   /**
    * Creates an object from bytes as they arrive, in parts. The object becomes visible when the bytes have ended. Holds
-   * some parts in memory. Rejects with the errors of `bytes`. After any failure, removes the parts as far as the store
-   * allows it.
+   * some parts in memory. Rejects with the errors of `bytes`. After any failure, removes the parts that were already
+   * sent, as far as the store allows it.
    *
    * @throws ObjectExistsError if the key is taken.
    */
@@ -81,7 +84,8 @@ export abstract class Bucket {
    * Opens an object of any size, to be read piece by piece; undefined if the object is missing. A caller that stops
    * early must end the iterator.
    *
-   * @param range the part to read; the whole object without it. Bytes that the object doesn't have are left out.
+   * @param range the bytes to read; the whole object if undefined. A range may go beyond the object's end: only the
+   *   bytes that exist are read.
    */
   abstract open(key: string, range?: ByteRange): Promise<AsyncIterable<Uint8Array> | undefined>;
 
@@ -91,15 +95,15 @@ export abstract class Bucket {
   /** Lists the directories directly below a prefix, each once, as keys up to and including the next `/`. */
   abstract listDirectories(prefix: string): AsyncIterable<string>;
 
-  /** Removes objects. Also resolves if they are missing. */
+  /** Removes objects. Objects that are already missing are no error. */
   abstract remove(keys: readonly string[]): Promise<void>;
 
-  /** Removes the parts of unfinished uploads to a key, whichever process began them. */
+  /** Removes the parts of all unfinished uploads to a key, whichever process began these uploads. */
   abstract removeParts(key: string): Promise<void>;
 
   /**
-   * Resolves if the store permits everything that the other calls need, except writing: to read, list and remove
-   * objects, and to list and remove parts. Changes nothing but the object at `key`, which is removed.
+   * Checks that the store permits the service to read, list and remove objects, and to list and remove parts of
+   * uploads. Doesn't check whether it may write. Removes the object at `key`, and changes nothing else.
    *
    * @throws MissingRightError if the store refuses one of these operations.
    */
@@ -127,8 +131,8 @@ export class MissingRightError extends Error {
 }
 
 /**
- * Returns a function for `.catch()`. The function throws MissingRightError if `isRefusal` says that the error is the
- * store's refusal of a right, and any other error unchanged.
+ * Returns a function for `.catch()`. The function throws MissingRightError if `isRefusal` says that an error is the
+ * store's refusal of a right. It throws any other error unchanged.
  */
 export const missingRight =
   (right: string, isRefusal: (error: unknown) => boolean) =>
@@ -136,9 +140,9 @@ export const missingRight =
     throw isRefusal(cause) ? new MissingRightError(right, cause) : cause;
   };
 
-/** The store neither accepted nor sent a byte until the time-out. */
+/** A call to the store took longer than its time limit, or the store neither accepted nor sent a byte for that long. */
 export class StoreSilentError extends Error {
-  /** @param timeoutMs the time-out, in milliseconds. */
+  /** @param timeoutMs the time limit, in milliseconds. */
   constructor(timeoutMs: number) {
     super(`The store made no progress for ${timeoutMs} ms.`);
     this.name = new.target.name;

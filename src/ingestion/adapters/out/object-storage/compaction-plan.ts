@@ -4,13 +4,13 @@ import { PLANS } from './keys.js';
 import { type Day, directoryOf, parseName } from './segment-names.js';
 
 /**
- * The plan of a compaction: the segments of a day that it merges (sources), and the segment that it creates from them
- * (target).
+ * The plan of a compaction: segments (objects with index lines) of a day to merge (the sources), and the segment to
+ * create from them (the target).
  */
 const PLAN = z.object({
   /** The key of the segment to create. */
   target: z.string(),
-  /** The keys of the segments to merge, each once. The target contains their lines in this order. */
+  /** The keys of the segments to merge, without repetitions. The target contains their lines in this order. */
   sources: z.array(z.string()).min(2).transform((keys) => [...new Set(keys)]),
   /** Total size of all sources, in bytes. */
   bytes: z.number().int().positive(),
@@ -18,7 +18,7 @@ const PLAN = z.object({
 export type Plan = z.infer<typeof PLAN>;
 
 /**
- * A hold: keeps compaction from a day while uploads are removed from the day, or while the day's events are delivered.
+ * A hold keeps compaction from a day while uploads are removed from this day, or while the day's events are delivered.
  */
 const HOLD = z.object({
   /** The ids of the holders, one for each `DayHold`. A holder is a removal of uploads, or an event outbox. */
@@ -27,20 +27,20 @@ const HOLD = z.object({
 export type Hold = z.infer<typeof HOLD>;
 
 /**
- * How long after its last write a plan or hold is taken to belong to a crashed process, in milliseconds by the store's
- * clock.
+ * A plan or hold is taken for that of a crashed process if it wasn't written for this long, in milliseconds by the
+ * store's clock.
  */
 export const PLAN_PATIENCE_MS = 10 * 60_000;
 
 /**
- * The key of the object that contains either the plan or the hold of one day of one kind. If the object is empty, the
- * day has neither.
+ * The key of the object with the plan or the hold of one day of one kind. If the object is missing or empty, there is
+ * neither.
  */
 export const planKey = ({ kind, date }: Day): string => `${PLANS}kind=${kind}/date=${date}`;
 
 /**
  * Parses a day's plan or hold from the bytes of the object at `planKey`, which must not be empty. Throws if the bytes
- * are neither, or if they are a plan for segments that compaction may not merge or create.
+ * are neither, or a plan with a segment that compaction may not merge or create.
  */
 export function parsePlan(day: Day, bytes: Buffer): Plan | Hold {
   const value = parseJson(bytes);
@@ -54,8 +54,8 @@ export function parsePlan(day: Day, bytes: Buffer): Plan | Hold {
 export const isHold = (plan: Plan | Hold): plan is Hold => 'removals' in plan;
 
 /**
- * Whether a plan only merges segments of its day that uploads have written, into a segment of the same day with a name
- * that uploads don't give. Compaction removes the sources, so a damaged plan must not name other objects.
+ * Whether a plan only merges segments of its day that uploads have written, into a segment of this day with a name that
+ * uploads don't give. Compaction removes the merged segments, so a damaged plan must not name anything else.
  */
 function isOwn(day: Day, { target, sources }: Plan): boolean {
   const isThere = (key: string): boolean => key.startsWith(directoryOf(day));

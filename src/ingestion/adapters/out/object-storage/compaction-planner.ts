@@ -11,13 +11,13 @@ const MIB = 1024 * 1024;
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 /**
- * Segments of at most this age aren't merged, in milliseconds: a writer that got no answer from the store may still
- * retry or undo its write.
+ * Only segments older than this are merged, in milliseconds. The writer of a younger segment may have got no answer
+ * from the store, and may still retry or undo the write.
  */
 const LEAST_AGE_MS = 10 * MINUTE_MS;
 /**
- * A segment with a line under an idempotency key isn't merged until both the writing of the segment and the end of its
- * day are longer ago than this, in milliseconds. A claim refers to the segment of its upload for 24 hours.
+ * If a segment has a line under an idempotency key, it is merged only when it was written longer ago than this, and its
+ * day has been over for longer than this, in milliseconds. The key's claim names the segment for 24 hours.
  */
 const KEYED_AGE_MS = 25 * HOUR_MS;
 const LARGE_BYTES = 16 * MIB;
@@ -25,13 +25,13 @@ const MOST_TARGET_BYTES = 64 * MIB;
 const MOST_SOURCES = 10_000;
 
 export interface PlannerOptions {
-  /** Stops the compaction at its next step, with the signal's reason as the error. A later compaction continues. */
+  /** Stops the compaction at its next step: the call rejects with the signal's reason. A later compaction continues. */
   readonly signal?: AbortSignal | undefined;
   /** Called for each segment that the planner has read. */
   readonly onRead?: () => void;
   /**
-   * Keys of segments that can't be merged until the `Idempotency-Key` of one of their lines expires. The planner adds
-   * such segments when it finds them. A later compaction that gets the same set needn't read them again.
+   * Keys of segments that can't be merged yet, because the `Idempotency-Key` of one of their lines hasn't expired. The
+   * planner adds such segments when it finds them. A later compaction that gets the same set doesn't read them again.
    */
   readonly waiting?: Set<string>;
 }
@@ -44,15 +44,14 @@ export interface MalformedSegment {
 }
 
 /**
- * Plans the compaction of a day: which of its small segments are merged next. Writes nothing to the store.
+ * Plans the compaction of a day: selects small segments (objects with index lines) to merge next. Writes nothing.
  *
  * These segments are not merged:
  *
- * - Segments of 16 MiB or more, malformed ones, and those younger than ten minutes.
- * - Segments whose upload has a marker in `staging/`, because a sweeper may have to read the upload's line in this
- *   segment.
+ * - Segments of 16 MiB or more, malformed ones, and those that are at most ten minutes old.
+ * - Segments whose upload has a marker in `staging/`, because a sweeper may still have to find the upload's line there.
  * - All segments of a day while the receiver has confirmed the events of only some of them. The event outbox remembers
- *   the segments whose events were confirmed, so a target must not mix their lines with others.
+ *   which segments were confirmed, so confirmed and unconfirmed lines must not be merged.
  * - Segments with a line under an `Idempotency-Key`, until the claim of the key has expired. All such segments of a day
  *   wait until the day has been over for 25 hours, so that they are merged together.
  *
@@ -61,7 +60,7 @@ export interface MalformedSegment {
 export class CompactionPlanner {
   private readonly malformedByKey = new Map<string, MalformedSegment>();
   private readonly waiting: Set<string>;
-  /** The keys of the segments that a dry run has already counted as merged. */
+  /** The keys of the segments in plans that were given to `leaveOut`. Later plans don't contain these segments. */
   private readonly taken = new Set<string>();
 
   constructor(
@@ -78,21 +77,24 @@ export class CompactionPlanner {
   }
 
   /**
-   * Resolves to the next plan; undefined if no two segments can be merged. Segments of slow uploads are merged last,
-   * among themselves. Rejects with errors of the bucket, and with the reason of the signal.
+   * Resolves to the next plan; undefined if no two segments can be merged. Segments of slow uploads (`isSlow`) are
+   * merged last, and only with each other. Rejects with errors of the bucket, and with the reason of the signal.
    */
   async nextPlan(): Promise<Plan | undefined> {
     if (await isPartlyTold(this.bucket, this.day)) return undefined;
     const segments = await listSegments(this.bucket, this.day, this.options.signal);
-    // Markers are listed after segments. An upload's marker is created before its segment, so a listed segment without
-    // a marker never gets one.
+    // Markers are listed after segments: an upload's marker is created before its segment. So if a listed segment's
+    // upload has no marker now, it never gets one.
     const marked = await markedUploads(this.bucket);
     const candidates = segments.filter((segment) => this.isCandidate(segment) && !marked.has(uploadIdIn(segment.key)));
     const isSlow = ({ key }: ListedObject): boolean => parseName(this.day, key).isSlow;
     return (await this.planOf(candidates.filter((segment) => !isSlow(segment)), false)) ?? this.planOf(candidates.filter(isSlow), true);
   }
 
-  /** Leaves the sources of a plan out of later plans. For a dry run, which removes no sources. */
+  /**
+   * Later plans won't contain the segments that this plan merges. For a dry run, which doesn't remove them from the
+   * store.
+   */
   leaveOut({ sources }: Plan): void {
     for (const key of sources) this.taken.add(key);
   }
@@ -115,7 +117,7 @@ export class CompactionPlanner {
     return !this.malformedByKey.has(key) && !this.taken.has(key) && !(this.waiting.has(key) && this.mayBeClaimed(segment));
   }
 
-  /** Whether a segment's name is one that uploads give, and not one that compaction gives. */
+  /** Whether a segment was written by uploads, according to its name, and not created by compaction. */
   private isOriginal(key: string): boolean {
     return parseName(this.day, key).origin === 'original';
   }
@@ -124,7 +126,10 @@ export class CompactionPlanner {
     return ageMs <= KEYED_AGE_MS || Date.now() <= endOf(this.day) + KEYED_AGE_MS;
   }
 
-  /** Whether a segment that was read can be merged now: it is well-formed, and no claim may refer to it any more. */
+  /**
+   * Whether a segment that was read can be merged now: it is well-formed, and no claim of an idempotency key can still
+   * name it.
+   */
   private async isSound(segment: ListedObject, { bytes }: ReadObject): Promise<boolean> {
     this.options.onRead?.();
     const { problem, isKeyed } = await checkSegment(bytes);

@@ -3,10 +3,7 @@ import type { CompactionRun } from './compaction-run.js';
 /** Formats the outcomes of a compaction run as lines of text, each with its newline. The last line is the summary. */
 export type CompactionReport = (run: CompactionRun) => AsyncGenerator<string>;
 
-/**
- * A report for a person: one line for each thing that was done on a day (in a dry run, would be done), and for each
- * problem.
- */
+/** A report for a person: one line for each problem, and for each thing that was done (in a dry run, would be done). */
 export async function* textReport(run: CompactionRun): AsyncGenerator<string> {
   const { totals, dryRun } = run;
   const become = dryRun ? 'would become' : 'became';
@@ -35,10 +32,7 @@ export async function* textReport(run: CompactionRun): AsyncGenerator<string> {
   yield line(counts.join(', '));
 }
 
-/**
- * A report for a script: one JSON object on a line for each day, malformed segment and failure, then one with the
- * summary.
- */
+/** A report for a script: a JSON object on a line for each day, malformed segment and failure, and for the summary. */
 export async function* jsonReport(run: CompactionRun): AsyncGenerator<string> {
   for await (const outcome of run) {
     if ('error' in outcome) {

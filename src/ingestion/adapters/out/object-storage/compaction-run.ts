@@ -4,8 +4,8 @@ import { removeOldClaims } from './old-claims.js';
 import type { Day } from './segment-names.js';
 
 /**
- * A step of a compaction run that failed: compacting one day, or removing old claims. The run carries out the other
- * steps nevertheless.
+ * A step of a compaction run that failed: the compaction of one day, or the removal of old claims. The run carries out
+ * its other steps nevertheless.
  */
 export interface CompactionFailure {
   /** The subject of the step: the directory of a day's segments, or `idempotency/` for the removal of old claims. */
@@ -14,8 +14,8 @@ export interface CompactionFailure {
 }
 
 /**
- * Compacts days one after the other, then removes old claims. Yields a report for each day, or the failure of a step.
- * Iterate a run only once.
+ * Compacts days one after the other, then removes old claims. Yields the report of each day, or the failure of a step.
+ * Can be iterated only once.
  */
 export class CompactionRun implements AsyncIterable<DayReport | CompactionFailure> {
   readonly totals = { sources: 0, targets: 0, bytes: 0, fences: 0, claims: 0, malformed: 0, underWay: 0, failed: 0 };

@@ -20,8 +20,8 @@ const line = (uploadId: string, more: object = {}) => `${JSON.stringify({ upload
 const ids = (count: number, prefix = 'upload') => Array.from({ length: count }, (_, index) => `${prefix}-${index}`);
 
 /**
- * The bucket as another process sees it, for which the store's clock is `aheadMs` milliseconds ahead, so that objects
- * are older.
+ * The bucket as another process sees it when the store's clock has moved `aheadMs` milliseconds on, so that objects are
+ * older.
  */
 function later(bucket: InMemoryBucket, aheadMs: number): InMemoryBucket {
   const another = bucket.another();
@@ -388,7 +388,7 @@ describe('an interrupted compaction', () => {
 });
 
 describe('a plan', () => {
-  /** Lets a process crash in a compaction after it has written the plan. Returns this plan. */
+  /** Lets a process crash in a compaction right after it has written the plan. Returns this plan. */
   async function lostPlan(bucket: InMemoryBucket): Promise<{ target: string; sources: string[] }> {
     const lost = bucket.another();
     lost.before = (operation) => {

@@ -26,45 +26,46 @@ export interface DayReport extends Day {
   /** Number of empty segments that were removed. */
   readonly fences: number;
   readonly malformed: readonly MalformedSegment[];
-  /** Whether another process compacts the day or holds it (`DayHold`), so that something may be left to do. */
+  /** Whether another process compacts the day or has a hold on it (`DayHold`). Some small segments may then be left. */
   readonly isUnderWay: boolean;
 }
 
 /**
- * Merges the small segments of a day that is over into a few large ones. Does nothing for any other day.
+ * Merges the small segments (objects with index lines) of a day that is over into a few large ones. A day is over ten
+ * minutes after its end. Does nothing for any other day.
  *
  * Any number of processes may compact a day at once. Each may crash or stall at any step, for any length of time:
  *
  * 1. Create a plan at `compaction/kind=K/date=D`. The plan names the segments to merge, its sources, and the segment to
- *    create, its target. There is one plan at a time: a plan is created only if none exists, and a process replaces
- *    only the version of the plan that it knows.
+ *    create, its target. There is one plan at a time: a process creates a plan only if none exists, and replaces only
+ *    the version of the plan that it has read.
  * 2. Create the target from all bytes of the sources, unless it exists. If a source is missing, create nothing.
  * 3. When the target exists and has the sources' total size, remove the sources.
- * 4. When the sources are gone, replace the plan by an empty object. The plan isn't removed, because a process that
- *    stalled before the removal could remove the next plan.
+ * 4. When the sources are gone, replace the plan by an empty object. The object isn't removed, because a process that
+ *    stalled just before this step could remove the next plan.
  *
- * A process that finds a plan continues it. Two processes may carry out one plan, because a target is never a source,
- * so compaction never removes it. A process that stalled while another one created the target finds the target. A
- * process that stalled while removing sources only removes what is already gone.
+ * A process that finds a plan continues it. Two processes may carry out the same plan: compaction never removes a
+ * target, because a target is never a source. A process that stalled while another one created the target finds the
+ * target. A process that stalled while removing sources then only removes sources that are already gone.
  *
- * So compaction never loses a line, and a line exists twice between steps 2 and 3. It stays twice in two cases:
+ * So compaction never loses a line. A line exists twice between steps 2 and 3, and afterwards only in two cases:
  *
- * - The writer of a segment stalled for ten minutes before it retried the write. The writer writes a line again that a
- *   target already contains.
- * - A process stalled after it had read all sources. Before it created the target, a source was removed by something
- *   else than the plan.
+ * - The writer of a segment stalled for ten minutes before it retried the write. Its retry then writes a line again
+ *   that a target already contains.
+ * - A process stalled after it had read all sources. Meanwhile a source was removed by something else, so another
+ *   process merged the rest by a new plan. Then the stalled process created its target.
  *
- * A removal of uploads rewrites segments. It keeps compaction from the day meanwhile, by a hold in place of the plan
- * (stored-uploads/day-hold.ts). If the removal finds a plan, it completes the plan if the target exists. Otherwise it
- * ends the plan, by a fence in place of the target.
+ * A removal of uploads rewrites segments. Meanwhile, a hold in place of the plan keeps compaction from the day
+ * (stored-uploads/day-hold.ts). If a removal finds a plan whose target exists, it completes the plan. If the target
+ * doesn't exist, it ends the plan by a fence (an empty object) in place of the target.
  *
- * A segment may be overwritten by a fence more than ten minutes after it was written, because its uploads have failed.
- * If it was merged before, its lines stay in the target, as if the writer had been killed before it overwrote the
- * segment.
+ * The writer of a segment may overwrite it with a fence more than ten minutes later, because its uploads have failed.
+ * If the segment was merged before that, its lines stay in the target, as if the writer had been killed before it
+ * overwrote the segment.
  *
- * A target's name sorts after the names of its sources. A listing returns names in order, page by page, so if it misses
- * sources that were just removed, it still reaches the target. The name also identifies a target: its time is more than
- * ten minutes after the end of its day, or it is `slow-<UUID>`.
+ * A target's name sorts after the names of its sources. A listing returns names in order, page by page. So a listing
+ * that misses sources because they were just removed still reaches the target. The name also identifies a target: its
+ * time is more than ten minutes after the end of its day, or it is `slow-<UUID>`.
  *
  * Some segments are never merged, and others only later; see `CompactionPlanner`.
  *
@@ -112,7 +113,9 @@ class DayCompaction {
     }
   }
 
-  /** Merges the day's segments. Resolves to false if another process compacts the day or holds it (`DayHold`). */
+  /**
+   * Merges the day's segments. Resolves to false if another process compacts the day or has a hold on it (`DayHold`).
+   */
   private async compact(): Promise<boolean> {
     for (;;) {
       const found = await this.readPlan();
@@ -130,24 +133,23 @@ class DayCompaction {
   }
 
   /**
-   * Resolves to true if this process carried out the plan, or dropped it because sources were missing or had changed,
-   * or because a hold had ended it. Resolves to false if another process changed the plan or removed sources in the
-   * meantime.
+   * Carries out a plan. Resolves to true if this process has completed the plan or dropped it. A plan is dropped if a
+   * source is missing or has changed, or if a process that needed a hold on the day has ended the plan. Resolves to
+   * false if another process changed the plan or removed sources in the meantime.
    */
   private async carryOut(plan: Plan, version: string): Promise<boolean> {
     const segments = new Map((await this.list()).map((segment) => [segment.key, segment]));
     if (!segments.has(plan.target)) {
       const sources = plan.sources.map((key) => segments.get(key)).filter((source) => source !== undefined);
       const isWhole = sources.length === plan.sources.length && plan.bytes === sources.reduce((sum, { size }) => sum + size, 0);
-      // Compaction removes sources only once their target exists, and this target doesn't. So something else removed or
-      // rewrote a source, or an earlier plan removed the source before this plan was made. The other sources need a new
-      // plan.
+      // The target doesn't exist, so this plan hasn't removed the missing source: something else removed or rewrote it,
+      // or an earlier plan removed it before this plan was made. The remaining sources need a new plan.
       if (!isWhole) return (await this.write(EMPTY, version)) !== undefined;
       if (!(await this.make(plan, sources))) return false;
     }
     const size = await this.sizeOf(plan.target);
-    // An empty target is a fence. A removal of uploads or an event outbox created it to end this plan, because it needs
-    // a hold on the day (`DayHold`). So an empty object replaces the plan.
+    // An empty target is a fence: another process needs a hold on the day (`DayHold`), for a removal of uploads or the
+    // delivery of events, and has ended this plan. So an empty object replaces the plan.
     if (size === 0) return (await this.write(EMPTY, version)) !== undefined;
     if (size !== plan.bytes) {
       throw new Error(`${plan.target} has ${size ?? 'no'} bytes, and its sources had ${plan.bytes}; none of them was removed.`);
@@ -163,8 +165,8 @@ class DayCompaction {
   }
 
   /**
-   * Creates the target of a plan. Resolves to true if the target exists, also if another process created it, and to
-   * false if a source is missing.
+   * Creates the target of a plan, the merged segment. Resolves to true if the target exists now, even if another
+   * process created it. Resolves to false if a source is missing.
    */
   private async make(plan: Plan, sources: readonly ListedObject[]): Promise<boolean> {
     try {
@@ -205,8 +207,8 @@ class DayCompaction {
   }
 
   /**
-   * Writes the object of the day's plan: in place of `version`, or as a new object if `version` is undefined. Resolves
-   * to the new version; undefined if another process has changed or created the object first.
+   * Writes the object of the day's plan. Replaces only `version` of the object, or creates the object if `version` is
+   * undefined. Resolves to the new version; undefined if another process changed or created the object first.
    */
   private write(bytes: Uint8Array, version: string | undefined): Promise<string | undefined> {
     const key = planKey(this.day);

@@ -13,9 +13,7 @@ const YESTERDAY = 'uploads/kind=historical/date=2026-03-10/';
 const WEEK_AGO = 'uploads/kind=nowcast/date=2026-03-04/';
 const BEFORE = 'uploads/kind=nowcast/date=2026-03-03/';
 
-/**
- * More iterations of the event loop than a compactor lets pass between two operations on the bucket within one turn.
- */
+/** After this many iterations of the event loop without an operation on the bucket, a turn of the compactor is over. */
 const QUIET_ITERATIONS = 50;
 
 let bucket: InMemoryBucket;
@@ -50,7 +48,7 @@ function replica() {
   return { own, compactor, taken };
 }
 
-/** Advances the clock by `ms` milliseconds, and waits until the turns that begin meanwhile are over. */
+/** Advances the clock by `ms` milliseconds, and waits until the turns of compaction that begin meanwhile are over. */
 async function pass(ms: number): Promise<void> {
   await vi.advanceTimersByTimeAsync(ms);
   const begun = () => replicas.reduce((sum, { operations }) => sum + operations, 0);

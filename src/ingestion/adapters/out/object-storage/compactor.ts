@@ -11,27 +11,28 @@ import type { StorageLogger } from '../../../application/storage-logger.js';
 import { Turn } from './turn.js';
 
 const MINUTE_MS = 60_000;
-/** Maximum time from the start of the compactor to its first turn, in milliseconds. */
+/** Maximum time from the start of the compactor until it first tries to take a turn, in milliseconds. */
 const FIRST_DELAY_MS = 10 * MINUTE_MS;
 const INTERVAL_MS = 60 * MINUTE_MS;
 const JITTER_MS = 5 * MINUTE_MS;
-/** A turn is skipped if the last turn of any replica began less than this many milliseconds ago. */
+/** A replica takes no turn if the last turn of any replica began less than this many milliseconds ago. */
 const TURN_MS = 50 * MINUTE_MS;
 const DAYS = 7;
 
 /**
- * Rebuilds lost claims, compacts the last seven days that are over, and the days whose compaction another process left
- * unfinished, then removes old claims. Runs some minutes after the start, and then each hour. In each hour one replica
- * takes the turn, by writing `compaction/turn`. A failure is logged as a warning and retried in the next turn. The timer
- * doesn't keep the process alive.
+ * Runs regular jobs on the bucket: rebuilds lost claims of idempotency keys, compacts the last seven days that are
+ * over, and the days whose compaction another process left unfinished, then removes old claims. Tries some minutes
+ * after the start, and then each hour. In each hour only one replica runs the jobs: the one that takes the turn by
+ * writing `compaction/turn`. A failure is logged as a warning, and retried at the next turn. The timer doesn't keep the
+ * process alive.
  */
 export class Compactor {
   private readonly ending = new AbortController();
   private timer: NodeJS.Timeout | undefined;
   private running: Promise<void> | undefined;
   /**
-   * Keys of segments that can't be merged until the idempotency keys in their lines expire. They needn't be read again
-   * each hour. The set is emptied once a day.
+   * Keys of segments that can't be merged yet, because idempotency keys in their lines haven't expired. Compaction
+   * doesn't read them again each hour. The set is emptied once a day.
    */
   private waiting = new Set<string>();
   private waitingSince = '';

@@ -9,13 +9,13 @@ const NUMBER_BYTES = 6;
 const RECORD_BYTES = 2 * NUMBER_BYTES;
 const DIGEST_BYTES = 32;
 
-/** The claims that must exist according to the index lines that were read. */
+/** The claims of idempotency keys that must exist, according to the index lines that were read. */
 export interface ComparedClaims {
   /** All segments that were written before this time were read: in milliseconds since 1970, by the store's clock. */
   readonly readUntil: number;
   /**
-   * The claims that the lines of the last 24 hours need (`claimNumber`), and when the segment of each was written, in
-   * milliseconds since 1970 by the store's clock.
+   * The claims that the lines of the last 24 hours need, by `claimNumber`. The value is the time at which the segment
+   * with the line was written, in milliseconds since 1970 by the store's clock.
    */
   readonly claims: Map<number, number>;
 }
@@ -23,14 +23,15 @@ export interface ComparedClaims {
 export const nothingCompared = (): ComparedClaims => ({ readUntil: 0, claims: new Map() });
 
 /**
- * The first 48 bits of a claim's key, which take less memory than the key. That two of a million claims have the same
- * number happens in one store of 500.
+ * The first 48 bits of the hash in a claim's key, as a number that takes less memory than the key. Among a million
+ * claims, two have the same number with a probability of 1 in 500.
  */
 export const claimNumber = (key: string): number => parseInt(key.slice(CLAIMS.length, CLAIMS.length + 2 * NUMBER_BYTES), 16);
 
 /**
- * Reads what was saved by `saveCompared`, without the claims of lines that are older than 24 hours by now. If nothing
- * was saved, or it is damaged, nothing was compared; damage is logged as a warning. Throws errors of the bucket.
+ * Reads the result that `saveCompared` saved, without the claims of lines that are older than 24 hours by now. The
+ * result is empty if nothing was saved, or, with a warning, if the saved object is damaged. Throws errors of the
+ * bucket.
  */
 export async function readCompared(bucket: Bucket, logger: StorageLogger): Promise<ComparedClaims> {
   const saved = await bucket.read(CLAIMS_COMPARED);
@@ -51,7 +52,7 @@ export async function readCompared(bucket: Bucket, logger: StorageLogger): Promi
   return { readUntil, claims };
 }
 
-/** Saves what was compared, for the next comparison of any process. Throws errors of the bucket. */
+/** Saves the result of a comparison for the next comparison of any process. Throws errors of the bucket. */
 export async function saveCompared(bucket: Bucket, { readUntil, claims }: ComparedClaims): Promise<void> {
   const records = Buffer.alloc(RECORD_BYTES * (1 + claims.size));
   records.writeUIntBE(readUntil, 0, NUMBER_BYTES);

@@ -5,16 +5,16 @@ import type { Upload } from '../../../domain/upload.js';
 /** An upload with a file, all of whose bytes have arrived. */
 interface Concluded {
   readonly upload: Upload;
-  /** The key of the segment that will contain only the upload's line. */
+  /** The key of the segment (object) that will contain the upload's index line, and no other. */
   readonly segment: string;
 }
 
 /**
- * The bytes of an upload's file on their way to the bucket. The iteration ends only after the upload was concluded,
- * because the bucket makes the file visible when the bytes end.
+ * The bytes of an upload's file on their way to the bucket. The iteration ends only after `conclude` has resolved,
+ * because the bucket makes the file visible as soon as the bytes end.
  */
 export class ContentSource implements AsyncIterable<Uint8Array> {
-  /** Whether reading the bytes or `conclude` failed, and not the bucket's writing of the file. */
+  /** True if reading the bytes failed, or `conclude`. Stays false if the bucket fails to write the file. */
   hasFailed = false;
   private failure: { readonly error: unknown } | undefined;
   private result: Concluded | undefined;
@@ -25,7 +25,7 @@ export class ContentSource implements AsyncIterable<Uint8Array> {
     private readonly conclude: (stored: StoredContent) => Promise<Concluded>,
   ) {}
 
-  /** The concluded upload. Available after the iteration has ended; throws before. */
+  /** The result of `conclude`. Throws if the iteration hasn't ended yet. */
   get concluded(): Concluded {
     if (!this.result) throw new Error('The bytes were not read to their end.');
     return this.result;

@@ -3,8 +3,8 @@ import { MARKERS } from './keys.js';
 import { type Day, directoryOf, uploadIdIn } from './segment-names.js';
 
 /**
- * The segments of a day in the order of their keys. Each appears once, even if the store's listing repeats it, so that
- * no line is merged twice. Rejects with errors of the bucket, and with the reason of the signal.
+ * The segments of a day in the order of their keys, without repetitions: a store's listing may repeat a segment, and
+ * compaction must not merge its lines twice. Rejects with errors of the bucket and the reason of the signal.
  */
 export async function listSegments(bucket: Bucket, day: Day, signal?: AbortSignal): Promise<ListedObject[]> {
   const segments = new Map<string, ListedObject>();
@@ -14,8 +14,8 @@ export async function listSegments(bucket: Bucket, day: Day, signal?: AbortSigna
 }
 
 /**
- * Ids of the uploads that have a marker: the upload is in progress, or its process crashed and no sweeper has completed
- * or removed the upload yet. Rejects with errors of the bucket.
+ * Ids of the uploads that have a marker (an object in `staging/`): uploads in progress, and uploads that failed or
+ * whose process crashed, until a sweeper has completed or removed them. Rejects with errors of the bucket.
  */
 export async function markedUploads(bucket: Bucket): Promise<Set<string>> {
   const ids = new Set<string>();

@@ -22,7 +22,9 @@ describe.each(BUILDERS)('the damaged claim of an upload with %s', (_, builder) =
   let warnings: string[];
   let storages: ObjectStorageFileStorage[];
 
-  /** A replica for which the store's clock is `aheadMs` milliseconds ahead, so that objects are that much older. */
+  /**
+   * A replica that sees the store's clock `aheadMs` milliseconds later, so that all objects are that much older for it.
+   */
   const open = (aheadMs = 0, mine = bucket.another()) => {
     mine.aheadMs = aheadMs;
     const storage = new ObjectStorageFileStorage({ bucket: mine, logger: { warn: (message) => warnings.push(message) } });

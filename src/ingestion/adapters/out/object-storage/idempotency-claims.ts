@@ -18,59 +18,57 @@ import type { Retries } from './retries.js';
 import { isOwnSegment, segmentOf } from './segment-names.js';
 
 const RETRY_AFTER_SECONDS = 1;
-/** The maximum number of attempts to take or free a claim while other processes change it. */
+/** Maximum number of attempts to take or free a claim that other processes keep changing. */
 const MOST_TURNS = 5;
 
 const CLAIM = z.object({
   upload_id: z.string(),
-  /** The key of the segment that contains, or will contain, only the upload's line. */
+  /** The key of the segment (object) that contains, or will contain, the upload's index line and no other. */
   segment: z.string(),
   /** Path of the upload's file, which may not exist yet; null for an upload without a file. */
   content_path: z.string().nullable(),
   /** True if the upload has failed for good, although its index line may still exist in the segment. */
   failed: z.boolean().optional(),
   /**
-   * True if a repeated request was answered with this upload's receipt. The process that stored the upload must then
-   * not undo it, even if that process doesn't know that the upload's index line exists.
+   * True if the upload counts as stored, for example because a repeated request was answered with its receipt. The
+   * process that stored the upload must then not undo it, even if the write of the index line seemed to fail.
    */
   kept: z.boolean().optional(),
-  /**
-   * True if nothing of the upload exists or can appear, so that the next upload can take over the idempotency scope.
-   */
+  /** True if nothing of the upload exists or can appear, so that the next upload can take over the claim. */
   free: z.boolean().optional(),
 }).refine(({ upload_id: uploadId, segment, content_path: path }) => {
-  // A process may overwrite the segment and remove the file that a claim names, so the claim's keys are checked: a
-  // damaged claim must not lead to other objects.
+  // A process may overwrite the segment and remove the file that a claim names. A damaged claim must not lead it to
+  // other objects, so both keys must contain the upload's id.
   return isOwnSegment(segment, uploadId) && (path === null || isContentOf(uploadId, path));
 });
 
-/** The content of a claim. The key of its object is `idempotency/` plus the SHA-256 of the idempotency scope in hex. */
+/**
+ * A claim says which upload has an idempotency scope (kind, customer and key). The key of the claim's object is
+ * `idempotency/` plus the SHA-256 of the scope in hex.
+ */
 export type Claim = Readonly<z.infer<typeof CLAIM>>;
 
-/** The content of the object of a claim. */
+/** Serializes a claim as the content of its object. */
 export const claimBytes = (claim: Claim): Buffer => Buffer.from(JSON.stringify(claim));
 
 /**
- * The claim of an upload whose index line exists, made from the line. It is final at once: the process that stored the
- * upload must not undo it.
+ * The claim of an upload whose index line exists, made from this line. The claim says `kept`, which is final: the
+ * process that stored the upload must not undo it.
  */
 export const keptClaim = (upload: Upload): Claim =>
   ({ upload_id: upload.uploadId, segment: segmentOf(upload), content_path: upload.content?.path ?? null, kept: true });
 
-/**
- * The claim that replaces the claim of a removed upload. It makes the idempotency scope free and contains nothing about
- * the upload.
- */
+/** Replaces the claim of a removed upload: the idempotency scope is free, and nothing about the upload is left. */
 const FREED = Buffer.from('{"free":true}');
 const FREED_CLAIM: Claim = { upload_id: '', segment: '', content_path: null, free: true };
 /** Parses the claim in an object; undefined if the claim is damaged. */
 const parseClaim = ({ bytes }: ReadObject): Claim | undefined => (bytes.equals(FREED) ? FREED_CLAIM : CLAIM.safeParse(parseJson(bytes)).data);
 
 /**
- * Frees the claim of an upload whose index line was removed, unless another upload has taken the claim. Throws errors
- * of the bucket.
+ * Frees the claim of an upload whose index line was removed: the next upload under the same key can take the claim.
+ * Does nothing if another upload has the claim. Throws errors of the bucket.
  *
- * @param key the claim's key.
+ * @param key the key of the claim's object.
  */
 export async function freeRemoved(bucket: Bucket, key: string, uploadId: string): Promise<void> {
   for (let turn = 0; turn < MOST_TURNS; turn++) {
@@ -80,7 +78,7 @@ export async function freeRemoved(bucket: Bucket, key: string, uploadId: string)
   throw new Error(`${key} changes faster than it can be freed.`);
 }
 
-/** The idempotency scope of a request, and the kind of the upload in the request. */
+/** The idempotency scope of a request (kind, customer and key), and the kind of the request's upload. */
 interface KeyedRequest {
   readonly scope: string;
   readonly kind: UploadKind;
@@ -88,9 +86,9 @@ interface KeyedRequest {
 
 /**
  * The meaning of an existing claim for a new request with the same idempotency scope. `running`: an upload is in
- * progress. `free`: the new upload can take the claim. `damaged`: the claim is unreadable, and the new upload can take
- * it. `changed`: another process has just changed the claim, so it must be read again. An upload: this upload is kept
- * under the idempotency key.
+ * progress. `free`: the new upload can take the claim. `damaged`: the claim is unreadable or wrong, no index line has
+ * the scope, and the new upload can take the claim. `changed`: another process has just changed the claim, so it must
+ * be read again. An `Upload`: the stored upload that has the scope.
  */
 type ClaimState = 'running' | 'free' | 'damaged' | 'changed' | Upload;
 
@@ -98,21 +96,22 @@ type ClaimState = 'running' | 'free' | 'damaged' | 'changed' | Upload;
  * Lets one upload of each idempotency scope through, whichever process receives it, and answers repeated requests with
  * this upload's receipt.
  *
- * The process that creates the claim's object holds the scope. The upload is kept once the segment with its index line
- * exists. This line contains the idempotency key, so that line and key are committed at once. If the segment that a
- * claim names doesn't exist, the claim belongs to an upload in progress, or to a crashed process, which no longer
- * renews the claim. Before another upload takes over the claim of a crashed process, an empty object is created in
- * place of the crashed process's segment, so that this process can't come back and write the segment. If the upload's
- * own process doesn't know whether the line exists, the next writer of the claim decides: `kept` or `failed`.
+ * The process that creates the claim's object holds the scope. The upload is stored once the segment with its index
+ * line exists. This line contains the idempotency key, so that line and key are committed at once. If the segment that
+ * a claim names doesn't exist, the claim belongs to an upload in progress, or to a crashed process, which no longer
+ * renews the claim. Before another upload takes over the claim of a process that seems to have crashed, an empty object
+ * is created in place of that process's segment. If that process was only stalled, it can no longer write the segment.
+ * If the upload's own process doesn't know whether the line exists, the process that writes the claim first decides:
+ * `kept` or `failed`.
  *
- * A damaged claim is rebuilt from the index lines, with a warning. If no line has the key, the claim can be taken once
- * it has been damaged for a minute. An upload in progress renews its claim every 15 s, so by then it has noticed the
- * damage, and fails.
+ * A damaged claim is rebuilt from the index lines, with a warning. If no line has the scope, another upload can take
+ * the claim once its object is older than a minute. An upload in progress renews its claim every 15 s, so by then it
+ * has noticed the damage, and fails.
  */
 export class IdempotencyClaims {
   /**
-   * Whether a search for the line of a damaged claim is running. A search may read thousands of segments, so only one
-   * runs at a time.
+   * Whether a search for the line of a damaged claim is running. Only one runs at a time: it may read thousands of
+   * segments.
    */
   private isSearching = false;
 
@@ -124,9 +123,8 @@ export class IdempotencyClaims {
   ) {}
 
   /**
-   * Stores an upload by calling `keep`. If the idempotency scope already has an upload, returns the receipt of that
-   * upload instead. Before that, `read` reads the repeated request to its end, so that the two requests can be
-   * compared.
+   * Stores an upload by calling `keep`. If the idempotency scope already has an upload, calls `read` instead, which
+   * reads the repeated request to its end. If both requests are the same, returns the receipt of the stored upload.
    *
    * @param own the content of the new upload's claim, to be written if the scope is free.
    * @throws ServiceError `request-in-progress`, `idempotency-key-reused`, `storage-failure`; errors of `keep` and
@@ -154,8 +152,8 @@ export class IdempotencyClaims {
   }
 
   /**
-   * Frees the idempotency scope of an upload that failed and left nothing. Never rejects: a failure is retried in the
-   * background.
+   * Frees the idempotency scope of an upload that failed, and of which nothing is in the store. Never rejects: a
+   * failure is retried in the background.
    */
   async release(claim: Lease<Claim>): Promise<void> {
     await claim.endWith({ free: true }).catch(() => {
@@ -164,21 +162,22 @@ export class IdempotencyClaims {
   }
 
   /**
-   * Decides that an upload whose index line may exist has failed. Resolves to false if a repeated request was already
-   * answered with the upload's receipt. Throws errors of the bucket. `fail` can then be called again.
+   * Decides that an upload whose index line may exist has failed. Resolves to false if the upload must stay, because a
+   * repeated request was already answered with its receipt. Throws errors of the bucket; the call can be repeated.
    */
   async fail(claim: Lease<Claim>): Promise<boolean> {
     if (await claim.endWith({ failed: true })) return true;
     const found = await this.bucket.read(claim.key);
     const decided = found && parseClaim(found);
-    // If another upload has taken over the claim, its process first put an empty object in place of this upload's
-    // segment. So this upload's line doesn't exist, and can't appear.
+    // If another upload has taken over the claim, that upload's process first put an empty object in place of this
+    // upload's segment. So this upload's line doesn't exist, and can't appear.
     return decided?.upload_id !== claim.current.upload_id || !decided.kept;
   }
 
   /**
-   * Frees the idempotency scope like `release`, but without a lease, because it is unknown whether the claim `own`
-   * exists or will still appear. Does nothing if another upload has the claim. Rejects with errors of the bucket.
+   * Frees the idempotency scope like `release`, but without a lease: the request that created the claim `own` failed,
+   * so the claim may exist, or may still appear. Leaves the claim of another upload alone. Rejects with errors of the
+   * bucket.
    */
   private async free(key: string, own: Claim): Promise<void> {
     const freed = claimBytes({ ...own, free: true });
@@ -188,8 +187,8 @@ export class IdempotencyClaims {
   }
 
   /**
-   * Claims the scope for a new upload. Resolves to the version of the new upload's claim, or to the upload that is
-   * already kept. Throws `request-in-progress`.
+   * Writes a claim for a new upload, unless the scope has an upload. Resolves to the version of the written claim, or
+   * to the stored upload that has the scope. Throws `request-in-progress` if an upload in progress has the scope.
    */
   private async take(key: string, request: KeyedRequest, own: Claim): Promise<string | Upload> {
     const bytes = claimBytes(own);
@@ -226,19 +225,20 @@ export class IdempotencyClaims {
       written = await this.bucket.read(claim.segment);
     }
     const upload = written && written.bytes.length > 0 ? await decodeIndexLine(written.bytes) : undefined;
-    // The 24 hours of an idempotency key are counted from the writing of the segment, by the store's clock, because the
-    // clocks of replicas differ.
+    // The 24 hours of an idempotency key are counted from when the segment was written, by the store's clock, because
+    // the clocks of replicas differ.
     if (!upload || !written || written.ageMs >= IDEMPOTENCY_PERIOD_MS) return 'free';
     if (idempotencyScope(upload) !== request.scope) return this.stateByLines(key, request, found);
-    // The process that stored the upload may have crashed before it announced the segment as late, so the segment is
-    // announced again.
+    // The process that stored the upload may have crashed before it announced a late segment to the event outbox. So
+    // the segment is announced again if it was written late.
     if (!claim.kept) await this.late.announceWritten(claim.segment, upload.uploadId, written.ageMs);
     if (claim.kept || (await this.bucket.replace(key, claimBytes({ ...claim, kept: true }), found.version)) !== undefined) return upload;
     return 'changed';
   }
 
   /**
-   * The state of a claim that is damaged, or that leads to a line of another scope, found by searching the index lines.
+   * The state of a claim that is damaged, or that names a line of another scope. Searches the index lines for the
+   * scope, and rebuilds the claim from the line that has it.
    */
   private async stateByLines(key: string, { kind, scope }: KeyedRequest, found: ReadObject): Promise<ClaimState> {
     if (this.isSearching) return 'running';
@@ -246,8 +246,8 @@ export class IdempotencyClaims {
     const line = await findKeyedLine(this.bucket, kind, scope).finally(() => (this.isSearching = false));
     if (!line) return found.ageMs < LOST_AFTER_MS ? 'running' : 'damaged';
     const { upload, segment, ageMs } = line;
-    // The process that stored the upload may have crashed before it announced the segment as late, so the segment is
-    // announced again.
+    // The process that stored the upload may have crashed before it announced a late segment to the event outbox. So
+    // the segment is announced again if it was written late.
     await this.late.announceWritten(segment, upload.uploadId, ageMs);
     if ((await this.bucket.replace(key, claimBytes(keptClaim(upload)), found.version)) === undefined) return 'changed';
     this.logger.warn(`${key} was damaged. It was rebuilt from the line in ${segment}.`);

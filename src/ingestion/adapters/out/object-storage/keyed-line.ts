@@ -7,10 +7,10 @@ import { dateAt, directoryOf, parseName, segmentOf } from './segment-names.js';
 
 const HOUR_MS = 60 * 60 * 1000;
 /**
- * Offsets from the present time, in milliseconds. The index line of an unexpired idempotency key is in the directory of
- * a UTC day to which one of these times belongs. One hour is added on both sides, because a line may be written late,
- * and clocks differ by some minutes. Neighbouring offsets are at most 24 hours apart, so that no day between is left
- * out: after midnight these times belong to three days.
+ * Index lines of unexpired idempotency keys are in the UTC days of these times: the present time plus each of these
+ * offsets, in milliseconds. Near midnight that are three days. One hour is added on both sides, because a line may be
+ * written late, and clocks differ by some minutes. Neighbouring offsets are at most 24 hours apart, so that no day
+ * between is left out.
  */
 const DAYS_FROM_NOW_MS = [HOUR_MS, 0, -IDEMPOTENCY_PERIOD_MS, -IDEMPOTENCY_PERIOD_MS - HOUR_MS];
 const KEY_MEMBER = Buffer.from('"idempotency_key":');
@@ -24,13 +24,12 @@ export interface KeyedLine {
 }
 
 /**
- * Finds the upload of an idempotency scope by searching the index lines, because the claim of the scope is damaged.
- * Considers only lines in segments that are less than 24 hours old by the store's clock. Resolves to undefined if no
- * such line has the scope.
+ * Finds the upload of an idempotency scope (kind, customer and key) by searching the index lines, because the claim of
+ * the scope is damaged. Considers only lines in segments that are less than 24 hours old by the store's clock. Resolves
+ * to undefined if no such line has the scope.
  *
- * Reads the segments of the kind that are younger than 24 hours until it finds the line, newest first, with one request
- * each. No such line moves meanwhile, because compaction doesn't merge a segment that has a line with an idempotency
- * key for 25 hours. Throws errors of the bucket.
+ * Reads the segments newest first, with one request each, until it finds the line. Compaction doesn't move these lines
+ * during the search: it merges no segment with such a key in the first 25 hours. Throws errors of the bucket.
  */
 export async function findKeyedLine(bucket: Bucket, kind: UploadKind, scope: string): Promise<KeyedLine | undefined> {
   const segments: ListedObject[] = [];
@@ -44,8 +43,8 @@ export async function findKeyedLine(bucket: Bucket, kind: UploadKind, scope: str
 }
 
 /**
- * The upload under an idempotency key whose line is the only one in a segment; undefined for any other segment. In a
- * segment with several lines, none has an idempotency key that is younger than 24 hours.
+ * The upload of a segment with one line, if that upload has an idempotency key; undefined for any other segment.
+ * Segments with several lines needn't be searched: all idempotency keys in them are older than 24 hours.
  */
 export async function keyedUpload(segment: string, bytes: Buffer): Promise<Upload | undefined> {
   if (!bytes.includes(KEY_MEMBER)) return undefined;
@@ -55,8 +54,8 @@ export async function keyedUpload(segment: string, bytes: Buffer): Promise<Uploa
 }
 
 /**
- * Lists the segments of one kind that may have the line of an unexpired idempotency key: those that uploads have written
- * in the last 24 hours, by the store's clock, and that aren't empty. Throws errors of the bucket.
+ * Lists the segments of one kind that may have the line of an unexpired idempotency key: those that uploads have
+ * written in the last 24 hours, by the store's clock, and that aren't empty. Throws errors of the bucket.
  */
 export async function* youngSegments(bucket: Bucket, kind: UploadKind): AsyncGenerator<ListedObject> {
   const now = Date.now() + bucket.clockOffsetMs;

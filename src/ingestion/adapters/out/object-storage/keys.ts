@@ -1,12 +1,15 @@
 import { createHash } from 'node:crypto';
 
 /**
- * The key of the segment that contains only the line of one upload, in the directory of its kind and day (see
- * segment-names.ts).
+ * The key of the segment (an object with index lines) that contains only one upload's line, in the directory of its
+ * day.
  */
 export const ownSegment = (directory: string, uploadId: string): string => `${directory}/${uploadId}.ndjson`;
 
-/** Key prefix of the markers, which exist while an upload with a file, or a removal of uploads, is in progress. */
+/**
+ * Key prefix of the markers. A marker is an object that exists while an upload with a file, or a removal of uploads, is
+ * in progress. After a crash, another process finishes what the marker names.
+ */
 export const MARKERS = 'staging/';
 export const markerKey = (uploadId: string): string => `${MARKERS}${uploadId}`;
 
@@ -17,12 +20,15 @@ export const CLAIMS = 'idempotency/';
 export const claimKey = (scope: string): string => `${CLAIMS}${createHash('sha256').update(scope).digest('hex')}`;
 
 /**
- * The key of the object that says which index lines were already compared with the claims, so that they needn't be read
- * again.
+ * The key of the object that says up to when index lines were compared with the claims, and which claims these lines
+ * need.
  */
 export const CLAIMS_COMPARED = 'claims-compared';
 
-/** Key prefix of the plans of compaction, and of the object that decides which replica compacts next. */
+/**
+ * Key prefix of the plan or hold of each day, for compaction, and of the object that decides which replica compacts
+ * next.
+ */
 export const PLANS = 'compaction/';
 export const COMPACTION_TURN = `${PLANS}turn`;
 /** The key of the object that decides which replica removes expired uploads next. */
@@ -35,8 +41,8 @@ export const LATE_SEGMENTS = `${EVENTS}late/`;
 export const REMOVED_UPLOADS = `${EVENTS}removed/`;
 
 /**
- * The content of a fence: an empty object in place of a segment. The index lines of that segment can then no longer be
- * created, so the uploads of these lines have failed for good.
+ * The content of a fence: an empty object in place of a segment, which can then no longer be created. The uploads whose
+ * index lines that segment would contain have failed for good.
  */
 export const FENCE = Buffer.alloc(0);
 
@@ -44,5 +50,5 @@ export const FENCE = Buffer.alloc(0);
 export const HEALTH = 'health';
 /** The key of an object that is read and removed to check whether the store permits reading and removing. */
 export const HEALTH_RIGHTS = 'health-rights';
-/** The key of the object that says which store is moved, or was moved, to the bucket from elsewhere. */
+/** The key of the object that names the store whose uploads are being moved, or were moved, to this bucket. */
 export const MOVE = 'move';

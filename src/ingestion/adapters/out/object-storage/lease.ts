@@ -2,12 +2,11 @@ import type { Bucket } from './bucket.js';
 
 const RENEW_EVERY_MS = 15_000;
 /**
- * How long after its last renewal a lease is taken to belong to a crashed process. In milliseconds, by the store's
- * clock.
+ * A lease that wasn't renewed for this long is taken for a crashed process's. In milliseconds, by the store's clock.
  */
 export const LOST_AFTER_MS = 60_000;
 
-/** Another process took the owner of a lease for crashed, and replaced or removed the lease's object. */
+/** Another process took the owner of this lease for crashed, and replaced or removed the lease's object. */
 export class LeaseLostError extends Error {
   constructor(key: string) {
     super(`${key} is another's now.`);
@@ -16,23 +15,23 @@ export class LeaseLostError extends Error {
 }
 
 interface LeaseContent {
-  /** The key of the segment that will contain only the upload's line. */
+  /** The key of the segment (object) that will contain the upload's index line, and no other. */
   readonly segment: string;
 }
 
 /**
- * Tells other processes that an upload is in progress, by an object (a marker or a claim) that is rewritten regularly
- * until the upload has ended.
+ * Tells other processes that an upload is in progress, by an object (a marker or a claim) that this process rewrites
+ * every 15 s until the upload has ended.
  */
 export class Lease<Content extends LeaseContent> {
   private readonly timer: NodeJS.Timeout;
   private writing: Promise<void> = Promise.resolve();
   private isHeld = true;
-  /** Whether a write found that another process had replaced or removed the lease's object. */
+  /** Whether a write has found that another process had replaced or removed the lease's object. */
   private isLost = false;
   /**
-   * The content of a write of the lease's object whose result is unknown: the store may have written it, although no
-   * answer arrived. Undefined if the result of the last write is known.
+   * The content of the last write of the lease's object if its result is unknown: no answer arrived, but the store may
+   * have carried it out. Undefined if the result is known.
    */
   private doubtful: Buffer | undefined;
 
@@ -44,8 +43,8 @@ export class Lease<Content extends LeaseContent> {
   ) {
     this.timer = setInterval(() => {
       this.write().catch(() => {
-        // A failed renewal is harmless: if other processes take this one for crashed, they put a fence in place of the
-        // upload's segment, so this process can't write the upload's line.
+        // A failed renewal is harmless. If other processes then take this one for crashed, they put a fence (an empty
+        // object) in place of the upload's segment, and this process can't write the upload's line.
       });
     }, RENEW_EVERY_MS).unref();
   }
@@ -56,7 +55,8 @@ export class Lease<Content extends LeaseContent> {
   }
 
   /**
-   * Writes the key of the upload's segment to the lease's object. Resolves when other processes can read the key there.
+   * Writes the key of the upload's segment to the lease's object, unless it is there already. Resolves when other
+   * processes can read the key there.
    *
    * @throws LeaseLostError; an error of the bucket.
    */
@@ -75,9 +75,10 @@ export class Lease<Content extends LeaseContent> {
   }
 
   /**
-   * Ends the lease by writing a verdict on the upload, such as `failed`, which other processes treat as final.
+   * Ends the lease by writing a verdict on the upload, such as `failed`, to the lease's object. Other processes treat
+   * the verdict as final.
    *
-   * @returns false if another process has already replaced or removed the lease's object.
+   * @returns false if nothing was written, because another process has already replaced or removed the lease's object.
    * @throws an error of the bucket; `endWith` can then be called again.
    */
   async endWith(verdict: Partial<Content>): Promise<boolean> {

@@ -11,10 +11,10 @@ const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
 const NOON = Date.parse('2026-03-10T12:00:00Z');
-/** The regular turn comes within this time. */
+/** Within this time, a replica takes the regular turn, which rebuilds lost claims. */
 const TURN_MS = 2 * HOUR_MS;
 const KEYS = ['key-1', 'key-2', 'key-3'];
-/** More iterations of the event loop than a replica lets pass between two operations on the bucket. */
+/** After this many iterations of the event loop without an operation on the bucket, the replicas are idle. */
 const QUIET_ITERATIONS = 50;
 const ONE = '1 claim of an idempotency key is missing in idempotency/';
 const ALL = `${KEYS.length} claims of idempotency keys are missing in idempotency/`;
@@ -53,7 +53,7 @@ const storeFile = (storage: ObjectStorageFileStorage, key: string) => storage.st
 const claims = () => view.keys(CLAIMS);
 const lose = async (count = Infinity) => bucket.remove((await claims()).slice(0, count));
 
-/** Stores an upload under each of `KEYS`. Resolves to functions that repeat them. */
+/** Stores an upload under each of `KEYS`. Resolves to functions that repeat these uploads' requests. */
 async function storeAll(keep = store, storage = open()) {
   const stored = new Map<string, string>();
   for (const key of KEYS) stored.set(key, (await keep(storage, key)).uploadId);
@@ -77,7 +77,7 @@ async function settle(): Promise<void> {
   }
 }
 
-/** Advances the clock, and waits until the turns that begin meanwhile are over. */
+/** Advances the clock by `ms` milliseconds, and waits until the turns that begin meanwhile are over. */
 async function pass(ms: number): Promise<void> {
   await vi.advanceTimersByTimeAsync(ms);
   await settle();
@@ -215,7 +215,8 @@ describe('a lost claim', () => {
     expect(await repeat()).toMatchObject({ replayed: true });
     const several = (await view.keys('uploads/')).length - 1;
     expect(several).toBeGreaterThan(0);
-    // The segment with the claim is read three times: for the comparison, and before and after its claim is created.
+    // The segment with the line of the lost claim is read three times: to compare it, and before and after the claim is
+    // created.
     expect(new Set(operations.filter((each) => each.startsWith('read uploads/'))).size).toBeLessThan(1 + several);
   });
 });

@@ -11,34 +11,31 @@ import { claimOf, type NeededClaims, neededClaims } from './needed-claims.js';
 import { Retries } from './retries.js';
 import { eachOf } from './stored-uploads/each-of.js';
 
-/** How long uploads wait for the first comparison at most, in milliseconds from the start. */
+/** Uploads under an idempotency key wait at most this long for the first comparison, in milliseconds from the start. */
 const LONGEST_WAIT_MS = 2_000;
-/**
- * The longest pause after a comparison that failed, in milliseconds. If it fails again and again, each may have read
- * the segments of a whole day.
- */
+/** The longest pause after a failed comparison, in milliseconds. Each attempt may read all segments of a day. */
 const LONGEST_PAUSE_MS = 5 * 60_000;
 
 /**
- * What became of a lost claim. `taken`: another upload has the claim. `unneeded`: no line younger than 24 hours needs
- * the claim any more.
+ * The outcome for a lost claim. `rebuilt by another`: another process rebuilt it first. `taken`: another upload has the
+ * claim. `unneeded`: no line younger than 24 hours needs the claim any more.
  */
 type Outcome = 'rebuilt' | 'rebuilt by another' | 'taken' | 'unneeded';
 
 /**
- * Finds claims that were removed although their idempotency keys haven't expired, by a person or a lifecycle rule, and
+ * Finds claims that were removed, by a person or a lifecycle rule, although their idempotency keys haven't expired, and
  * rebuilds them from the index lines. To do so, compares the lines of the last 24 hours with a listing of the claims:
- * the claim of a line exists from before the line until 25 hours later. An upload in progress has no line yet, so its
- * claim isn't needed.
+ * an upload's claim is created before its line is written, and removed 25 hours later or more. An upload in progress
+ * has no line yet, so its claim isn't needed.
  *
- * A comparison reads only the segments that were written since the last one that was saved (compared-claims.ts), and
- * lists those of the last two days and all claims. It reads all segments of the last 24 hours if a claim is missing that
- * an earlier line needs.
+ * A comparison lists all claims, and the segments of the last two or three days. It reads only the segments that were
+ * written since the last saved comparison (compared-claims.ts). If a claim is missing that only an older line needs, it
+ * reads all segments of the last 24 hours.
  */
 export class LostClaims {
   /**
-   * Resolves when the first comparison was made or has failed, or two seconds after the start. Until then, an upload
-   * under a key shouldn't be stored: it may repeat one whose claim was lost.
+   * Resolves when the first comparison has succeeded or failed, or two seconds after the start. Until then, an upload
+   * under an idempotency key shouldn't be stored: it may repeat an upload whose claim was lost.
    */
   opened = Promise.resolve();
   private readonly ending = new AbortController();
@@ -76,10 +73,10 @@ export class LostClaims {
   }
 
   /**
-   * Makes a comparison, unless one is in progress, and rebuilds the claims that were lost. Rejects with errors of the
-   * bucket. Resolves early when the instance is closed.
+   * Compares the lines with the claims, and rebuilds the claims that were lost. If a comparison is in progress, waits
+   * for that one instead. Rejects with errors of the bucket. Resolves early when the instance is closed.
    *
-   * @param isSaved whether to save what was compared for the next comparison.
+   * @param isSaved whether to save the result, so that the next comparison reads only newer segments.
    */
   async rebuild({ isSaved = false } = {}): Promise<void> {
     this.comparing ??= this.compare(isSaved).finally(() => (this.comparing = undefined));
@@ -101,7 +98,10 @@ export class LostClaims {
     if (isSaved && needed.hasSegments) await saveCompared(bucket, needed);
   }
 
-  /** The needed claims that don't exist. The claims are listed now, after the lines were read. */
+  /**
+   * The needed claims that don't exist. Lists the claims after the lines were read: a claim is created before its line,
+   * so only a claim that was removed can be missing.
+   */
   private async lostOf({ claims }: NeededClaims): Promise<number[]> {
     if (claims.size === 0) return [];
     const listed = new Set<number>();
@@ -119,8 +119,9 @@ export class LostClaims {
   }
 
   /**
-   * Rebuilds lost claims, in the order in which their lines were read. It is the same on all replicas, so one of them is
-   * the first to rebuild any. Only that one warns, with the number of all lost claims.
+   * Rebuilds lost claims in the order in which their lines were read. All replicas have the same order, so only one of
+   * them is the first to rebuild a claim. Only this replica warns, with the number of claims to rebuild. The other
+   * claims are then rebuilt in parallel.
    */
   private async rebuildAll(lost: readonly number[], { claims, segments }: NeededClaims): Promise<void> {
     const rebuildNext = async (claim: number): Promise<Outcome> => {
@@ -142,22 +143,23 @@ export class LostClaims {
   }
 
   /**
-   * Rebuilds the claim of the line in a segment, unless another upload has taken the claim meanwhile. If the upload was
-   * removed, leaves nothing about it.
+   * Rebuilds the claim that the only line of a segment needs, unless another upload has taken the claim meanwhile. If
+   * the upload is removed meanwhile, frees the claim, so that it contains nothing about the upload.
    */
   private async rebuildClaim(segment: string): Promise<Outcome> {
     const found = await this.bucket.read(segment);
     const upload = found && (await keyedUpload(segment, found.bytes));
     const key = claimOf(upload);
     if (!upload || key === undefined || found.ageMs >= IDEMPOTENCY_PERIOD_MS) return 'unneeded';
-    // The process that stored the upload may have crashed before it announced the segment as late, so the segment is
-    // announced again.
+    // The process that stored the upload may have crashed before it announced a late segment to the event outbox. So
+    // the segment is announced again if it was written late.
     await this.late.announceWritten(segment, upload.uploadId, found.ageMs);
     const bytes = claimBytes(keptClaim(upload));
     if ((await this.bucket.create(key, bytes)) === undefined) {
       return (await this.bucket.read(key))?.bytes.equals(bytes) ? 'rebuilt by another' : 'taken';
     }
-    // A removal frees the claim after it has removed the line. If the line is gone, the removal may have found no claim.
+    // A removal first removes the line, and then frees the claim. If the line is gone now, the removal may have looked
+    // for the claim before it was rebuilt here, so it is freed here.
     const left = await this.bucket.read(segment);
     if (left && (await keyedUpload(segment, left.bytes))) return 'rebuilt';
     await freeRemoved(this.bucket, key, upload.uploadId);

@@ -6,7 +6,7 @@ import { isOwnSegment } from './segment-names.js';
 
 const MARKER = z.object({
   content_path: z.string(),
-  /** The key of the segment that will contain only the upload's line. */
+  /** The key of the segment (object) that will contain the upload's index line, and no other. */
   segment: z.string(),
   /** True if the upload has failed for good, although its index line may still exist in the segment. */
   failed: z.boolean().optional(),
@@ -17,12 +17,13 @@ const MARKER = z.object({
   cleared: z.boolean().optional(),
 });
 
-/** The content of a marker: the state of an unfinished upload with a file. */
+/** The content of a marker, an object in `staging/`: the state of an unfinished upload that has a file. */
 export type Marker = Readonly<z.infer<typeof MARKER>>;
 
 /**
- * Parses the object at the key of a marker. Undefined if it isn't a marker, or names the file or segment of another
- * upload: the sweeper removes that file, and puts a fence in place of that segment.
+ * Parses the bytes of an upload's marker. Undefined if they aren't a marker, or name the file or segment of another
+ * upload. The sweeper removes the file that a marker names, and overwrites the segment, so a damaged marker must not
+ * lead to another upload.
  */
 export function parseMarker(key: string, bytes: Buffer): Marker | undefined {
   const marker = MARKER.safeParse(parseJson(bytes)).data;

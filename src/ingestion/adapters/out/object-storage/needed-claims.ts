@@ -11,34 +11,38 @@ import { uploadIdIn } from './segment-names.js';
 import { eachOf } from './stored-uploads/each-of.js';
 
 /**
- * Segments that were written up to this long before the last comparison are read again, in milliseconds: a store may
- * show a segment later than the time that it gives for it.
+ * A comparison also reads the segments that were written up to this long before the previous one, in milliseconds. A
+ * store may list a segment only some time after the time of writing that it reports.
  */
 const OVERLAP_MS = 10 * 60_000;
 const LISTED_AT_ONCE = 1_000;
-/** Of a longer segment, only the beginning is read if it has several lines, in bytes. */
+/**
+ * If a segment is longer than this, in bytes, first only its beginning is read, to tell whether it has a single line.
+ */
 const LONG_BYTES = 64 * 1024;
-/** The beginning of a line, up to the end of its upload's id, is shorter than this, in bytes. */
+/** The upload's id ends within this many bytes from the beginning of its line. */
 const BEGIN_BYTES = 64;
 
 /** The claims that must exist, because lines of the last 24 hours have their idempotency keys. */
 export interface NeededClaims extends ComparedClaims {
-  /** The keys of the segments with these lines, by `claimNumber`, as far as the segments were read this time. */
+  /**
+   * The keys of the segments with these lines, by `claimNumber`. Contains only segments that this comparison has read.
+   */
   readonly segments: ReadonlyMap<number, string>;
-  /** Whether any segment was written in the last 24 hours. */
+  /** Whether any segment (object with index lines) was written in the last 24 hours. */
   readonly hasSegments: boolean;
 }
 
-/** The key of the claim that the line of an upload needs; undefined if there is no upload, or it has no key. */
+/** The key of the claim that an upload's line needs; undefined without an upload, or without an idempotency key. */
 export function claimOf(upload: Upload | undefined): string | undefined {
   const scope = upload ? idempotencyScope(upload) : null;
   return scope === null ? undefined : claimKey(scope);
 }
 
 /**
- * Finds the claims that the index lines of the last 24 hours need. Reads the segments that were written since an earlier
- * comparison, 16 at once, and adds their claims to `earlier.claims`. Logs its progress (`LoggedProgress`). Rejects with
- * errors of the bucket, and with the signal's reason.
+ * Finds the claims that the index lines of the last 24 hours need. Reads the segments that were written since an
+ * earlier comparison, 16 at once, and adds their claims to `earlier.claims`. Logs the progress (`LoggedProgress`).
+ * Rejects with errors of the bucket, and with the signal's reason.
  */
 export async function neededClaims(bucket: Bucket, earlier: ComparedClaims, logger: StorageLogger, signal: AbortSignal): Promise<NeededClaims> {
   const { claims } = earlier;
@@ -75,8 +79,9 @@ export async function neededClaims(bucket: Bucket, earlier: ComparedClaims, logg
 }
 
 /**
- * Leaves out long segments that several uploads share, because these uploads have no key. Reads the beginning of each
- * long segment, which is the id of its first upload: a segment of one upload has this id in its name.
+ * Leaves out long segments that several uploads share, because these uploads have no idempotency key. Reads the
+ * beginning of each long segment, which contains the id of its first upload. A segment of one upload has this id in its
+ * name.
  */
 async function withoutShared(bucket: Bucket, segments: readonly ListedObject[], signal: AbortSignal): Promise<ListedObject[]> {
   const shared = new Set<string>();

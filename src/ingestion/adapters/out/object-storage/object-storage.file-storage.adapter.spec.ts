@@ -50,11 +50,11 @@ const UPLOADS: [string, boolean, () => UploadDraftBuilder][] = [
   ['no file, under a key', true, () => anUploadDraft().with(KEYED)],
 ];
 
-/** At least the number of operations on the bucket that an upload takes, including those after its acknowledgement. */
+/** No upload takes more operations on the bucket than this, including those after its acknowledgement. */
 const MOST_OPERATIONS = 8;
 
 /**
- * The bucket as another process sees it, 61 seconds later by the store's clock, when a lease that wasn't renewed has
+ * The bucket as another process sees it 61 seconds later by the store's clock. A lease that wasn't renewed has then
  * expired.
  */
 function later(bucket: InMemoryBucket): InMemoryBucket {
@@ -64,8 +64,8 @@ function later(bucket: InMemoryBucket): InMemoryBucket {
 }
 
 /**
- * The bucket as another process sees it 20 minutes later by the store's clock, when no request of an upload can reach
- * the store any more.
+ * The bucket as another process sees it 20 minutes later by the store's clock. Requests of a failed upload can't reach
+ * the store any more then.
  */
 function muchLater(bucket: InMemoryBucket): InMemoryBucket {
   const another = bucket.another();
@@ -80,8 +80,8 @@ function deferred() {
 }
 
 /**
- * Pauses a process after `count` operations on the bucket, other than listings: before or after the next one, until
- * `goOn` is called.
+ * Pauses a process until `goOn` is called: before or after the operation on the bucket that follows its first `count`
+ * operations. Listings don't count.
  */
 function pauseAt(bucket: InMemoryBucket, count: number, moment: 'before' | 'after') {
   let done = 0;
@@ -272,8 +272,8 @@ describe('a store that carries out a request late, after it gave no answer', () 
   describe.each(UPLOADS)('and an upload with %s', (name, isKeyed, builder) => {
     const hasFile = !name.startsWith('no file');
     const concerned = LATE.filter(([, , prefix]) => (isKeyed || prefix !== 'idempotency/') && (hasFile || !['files/', 'staging/'].includes(prefix)));
-    // At 5 minutes, the sweeper has already swept once. It must not assume that nothing of the upload arrives after its
-    // first removal.
+    // After 5 minutes, the sweeper has already removed the upload once. It must not assume that nothing of the upload
+    // arrives later.
     const times = concerned.flatMap(([what, ...rest]) => [0, 5].map((minutes) => [what, minutes, ...rest] as const));
     it.each(times)('leaves nothing of the upload when %s arrives %i minutes late', async (__, lateBy, operation, prefix) => {
       const bucket = new InMemoryBucket();
@@ -560,7 +560,7 @@ describe('two processes on one bucket', () => {
       isLost = true;
       throw new Error('lost');
     };
-    // The process marks the claim of its failed upload as failed and then pauses.
+    // The process writes `failed` to the claim of its upload, and then pauses.
     mine.before = (operation, key) => (isLost && (operation !== 'replace' || !key.startsWith('idempotency/')) ? goOn.promise : undefined);
     const draft = () => anUploadDraft().with(KEYED).file('the bytes').build();
     await expect(storage.store(draft())).rejects.toMatchObject({ kind: 'storage-failure' });

@@ -28,21 +28,20 @@ import type { StorageLogger } from '../../../application/storage-logger.js';
 import { Sweeper } from './sweeper.js';
 
 /**
- * New uploads are refused while at least this many background operations, which undo failed uploads or free their
- * claims, haven't succeeded yet.
+ * New uploads are refused while at least this many background operations haven't succeeded yet. These operations undo
+ * failed uploads or free their idempotency keys.
  */
 const MOST_LEFT = 1_000;
-/** How long a health check waits for the store, in milliseconds. */
+/** Maximum time that a health check waits for the store, in milliseconds. */
 const LONGEST_PROBE_MS = 3_500;
 /**
- * After a successful check of the service's rights in the bucket, health checks skip this check for so many
- * milliseconds.
+ * For this long after a successful check of the service's rights in the bucket, health checks don't check them again.
  */
 const RIGHTS_GOOD_FOR_MS = 60_000;
 
 export interface ObjectStorageOptions {
   readonly bucket: Bucket;
-  /** Called after each attempt to write a segment. */
+  /** Called after each attempt to write a segment (an object with index lines). */
   readonly onFlush?: (flush: IndexFlush) => void;
   /** Observes how long uploads wait until a segment that they share is written. */
   readonly observeWait?: Observer;
@@ -52,9 +51,10 @@ export interface ObjectStorageOptions {
 /**
  * Stores uploads in a bucket, which any number of processes may use at once. No process keeps state of its own.
  *
- * Index lines of uploads without a file share segments. An upload with a file, or under an idempotency key, has a
- * segment of its own. Its marker or claim shows other processes the key of this segment before the segment exists. If
- * another process creates an empty object at this key first, the upload has failed for good.
+ * An index line describes an upload; a segment is an object with lines. Uploads without a file share segments. An
+ * upload with a file, or under an idempotency key, has a segment of its own. Its marker or claim shows other processes
+ * the key of this segment before the segment exists. If another process creates an empty object at this key first, the
+ * upload has failed for good.
  */
 export class ObjectStorageFileStorage extends FileStorage implements OnApplicationShutdown {
   override readonly storedUploads: StoredUploads;
@@ -75,8 +75,8 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
   private closing: Promise<void> | undefined;
 
   /**
-   * Starts to clean up after crashed processes, to rebuild lost claims and to compact past days. The bucket needn't be
-   * reachable yet.
+   * Starts the background work: cleaning up after crashed processes, rebuilding lost claims of idempotency keys, and
+   * compacting past days. The bucket needn't be reachable yet.
    */
   constructor({ bucket, onFlush = () => undefined, observeWait, logger = new Logger(ObjectStorageFileStorage.name) }: ObjectStorageOptions) {
     super();
@@ -131,9 +131,9 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
   }
 
   /**
-   * Checks the store for a health check: writes an object, and checks the service's rights in the bucket if their last
-   * check is a minute old. Rejects after 3.5 s without waiting for a call that hangs, so that the next health check
-   * isn't delayed.
+   * Checks the store for a health check: writes an object, and checks the service's rights in the bucket unless they
+   * were checked in the last minute. Rejects after 3.5 s even if a call hangs, so that the next health check isn't
+   * delayed.
    */
   private async probe(): Promise<void> {
     if (this.isRefusing) throw new Error('Too much is to be taken back in the store.');
@@ -156,8 +156,8 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
   }
 
   /**
-   * Concludes an upload. If this machine's clock differs from the store's by minutes, sets `receivedAt` by the store's
-   * clock, so that all lines of a bucket follow one clock.
+   * Makes the complete upload from a draft whose bytes have arrived. If this machine's clock differs from the store's
+   * by minutes, `receivedAt` is by the store's clock, so that all lines of a bucket follow one clock.
    */
   private async conclude(draft: UploadDraft, stored: StoredContent | null): Promise<Upload> {
     const upload = await draft.conclude(stored);
@@ -170,8 +170,8 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
   }
 
   /**
-   * The key that the upload's own segment will have if the upload is complete within 10 s and on the same UTC day.
-   * Otherwise the segment gets another key, and `announce` writes that key to the upload's marker and claim.
+   * The key that the upload's own segment will have if all bytes arrive within 10 s and on the same UTC day. Otherwise
+   * the segment gets another key, and `announce` writes that key to the upload's marker and claim.
    */
   private expectedSegment({ kind, uploadId }: UploadDraft): string {
     return segmentOf({ kind, uploadId, receivedAt: new Date(Date.now() + this.bucket.clockOffsetMs) });
@@ -270,8 +270,8 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
 
   /**
    * Frees the idempotency key of a failed upload that has left nothing visible in the store. Waits until the key is
-   * free, so that the client can use the key again when it gets the response. Doesn't wait if the upload failed because
-   * of the store.
+   * free, so that the client can use it again as soon as it gets the response. If the upload failed because of the
+   * store, doesn't wait.
    */
   private async release(claim: Lease<Claim>, error: unknown): Promise<void> {
     const releasing = this.claims.release(claim);
@@ -279,17 +279,16 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
   }
 
   /**
-   * Undoes an upload whose requests the store may or may not have carried out, or may carry out later. Runs in the
-   * background. First the claim decides: if a repeated request has found the upload's index line and was answered with
-   * the upload's receipt, the upload stays. Then the marker decides in the same way: if a sweeper has found the line,
-   * the upload stays.
+   * Undoes an upload whose requests the store may have carried out, or may carry out later. Runs in the background.
+   * First the claim decides: if a repeated request found the upload's index line and was answered with the upload's
+   * receipt, the upload stays. Then the marker decides in the same way: if a sweeper found the line, the upload stays.
    */
   private takeBack(draft: UploadDraft, segment: string | undefined, marking?: Promise<Lease<Marker>>, claim?: Lease<Claim>): void {
     let hasFailed: boolean | undefined;
     this.retries.begin(`Undoing the upload ${draft.uploadId}`, async () => {
       if (claim && segment !== undefined) hasFailed ??= await this.claims.fail(claim);
       if (hasFailed === false) return;
-      // It may be unknown whether the marker was written. If it exists, the sweeper finds it later, and removes the
+      // If the write of the marker failed, the marker may exist nevertheless. The sweeper then finds it and removes the
       // upload.
       const marker = await marking?.catch(() => undefined);
       if (marker) {
@@ -317,8 +316,8 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
 }
 
 /**
- * Writes the key of the upload's segment to the upload's leases (marker and claim), before anything of the upload is
- * visible. Resolves to this key.
+ * Writes the key of the upload's segment to the upload's leases (marker and claim) before anything of the upload is
+ * visible. Resolves to that key.
  */
 async function announce(upload: Upload, leases: readonly (Lease<Claim> | Lease<Marker>)[]): Promise<string> {
   const segment = segmentOf(upload);
@@ -327,8 +326,8 @@ async function announce(upload: Upload, leases: readonly (Lease<Claim> | Lease<M
 }
 
 /**
- * Returns a function for `.catch()`. This function throws an error unchanged if `isOther()` says that the error isn't
- * the store's. It converts any other error to a `storage-failure`.
+ * Returns a function for `.catch()`. If `isOther()` says that the error isn't the store's, this function throws the
+ * error unchanged. Otherwise it throws a `storage-failure` with the error as its cause.
  */
 const storageFailureUnless =
   (isOther: () => boolean, message: string) =>

@@ -2,8 +2,8 @@ import { observeEntries, type Observer } from '../../../../common/observer.js';
 import { Bucket, type ByteRange, type ListedObject, type ReadObject } from './bucket.js';
 
 /**
- * Passes calls on to a bucket through an observer. A listing is one call, however many pages it has, which lasts until
- * its last entry was used.
+ * Passes each call on to another bucket, and reports it to an observer. A listing is one call, however many pages it
+ * has: it lasts until the caller has used the last entry.
  */
 export class ObservedBucket extends Bucket {
   constructor(

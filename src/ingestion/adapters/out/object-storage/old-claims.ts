@@ -7,7 +7,7 @@ const CLAIM_AGE_MS = 25 * 60 * 60_000;
 export interface ClaimRemovalOptions {
   /** Whether to only count the old claims, and remove none. */
   readonly dryRun?: boolean;
-  /** Stops the removal of claims at the next claim. The call rejects with the signal's reason. */
+  /** Stops the removal when it comes to the next claim. The call rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -15,8 +15,8 @@ export interface ClaimRemovalOptions {
  * Removes the claims of expired idempotency keys: the claims that were last written more than 25 hours ago by the
  * store's clock.
  *
- * A claim that is rewritten between the listing and its removal is removed too. If the request under that key is then
- * repeated, its upload is stored a second time. This happens only if a client reuses a key after more than a day, at
+ * A claim may be rewritten between its listing and its removal, and is removed nevertheless. A repeated request under
+ * its key is then stored as a second upload. This happens only if a client uses a key again after more than a day, at
  * that very moment.
  *
  * @returns the number of claims that were removed; in a dry run, the number of those that would be.

@@ -3,22 +3,25 @@ import { listSegments, markedUploads } from './day-segments.js';
 import { type Day, parseName, uploadIdIn } from './segment-names.js';
 
 /**
- * How old an empty segment must be before it is removed, in milliseconds. In place of a younger one, a late request of
- * its writer could still create the segment.
+ * An empty segment is removed only when it is older than this, in milliseconds. If a younger one were removed, a late
+ * request of its writer could still create the segment with its lines.
  */
 export const FENCE_AGE_MS = 24 * 60 * 60_000;
 
 export interface FenceRemovalOptions {
-  /** Whether to only count the old fences, and remove none. */
+  /** Whether to only count the old empty segments, and remove none. */
   readonly dryRun?: boolean;
-  /** Stops the removal after the day's segments were listed. The call rejects with the signal's reason. */
+  /**
+   * Checked once, after the day's segments were listed. If it is aborted then, the call rejects with its reason, and
+   * removes nothing.
+   */
   readonly signal?: AbortSignal | undefined;
 }
 
 /**
  * Removes the empty segments of a day (fences, and segments whose uploads were all removed) if they were written more
- * than 24 hours ago by the store's clock. Leaves the fences of uploads that still have a marker. Rejects with errors of
- * the bucket.
+ * than 24 hours ago by the store's clock. Doesn't remove the fence of an upload that still has a marker in `staging/`.
+ * Rejects with errors of the bucket.
  *
  * @returns the number of segments that were removed; in a dry run, the number of those that would be.
  */

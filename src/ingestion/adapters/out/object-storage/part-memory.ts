@@ -3,12 +3,11 @@ import { type HeldMemory, type MemoryBudget, processMemory } from '../../../../c
 const MIB = 1024 * 1024;
 /** How much a part's memory grows at a time while memory is available, in bytes. */
 const STEP_BYTES = 256 * 1024;
-/** How often the age of idle memory is checked, in milliseconds. Only while any memory is in use or idle. */
-const LOOK_EVERY_MS = 250;
 /**
- * How much idle memory is kept for later uploads at most, in bytes. Idle memory doesn't count towards the process's
- * memory budget.
+ * How often idle memory is checked for its age, in milliseconds. No check is made while no memory is in use or idle.
  */
+const LOOK_EVERY_MS = 250;
+/** At most this much idle memory is kept for later uploads, in bytes. It doesn't count towards the memory budget. */
 const MOST_KEPT_BYTES = 16 * MIB;
 /** How long idle memory is kept, in milliseconds. */
 const KEPT_FOR_MS = 10_000;
@@ -19,35 +18,36 @@ export interface PartBuffer {
   /** The bytes that `fill` has copied into the part. Must not be used after `release`. */
   readonly bytes: Buffer;
   /**
-   * Makes room for more bytes of the part. Returns undefined if there is room at once. Otherwise resolves when there is
-   * room, or when the part was released.
+   * Makes room for more bytes of the part. Returns undefined if there is room now. Otherwise returns a promise that
+   * resolves when there is room, or when the part was released.
    */
   makeRoom(): Promise<void> | undefined;
   /**
-   * Copies as much of a chunk into the part as there is room for.
+   * Copies the beginning of a chunk into the part: as many bytes as the part has room for.
    *
    * @returns the number of bytes copied.
    */
   fill(chunk: Uint8Array): number;
   /**
-   * Gives the part's memory back to the bucket's `PartMemory`. Idempotent.
+   * Gives the part's memory back to the `PartMemory` that it came from. Idempotent.
    *
-   * @param mayBeRead whether a failed request may still read the memory, which is then left to the garbage collector.
+   * @param mayBeRead whether a failed request may still read the memory. If so, the memory isn't reused, but left to
+   *   the garbage collector.
    */
   release(mayBeRead?: boolean): void;
 }
 
 /**
  * Memory for the parts of uploads to one bucket, taken from the process's memory budget. A part grows as bytes arrive.
- * While memory is short, a part waits for all the memory up to its full length, so that a part which gets memory can be
- * filled and sent.
+ * While memory is short, a part waits until it gets all the memory up to its full length. So each part that gets memory
+ * can be filled and sent.
  *
  * Memory that was idle for ten seconds is returned to the operating system.
  */
 export class PartMemory {
   /**
-   * Idle memory, and since when it has been idle, in milliseconds (`performance.now()`). The memory used last is reused
-   * first.
+   * The idle memory, each piece with the time since when it has been idle, in milliseconds (`performance.now()`). The
+   * piece that was used last is reused first.
    */
   private readonly idle: { readonly memory: ArrayBuffer; readonly since: number }[] = [];
   private readonly inUse = new Set<Part>();
@@ -91,8 +91,8 @@ export class PartMemory {
 
   private look(): void {
     const now = performance.now();
-    // A resizable buffer returns its memory to the operating system when it shrinks. Any other buffer does so only when
-    // it is garbage-collected, which may never happen.
+    // A resizable buffer that shrinks returns its memory to the operating system at once. Any other buffer returns it
+    // only when it is garbage-collected, which may never happen.
     for (const { memory, since } of this.idle) if (now - since >= KEPT_FOR_MS) memory.resize(0);
     if (this.inUse.size > 0 || this.idle.some(({ memory }) => memory.byteLength > 0)) return;
     clearInterval(this.timer);

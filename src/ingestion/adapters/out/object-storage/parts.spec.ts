@@ -6,7 +6,7 @@ import { PartMemory } from './part-memory.js';
 import { type PartTarget, sendParts } from './parts.js';
 
 const KIB = 1024;
-/** The length of a part, in bytes. Larger than what an upload may hold before it requests memory. */
+/** The length of a part, in bytes. It is more than an upload may hold without requesting memory. */
 const PART = 256 * KIB;
 
 /** A target of parts that keeps the bytes it is sent. */
@@ -104,7 +104,8 @@ describe('sendParts', () => {
 
   it('stops reading from a client while there is no memory for it, and continues when there is', async () => {
     const of = memory(2);
-    // These clients take three parts of memory, although the budget is two parts: one client may exceed the budget.
+    // These clients take the memory of three parts, although the budget is that of two: one client may exceed the
+    // budget.
     const holders = [new Client(), new Client(), new Client()];
     for (const holder of holders) {
       void begin(of, holder);

@@ -2,21 +2,20 @@ import { FREE_BYTES } from '../../../../common/memory-budget.js';
 import type { PartBuffer, PartMemory } from './part-memory.js';
 
 /**
- * The head is the first bytes of an upload. Its chunks are joined when there are this many, because each chunk has its
- * own overhead.
+ * The chunks of a head (the first bytes of an upload) are joined when it has this many, because each has its overhead.
  */
 const MOST_HEAD_CHUNKS = 32;
 
 export interface PartOptions {
   /** Provides the memory of the parts. Its `partBytes` is the length of every part but the last. */
   readonly memory: PartMemory;
-  /** How many parts of one upload are sent at once. */
+  /** Maximum number of parts of one upload that are sent at the same time. */
   readonly atOnce: number;
 }
 
 /**
- * Receives the bytes of an upload, in parts or whole. A buffer is reused when the promise of the call that got it
- * resolves.
+ * Receives the bytes of an upload, in parts or whole. The sender may reuse a buffer once the promise of the call that
+ * got the buffer has resolved.
  */
 export interface PartTarget {
   /** @param index the number of the part, counted from 0 */
@@ -27,9 +26,10 @@ export interface PartTarget {
 
 /**
  * Sends bytes of unknown length to a target as they arrive, in parts, or whole if they fit into one part. Holds in
- * memory the parts being sent and one more. Reads nothing while there is no memory for more bytes.
+ * memory the parts being sent and one more. Stops reading `bytes` while there is no memory for more of them.
  *
- * Rejects with an error of the bytes when no part is being sent any more, and with an error of the target at once.
+ * If reading `bytes` fails, rejects with that error once no part is being sent any more. If the target fails, rejects
+ * at once.
  *
  * @returns how many parts were sent; 0 if the bytes were sent whole.
  */
@@ -41,7 +41,9 @@ export async function sendParts(bytes: AsyncIterable<Uint8Array>, options: PartO
 }
 
 class PartSender {
-  /** Rejects when a call of the target rejects, with the first such error. Never resolves. */
+  /**
+   * Rejects with the error of the first `sendPart` that fails, unless reading the bytes failed before. Never resolves.
+   */
   readonly failing: Promise<never>;
   private readonly reject: (error: Error) => void;
   private failure: { readonly error: unknown } | undefined;
@@ -61,7 +63,7 @@ class PartSender {
 
   async sendAll(bytes: AsyncIterable<Uint8Array>): Promise<number> {
     /**
-     * The first bytes of the upload, while they may be all of its bytes. Undefined once there are too many for a head.
+     * The bytes of the upload so far, while they are few enough for a head (FREE_BYTES). Undefined once there are more.
      */
     let head: Head | undefined = new Head();
     try {
@@ -88,11 +90,10 @@ class PartSender {
 
   private fail(error: unknown): void {
     this.failure ??= { error };
-    // Releases the part that is being filled now. `sendAll` would release it only when the client's next bytes arrive,
-    // which may take long.
+    // Releases the part that is being filled now. `sendAll` would do so only when the client's next bytes arrive.
     this.part?.release();
     this.part = undefined;
-    // The caller gets only the first failure. If reading the bytes failed first, this later failure of the target isn't
+    // The caller gets only the first failure. If reading the bytes failed before, this failure of the target isn't
     // reported.
     if (!this.haveBytesFailed) this.reject(error instanceof Error ? error : new Error(String(error)));
   }
@@ -146,12 +147,12 @@ class PartSender {
   }
 }
 
-/** The first bytes of an upload, at most FREE_BYTES: so many bytes may be held without memory from the budget. */
+/** The first bytes of an upload, at most FREE_BYTES: that many needn't be taken from the process's memory budget. */
 class Head {
   private chunks: Uint8Array[] = [];
   private length = 0;
 
-  /** @returns false if the head would become too long with this chunk. The chunk isn't added then. */
+  /** @returns false if the head would become too long with this chunk. The chunk is then not added. */
   add(chunk: Uint8Array): boolean {
     if (this.length + chunk.length > FREE_BYTES) return false;
     this.chunks.push(chunk);

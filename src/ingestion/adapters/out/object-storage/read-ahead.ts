@@ -5,8 +5,8 @@ const MOST_BYTES_AHEAD = 32 * 1024 * 1024;
 
 /**
  * Reads listed objects, up to 16 at once, and yields each with its content, in the order of the list. The content is
- * undefined for an object that is missing. Holds at most 32 MiB of objects, or one longer object. Throws errors of the
- * bucket, and the signal's reason.
+ * undefined for an object that is missing. Holds at most 32 MiB of objects, or a single longer object. Throws errors of
+ * the bucket, and the signal's reason if it is aborted.
  */
 export async function* readAhead(
   bucket: Bucket,
@@ -22,8 +22,8 @@ export async function* readAhead(
       for (let next = rest.at(-1); next; next = rest.at(-1)) {
         if (reads.length > 0 && (reads.length === READS_AT_ONCE || bytes + next.size > MOST_BYTES_AHEAD)) break;
         const object = bucket.read(next.key);
-        // `object` is awaited below, perhaps only after it has rejected. Without this handler, the unhandled rejection
-        // would end the process.
+        // The promise `object` is awaited below, perhaps only after it has rejected. Without this handler, the
+        // unhandled rejection would end the process.
         object.catch(() => undefined);
         reads.push({ listed: next, object });
         bytes += next.size;

@@ -8,7 +8,7 @@ export interface ListedRemovalOptions {
 }
 
 /**
- * Removes the objects of a bucket whose keys begin with a prefix, and that are obsolete, while it lists them. Throws
+ * Lists the objects whose keys begin with a prefix, and removes those for which `isObsolete` returns true. Throws
  * errors of the bucket and of `isObsolete`.
  *
  * @returns the number of objects that were removed; in a dry run, the number of those that would be.

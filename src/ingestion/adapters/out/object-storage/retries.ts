@@ -6,8 +6,8 @@ const LONGEST_PAUSE_MS = 5_000;
 
 /**
  * Retries operations on the store in the background until they succeed. Such an operation undoes, for example, a write
- * that the store may have carried out. Logs the first failure of each operation, and a failure of its last attempt
- * after `close`.
+ * that the store may have carried out. Logs the first failure of each operation, and the failure of an attempt after
+ * `close`.
  */
 export class Retries {
   private readonly retries = new BackgroundRetries();
@@ -49,8 +49,8 @@ export class Retries {
   }
 
   /**
-   * Tries each operation that hasn't succeeded at most once more. Resolves when these attempts have ended, whether or
-   * not they succeeded.
+   * Makes at most one more attempt at each operation that hasn't succeeded. Resolves when these attempts have ended,
+   * whether or not they succeeded.
    */
   async close(): Promise<void> {
     await this.retries.close();

@@ -6,15 +6,15 @@ const NEWLINE = 0x0a;
 
 /** The result of `checkSegment` for a segment. */
 export interface SegmentCheck {
-  /** Describes what is wrong with the segment; undefined if nothing is. */
+  /** Describes the first defect of the segment; undefined if it has none. */
   readonly problem?: string;
-  /** Whether a line has an idempotency key. If there is a problem, only the lines before it were looked at. */
+  /** Whether a line has an idempotency key. Of a segment with a `problem`, not all lines were looked at. */
   readonly isKeyed: boolean;
 }
 
 /**
- * Checks that a segment's lines are JSON objects, and whether one of them has an idempotency key. Lets other work of
- * the process run after each MiB.
+ * Checks that each line of a segment is a JSON object, and finds out whether a line has an idempotency key. Lets other
+ * work of the process run after each MiB.
  */
 export async function checkSegment(bytes: Buffer): Promise<SegmentCheck> {
   let isKeyed = false;

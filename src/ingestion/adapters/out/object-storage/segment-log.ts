@@ -8,23 +8,20 @@ import { FENCE } from './keys.js';
 import type { Retries } from './retries.js';
 import { isSlow, NAME_TOLERANCE_MS } from './segment-names.js';
 
-/**
- * Maximum number of segments being written at once. While there are this many, all other lines wait until the write of
- * one of these segments has ended.
- */
+/** Maximum number of segments being written at once. Further lines wait until one of these writes has ended. */
 const MOST_IN_FLIGHT = 4;
 /** Maximum length of a segment in bytes; only a single line may be longer. */
 const MAX_SEGMENT_BYTES = 8 * 1024 * 1024;
 /**
- * New lines are refused while at least this many segments are still to be undone, because the store may have written
- * them.
+ * New lines are refused while at least this many failed writes of segments are still to be undone. A failed write must
+ * be undone because the store may have carried it out.
  */
 const MOST_DOUBTFUL = 64;
 
 /**
- * How long after the first line of a segment another line may join the segment, and how long after its upload's
- * `received_at` a line may join one, both in milliseconds. So the time in the segment's name is within
- * NAME_TOLERANCE_MS of the `received_at` of each line.
+ * Which lines may share a segment, in milliseconds. The upload of a line was received at most this long before the line
+ * began to wait. The line began to wait at most this long after the segment's first line, whose beginning gives the
+ * segment its name. So the time in the name is within NAME_TOLERANCE_MS of each `received_at`.
  */
 const MOST_APART_MS = NAME_TOLERANCE_MS / 2;
 
@@ -32,8 +29,8 @@ const MOST_NAMED = 2 ** 32;
 
 interface WaitingLine {
   /**
-   * When the line began to wait, in milliseconds since 1970, by the store's clock if it differs by minutes from this
-   * machine's.
+   * When the line began to wait, in milliseconds since 1970. It is this machine's time, or the store's if the two
+   * clocks differ by minutes.
    */
   readonly since: number;
   readonly uploadId: string;
@@ -56,19 +53,19 @@ export class SegmentLog {
   constructor(
     private readonly bucket: Bucket,
     private readonly late: LateSegments,
-    /** Undoes segments that may have been written although the write failed. Used by this log only. */
+    /** Undoes writes of segments that failed, but that the store may have carried out. Used by this log only. */
     private readonly doubtful: Retries,
     private readonly onFlush: (flush: IndexFlush) => void,
   ) {}
 
-  /** Whether new index lines are refused. */
+  /** Whether new index lines are refused, because too many failed writes are still to be undone. */
   get isRefusing(): boolean {
     return this.doubtful.size >= MOST_DOUBTFUL;
   }
 
   /**
-   * Whether the index line of an upload may join a shared segment now. It may not if `received_at` is too far from the
-   * present time, because a search for the upload would then not look into a segment that is named by the present time.
+   * Whether the index line of an upload may join a shared segment now. A shared segment is named by the present time.
+   * If `received_at` is too far from the present time, a search for the upload wouldn't look into that segment.
    */
   mayShare(upload: Upload): boolean {
     return !isSlow(upload) && Math.abs(this.now() - upload.receivedAt.getTime()) <= MOST_APART_MS;
@@ -92,8 +89,7 @@ export class SegmentLog {
   }
 
   /**
-   * Resolves when no line is waiting to be written any more, and each segment that is still to be undone was tried once
-   * more.
+   * Resolves when all waiting lines were written or rejected, and the last attempt to undo each failed write has ended.
    */
   async close(): Promise<void> {
     while (this.inFlight.size > 0) await Promise.all(this.inFlight);
@@ -106,7 +102,7 @@ export class SegmentLog {
       if (!next) return;
       const [directory, lines] = next;
       const batch = lines.splice(0, batchLength(lines));
-      // Moves a directory that has lines left to the end of the map, so that the other directories get their turn.
+      // Moves a directory that has lines left to the end of the map, so that the other directories come next.
       this.waiting.delete(directory);
       if (lines.length > 0) this.waiting.set(directory, lines);
       const writing = this.write(directory, batch).finally(() => {
@@ -117,7 +113,10 @@ export class SegmentLog {
     }
   }
 
-  /** The present time in milliseconds since 1970, by the store's clock if it differs by minutes from this machine's. */
+  /**
+   * The present time in milliseconds since 1970. It is this machine's time, or the store's if the two clocks differ by
+   * minutes.
+   */
   private now(): number {
     return Date.now() + this.bucket.clockOffsetMs;
   }
@@ -139,12 +138,12 @@ export class SegmentLog {
       for (const { resolve } of batch) resolve();
     } catch (error) {
       ok = false;
-      // The store may have written the segment, or may still write it. A fence at the segment's key overwrites a
-      // written segment, and prevents a later write.
+      // The store may have written the segment although the write failed, or may still write it. A fence (an empty
+      // object) at the segment's key overwrites the segment, and prevents a later creation.
       this.doubtful.begin(`Undoing ${key}`, () => this.bucket.replace(key, FENCE));
       for (const { reject } of batch) reject(error);
-      // If the store was silent, the lines that wait for other segments are rejected too. Each would otherwise wait for
-      // another time-out.
+      // If the store was silent, the lines that wait for later segments are rejected too. Otherwise each of these
+      // segments would wait for another time-out.
       if (error instanceof StoreSilentError) this.rejectWaiting(error);
     }
     this.onFlush({ lines: batch.length, seconds: (performance.now() - began) / 1000, ok });

@@ -7,14 +7,15 @@ import { ownSegment } from './keys.js';
 /**
  * How far a time in a segment's name may be from the `received_at` of the segment's lines, in milliseconds.
  *
- * The name of a segment says when its lines were received, so that a line is found without reading other segments:
+ * A segment is an object with index lines, one for each upload. A segment's name tells when these uploads were
+ * received, so that a line is found without reading other segments:
  *
  * | name | lines | received |
  * |---|---|---|
  * | `<upload_id>` | of one upload | within 10 s of the id's time |
  * | `slow-<time>-<upload_id>` | of one upload that took longer | at that time |
- * | another UUID | of several uploads whose ids are within 10 s of `received_at` | within 10 s of the UUID's time |
- * | a UUID of a time after the day | merged by compaction, in the order of the merged names | on that day |
+ * | another UUID | of several uploads, each received within 10 s of its id's time | within 10 s of the UUID's time |
+ * | a UUID of a time over 10 min after the day | merged by compaction, in the order of the merged names | on that day |
  * | `slow-<UUID>` | merged by compaction, in the order of `received_at` | on that day |
  *
  * Times are the first 48 bits of a version 7 UUID.
@@ -23,8 +24,8 @@ export const NAME_TOLERANCE_MS = 10_000;
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 /**
- * How long after the end of its day a segment may still get its name from an upload, in milliseconds. A later time in a
- * segment's name means that compaction created the segment.
+ * If the time in a segment's name is at least this many milliseconds after the end of the segment's day, compaction
+ * created the segment. Uploads give earlier times to their segments.
  */
 export const DAY_GRACE_MS = 10 * 60_000;
 const SLOW = 'slow-';
@@ -56,8 +57,8 @@ export function dayOf(segment: string): Day | undefined {
 export const dateAt = (time: number): string => utcDate(new Date(time));
 
 /**
- * Whether `received_at` of an upload is so far from the time of the upload's id that the upload's segment is named by
- * `received_at`.
+ * Whether an upload is slow: its `received_at` is more than 10 s from the time in its id. The segment of a slow upload
+ * is named by `received_at`.
  */
 export const isSlow = ({ uploadId, receivedAt }: Pick<Upload, 'uploadId' | 'receivedAt'>): boolean =>
   Math.abs(receivedAt.getTime() - timeOfUuid(uploadId)) > NAME_TOLERANCE_MS;
@@ -69,22 +70,25 @@ export function segmentOf(upload: Pick<Upload, 'kind' | 'uploadId' | 'receivedAt
   return ownSegment(segmentDirectory(kind, receivedAt), `${slow}${uploadId}`);
 }
 
-/** The part of a segment's key that is the upload's id, if the segment contains only the line of one upload. */
+/**
+ * The upload's id in the key of a segment with only one upload's line. For any other segment, its name without
+ * `.ndjson`.
+ */
 export const uploadIdIn = (segment: string): string =>
   segment.slice(segment.lastIndexOf('/') + 1).replace(/\.ndjson$/, '').replace(SLOW_TIME, '');
 
-/** Whether a key is that of the segment which contains only this upload's line. */
+/** Whether a key, by its form, is that of the segment which contains only this upload's line. */
 export const isOwnSegment = (segment: string, uploadId: string): boolean =>
   /^uploads\/kind=[a-z]+\/date=[\d-]+\/[^/]+\.ndjson$/.test(segment) && uploadIdIn(segment) === uploadId;
 
-/** The key prefix of a day's segments of slow uploads, which are named by `received_at`. */
+/** The key prefix of a day's segments with lines of slow uploads, written by these uploads or merged by compaction. */
 export const slowPrefix = (day: Day): string => `${directoryOf(day)}${SLOW}`;
 
 /** The properties of a segment that its key tells. */
 export interface SegmentName {
   /**
-   * - `original`: a name that uploads give. Compaction didn't create the segment.
-   * - `target`: created by compaction. Its lines are in the order of the names of the segments that it replaces.
+   * - `original`: a name that uploads give to a segment when they write it.
+   * - `target`: created by compaction from other segments, with the lines in the order of these segments' names.
    * - `foreign`: any other name, which the service doesn't give.
    */
   readonly origin: 'original' | 'target' | 'foreign';
@@ -94,7 +98,7 @@ export interface SegmentName {
 }
 
 /**
- * Reads the name in the key of a segment.
+ * Tells the properties of a segment from its key, without reading the segment.
  *
  * @param key the key of a segment in the directory of `day`.
  */
@@ -108,15 +112,15 @@ export function parseName(day: Day, key: string): SegmentName {
 }
 
 /**
- * The name of a segment that compaction creates, without its directory. It sorts after the names of the segments that
- * it replaces, because `uuid` is a version 7 UUID of the current time.
+ * The name of a segment that compaction creates, without its directory. If `uuid` is a version 7 UUID of the current
+ * time, the name sorts after the names of the merged segments.
  */
 export const targetName = (uuid: string, isSlow: boolean): string => `${isSlow ? SLOW : ''}${uuid}.ndjson`;
 
 const timeIn = (name: string): number => parseInt(name.slice(0, 8) + name.slice(9, 13), 16);
 
 const TIME_DIGITS = 12;
-/** The shortest span of time in names that `listNamed` can list without other names, in milliseconds: about 4 s. */
+/** `listNamed` selects objects by the times in their names in steps of this many milliseconds: about 4 s. */
 export const FINEST_MS = 16 ** 3;
 
 /** A time, in milliseconds since 1970, as the beginning of the text of a version 7 UUID. */
@@ -126,8 +130,8 @@ function timeText(time: number): string {
 }
 
 /**
- * Lists the objects whose keys go on after `prefix` with a time from `begin` (included) to `end` (excluded), in
- * milliseconds since 1970. `begin` is rounded down and `end` is rounded up to a multiple of FINEST_MS (about 4 s). A
+ * Lists the objects whose keys consist of `prefix` and a name with a time from `begin` (included) to `end` (excluded),
+ * in milliseconds since 1970. `begin` is rounded down and `end` is rounded up to a multiple of FINEST_MS (about 4 s). A
  * store lists by prefix only, so each request covers a span whose length in milliseconds is a power of 16. All requests
  * are sent at once.
  */
@@ -155,7 +159,7 @@ export function prefixesBetween(begin: number, end: number): string[] {
       span *= 16;
       digits -= 1;
     }
-    // The text of a UUID has a dash after the eighth digit, which the prefix then contains.
+    // A UUID has a dash after its eighth digit. A prefix of more than eight digits contains this dash too.
     prefixes.push(timeText(at).slice(0, digits > 8 ? digits + 1 : digits));
     at += span;
   }

@@ -7,22 +7,19 @@ import { isRemovalKey } from './stored-uploads/removal-marker.js';
 import { UploadRemoval } from './stored-uploads/upload-removal.js';
 
 const SWEEP_EVERY_MS = 60_000;
-/**
- * How long after this service has stopped waiting for the answer to a request the store may still carry out that
- * request, in milliseconds.
- */
+/** The store may carry out a request up to this many milliseconds after the service stopped waiting for the answer. */
 const LATE_FOR_MS = 10 * 60_000;
 
 /**
- * Cleans up in `staging/` after failed uploads and crashed processes, including those of other replicas. Completes or
- * removes the unfinished uploads, and completes the unfinished removals of uploads. Any number of processes may clean
- * up at once.
+ * Cleans up after failed uploads and crashed processes, including those of other replicas, by the markers in
+ * `staging/`. Completes or removes the unfinished uploads, and completes the unfinished removals of uploads. Any number
+ * of processes may clean up at once.
  */
 export class Sweeper {
   private timer: NodeJS.Timeout | undefined;
   private sweeping: Promise<void> | undefined;
   private readonly removal: UploadRemoval;
-  /** The keys of malformed markers that were logged. */
+  /** The keys of malformed markers (objects in `staging/`) that this process has already logged. */
   private readonly malformed = new Set<string>();
   private isClosed = false;
 
@@ -33,20 +30,20 @@ export class Sweeper {
     this.removal = new UploadRemoval(bucket);
   }
 
-  /** Sweeps `staging/` now and each minute. */
+  /** Begins to look at the markers in `staging/`: now and each minute. */
   start(): void {
     this.timer = setInterval(() => { void this.sweep(); }, SWEEP_EVERY_MS).unref();
     void this.sweep();
   }
 
-  /** Ends sweeping. A sweep in progress stops before its next marker; `close` resolves when the sweep has stopped. */
+  /** Ends the sweeps. A sweep in progress stops before its next marker; `close` resolves when the sweep has stopped. */
   async close(): Promise<void> {
     this.isClosed = true;
     clearInterval(this.timer);
     await this.sweeping;
   }
 
-  /** Sweeps `staging/` once. A failure is logged, and left to the next sweep. */
+  /** Looks at each marker in `staging/` once. A failure is logged, and left to the next sweep. */
   sweep(): Promise<void> {
     this.sweeping ??= this.sweepNow()
       .catch((error: unknown) => {
@@ -59,8 +56,8 @@ export class Sweeper {
   }
 
   /**
-   * Settles the upload of one marker: if the upload has failed, or its process has crashed, completes or removes the
-   * upload. Throws errors of the bucket.
+   * Settles the upload of one marker. A failed upload is removed. If the upload's process has crashed, the upload is
+   * complete if its index line exists, and is removed otherwise. Throws errors of the bucket.
    *
    * The remains of a failed upload are removed twice: at once, and ten minutes later by the store's clock. A store may
    * carry out a request long after the service has stopped waiting for its answer. Only the marker leads to a file that
@@ -81,12 +78,12 @@ export class Sweeper {
       if (marker.cleared && found.ageMs < LATE_FOR_MS) return;
       await this.bucket.replace(marker.segment, FENCE);
     } else {
-      // A marker this young was renewed after it was listed, so the process of the upload is alive.
+      // A marker less than a minute old was renewed after it was listed, so the process of the upload is alive.
       if (found.ageMs < LOST_AFTER_MS) return;
       const isComplete = await this.isComplete(marker);
       // The marker is replaced only if it still has the version that was read, so that only one process decides on the
-      // upload. A process that stalls before it looks for the line may find none, because compaction moves a line once
-      // its marker is gone. But then it doesn't find the marker either, so it keeps the file.
+      // upload. A process that stalls before it looks for the line may not find it, because compaction moves a line
+      // once its marker is gone. But then the replacement fails too, and the process doesn't remove the file.
       const decided = { ...marker, ...(isComplete ? { complete: true } : { failed: true }) };
       version = await this.bucket.replace(key, bytesOf(decided), version);
       if (version === undefined) return;
@@ -99,9 +96,9 @@ export class Sweeper {
   }
 
   /**
-   * Removes the file of an upload that another process has settled, because the file may have appeared afterwards. Does
-   * nothing unless a fence is in place of the upload's segment. Writes the upload's marker again, so that a later sweep
-   * removes the file once more. Throws errors of the bucket.
+   * Removes the file of a failed upload that another process has settled, because the file may have appeared after
+   * that. Does nothing unless a fence (an empty object) is in place of the upload's segment. Writes the upload's marker
+   * again, so that a later sweep removes the file once more. Throws errors of the bucket.
    */
   async removeFenced(key: string, marker: Marker): Promise<void> {
     const written = await this.bucket.read(marker.segment);
@@ -133,8 +130,8 @@ export class Sweeper {
   }
 
   /**
-   * Whether the upload's index line exists. If the upload's segment is missing, creates a fence in its place, so that
-   * the line can't appear after the file was removed.
+   * Whether the upload's index line exists. If the segment for this line is missing, creates a fence (an empty object)
+   * in its place, so that the line can't appear after the file was removed.
    */
   private async isComplete({ segment }: Marker): Promise<boolean> {
     if ((await this.bucket.create(segment, FENCE)) !== undefined) return false;

@@ -14,14 +14,14 @@ export class Turn {
   ) {}
 
   /**
-   * Takes the next turn for this process if the turn is due. Resolves to whether this process has taken it. Throws
-   * errors of the bucket.
+   * Takes the next turn for this process if the last turn of any process began at least `leastMs` ago. Resolves to
+   * whether this process has the turn now. Throws errors of the bucket.
    */
   async take(): Promise<boolean> {
     const last = await this.bucket.read(this.key);
     if (last && last.ageMs < this.leastMs) return false;
-    // The bytes of the object differ each time, because in some stores the same bytes have the same version, and then
-    // two processes could take one turn.
+    // The bytes of the object differ each time. In some stores an object's version depends only on its bytes: with
+    // equal bytes, two processes could both take one turn.
     const bytes = Buffer.from(JSON.stringify({ turn: uuidAt(new Date()) }));
     const taken = await (last ? this.bucket.replace(this.key, bytes, last.version) : this.bucket.create(this.key, bytes));
     return taken !== undefined;

@@ -6,8 +6,8 @@ import { OAuthError } from './oauth-error.js';
 import { formDecode } from './token-request.js';
 
 /**
- * Body parameters that carry client credentials (RFC 6749, section 2.3.1; RFC 7521, section 4.2), which this issuer
- * doesn't accept in a body.
+ * The parameters of a request's body that contain client credentials (RFC 6749, section 2.3.1; RFC 7521, section 4.2).
+ * This issuer doesn't accept credentials in the body.
  */
 const BODY_CREDENTIALS = ['client_secret', 'client_assertion'];
 const BASIC = /^Basic +([A-Za-z0-9+/]+={0,2})$/i;
@@ -34,7 +34,8 @@ export class ClientAuthentication {
       throw new OAuthError('invalid_request', 'The client must authenticate in one way only.');
     }
     const { id, secret } = basicCredentials(request.headers.authorization ?? '');
-    // The id and the secret are always both compared, so that an unknown client takes as long as a wrong secret.
+    // The id and the secret are always both compared. Otherwise the answer for an unknown client would come sooner than
+    // the answer for a wrong secret.
     const known = timingSafeEqual(digest(id), digest(ADMIN_CLIENT_ID));
     const right = timingSafeEqual(digest(secret), this.secretDigest);
     if (!known || !right) throw new OAuthError('invalid_client', 'The client is unknown or its secret is wrong.');
@@ -51,7 +52,7 @@ function basicCredentials(authorization: string): { readonly id: string; readonl
   try {
     if (colon > 0) return { id: formDecode(pair.slice(0, colon)), secret: formDecode(pair.slice(colon + 1)) };
   } catch {
-    // A malformed percent escape in the id or the secret counts as wrong credentials.
+    // A malformed percent escape in the id or the secret is no error. It counts as wrong credentials.
   }
   return { id: '', secret: '' };
 }

@@ -36,7 +36,7 @@ let origin: string;
 let issuer: () => string;
 let logged: string;
 
-/** Stops the running service, if any, and starts another on the same data directory. */
+/** Stops the running service, if any, and starts a new one on the same data directory. */
 async function start({ adminSecret, guard }: { adminSecret?: string; guard?: CanActivate } = {}): Promise<void> {
   await app?.close();
   const note = (...messages: unknown[]): void => {
@@ -208,8 +208,8 @@ describe('an invalid client', () => {
     const from = (address: string) => ({ 'X-Forwarded-For': address });
     const statusFrom = async (address: string) => (await postToken({ headers: from(address) })).status;
     /**
-     * Sends wrong secrets from an address until the queue of its network's attempts to authenticate is full. Resolves
-     * when no more attempts may wait. `waiting` is the promise of the answers to the waiting attempts.
+     * Sends wrong secrets from an address until so many of its attempts are waiting that the next one is refused. Then
+     * resolves. `waiting` is the promise of the statuses of the attempts that wait.
      */
     const fillTurns = async (address: string) => {
       const waiting = guesses(25, from(address));

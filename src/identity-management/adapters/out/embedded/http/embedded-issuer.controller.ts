@@ -79,8 +79,8 @@ export class EmbeddedIssuerController {
 
   private async authenticate(request: Request, parameters: ReadonlyMap<string, string>): Promise<void> {
     const network = clientNetwork(request.ip);
-    // The turn to check a secret is awaited only if there is one to wait for. With an unconditional await, simultaneous
-    // requests would all pass before the first wrong secret is counted.
+    // Awaits only if the client network has to wait because of earlier wrong secrets. If there were always an await,
+    // simultaneous requests would all pass here before the first wrong secret is counted.
     const turn = this.failedAttempts.turn(network);
     if (turn) await turn;
     try {

@@ -3,9 +3,7 @@ import { type ArgumentsHost, Catch, type ExceptionFilter, Logger } from '@nestjs
 import { exchangeOf, sendEarly } from '../../../../../http/exchange.js';
 import { OAuthError } from './oauth-error.js';
 
-/**
- * Answers OAuth 2 errors (`OAuthError`) in the form of RFC 6749, section 5.2. All other errors go to the global filter.
- */
+/** Responds to a thrown `OAuthError` in the form of RFC 6749, section 5.2. All other errors go to the global filter. */
 @Catch(OAuthError)
 export class OAuthErrorFilter implements ExceptionFilter<OAuthError> {
   private readonly logger = new Logger('EmbeddedIssuer');
@@ -25,8 +23,8 @@ export class OAuthErrorFilter implements ExceptionFilter<OAuthError> {
 }
 
 /**
- * Whether a script of a web page sent the request. Such a request gets no authentication challenge, because after one
- * the browser would show its own login dialog, and the script would never see the answer.
+ * Whether a script of a web page sent the request. The response to such a request has no `WWW-Authenticate` header,
+ * because the browser would show its own login dialog instead of passing the response to the script.
  */
 const isScripted = ({ headers }: IncomingMessage): boolean =>
   headers['x-requested-with']?.toString().toLowerCase() === 'xmlhttprequest';

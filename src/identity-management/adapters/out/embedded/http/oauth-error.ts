@@ -8,7 +8,10 @@ const STATUS = {
   server_error: 500,
 } as const satisfies Record<OAuthErrorCode, number>;
 
-/** An error that is answered in the form of OAuth 2. Its message is sent to the client as `error_description`. */
+/**
+ * An error to which the token endpoint responds in the form of OAuth 2. The client gets the error's message as
+ * `error_description`.
+ */
 export class OAuthError extends Error {
   readonly status: number;
 

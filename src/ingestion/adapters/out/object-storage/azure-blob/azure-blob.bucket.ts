@@ -14,13 +14,13 @@ export interface AzureBlobBucketOptions {
   readonly container: string;
   /** The text that precedes every key in the container. Default: none. */
   readonly prefix?: string;
-  /** How to reach the storage account. With a URL, the default credential of `@azure/identity` is used. */
+  /** How to reach the storage account. With `url`, the default credential of `@azure/identity` is used. */
   readonly account: { readonly connectionString: string } | { readonly url: string };
   /** The time-out: a call fails when the store has made no progress for this many milliseconds. */
   readonly timeoutMs: number;
   /**
-   * The longest `upload`, in bytes. Default: 195 GiB. Longer uploads need larger blocks, some of which are held in
-   * memory.
+   * The longest object that `upload` must be able to create, in bytes. Default: 195 GiB. More than that needs larger
+   * blocks, some of which are held in memory.
    */
   readonly maxUploadBytes?: number;
   /** Maximum number of objects in one page of a listing. Default: the store's maximum. */
@@ -31,8 +31,7 @@ export interface AzureBlobBucketOptions {
 type Body = AsyncIterable<Uint8Array> & { destroy(): void };
 
 /**
- * The SDK's attempts for one request: at most 5. The second follows at once, the third after 100 ms. Later pauses grow
- * to at most 2 s.
+ * The SDK's attempts for one request: the second follows at once, the third after 100 ms. Later pauses last up to 2 s.
  */
 const RETRIES = { maxTries: 5, retryDelayInMs: 100, maxRetryDelayInMs: 2_000 };
 const LEAST_BLOCK_BYTES = 4 * 1024 * 1024;
@@ -40,12 +39,13 @@ const LEAST_BLOCK_BYTES = 4 * 1024 * 1024;
 const MOST_BLOCKS = 50_000;
 const BLOCKS_AT_ONCE = 4;
 const REMOVALS_AT_ONCE = 16;
-/** How long a failed upload waits for its blocks to be removed, in milliseconds. Enough for a healthy store. */
+/**
+ * A failed upload waits at most this long for its blocks to be removed, in milliseconds. A healthy store needs less.
+ */
 const LONGEST_CLEARING_MS = 2_000;
 
 /**
- * A container of Azure Blob Storage. Its account must not have a hierarchical namespace, which lists directories as
- * objects.
+ * A container of Azure Blob Storage. A hierarchical namespace isn't supported, because it lists directories as objects.
  */
 export class AzureBlobBucket extends Bucket {
   private readonly container: ContainerClient;
@@ -91,8 +91,8 @@ export class AzureBlobBucket extends Bucket {
       if (version === undefined) throw new ObjectExistsError(key);
     };
     try {
-      // The SDK's `uploadStream` isn't used: it keeps reading the source after a block failed, and waits forever if the
-      // source then falls silent.
+      // The SDK's `uploadStream` isn't used. After a block failed, it keeps reading the source, and waits forever if
+      // the source is silent.
       const count = await sendParts(bytes, { memory: this.memory, atOnce: BLOCKS_AT_ONCE }, {
         sendPart: async (block, index) => {
           await this.ask((abortSignal) => blob.stageBlock(idOf(index), block, block.length, { abortSignal }));
@@ -164,7 +164,7 @@ export class AzureBlobBucket extends Bucket {
     const blocks = await this.ask((abortSignal) => unlessAbsent(blob.getBlockList('uncommitted', { abortSignal })));
     if (!blocks?.uncommittedBlocks?.length) return;
     // Deleting the blob instead could remove an object that another process is just committing. A commit of no blocks
-    // drops the uncommitted ones, or is refused because an object exists.
+    // drops the uncommitted blocks; it is refused if an object exists.
     const version = await this.commit(blob, []);
     if (version === undefined) return;
     await this.ask((abortSignal) => blob.deleteIfExists({ abortSignal, conditions: { ifMatch: version } }));
@@ -208,10 +208,7 @@ export class AzureBlobBucket extends Bucket {
     );
   }
 
-  /**
-   * Sends a conditional write. Resolves to the version that was written; undefined if the condition of the write isn't
-   * met.
-   */
+  /** Sends a conditional write. Resolves to the version that was written; undefined if the condition isn't met. */
   private write(
     blob: BlockBlobClient,
     request: (metadata: { nonce: string }, abortSignal: AbortSignal) => Promise<{ etag?: string; date?: Date }>,
@@ -225,12 +222,11 @@ export class AzureBlobBucket extends Bucket {
       } catch (error) {
         if (!hasCode(error, 'BlobAlreadyExists', 'ConditionNotMet', 'InvalidBlockList')) throw error;
         const there = await unlessAbsent(blob.getProperties({ abortSignal }));
-        // The SDK may have repeated a write that had succeeded, because the answer to it was lost. The object at the
-        // key then has the nonce of this write.
+        // The SDK may have repeated a write that had succeeded, because the answer was lost. The object at the key then
+        // has the nonce of this write.
         if (there?.metadata?.nonce === nonce) return given(there.etag);
-        // `InvalidBlockList` means that the blocks of this write are gone. If an object is at the key, its commit has
-        // dropped them, so the key is taken. Without an object, they were dropped for another reason, which is an
-        // error.
+        // `InvalidBlockList` means that the blocks of this write are gone. If an object is at the key, the commit of
+        // that object has dropped them, so the key is taken. Otherwise they were dropped for another reason: an error.
         if (!there && hasCode(error, 'InvalidBlockList')) throw error;
         return undefined;
       }
@@ -273,7 +269,7 @@ export class AzureBlobBucket extends Bucket {
     } while (continuationToken);
   }
 
-  /** Sends a request, and aborts it after the time-out. Without this, the SDK would wait for a silent store forever. */
+  /** Sends a request, and aborts it after the time-out. By itself, the SDK would wait for a silent store forever. */
   private async ask<T>(request: (abortSignal: AbortSignal) => Promise<T>): Promise<T> {
     await beginCall();
     const controller = new AbortController();
@@ -285,7 +281,7 @@ export class AzureBlobBucket extends Bucket {
   }
 }
 
-/** `DefaultAzureCredential`, loaded on first use because it is large. */
+/** `DefaultAzureCredential`, whose module is loaded on first use because it is large. */
 class DefaultCredential implements TokenCredential {
   private credential: Promise<TokenCredential> | undefined;
 
@@ -299,8 +295,8 @@ class DefaultCredential implements TokenCredential {
 const isForbidden = (error: unknown): boolean => error instanceof RestError && error.statusCode === 403;
 
 /**
- * Whether an error is an answer of Azure with one of these error codes. The HTTP status says less: 404 may also mean a
- * missing container.
+ * Whether an error is an answer of Azure with one of these error codes. The HTTP status isn't enough: 404 may also mean
+ * that the container is missing.
  */
 const hasCode = (error: unknown, ...codes: string[]): boolean =>
   error instanceof RestError && codes.includes((error.details as { errorCode?: string } | undefined)?.errorCode ?? error.code ?? '');

@@ -6,8 +6,8 @@ const READS_AT_ONCE = 16;
 export class BatchDraft {
   readonly events: OutboxEvent[] = [];
   /**
-   * The number of actions that `onceTold` has added. A batch may have actions but no event, for example if a segment
-   * was read to its end and all its events had been confirmed before.
+   * The number of actions that `onceTold` has added. A batch may have actions but no event, for example at the end of a
+   * segment whose events had all been confirmed before.
    */
   steps = 0;
   private bytes = 0;
@@ -21,9 +21,9 @@ export class BatchDraft {
   }
 
   /**
-   * Adds an event unless the batch has no room for it. Returns whether the event was added.
+   * Adds an event if the batch has room for it. Returns whether the event was added.
    *
-   * @param bytes the length of the event's index line, or an estimate for an event without one.
+   * @param bytes the length of the event's index line; an estimate for a removal, which has no index line.
    */
   add(event: OutboxEvent, bytes: number): boolean {
     const fits = this.room > 0 && (this.events.length === 0 || this.bytes + bytes <= MAX_EVENTS_BYTES);
@@ -41,31 +41,29 @@ export class BatchDraft {
 
   /**
    * Runs the actions that `onceTold` has added. Call it when the receiver has confirmed the batch's events, or if the
-   * batch has none.
+   * batch has no events.
    */
   settle(): void {
     for (const action of this.onTold.splice(0)) action();
   }
 }
 
-/** Events of one sort, such as removals, that the receiver hasn't confirmed yet, the oldest first. */
+/** Events of one sort, such as removals of uploads, that the receiver hasn't confirmed yet. The oldest come first. */
 export interface EventSource {
   /**
-   * About when the oldest of these events happened, in milliseconds since 1970. Undefined if no event of this sort
-   * waits. The source with the oldest event is the first to fill a batch.
+   * About when the source's oldest event happened, in milliseconds since 1970; undefined if the source has no event. A
+   * batch is first filled from the source with the oldest event.
    */
   readonly since: number | undefined;
-  /**
-   * Adds this source's unconfirmed events to a batch. Resolves to false if there are more than the batch has room for.
-   */
+  /** Adds this source's unconfirmed events to a batch. Resolves to false if the batch has no room for all of them. */
   fill(batch: BatchDraft): Promise<boolean>;
 }
 
 /**
- * The next objects of a queue of listed objects, from index `from` on, whose events probably fit into a batch together:
- * at least one object if the queue has one, and at most 16. The caller can read them at the same time.
+ * The next objects of a queue, from index `from` on, whose events probably fit into a batch together, so that the
+ * caller can read them at the same time. At least one object if the queue has one, and at most 16.
  *
- * @param room for how many events the batch has room.
+ * @param room how many more events the batch may take.
  * @param eventsIn returns about how many events an object has.
  */
 export function nextToRead<Listed>(queue: readonly Listed[], from: number, room: number, eventsIn: (listed: Listed) => number): Listed[] {

@@ -92,7 +92,7 @@ async function storeSlow(storage: ObjectStorageFileStorage, ms: number): Promise
 
 /**
  * Stores one upload of each sort: without a file, with a file, under an idempotency key, of the kind nowcast, and a
- * slow one. Returns their ids.
+ * slow one (over 10 s). Returns their ids.
  */
 async function storeEach(storage: ObjectStorageFileStorage): Promise<string[]> {
   const draft = anUploadDraft().with({ receivedAt: new Date() });
@@ -159,7 +159,7 @@ describe('the outbox of a bucket', () => {
     expect(operations.filter((each) => !each.startsWith('list uploads/'))).toEqual(['list events/']);
 
     const storage = storageOn(other);
-    // An upload under a key waits until the storage has compared the claims.
+    // An upload under an idempotency key waits until the storage has compared the claims.
     await storage.store(anUploadDraft().with({ idempotencyKey: 'key' }).build());
     operations.length = 0;
     other.before = on.before;
@@ -259,8 +259,8 @@ describe('segments that are not found by their names', () => {
     const on = bucket.another();
     const storage = storageOn(on);
     for (let at = 0; at < 30; at++) {
-      // This machine's clock is off by `seconds` while the process stores, and the store's clock isn't. So the times in
-      // the segments' names are off too.
+      // This machine's clock is off by `seconds` while the process stores, but the store's clock is right. So the times
+      // in the segments' names are off too.
       const now = Date.now();
       on.aheadMs = -seconds * SECOND_MS;
       vi.setSystemTime(now + seconds * SECOND_MS);
@@ -308,7 +308,7 @@ describe('segments that are not found by their names', () => {
       await outbox.open();
       const told: string[] = [];
       const stored: string[] = [];
-      // The announcement of a segment that the loop below writes only later.
+      // Announces a late segment. The loop below creates this segment only later.
       const late = await share(1, new InMemoryBucket(), NOON - 2 * MINUTE_MS);
       await bucket.create(`events/late/${uuidAt(new Date())}`, Buffer.from(JSON.stringify({ segment: late.key, upload_ids: late.ids })));
       stored.push(...late.ids);
@@ -360,7 +360,10 @@ describe('segments that are not found by their names', () => {
 });
 
 describe('many objects', () => {
-  /** Counts a process's operations of one sort on the bucket: `most` of them in progress at once, and `all` of them. */
+  /**
+   * Counts a process's operations of one sort on the bucket: `most` is the largest number at the same time, `all` the
+   * total.
+   */
   function countAtOnce(on: InMemoryBucket, counted: 'read' | 'open'): { most: number; all: number } {
     const reads = { most: 0, all: 0 };
     let now = 0;

@@ -16,25 +16,26 @@ import { SegmentReader } from './segment-reader.js';
 import { AHEAD_MS, SegmentScan, SETTLED_MS, timedSegments } from './segment-scan.js';
 
 /**
- * The interval, in milliseconds, at which the process that delivers events lists the store for events of other
- * processes, and at which any other process tries to become the one that delivers.
+ * At this interval, in milliseconds, the process that delivers events lists the store for events of other processes,
+ * and each other process tries to become the one that delivers.
  */
 const POLL_EVERY_MS = 5_000;
 /**
  * The average time between two listings of the store while uploads arrive, in milliseconds. After a quiet time, up to
- * LISTINGS_AT_ONCE listings follow each other without a pause.
+ * LISTINGS_AT_ONCE listings may follow each other without a pause.
  */
 const LISTING_PAUSE_MS = 1_000;
 const LISTINGS_AT_ONCE = 20;
-/** How many announcements of late segments, and how many objects of `events/removed/`, are held in memory at most. */
+/** At most this many announcements of late segments are held in memory, and as many objects of `events/removed/`. */
 const MOST_LISTED = 1_000;
 
 /**
  * The events of a bucket that the receiver hasn't confirmed yet. The index lines are the events, so an upload costs no
- * further request. The process that delivers events lists the segments whose names have times after the watermark,
- * which is a minute ago if all earlier events were confirmed. It remembers in `events/cursor` the segments whose events
- * were confirmed. Segments that can't be found this way are announced in `events/late/` (`LateSegments`), and removals
- * of uploads are written to `events/removed/` (`writeRemoved`).
+ * further request. Lines are in segments (objects), whose names tell a time. The process that delivers events lists the
+ * segments with times after the watermark: the events of earlier ones were confirmed. In `events/cursor` it remembers
+ * the watermark, and the later segments whose events were confirmed. Segments that can't be found this way are
+ * announced in `events/late/` (`LateSegments`), and removals of uploads are written to `events/removed/`
+ * (`writeRemoved`).
  *
  * One process at a time delivers events: the one that holds the cursor. If it crashes, another takes over within a
  * minute.
@@ -44,9 +45,11 @@ export class BucketEventOutbox extends EventOutbox {
   private readonly clock: CautiousClock;
   private telling: Telling | undefined;
   private isUnconfirmed = false;
-  /** Ends a `wait` early when this process has stored or removed an upload that the last listing may not have found. */
+  /** Ends a `wait` early when this process has stored or removed an upload, which the last listing may have missed. */
   private readonly news = new Wakeup();
-  /** When this process last tried to take the cursor, in milliseconds since 1970 by this machine's clock. */
+  /**
+   * When this process last tried to become the one that delivers events, in milliseconds since 1970 by its own clock.
+   */
   private triedAt = -Infinity;
   private nextListingAt = -Infinity;
   private working: Promise<unknown> = Promise.resolve();
@@ -85,9 +88,11 @@ export class BucketEventOutbox extends EventOutbox {
     return this.closing;
   }
 
-  /** Ends `wait`, because this process has stored or removed an upload. */
+  /**
+   * Call `wake` when this process has stored or removed an upload. It ends `wait` if this process delivers the events.
+   */
   wake(): void {
-    // Only the process that holds the cursor should list the store at once. The others wait until their next poll.
+    // Only the process that delivers events should list the store at once. Any other one waits until its next poll.
     if (this.telling) this.news.wake();
   }
 
@@ -95,8 +100,8 @@ export class BucketEventOutbox extends EventOutbox {
     this.triedAt = -Infinity;
     for await (const { key } of this.bucket.list(CURSOR)) if (key === CURSOR) return;
     this.clock.note();
-    // The answer to this read only provides a second time of the store, because the time in a single answer may be
-    // wrong.
+    // Only the time in the answer to this read is used. It is the second one, because the store's time in a single
+    // answer may be wrong.
     await this.bucket.read(CURSOR);
     this.clock.note();
     const now = this.clock.time;
@@ -128,7 +133,7 @@ export class BucketEventOutbox extends EventOutbox {
 
   private async take(): Promise<Telling | undefined> {
     if (this.telling) return this.telling;
-    // The absolute difference, because this machine's clock may have been set back since the last try.
+    // Compares the absolute difference, because this machine's clock may have been set back since the last try.
     if (this.closing || Math.abs(Date.now() - this.triedAt) < POLL_EVERY_MS) return undefined;
     this.triedAt = Date.now();
     const cursor = await this.lease.take();
@@ -146,9 +151,8 @@ export class BucketEventOutbox extends EventOutbox {
   }
 
   /**
-   * Lists the segments, announcements and removals with unconfirmed events. Doesn't list them if the last listing is
-   * less than 5 s old and some of its events are still unconfirmed, unless `mustList`. Resolves to whether it has
-   * listed them.
+   * Lists the segments, announcements of late segments, and removals with unconfirmed events. Without `mustList`, lists
+   * only if the last listing is 5 s old, or all of its events were confirmed. Resolves to whether it has listed.
    */
   private async refresh(telling: Telling, mustList: boolean): Promise<boolean> {
     const isDue = mustList || performance.now() - telling.listedAt >= POLL_EVERY_MS;
@@ -179,7 +183,7 @@ export class BucketEventOutbox extends EventOutbox {
     return confirming.catch(storageFailure('The delivery of events could not be recorded.'));
   }
 
-  /** Runs an action after all earlier ones have ended, so that only one runs at a time. */
+  /** Runs an action after all earlier actions have ended, so that only one runs at a time. */
   private alone<T>(action: () => Promise<T>): Promise<T> {
     const result = this.working.then(action);
     this.working = result.catch(() => undefined);
@@ -188,8 +192,7 @@ export class BucketEventOutbox extends EventOutbox {
 }
 
 /**
- * The state of the process that delivers events: the cursor that it holds, and the listed objects whose events are
- * unconfirmed.
+ * The state of a process while it delivers events: the cursor that it holds, and the objects with unconfirmed events.
  */
 class Telling {
   readonly obsolete: ObsoleteObjects;
@@ -211,16 +214,16 @@ class Telling {
   }
 
   /**
-   * Whether all events of the listed segments and removals were confirmed. Announced segments don't count, because they
-   * may not be written yet.
+   * Whether all events of the listed segments and removals were confirmed. Segments that are announced in
+   * `events/late/` don't count, because some of them aren't written yet.
    */
   get isDrained(): boolean {
     return this.scans.every(({ since }) => since === undefined) && this.removed.since === undefined;
   }
 
   /**
-   * Whether the last listing of segments ended early because it had found many, and the events of all of these were
-   * confirmed. The next segments can then be listed at once.
+   * Whether the last listing ended early because it had found the maximum number of segments, and all events of these
+   * were confirmed. The next segments can then be listed at once.
    */
   get isBehind(): boolean {
     return this.scans.some(({ isBehind, since }) => isBehind && since === undefined);
@@ -230,8 +233,8 @@ class Telling {
     await this.obsolete.remove();
     this.listedAt = performance.now();
     const scans = this.scans.filter(({ isBehind, since }) => !isBehind || since === undefined);
-    // Announcements are listed before segments. So if a segment is both announced and listed, its announcement is
-    // already known when the segment is listed, and its events are delivered only once.
+    // Announcements are listed before segments. So if a segment is announced as late and also listed, its announcement
+    // is already known then, and its events are delivered only once.
     const { late, removed, isWhole } = await this.listObjects();
     this.clock.note();
     this.removed.list(removed);
@@ -240,8 +243,8 @@ class Telling {
   }
 
   /**
-   * The first 1,000 announcements of late segments and the first 1,000 objects in `events/removed/`, with one request
-   * if there are few. `isWhole` is true if all announcements were listed.
+   * The first 1,000 announcements of late segments and the first 1,000 objects in `events/removed/`: with one listing,
+   * or with two if there are more announcements. `isWhole` is true if all announcements were listed.
    */
   private async listObjects(): Promise<{ late: ListedObject[]; removed: ListedObject[]; isWhole: boolean }> {
     const late: ListedObject[] = [];

@@ -1,20 +1,21 @@
 import type { Bucket } from '../bucket.js';
 
 /**
- * How long the time in an answer of the store counts, in milliseconds: at least this long, and at most twice as long.
+ * How long the time in an answer of the store is taken into account: at least for this long, in milliseconds, and at
+ * most for twice as long.
  */
 const WINDOW_MS = 60_000;
 
 /**
  * A cautious estimate of the store's time: the earliest time that the store's answers of the last one to two minutes
  * allow. A store may have several clocks, and one answer may be minutes ahead. If such an answer were believed, the
- * watermark of the event outbox would pass segments that are still to appear, and their events would never be
- * delivered.
+ * event outbox would never list segments that appear later with names before the wrong time, and their events would
+ * never be delivered.
  */
 export class CautiousClock {
   /**
-   * The least by which the store's clock was ahead of this machine's, in milliseconds, among the answers of the current
-   * minute and of the minute before. Infinity for a minute without an answer.
+   * By how much the store's clock was ahead of this machine's, in milliseconds: the lowest value among the answers of
+   * the current minute (`now`), and of the minute before. Infinity for a minute without an answer.
    */
   private aheadMs: readonly [now: number, before: number] = [Infinity, Infinity];
   private windowEnd = performance.now() + WINDOW_MS;

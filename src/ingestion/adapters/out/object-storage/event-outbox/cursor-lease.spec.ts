@@ -26,8 +26,8 @@ describe('the lease of the cursor', () => {
   });
 
   /**
-   * Lets `seconds` seconds pass, in each of which another process tries to take the cursor. Returns whether one try
-   * succeeded.
+   * Lets `seconds` seconds pass. In each second, another process tries to take the cursor. Returns whether one of these
+   * tries succeeded.
    */
   async function isTakenWithin(seconds: number): Promise<boolean> {
     const other = leaseOn();

@@ -6,17 +6,20 @@ import { type Cursor, cursorBytes, parseCursor } from './cursor.js';
 
 const RENEW_EVERY_MS = 15_000;
 /**
- * How long a request that renews the cursor may take, in milliseconds. After a request that hangs, there is thus time
- * for another renewal before the lease expires.
+ * Maximum time of a request that renews the cursor, in milliseconds. So after a request that hangs, there is time for
+ * another one before the lease expires.
  */
 const LONGEST_CALL_MS = 10_000;
 /**
- * How long after its last write of the cursor the process that delivers events is taken to have crashed, in
- * milliseconds by the store's clock.
+ * If the cursor wasn't written for this long, the process that delivers events is taken to have crashed. In
+ * milliseconds, by the store's clock.
  */
 export const TELLER_LOST_AFTER_MS = 40_000;
 
-/** Another process has taken the cursor and delivers the events now, because it took this process for crashed. */
+/**
+ * Another process has taken the cursor (`events/cursor`) and delivers the events now, because it took this process for
+ * crashed. Or this process has released the cursor, or never held it.
+ */
 export class CursorLostError extends Error {
   constructor() {
     super('Another process delivers the events now.');
@@ -26,8 +29,8 @@ export class CursorLostError extends Error {
 
 /**
  * Holds the cursor of the event outbox, so that one process at a time delivers events. The holder rewrites the cursor
- * regularly, always in place of the version that it knows. A process that stalled finds another version, and so never
- * overwrites what its successor has written.
+ * every 15 s, and only if the cursor still has the version that the holder wrote last. So a process that stalled can't
+ * overwrite the cursor of a process that took over.
  */
 export class CursorLease {
   private readonly id = randomUUID();
@@ -47,7 +50,8 @@ export class CursorLease {
 
   /**
    * Takes the cursor, or returns it if this process holds it already. Resolves to undefined if there is no cursor, if
-   * another process holds it and has written it within the last 40 s, or after `release`. Throws errors of the bucket.
+   * another process holds it and has written it within the last 40 s, if another process takes it at the same time, or
+   * after `release`. Throws errors of the bucket.
    */
   async take(): Promise<Cursor | undefined> {
     if (this.held) return this.held.cursor;
@@ -78,7 +82,7 @@ export class CursorLease {
   }
 
   /**
-   * Gives up the cursor, so that another process can take it. A failure is ignored, because the lease expires after 40
+   * Gives up the cursor, so that another process can take it. If the write fails, another process can take it after 40
    * s.
    */
   async release(): Promise<void> {
@@ -90,7 +94,7 @@ export class CursorLease {
   }
 
   private async renew(): Promise<void> {
-    // A failed renewal is harmless: if the lease is lost, the next write of the cursor finds that out.
+    // A failed renewal is harmless: if another process has taken the cursor, the next write of the cursor detects it.
     await this.write().catch(() => undefined);
     if (this.held) await this.onRenew(true);
   }
@@ -102,8 +106,8 @@ export class CursorLease {
     const bytes = cursorBytes(held.cursor);
     let version = await within(this.bucket.replace(CURSOR, bytes, held.version));
     if (version === undefined) {
-      // The cursor may have another version because the store carried out an earlier write of this process whose answer
-      // was lost.
+      // The cursor's version may differ because the store carried out an earlier write of this process whose answer was
+      // lost.
       const found = await within(this.bucket.read(CURSOR));
       if (found && parseCursor(found.bytes).teller === this.id) version = await within(this.bucket.replace(CURSOR, bytes, found.version));
     }
@@ -122,7 +126,6 @@ export class CursorLease {
 }
 
 /**
- * Rejects with StoreSilentError if a request takes longer than LONGEST_CALL_MS. The store may still carry out the
- * request later.
+ * Rejects with StoreSilentError if a request takes longer than LONGEST_CALL_MS. The store may still carry it out later.
  */
 const within = <T>(request: Promise<T>): Promise<T> => withTimeLimit(LONGEST_CALL_MS, request, () => new StoreSilentError(LONGEST_CALL_MS));

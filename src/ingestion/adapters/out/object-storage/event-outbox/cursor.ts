@@ -7,17 +7,16 @@ import { dateAt, type Day, endOf, NAME_TOLERANCE_MS, parseName, uploadIdIn } fro
 
 const DAY_MS = 24 * 60 * 60_000;
 /**
- * How far after the watermark the time in a segment's name may be although the segment's events were already confirmed,
- * in milliseconds, with a margin.
+ * If the time in a segment's name is more than this after the watermark, in milliseconds, none of the segment's events
+ * was confirmed. Includes a margin.
  */
 const TOLD_AHEAD_MS = 5 * 60_000;
 const SHORT_LENGTH = 16;
 
-/** How far the receiver has confirmed the events of a long segment. */
+/** How far the receiver has confirmed the events of a segment of which only the first events were confirmed. */
 const PART = z.object({
   /**
-   * Where the last line whose event was confirmed begins, in bytes from the segment's beginning. `upload_id` is the id
-   * of that line's upload.
+   * Where the last line with a confirmed event begins in the segment, in bytes. `upload_id` is the id of its upload.
    */
   offset: z.number().int().nonnegative(),
   upload_id: z.string(),
@@ -26,18 +25,18 @@ export type Part = Readonly<z.infer<typeof PART>>;
 
 const POSITION = z.object({
   /**
-   * The time up to which all is confirmed, in milliseconds since 1970: the events of all segments of the kind with
-   * earlier times in their names were confirmed, except those of segments that were announced as late.
+   * The watermark, in milliseconds since 1970: the events of all segments of the kind with earlier times in their names
+   * were confirmed, except those of segments that were announced as late.
    */
   watermark: z.number(),
   /**
-   * The short names (`shortName`) of segments whose events were confirmed although the times in their names aren't
-   * before the watermark. Each has 16 characters; there are no separators.
+   * The short names (`shortName`) of segments whose events were confirmed although the time in their name is at or
+   * after the watermark. Each has 16 characters; there are no separators.
    */
   told: z.string(),
   /**
-   * The keys of the segments that compaction created and whose events were confirmed, for the days around the
-   * watermark.
+   * The keys of segments that compaction created and whose events were all confirmed. Segments of days before the
+   * watermark are left out.
    */
   targets: z.array(z.string()),
 });
@@ -48,17 +47,16 @@ const CURSOR_CONTENT = z.object({
   /** Counts the writes of the cursor, so that no two of its versions have the same bytes. */
   writes: z.number(),
   positions: z.object({ historical: POSITION, nowcast: POSITION }),
-  /** For segments of which only the first events were confirmed: how far, by the segment's key. */
-  parts: z.record(z.string(), PART),
   /**
-   * For objects in `events/` of which only the first events were confirmed: the number of confirmed events, by the
-   * object's key.
+   * For each segment of which only the first events were confirmed: where the last of these is, by the segment's key.
    */
+  parts: z.record(z.string(), PART),
+  /** For each object in `events/` of which only some events were confirmed: their number, by the object's key. */
   counts: z.record(z.string(), z.number().int()),
   /**
-   * The segments whose events were confirmed, but which may still be announced as late. The key is a segment's short
-   * name (`shortName`). The value says until when the segment may be announced, in milliseconds since 1970 by the
-   * store's clock.
+   * Segments whose events were confirmed, but which may still be announced as late by their writer. The key is a
+   * segment's short name (`shortName`). The value is the time until which an announcement may appear, in milliseconds
+   * since 1970 by the store's clock.
    */
   late: z.record(z.string(), z.number()),
 });
@@ -92,8 +90,8 @@ export interface Cursor {
 }
 
 /**
- * The first cursor of a bucket. Events of segments with times before `watermark` in their names, and of the segments
- * whose keys are in `told`, aren't delivered.
+ * The first cursor of a bucket. No events are delivered for segments with times before `watermark` in their names, and
+ * for those whose keys are in `told`.
  */
 export function newCursor(watermark: number, told: Readonly<Record<UploadKind, readonly string[]>>): Cursor {
   const positionOf = (kind: UploadKind): Position => ({ watermark, told: new Set(told[kind].map(shortName)), targets: new Set() });
@@ -120,7 +118,7 @@ export function cursorBytes({ teller, writes, positions, parts, counts, late }: 
   return Buffer.from(JSON.stringify(content));
 }
 
-/** Parses the bytes of the cursor. Throws if they aren't those of a cursor. */
+/** Parses the bytes of the cursor. Throws if the bytes are anything else. */
 export function parseCursor(bytes: Buffer): Cursor {
   const { success, data } = CURSOR_CONTENT.safeParse(parseJson(bytes));
   if (!success) throw new Error(`${CURSOR} is damaged, so no events are delivered. If it is removed, and the service restarted, events begin with what is stored from then on.`);
@@ -141,8 +139,8 @@ export function parseCursor(bytes: Buffer): Cursor {
 }
 
 /**
- * Whether the cursor names a segment as one whose events were all confirmed. Doesn't compare the segment's time with
- * the watermark.
+ * Whether the cursor names a segment as one whose events were all confirmed. The cursor doesn't name segments with
+ * times before the watermark: for these, the result is false.
  *
  * @param segment the segment's key, or the id of its only upload.
  */
@@ -152,8 +150,8 @@ export const isTold = ({ positions, late }: Cursor, segment: string): boolean =>
 };
 
 /**
- * Whether the events of none, all or some of a day's segments were confirmed, according to the watermark. The time in a
- * segment's name may be up to 10 s outside of the day.
+ * Whether the events of all (`told`), none (`untold`) or some of a day's segments were confirmed, according to the
+ * watermark. The time in a segment's name may be up to 10 s outside of the day.
  */
 export function stateOf(day: Day, { watermark }: Pick<Position, 'watermark'>): 'untold' | 'told' | 'partly' {
   if (watermark >= endOf(day) + NAME_TOLERANCE_MS) return 'told';
@@ -174,9 +172,8 @@ export function advance(position: Position, watermark: number): void {
 }
 
 /**
- * Whether the events of some segments of a day were confirmed and those of others not, so that compaction would mix
- * confirmed and unconfirmed lines. False if the bucket has no cursor. Throws errors of the bucket, and an error if the
- * cursor is damaged.
+ * Whether the events of some segments of a day were confirmed and those of others not. Compaction would then mix
+ * confirmed and unconfirmed lines. False without a cursor. Throws errors of the bucket, and if the cursor is damaged.
  */
 export async function isPartlyTold(bucket: Bucket, day: Day): Promise<boolean> {
   const found = await bucket.read(CURSOR);
@@ -184,8 +181,8 @@ export async function isPartlyTold(bucket: Bucket, day: Day): Promise<boolean> {
 }
 
 /**
- * The days to which segments may belong if the times in their names are from `begin` to `end`, in milliseconds since
- * 1970. `begin` and `end` are at most a day apart. The time in a name may be up to 10 s outside of the segment's day.
+ * The days to which segments may belong if the times in their names are from `begin` to `end`, which are at most a day
+ * apart, in milliseconds since 1970. The time in a name may be up to 10 s outside of the segment's day.
  */
 export const daysBetween = (kind: UploadKind, begin: number, end: number): Day[] => {
   const dates = new Set([begin - NAME_TOLERANCE_MS, begin, end, end + NAME_TOLERANCE_MS].map(dateAt));
@@ -193,8 +190,8 @@ export const daysBetween = (kind: UploadKind, begin: number, end: number): Day[]
 };
 
 /**
- * Whether a segment, by its name, was written by uploads that weren't slow. The time in its name is then about when
- * these uploads began.
+ * Whether a segment, according to its name, was written by uploads that weren't slow. The time in the name is then
+ * about the time when these uploads began.
  */
 export const isTimed = (day: Day, key: string): boolean => {
   const { origin, isSlow } = parseName(day, key);

@@ -7,39 +7,32 @@ import { dayOf, parseName } from '../segment-names.js';
 import { isTimed } from './cursor.js';
 
 /**
- * How long before or after the time in its name a segment may be written, in milliseconds, and still be found by the
- * event outbox without an announcement.
+ * The event outbox finds a segment without an announcement if it was written at most this long before or after the time
+ * in its name, in milliseconds.
  */
 export const MOST_LATE_MS = 40_000;
 /**
- * If the time in a segment's name differs by more than this from the store's time when the segment is about to be
- * written, in milliseconds, the segment is announced before the write. Otherwise a crash after the write could hide the
- * segment from the event outbox.
+ * A segment is announced before it is written if the time in its name then differs from the store's time by more than
+ * this, in milliseconds. If it were announced only afterwards, a crash in between could hide it from the event outbox.
  */
 const SOON_LATE_MS = 20_000;
-/**
- * How long after its announcement a segment may be written, in milliseconds, before the segment has to be announced
- * again.
- */
+/** If a segment was written longer than this after its announcement, in milliseconds, it is announced again. */
 const ANNOUNCED_FOR_MS = 5 * 60_000;
 /**
- * How long an announcement waits for its segment to be written, in milliseconds by the store's clock. Afterwards the
- * event outbox searches for the announced uploads by their ids.
+ * The event outbox waits this long for an announced segment to appear, in milliseconds by the store's clock. Afterwards
+ * it searches for the announced uploads by their ids.
  */
 export const ANNOUNCEMENT_AGE_MS = 15 * 60_000;
 
 const LATE_SEGMENT = z.object({ segment: z.string(), upload_ids: z.array(z.string()) });
 export type LateSegment = Readonly<z.infer<typeof LATE_SEGMENT>>;
 
-/**
- * Parses the announcement of a late segment, an object in `events/late/`; undefined if the bytes aren't an
- * announcement.
- */
+/** Parses the announcement of a late segment, an object in `events/late/`; undefined if the bytes are anything else. */
 export const parseLateSegment = (bytes: Buffer): LateSegment | undefined => LATE_SEGMENT.safeParse(parseJson(bytes)).data;
 
 /**
- * Knows whether the event outbox of a bucket was ever opened: `events/cursor` then exists. `isBegun` reads the cursor
- * at each call until the cursor exists.
+ * Tells whether the event outbox of a bucket was ever opened: if so, `events/cursor` exists. `isBegun` reads the cursor
+ * at each call until it exists.
  */
 export class TellingState {
   private hasBegun = false;
@@ -53,10 +46,11 @@ export class TellingState {
 }
 
 /**
- * Announces segments that the process that delivers events wouldn't find otherwise: it only lists names with times
- * after its watermark, which may be only a minute ago. To be announced are segments of slow uploads, and segments that
- * are written long after they got their names, because bytes, the store or the process were slow, or the clock is
- * wrong. An announcement is an object in `events/late/`. Other segments need none.
+ * Announces segments that the process that delivers events wouldn't find otherwise, because it lists only names with
+ * times after the watermark, up to which all events were confirmed. The watermark may be only a minute ago. To be
+ * announced are the segments of slow uploads, and segments that are written long after they got their names, because
+ * the client, the store or the process was slow, or because a clock is wrong. An announcement is an object in
+ * `events/late/`. Other segments need none.
  */
 export class LateSegments {
   private readonly telling: TellingState;
@@ -80,8 +74,8 @@ export class LateSegments {
   }
 
   /**
-   * Announces a segment that another process has written, if it was written late. For a segment of a slow upload
-   * nothing is done, because the segment's writer announced it before the write. Throws errors of the bucket.
+   * Announces a segment that another process has written, if it was written late. Does nothing for a segment of a slow
+   * upload (`isSlow`), which its writer announced before the write. Throws errors of the bucket.
    *
    * @param ageMs milliseconds since the segment was written, by the store's clock.
    */
@@ -99,7 +93,7 @@ export class LateSegments {
 
   /**
    * Writes the announcement of a segment. Resolves to the time of the announcement by the store's clock, in
-   * milliseconds since 1970. If the event outbox was never opened, writes none, and resolves to undefined.
+   * milliseconds since 1970. If the event outbox was never opened, writes nothing, and resolves to undefined.
    */
   private async announce(segment: string, uploadIds: readonly string[]): Promise<number | undefined> {
     if (!(await this.telling.isBegun())) return undefined;

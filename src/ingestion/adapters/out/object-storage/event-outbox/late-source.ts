@@ -19,7 +19,9 @@ interface Announcement extends LateSegment {
   readonly isOld: boolean;
 }
 
-/** The events of segments that were announced as late, in the order of the announcements. */
+/**
+ * The unconfirmed events of segments that were announced as late (`LateSegments`), in the order of the announcements.
+ */
 export class LateSource implements EventSource {
   private waiting: Announcement[] = [];
   private segments: ReadonlySet<string> = new Set();
@@ -37,17 +39,12 @@ export class LateSource implements EventSource {
     return this.waiting[0]?.time;
   }
 
-  /** Whether a segment was announced as late, and its events aren't all confirmed yet. */
+  /** Whether a segment was announced as late and has events that aren't confirmed yet. */
   isWaiting(segment: string): boolean {
     return this.segments.has(segment);
   }
 
-  /**
-   * Reads the announcements of late segments, in place of those of the last listing. Throws errors of the bucket.
-   *
-   * @param objects the listed announcements, in the order of their keys.
-   * @param isWhole whether `objects` are all announcements in the bucket.
-   */
+  /** Reads the listed announcements of late segments. They replace the earlier ones. Throws errors of the bucket. */
   async list(objects: readonly ListedObject[], isWhole: boolean): Promise<void> {
     const now = this.clock.time;
     const waiting: Announcement[] = [];
@@ -60,8 +57,8 @@ export class LateSource implements EventSource {
         continue;
       }
       const time = timeOfUuid(key.slice(LATE_SEGMENTS.length));
-      // An announcement is old only if both its age by the store and the time in its key say so, because the time in
-      // one answer of the store may be wrong.
+      // An announcement is old only if both its age by the store and the time in its key say so, because the time in a
+      // single answer of the store may be wrong.
       waiting.push({ ...content, key, time, isOld: Math.min(ageMs, now - time) > ANNOUNCEMENT_AGE_MS });
     }
     this.setWaiting(waiting);
@@ -86,7 +83,8 @@ export class LateSource implements EventSource {
   private async add(batch: BatchDraft, announcement: Announcement, reading: Reading): Promise<boolean> {
     const { segment, isOld } = announcement;
     if (!reading.isGone) return this.reader.add(batch, segment, reading, () => { this.forget(announcement); });
-    // The announced segment is missing: it isn't written yet, or compaction has moved its lines, or it was removed.
+    // The announced segment is missing: it isn't written yet, compaction has moved its lines, or its uploads were
+    // removed. Once the announcement is old, the uploads are searched by their ids.
     return isOld ? this.addByIds(batch, announcement) : true;
   }
 
@@ -102,8 +100,8 @@ export class LateSource implements EventSource {
   }
 
   /**
-   * Forgets an announcement whose events were confirmed. The cursor remembers the announced segment, so that the events
-   * aren't delivered again if the segment is also listed by its name, or was announced twice.
+   * Forgets an announcement whose events were confirmed. The cursor remembers the announced segment: its events aren't
+   * delivered again if the segment is also found by its name, or was announced twice.
    */
   private forget({ key, segment }: Announcement): void {
     this.setWaiting(this.waiting.filter((each) => each.key !== key));
@@ -121,7 +119,9 @@ export class LateSource implements EventSource {
     this.segments = new Set(waiting.map(({ segment }) => segment));
   }
 
-  /** Reads the announcements that weren't read yet, and forgets the content of those that aren't listed any more. */
+  /**
+   * Reads those of the listed announcements that weren't read yet. Forgets announcements that aren't listed any more.
+   */
   private async readContents(listed: readonly ListedObject[]): Promise<void> {
     const keys = new Set(listed.map(({ key }) => key));
     for (const key of this.read.keys()) if (!keys.has(key)) this.read.delete(key);

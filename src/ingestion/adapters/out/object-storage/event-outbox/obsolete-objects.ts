@@ -15,8 +15,8 @@ export class ObsoleteObjects {
   }
 
   /**
-   * Removes from the bucket the objects that `add` has named. After a confirmation of events, write the cursor before
-   * this call. Throws errors of the bucket; the next call tries again.
+   * Removes from the bucket the objects that `add` has named. After a confirmation of events, write the cursor first.
+   * Throws errors of the bucket; the next call tries again.
    */
   async remove(): Promise<void> {
     const keys = [...this.keys];

@@ -16,8 +16,8 @@ const LISTED_BYTES = 150;
 export class RemovedSource implements EventSource {
   private waiting: readonly ListedObject[] = [];
   /**
-   * The object in `events/removed/` of which the last batch had room for only some events: its key and all its events.
-   * They are kept in memory, so that the object needn't be read again.
+   * The object in `events/removed/` that the last batch had no room for, or only for some of its events. All its events
+   * are kept in memory, so that the object needn't be read again.
    */
   private partly: { readonly key: string; readonly events: readonly RemovedEvent[] } | undefined;
 
@@ -32,11 +32,7 @@ export class RemovedSource implements EventSource {
     return first && timeOfUuid(first.key.slice(REMOVED_UPLOADS.length));
   }
 
-  /**
-   * Sets the objects whose events wait to be delivered, in place of those of the last listing.
-   *
-   * @param objects the objects in `events/removed/` that a listing found.
-   */
+  /** Sets the objects whose events wait to be delivered. They replace those of the last listing. */
   list(objects: readonly ListedObject[]): void {
     this.waiting = objects.filter(({ key }) => !this.obsolete.has(key));
   }
@@ -54,8 +50,7 @@ export class RemovedSource implements EventSource {
   }
 
   /**
-   * Adds the unconfirmed events of an object in `events/removed/` to a batch. Returns false if there is no room for all
-   * of them.
+   * Adds the unconfirmed events of an object in `events/removed/` to a batch. Returns false if it has no room for all.
    */
   private add(batch: BatchDraft, key: string, events: readonly RemovedEvent[]): boolean {
     const told = this.cursor.counts.get(key) ?? 0;

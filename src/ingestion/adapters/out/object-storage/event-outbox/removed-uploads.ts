@@ -13,8 +13,8 @@ export type RemovedUpload = Readonly<z.infer<typeof REMOVED>['removed'][number]>
 
 /**
  * Writes an object in `events/removed/` that lists removed uploads. The event outbox delivers an event for each of
- * them. Writes nothing if the removal already has an object, because the cursor may have recorded how many events of
- * that object were confirmed. Two processes write the same removal if one of them stalled and the sweeper took over.
+ * them. If the object of this removal exists already, leaves it unchanged, because the cursor may say how many of its
+ * events were confirmed. Two processes write the same removal if one of them stalled and a sweeper took over.
  *
  * @param id the id of the removal, a version 7 UUID.
  */
@@ -22,7 +22,7 @@ export async function writeRemoved(bucket: Bucket, id: string, removed: readonly
   await bucket.create(REMOVED_UPLOADS + id, Buffer.from(JSON.stringify({ removed })));
 }
 
-/** The events in the bytes of an object that `writeRemoved` wrote; none if the bytes aren't those of such an object. */
+/** The events in the bytes of an object that `writeRemoved` wrote; none if the bytes are those of anything else. */
 export function parseRemoved(bytes: Buffer): RemovedEvent[] {
   const { data } = REMOVED.safeParse(parseJson(bytes));
   // An object that an earlier version of the service has written has no `received_at`.

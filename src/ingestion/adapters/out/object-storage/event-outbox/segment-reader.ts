@@ -18,12 +18,11 @@ export interface Reading {
 
 const GONE: Reading = { lines: [], isOver: true, isGone: true };
 
-/** Reads the index lines of segments whose events aren't confirmed yet, as many at a time as fit into a batch. */
+/** Reads the index lines of segments that have unconfirmed events, as many lines at a time as fit into a batch. */
 export class SegmentReader {
   /**
-   * The ids of the last uploads whose events were confirmed, by the key of their segment, for each segment that has
-   * unconfirmed lines left. Used if a removal of uploads rewrites the segment, because the offsets of its lines then
-   * change.
+   * For each segment of which only the first events were confirmed: the ids of the last uploads with a confirmed event,
+   * by the segment's key. Needed if a removal of uploads rewrites the segment, which changes the offsets of its lines.
    */
   private readonly remembered = new Map<string, string[]>();
 
@@ -33,11 +32,8 @@ export class SegmentReader {
   ) {}
 
   /**
-   * Reads the next lines of a segment: those whose events aren't confirmed, as many as fit into a batch.
-   *
-   * @param size the size of the segment in bytes, or a larger number if it is unknown.
-   * @param room the maximum number of lines.
-   * @throws errors of the bucket.
+   * Reads the next unconfirmed lines of a segment (lines whose events aren't confirmed yet), as many as fit into a
+   * batch.
    */
   async read(key: string, size: number, room: number): Promise<Reading> {
     const lines: Line[] = [];
@@ -56,10 +52,8 @@ export class SegmentReader {
   }
 
   /**
-   * Adds the events of the lines that were read to a batch, except those for which `isToldOtherwise` says that they
-   * were confirmed from another segment. Returns false if lines of the segment are left for a later batch.
-   *
-   * @param onOver called when all events of the segment were confirmed.
+   * Adds the events of the lines that were read to a batch. Leaves out uploads whose events were already confirmed from
+   * another segment, according to `isToldOtherwise`. Returns false if lines of the segment are left for a later batch.
    */
   add(batch: BatchDraft, key: string, { lines, isOver }: Reading, onOver: () => void, isToldOtherwise = (_: string): boolean => false): boolean {
     const told: Line[] = [];
@@ -96,8 +90,8 @@ export class SegmentReader {
         isFirst = false;
       }
       if (!isFirst) return;
-      // The line at the remembered offset is another one, so a removal of uploads has rewritten the segment. The lines
-      // keep their order, so reading goes on after the last line whose event was confirmed.
+      // The line at the remembered offset is that of another upload, so a removal of uploads has rewritten the segment.
+      // The remaining lines keep their order, so reading goes on after the last line whose event was confirmed.
       const told = new Set(this.remembered.get(key) ?? [part.upload_id]);
       for await (const { upload, end } of this.linesFrom(key, 0, size)) if (told.has(upload.uploadId)) begin = end;
     }

@@ -11,29 +11,29 @@ import type { SegmentReader } from './segment-reader.js';
 
 const DAY_MS = 24 * 60 * 60_000;
 /**
- * If the time in a segment's name is longer ago than this, in milliseconds by the store's clock, the segment exists
- * already, or will be announced as late. Includes a margin of 20 s.
+ * If the time in a segment's name is longer ago than this, in milliseconds by the store's clock, the segment either
+ * exists already, or will be announced as late. Includes a margin of 20 s.
  */
 export const SETTLED_MS = MOST_LATE_MS + 20_000;
 /** Segments are listed if the times in their names are at most this far ahead of the store's clock, in milliseconds. */
 export const AHEAD_MS = 60_000;
 /**
- * A segment may have been announced as late only if it was written at least this long before or after the time in its
- * name, in milliseconds.
+ * A segment was announced as late only if it was written at least this long before or after the time in its name, in
+ * milliseconds. Includes a margin.
  */
 const MAYBE_ANNOUNCED_MS = 10_000;
-/** How long after a segment was written its announcement may still appear, in milliseconds. */
+/** An announcement of a segment may appear up to this long after the segment was written, in milliseconds. */
 export const ANNOUNCED_WITHIN_MS = 5 * 60_000;
 /** The maximum number of listed segments that are held in memory until their events are confirmed. */
 const MOST_SEGMENTS = 5_000;
 /**
- * The longest span of times in segments' names that one request for a listing covers, in milliseconds. In a store with
- * many segments, shorter spans are listed.
+ * The longest span of times in segments' names that is listed with one prefix, in milliseconds. In a store with many
+ * segments, shorter spans are used.
  */
 const LONGEST_UNIT_MS = FINEST_MS * 16 ** 2;
 /**
- * If a listing returns more objects than this that aren't wanted, mostly segments whose events were confirmed before,
- * it is repeated with shorter spans of time.
+ * If a listing returns more unwanted objects than this, it is repeated with shorter spans of time. Most unwanted
+ * objects are segments whose events were confirmed before.
  */
 const MOST_WASTED = 10_000;
 /** About how long an index line is, in bytes. */
@@ -53,7 +53,7 @@ interface Segment {
 }
 
 /**
- * Lists the segments of a day that uploads have written, except slow ones, and whose names have times from `begin`
+ * Lists the segments of a day that uploads have written, except slow uploads, and whose names have times from `begin`
  * (included) to `end` (excluded), in milliseconds since 1970. Yields undefined for each other object in the listing, so
  * that the caller can count these objects too.
  */
@@ -75,16 +75,16 @@ export async function* timedSegments(bucket: Bucket, day: Day, begin: number, en
  * 5,000 of these segments in memory.
  *
  * While the events of a day are delivered, a hold (`DayHold`) keeps compaction from the day, if compaction may have
- * begun there. The events of segments that compaction had created before the hold are delivered before those of the
- * day's other segments.
+ * begun there. If compaction had created segments before the hold, their events are delivered before those of the day's
+ * other segments.
  */
 export class SegmentScan implements EventSource {
   /** Segments that compaction created and whose events aren't all confirmed. */
   private created: Segment[] = [];
   private segments: Segment[] = [];
   /**
-   * How far the last listing of segments came, and when it was made: all segments with times before `coveredTo` in
-   * their names were listed at `listedAt`. Both in milliseconds since 1970, by the store's clock.
+   * How far the last listing of segments came (`coveredTo`), and when it was made (`listedAt`): it contains all
+   * segments with times before `coveredTo` in their names. Both in milliseconds since 1970, by the store's clock.
    */
   private coveredTo = -Infinity;
   private listedAt = -Infinity;
@@ -98,8 +98,8 @@ export class SegmentScan implements EventSource {
     private readonly cursor: Cursor,
     private readonly reader: SegmentReader,
     /**
-     * Whether a segment was announced as late and has unconfirmed events. `LateSource` then delivers them instead of
-     * this scan.
+     * Whether a segment was announced as late and has unconfirmed events, which `LateSource` delivers instead of this
+     * scan.
      */
     private readonly isAnnounced: (segment: string) => boolean,
   ) {}
@@ -109,7 +109,7 @@ export class SegmentScan implements EventSource {
     return first && Math.max(first.time, this.position.watermark);
   }
 
-  /** Whether the last listing ended early, because it had found the maximum number of segments. */
+  /** Whether the last listing ended early, because it had found the maximum number of segments (MOST_SEGMENTS). */
   get isBehind(): boolean {
     return this.coveredTo < this.listedAt;
   }
@@ -122,7 +122,10 @@ export class SegmentScan implements EventSource {
     return this.cursor.positions[this.kind];
   }
 
-  /** Lists the segments whose names have times after the watermark. Throws errors of the bucket. */
+  /**
+   * Lists the segments whose names have times after the watermark, and moves the watermark forward. Throws errors of
+   * the bucket.
+   */
   async list(): Promise<void> {
     while (!(await this.tryList())) this.unitMs /= 16;
     this.advance();
@@ -138,8 +141,8 @@ export class SegmentScan implements EventSource {
       for (const [index, segment] of segments.entries()) {
         const reading = readings[index];
         if (reading?.isGone && !(await this.isRemoved(segment))) {
-          // The lines of the missing segment are in a segment that compaction created, which is now first in the queue.
-          // A batch with an action but no event makes the caller collect again.
+          // Compaction has moved the lines of the missing segment to one that is now first in the queue. A batch with
+          // an action but no event makes the caller collect again.
           batch.onceTold(() => undefined);
           return false;
         }
@@ -161,18 +164,12 @@ export class SegmentScan implements EventSource {
     }
   }
 
-  /**
-   * Releases the holds, so that compaction can go on. Never rejects: a hold that isn't released expires after ten
-   * minutes.
-   */
+  /** Releases the holds, so that compaction can go on. Never rejects: a hold expires after ten minutes anyway. */
   async release(): Promise<void> {
     await this.releaseWhere(() => true);
   }
 
-  /**
-   * Drops the listed segments whose events `LateSource` has delivered since the listing, because the segments were
-   * announced.
-   */
+  /** Drops the segments whose events `LateSource` has delivered since this scan listed them. */
   private dropTold(): void {
     this.segments = this.segments.filter(({ key }) => !isTold(this.cursor, key));
     this.advance();
@@ -212,8 +209,8 @@ export class SegmentScan implements EventSource {
   }
 
   /**
-   * Whether a listed segment that is gone was removed because its uploads were. Resolves to false if compaction may
-   * have moved its lines. The events are then delivered from the segment to which the lines were moved.
+   * Whether a listed segment is missing because its uploads were removed. Resolves to false if compaction may have
+   * moved its lines: the events are then delivered from the segment that has the lines now.
    */
   private async isRemoved({ key }: Segment): Promise<boolean> {
     const day = dayOf(key);
@@ -225,8 +222,8 @@ export class SegmentScan implements EventSource {
   }
 
   /**
-   * Keeps compaction from a day by a hold, if compaction may have begun there. Adds the segments that compaction has
-   * created for this day so far to the queue.
+   * Takes a hold that keeps compaction from a day, if compaction may have begun there. Adds the segments that
+   * compaction has created for this day so far to the queue.
    */
   private async enter(day: Day): Promise<void> {
     if (!mayBeCompacted(day) || this.holds.has(day.date) || stateOf(day, this.position) === 'told') return;
@@ -239,8 +236,8 @@ export class SegmentScan implements EventSource {
   }
 
   /**
-   * Lists the segments once. Resolves to false if the listing returned so many objects that aren't wanted (MOST_WASTED)
-   * that it must be repeated with shorter spans of time.
+   * Lists the segments once. Resolves to false if the listing returned more than MOST_WASTED unwanted objects: it must
+   * then be repeated with shorter spans of time.
    */
   private async tryList(): Promise<boolean> {
     const now = this.clock.time;
@@ -272,10 +269,10 @@ export class SegmentScan implements EventSource {
   }
 
   /**
-   * The listing begins with segments that have this time in their names, in milliseconds since 1970. It is the
-   * watermark, unless the watermark is before yesterday (UTC). In that case, days without segments are skipped: the
-   * listing begins 10 s before the next day that has segments with unconfirmed events, and at the latest 10 s before
-   * today, but never before the watermark.
+   * The time at which a listing begins, by the times in segments' names, in milliseconds since 1970. It is the
+   * watermark, unless the watermark is before yesterday (UTC). In that case, days without unconfirmed events are
+   * skipped: the listing begins 10 s before the first day that may have such events, or 10 s before today, and not
+   * before the watermark.
    */
   private async beginning(now: number): Promise<number> {
     const { watermark } = this.position;

@@ -8,20 +8,19 @@ import { errorNameOf, orUndefined } from './s3-errors.js';
 const CONFLICT_PAUSE_MS = 100;
 const CONFLICT_ATTEMPTS = 10;
 /**
- * The metadata of an object by which a write recognizes the object as its own, if an answer was lost and the retry is
- * refused.
+ * The name of an object's metadata. By its value, a write recognizes the object that it wrote itself, if the answer was
+ * lost and the retry is refused.
  */
 const WRITE_ID = 'write-id';
 
 /**
- * Error codes that mean that another write of the object was in progress. versitygw also answers with
- * `ExistingObjectIsDirectory` while the last other object of the same directory is being removed. A retry of the write
- * may succeed.
+ * Error codes that mean that another write of the object was in progress, so that a retry may succeed. versitygw also
+ * answers with `ExistingObjectIsDirectory` while the last other object of the same directory is being removed.
  */
 const CONFLICTS: ReadonlySet<string> = new Set(['ConditionalRequestConflict', 'ExistingObjectIsDirectory']);
 
 /**
- * Error codes with which the store refuses a write. `NoSuchKey`: the object whose version was to be replaced is gone.
+ * Error codes with which the store refuses a write. `NoSuchKey`: the object that was to be replaced is missing.
  * `NoSuchUpload`: the multipart upload no longer exists, usually because an earlier attempt has completed it.
  */
 const REFUSALS: ReadonlySet<string> = new Set([
@@ -32,8 +31,9 @@ const REFUSALS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * A conditional write of one object. If the answer to the first attempt was lost, a repeated write is refused because
- * of the object that the first one wrote. The write recognizes this object by an id in its metadata.
+ * A conditional write of one object. If the store carried out an attempt, but the answer was lost, the store refuses
+ * the next attempt because of the object that it finds. By an id in the object's metadata, the write recognizes this
+ * object as its own.
  */
 export class ConditionalWrite {
   private readonly id = randomUUID();
@@ -52,9 +52,9 @@ export class ConditionalWrite {
    * Performs the write, and repeats it after conflicts with other writes, at most ten attempts in all.
    *
    * @param write sends the request. The object must get the metadata of `object`.
-   * @returns the store's answer, or what the store says of the object if an earlier attempt wrote it; undefined if the
-   *   store refused the write.
-   * @throws any error of `write` that is no refusal, and the last conflict.
+   * @returns the store's answer to the write. If an earlier attempt wrote the object, the store's answer to a request
+   *   for its metadata. Undefined if the store refused the write.
+   * @throws an error of `write` that is no refusal (REFUSALS), or the last conflict.
    */
   async perform<Output extends { readonly ETag?: string | undefined }>(
     write: () => Promise<Output>,

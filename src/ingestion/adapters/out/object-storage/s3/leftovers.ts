@@ -2,7 +2,7 @@ import { BackgroundRetries } from '../../../../../common/background-retries.js';
 
 const FIRST_PAUSE_MS = 1000;
 const LONGEST_PAUSE_MS = 60_000;
-/** Maximum number of pending removals of parts. Further ones aren't added: the sweeper removes their parts. */
+/** Maximum number of pending removals of parts. Further ones are dropped: the sweeper removes those parts later. */
 const MOST = 1000;
 
 /**
@@ -15,7 +15,7 @@ export class Leftovers {
   /**
    * Adds a removal of parts, which begins after a pause.
    *
-   * @param times how often the removal must succeed before it is done.
+   * @param times how many attempts must succeed. The removal ends only then.
    */
   add(action: () => Promise<void>, times = 1): void {
     if (this.retries.size === MOST) return;

@@ -22,7 +22,7 @@ const MIB = 1024 * 1024;
  */
 const PARTS_AT_ONCE = 4;
 const MOST_BYTES_AT_ONCE = 20 * MIB;
-/** How long a failed upload waits for its parts to be removed, in milliseconds. Enough for a healthy store. */
+/** A failed upload waits at most this long for its parts to be removed, in milliseconds. A healthy store needs less. */
 const LONGEST_GIVING_BACK_MS = 2_000;
 /** The checksum by which the store verifies each part. */
 const PART_CHECKSUM = { ChecksumAlgorithm: 'CRC32' } as const;
@@ -36,14 +36,16 @@ export interface UploadResources {
   readonly leftovers: Leftovers;
 }
 
-/** The creation of one object from bytes as they arrive: in parts, or in one request if they fit into one part. */
+/** Creates one object from bytes as they arrive: in parts, or in one request if all bytes fit into one part. */
 export class MultipartUpload {
   private readonly write: ConditionalWrite;
   private readonly parts: CompletedPart[] = [];
   private beginning: Promise<string | undefined> | undefined;
   /** The store's id of the multipart upload. Undefined until the multipart upload has begun. */
   private uploadId: string | undefined;
-  /** Whether there may be another multipart upload of this key, because the store's answer with its id was lost. */
+  /**
+   * Whether the store may have begun a multipart upload of this key whose id is unknown, because its answer was lost.
+   */
   private isUnsure = false;
 
   constructor(
@@ -54,8 +56,9 @@ export class MultipartUpload {
   }
 
   /**
-   * Sends all bytes, and creates the object when they have ended. Call `send` once. After a failure, removes the parts:
-   * at once if the store is healthy, and otherwise later. Rejects with errors of the bytes and of the SDK.
+   * Sends all bytes, and creates the object when they have ended. Call `send` once. After a failure, removes the parts
+   * that were sent: at once if the store is healthy, and otherwise later. Rejects with errors of the bytes and of the
+   * SDK.
    *
    * @throws ObjectExistsError if the key is taken; StoreSilentError if the store made no progress for the time-out.
    */
@@ -79,10 +82,7 @@ export class MultipartUpload {
     }
   }
 
-  /**
-   * Sends the request that makes the object visible, and retries it. Throws ObjectExistsError if the object's key is
-   * taken.
-   */
+  /** Sends and retries the request that makes the object visible. Throws ObjectExistsError if the key is taken. */
   private async make(send: () => Promise<{ readonly ETag?: string | undefined }>): Promise<void> {
     const made = await this.resources.connection.persist(() => this.write.perform(send));
     if (!made) throw new ObjectExistsError(this.key);
@@ -106,7 +106,7 @@ export class MultipartUpload {
     }
   }
 
-  /** Sends one part. This may take longer than the time-out as long as there is progress. */
+  /** Sends one part. This may take longer than the time-out, as long as the store keeps accepting bytes. */
   private async sendPart(UploadId: string | undefined, PartNumber: number, Body: Buffer): Promise<CompletedPart> {
     const { connection } = this.resources;
     const input = { ...connection.at(this.key), UploadId, PartNumber, Body, ...PART_CHECKSUM };
@@ -116,8 +116,8 @@ export class MultipartUpload {
   }
 
   /**
-   * Completes the multipart upload. Like `sendPart`, this may take longer than the time-out: a store may need long to
-   * join many parts, and keeps sending bytes meanwhile.
+   * Completes the multipart upload. This may take longer than the time-out: a store may need long to join many parts,
+   * and keeps sending bytes meanwhile.
    */
   private async complete(): Promise<CompleteMultipartUploadCommandOutput> {
     const { connection } = this.resources;
@@ -136,16 +136,15 @@ export class MultipartUpload {
       else await abortUpload(connection, key, uploadId);
     };
     if (!isStoreHealthy) {
-      // Twice, because the store may still carry out the request of a part after the first removal, although this
-      // process no longer awaits the answer to that request.
+      // The removal must succeed twice: after the first removal, the store may still carry out a request that sent a
+      // part, although this process no longer awaits its answer.
       leftovers.add(action, 2);
       return;
     }
     try {
       await withTimeLimit(LONGEST_GIVING_BACK_MS, action(), connection.silence);
     } catch {
-      // The removal of the parts is tried again later, and its error isn't reported: the caller gets the error that the
-      // upload failed with.
+      // The removal of the parts is retried later. Its error isn't reported: the caller gets the error of the upload.
       leftovers.add(action);
     }
   }

@@ -10,7 +10,7 @@ import { StoreWatch } from './store-watch.js';
 
 export interface S3ConnectionOptions {
   readonly bucket: string;
-  /** The prefix of every key in the bucket, separated from the key by one `/`; empty for none. */
+  /** The prefix of every key in the bucket; empty for none. One `/` is put between prefix and key. */
   readonly prefix: string;
   /** The region of the bucket. Default: the SDK's own. */
   readonly region?: string | undefined;
@@ -35,7 +35,7 @@ const PART_PAUSE_MS = 500;
  */
 export class S3Connection {
   readonly bucket: string;
-  /** The text that precedes every key in the bucket: empty, or with a `/` at the end. */
+  /** The text that precedes every key in the bucket: empty, or the configured prefix with a `/` at its end. */
   readonly prefix: string;
   readonly client: S3Client;
   /**
@@ -84,7 +84,7 @@ export class S3Connection {
   }
 
   /**
-   * Begins a small call as soon as `beginCall` allows it, and limits it, including its retries, to the time-out from
+   * Begins a small call as soon as `beginCall` allows it. Limits the call, including its retries, to the time-out from
    * then on.
    *
    * @throws StoreSilentError when the time-out has passed; any error of the call.
@@ -92,8 +92,8 @@ export class S3Connection {
   async within<T>(call: (options: { readonly abortSignal: AbortSignal }) => Promise<T>): Promise<T> {
     await beginCall();
     const ending = new AbortController();
-    // The call is also given up by time, because some operations ignore the abort signal, for example fetching
-    // credentials.
+    // Aborting by the signal isn't enough, because some operations ignore the signal, for example fetching credentials.
+    // So the time limit ends the call too.
     return withTimeLimit(this.timeoutMs, call({ abortSignal: ending.signal }), () => {
       ending.abort();
       return this.silence();
@@ -101,8 +101,8 @@ export class S3Connection {
   }
 
   /**
-   * Sends a request, and retries it after failures that may pass, until the time-out has passed since the first
-   * failure. So a shorter outage doesn't end a long upload.
+   * Sends a request, and retries it after failures that may pass. Stops retrying when the time-out has passed since the
+   * first failure. So an outage that is shorter than the time-out doesn't end a long upload.
    *
    * @throws StoreSilentError if a retry isn't answered by then; the error of the last attempt.
    */

@@ -11,8 +11,8 @@ export const isForbidden = (error: unknown): boolean =>
   errorNameOf(error) === 'AccessDenied' || (error instanceof S3ServiceException && error.$metadata.httpStatusCode === 403);
 
 /**
- * Whether an error says that the store refused a request because of the time in its signature, and that the SDK has
- * since learnt the store's time.
+ * Whether an error says two things: the store refused a request because of the time in its signature, and the SDK has
+ * learnt the store's time from the refusal. A retry is then signed with the right time.
  */
 export const isSkewLearnt = (error: unknown): boolean =>
   error instanceof S3ServiceException && 'clockSkewCorrected' in error.$metadata && error.$metadata.clockSkewCorrected === true;

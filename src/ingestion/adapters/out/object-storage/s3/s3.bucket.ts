@@ -35,11 +35,13 @@ const LEAST_PART = 5 * MIB;
 const MOST_PARTS = 10_000;
 const MOST_REMOVED_AT_ONCE = 1000;
 const READ_ATTEMPTS = 3;
-/** An id that no multipart upload has. Aborting it only shows whether the store permits to abort. */
+/**
+ * An id that no multipart upload has. An attempt to abort this upload shows whether the store permits to abort uploads.
+ */
 const NO_UPLOAD_ID = 'bm9uZQ';
 
 /**
- * A bucket of S3, or of a store that speaks its protocol and supports `If-None-Match` and `If-Match`.
+ * A bucket of S3, or of another store with the S3 protocol that supports `If-None-Match` and `If-Match`.
  *
  * An object's version is its ETag, which is the same for the same bytes. Calls reject with errors of the SDK, with
  * `StoreSilentError` if the store made no progress for the time-out, and with the errors of `Bucket`. An iterator from
@@ -58,7 +60,7 @@ export class S3Bucket extends Bucket {
     this.pageSize = pageSize;
   }
 
-  /** The clock offset that the SDK has determined itself: it signs requests by the store's clock. */
+  /** The clock offset that the SDK has determined, because it signs requests with the store's time. */
   override get clockOffsetMs(): number {
     const { client, uploading } = this.connection;
     return significantOffset(uploading.config.systemClockOffset || client.config.systemClockOffset);
@@ -151,8 +153,8 @@ export class S3Bucket extends Bucket {
     const prefix = { Bucket: at.Bucket, Prefix: at.Key };
     const ask = <T>(right: string, call: (options: { readonly abortSignal: AbortSignal }) => Promise<T>) =>
       connection.within(call).catch(missingRight(right, isForbidden));
-    // Checked first: without the right to list, a store answers 403 for a missing object, as for an object that may not
-    // be read.
+    // The right to list is checked first. Without it, a store answers 403 for a missing object, as without the right to
+    // read.
     await ask('s3:ListBucket', (options) => client.send(new ListObjectsV2Command({ ...prefix, MaxKeys: 1 }), options));
     await Promise.all([
       ask('s3:GetObject', (options) => orUndefined(client.send(new HeadObjectCommand(at), options))),

@@ -4,8 +4,8 @@ import { StoreSilentError } from '../bucket.js';
 import { errorNameOf } from './s3-errors.js';
 
 /**
- * How much earlier than configured the SDK's time-out may come, in milliseconds, and still count as the store's
- * silence: timers may fire early.
+ * A time-out of the SDK that comes up to this much too early, in milliseconds, still counts as the store's silence,
+ * because timers may fire early.
  */
 const EARLY_MS = 100;
 /**
@@ -14,15 +14,9 @@ const EARLY_MS = 100;
  */
 const WRONG_CLOCK_MS = 240_000;
 
-/**
- * Observes each request of the S3 clients that it was given: the store's time in the answers, and whether the store was
- * silent.
- */
+/** Observes each request of the given S3 clients: the store's time in its answer, and whether the store was silent. */
 export class StoreWatch {
-  /**
-   * For each answer of the store, by the SDK's output object: the time of the answer by the store's clock, in
-   * milliseconds since 1970.
-   */
+  /** The time of each answer by the store's clock, in milliseconds since 1970. The key is the SDK's output object. */
   private readonly answeredAt = new WeakMap<object, number>();
   /** How far the store's clock was ahead of this machine's at the latest answer, in milliseconds. */
   private aheadMs = 0;
@@ -36,7 +30,7 @@ export class StoreWatch {
     for (const client of clients) this.see(client);
   }
 
-  /** The time by the store's clock, in milliseconds since 1970; this machine's time before the first answer. */
+  /** The time by the store's clock, in milliseconds since 1970. Before the first answer, this machine's time. */
   get storeTime(): number {
     return Date.now() + this.aheadMs;
   }
@@ -78,8 +72,8 @@ export class StoreWatch {
   }
 
   /**
-   * Converts an error that is a time-out of the SDK to StoreSilentError, and returns any other error. The SDK would
-   * retry its own time-outs, and so wait for a silent store several times.
+   * Converts a time-out of the SDK to StoreSilentError, which the SDK doesn't retry, and returns any other error. The
+   * SDK would retry its own time-outs, and so wait for a silent store several times.
    */
   private translate(error: unknown, elapsedMs: number): unknown {
     const isTimeout = errorNameOf(error) === 'TimeoutError' && !(error instanceof Error && 'code' in error);
@@ -87,7 +81,7 @@ export class StoreWatch {
   }
 }
 
-/** Whether the SDK has sent the request before. It numbers its attempts in a header: `attempt=2; max=3`. */
+/** Whether the SDK repeats a request. It numbers the attempts in a header: `attempt=2; max=3`. */
 const isRepeated = (request: unknown): boolean => {
   const { headers } = request as { readonly headers: Readonly<Record<string, string | undefined>> };
   return !(headers['amz-sdk-request'] ?? 'attempt=1').startsWith('attempt=1');
@@ -96,7 +90,7 @@ const isRepeated = (request: unknown): boolean => {
 /**
  * Marks a store's refusal of a request whose signature has a wrong time, so that the SDK repeats the request by the
  * store's clock. The SDK signs with this machine's time plus the offset that it learned from earlier answers. If this
- * machine's clock was corrected since then, this offset is wrong, but the SDK itself doesn't mark the refusal.
+ * machine's clock was corrected since then, the offset is wrong, and the SDK doesn't mark the refusal itself.
  */
 function markWrongClock(error: S3ServiceException, assumedAheadMs: number): void {
   const { $metadata: metadata, $response: response } = error;

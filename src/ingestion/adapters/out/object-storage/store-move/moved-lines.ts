@@ -9,11 +9,12 @@ import { type Day, DAY_GRACE_MS, directoryOf, endOf, isSlow, NAME_TOLERANCE_MS, 
 import { eachOf } from '../stored-uploads/each-of.js';
 
 /**
- * How long after the first line of a shared segment, by which the segment is named, its other lines were received at
- * most, in milliseconds. As in segments of uploads, so that a search by an id looks into the segment at once.
+ * A shared segment only has lines that were received at most this long after its first line, in milliseconds. The first
+ * line gives the segment its name. Segments that uploads write have the same limit, so that a search by an upload's id
+ * finds a moved line as fast.
  */
 const MOST_APART_MS = NAME_TOLERANCE_MS / 2;
-/** A batch of lines is written when it has this many bytes. */
+/** Lines are written when those that wait have this many bytes. */
 const BATCH_BYTES = 16 * 1024 * 1024;
 
 interface MovedLine {
@@ -23,14 +24,14 @@ interface MovedLine {
 }
 
 /**
- * Writes index lines of another store to a bucket, so that they are found there: under names that tell when their
- * uploads were received (segment-names.ts).
+ * Writes index lines of another store to segments in a bucket. The names of the segments tell when the uploads were
+ * received (segment-names.ts), so that the lines are found there.
  *
  * - A line whose `Idempotency-Key` is still in use gets a segment of its own, and the claim of the key.
- * - The other lines of a past day get the names of segments that compaction has created, so it leaves them alone.
- * - The other lines of the current day get the names that uploads give, so compaction merges them when the day is over.
+ * - The other lines of a past day get segments with names as compaction gives, which compaction leaves alone.
+ * - The other lines of the current day get segments with names as uploads give, which compaction merges later.
  *
- * A name contains the digest of its lines. So a line that is written again doesn't appear twice.
+ * The name of a shared segment contains a digest of its lines, so lines that are written again don't appear twice.
  */
 export class MovedLines {
   private day: Day | undefined;
@@ -39,7 +40,7 @@ export class MovedLines {
 
   constructor(private readonly bucket: Bucket) {}
 
-  /** Adds the line of an upload, of the same day as the lines before or of another one. Rejects with errors of the bucket. */
+  /** Adds the line of an upload. Its day may differ from that of the line before. Rejects with errors of the bucket. */
   async add(day: Day, line: MovedLine): Promise<void> {
     const isOther = this.day && directoryOf(this.day) !== directoryOf(day);
     if (isOther || this.bytes >= BATCH_BYTES) await this.flush();
@@ -50,7 +51,7 @@ export class MovedLines {
 
   /**
    * Writes the lines that were added and not written yet. If it rejects, with an error of the bucket, some of these
-   * lines may be missing from the bucket, and no later call writes them.
+   * lines may be missing from the bucket, and later calls don't write them.
    */
   async flush(): Promise<void> {
     const { day } = this;
@@ -86,7 +87,9 @@ export class MovedLines {
   }
 }
 
-/** Splits lines that are in the order of `received_at` into those that may share a segment of uploads. */
+/**
+ * Splits lines, given in the order of `received_at`, into groups that may share a segment named as uploads name theirs.
+ */
 function windowsOf(lines: readonly MovedLine[]): { readonly begin: number; readonly lines: MovedLine[] }[] {
   const windows: { begin: number; lines: MovedLine[] }[] = [];
   for (const line of lines) {

@@ -18,7 +18,7 @@ import { MovedLines } from './moved-lines.js';
 const FILES_AT_ONCE = 8;
 /** How many files are looked up in the bucket together. */
 const LOOKED_UP_AT_ONCE = 2_000;
-/** Only a file that is longer than this may have left parts in the bucket when a move was interrupted. In bytes. */
+/** If a move was interrupted, only files longer than this, in bytes, may have left parts in the bucket. */
 const LEAST_PARTS_BYTES = 1024 * 1024;
 const FILES = 'files/';
 const LINES = 'uploads/';
@@ -26,18 +26,18 @@ const LINES = 'uploads/';
 const NOTE = z.object({
   /** The id of the store that is moved to the bucket. */
   store_id: z.string(),
-  /** Whether a last step has begun to write lines. */
+  /** Whether the last step of a move (`finish`) has begun to write index lines. */
   has_lines: z.boolean().optional(),
   /** When the move was complete (RFC 3339, UTC). */
   completed_at: z.string().optional(),
-  /** The sha-256 of all lines that a complete move has written, in the order of the source. */
+  /** The sha-256 of all index lines that a complete move has written, in the order of the store. */
   lines_sha256: z.string().optional(),
 });
 type Note = Readonly<z.infer<typeof NOTE>>;
 
 const bytesOf = (note: Note): Buffer => Buffer.from(`${JSON.stringify(note)}\n`);
 
-/** The bucket can't take the store, because it has objects of something else. */
+/** The store can't be moved to this bucket: it contains something else, or a service has used it. */
 export class BucketTakenError extends Error {
   constructor(reason: string) {
     super(`${reason} Choose an empty bucket, or another prefix.`);
@@ -45,7 +45,7 @@ export class BucketTakenError extends Error {
   }
 }
 
-/** A line or file of the store that can't be moved. */
+/** An index line or a file of the store that can't be moved. */
 export interface MoveProblem {
   /** The path of the segment or file, relative to the store's root. */
   readonly path: string;
@@ -53,7 +53,10 @@ export interface MoveProblem {
 }
 
 export interface MoveTotals {
-  /** Whole lines of the store, and the files that they name, with the length of these in bytes. */
+  /**
+   * `uploads`: the well-formed index lines of the store. `files` and `bytes`: the files that these lines name, and the
+   * total length of these files.
+   */
   uploads: number;
   files: number;
   bytes: number;
@@ -71,12 +74,12 @@ export interface MoveProgress {
 }
 
 /**
- * Moves a store to an empty bucket. An object (`move`) in the bucket names the store, so that only a move of the same
- * store continues there. Safe to interrupt at any point and to run again.
+ * Copies a store with all its uploads to an empty bucket. An object (`move`) in the bucket names the store, so that
+ * only a move of the same store continues there. Safe to interrupt at any point and to run again.
  *
- * `copyFiles` may run while a service uses the store: it copies files only, and readers and services find uploads by
- * their lines. `finish` needs the lock of the store. It copies the remaining files, removes those of uploads that were
- * removed meanwhile, and writes lines and claims anew.
+ * `copyFiles` may run while a service uses the store: it copies files only, which nobody finds in the bucket without
+ * index lines. `finish` needs the lock of the store. It copies the remaining files, removes files of uploads that were
+ * removed meanwhile, and writes all lines and claims.
  *
  * A file becomes visible in the bucket only if its size and sha-256 are those in its line. Memory doesn't depend on the
  * size of the store.
@@ -86,7 +89,7 @@ export class StoreMove {
   readonly progress: MoveProgress = { phase: 'counting', done: 0, total: 0 };
   /** Whether `finish` has found that another run had completed the move. */
   wasMovedBefore = false;
-  /** Whether parts of files may be left from an interrupted move. */
+  /** Whether an earlier move to this bucket may have left parts of files, because it was interrupted. */
   private isResumed = false;
 
   /** @param dryRun whether to change nothing. */
@@ -97,10 +100,8 @@ export class StoreMove {
   ) {}
 
   /**
-   * Begins or continues the move. Resolves to whether the move is complete already. A complete move is continued if
-   * the store has changed since, and no service has used the bucket.
-   *
-   * @throws BucketTakenError; an error of the store or of the bucket.
+   * Begins or continues the move. Resolves to whether the move is already complete. If the store has changed since a
+   * complete move, and no service has used the bucket, the move is continued.
    */
   async begin(): Promise<boolean> {
     const { storeId } = this.source;
@@ -119,7 +120,8 @@ export class StoreMove {
    * Copies the files that the bucket doesn't have yet. Yields the lines and files that can't be moved. Rejects with an
    * error of the store or of the bucket.
    *
-   * @param isStopped whether no service uses the store. Otherwise files may be missing, and lines may be torn.
+   * @param isStopped true if no service uses the store. While one does, missing files and incomplete lines are no
+   *   problems.
    */
   async *copyFiles(isStopped: boolean): AsyncGenerator<MoveProblem> {
     const { totals, progress } = this;
@@ -147,11 +149,11 @@ export class StoreMove {
    * Completes the move while this process has the lock of the store. If a line or file can't be moved, yields it, and
    * leaves the move incomplete. Rejects with an error of the store or of the bucket.
    *
-   * @param assertHere rejects unless all of the store's directories are at their paths.
+   * @param assertHere rejects if a directory of the store isn't at its path.
    * @throws BucketTakenError if a service has used the bucket since the move began.
    */
   async *finish(assertHere: () => Promise<void>): AsyncGenerator<MoveProblem> {
-    // Another run may have completed the move since this one began.
+    // Another run of the command may have completed the move since this one began.
     const note = await this.note();
     this.wasMovedBefore = note !== undefined && (await this.isMoved(note));
     if (this.wasMovedBefore) return;
@@ -163,7 +165,7 @@ export class StoreMove {
     await this.assertUnused('A service has used the bucket since the move began', note?.has_lines);
     await this.bucket.replace(MOVE, bytesOf({ store_id: storeId, has_lines: true }));
     await this.removeOtherFiles();
-    // What an earlier attempt has written may include uploads that were removed since.
+    // An earlier attempt may have written lines and claims of uploads that were removed since.
     for (const prefix of [LINES, CLAIMS]) await removeListed(this.bucket, prefix, () => true);
     const sha256 = await this.writeLines();
     const completedAt = new Date(this.bucket.storeTime).toISOString();
@@ -179,8 +181,7 @@ export class StoreMove {
   }
 
   /**
-   * Whether the move is complete, and the store is still as it was then. Otherwise a service has used the store since,
-   * and the bucket lacks what it has stored.
+   * Whether the move is complete, and the store hasn't changed since. If it has, uploads are missing in the bucket.
    *
    * @throws BucketTakenError if the store has changed, and a service has used the bucket.
    */
@@ -191,7 +192,7 @@ export class StoreMove {
     return false;
   }
 
-  /** The sha-256 of all lines of the store; undefined if one is torn. */
+  /** The sha-256 of all lines of the store; undefined if a line is incomplete. */
   private async linesSha256(): Promise<string | undefined> {
     const hash = createHash('sha256');
     for await (const { bytes } of this.source.lines()) {
@@ -203,14 +204,14 @@ export class StoreMove {
 
   private async assertEmpty(): Promise<void> {
     for await (const { key, size } of this.bucket.list('')) {
-      // Consoles create empty objects in the place of directories.
+      // Empty objects in the place of directories don't count: consoles create them.
       if (size > 0 || !(key === '' || key.endsWith('/'))) throw new BucketTakenError(`The bucket is not empty: it has ${JSON.stringify(key)}.`);
     }
   }
 
   /**
-   * A service that uses the bucket writes to `health` at its start, or when it is asked for its health if it is a part of
-   * another application. What it has stored must not be removed.
+   * Throws BucketTakenError if a service has used the bucket, whose uploads must not be removed. A service writes to
+   * `health` at its start; as a part of another application, when it is asked for its health.
    *
    * @param hasLines whether the lines in the bucket may be those of a move.
    */
@@ -221,7 +222,7 @@ export class StoreMove {
     if (foreign.length > 0) throw new BucketTakenError(`${reason} (${foreign.join(', ')}).`);
   }
 
-  /** Yields the files of all lines that the bucket doesn't have. */
+  /** Yields the files that the lines of the store name, except those that the bucket has with the right size. */
   private async *missingFiles(): AsyncGenerator<ExpectedContent> {
     for await (const files of this.batches()) {
       const directories = new Set(files.map(({ path }) => dirname(path)));
@@ -257,7 +258,7 @@ export class StoreMove {
     }
     if (this.isResumed && size > LEAST_PARTS_BYTES) await this.bucket.removeParts(path);
     const bytes = await this.source.openContent(path);
-    // While a service runs, an upload may have been removed since its line was read.
+    // If a service uses the store, the upload may have been removed since its line was read.
     if (!bytes) return isStopped ? { path, detail: 'the file is absent' } : undefined;
     try {
       await this.bucket.upload(path, this.checked(bytes, file));
@@ -270,7 +271,7 @@ export class StoreMove {
     return undefined;
   }
 
-  /** Yields the bytes of a file. Rejects at their end with a ContentDiffersError unless they are those of its line. */
+  /** Yields the bytes of a file. At the end, throws ContentDiffersError if size or sha-256 aren't those in its line. */
   private async *checked(bytes: AsyncIterable<Uint8Array>, file: ExpectedContent): AsyncGenerator<Uint8Array> {
     const digest = new ContentDigest();
     for await (const chunk of bytes) {
@@ -289,8 +290,8 @@ export class StoreMove {
   }
 
   /**
-   * Removes the files of uploads that were removed since an earlier attempt. A volume that went away looks like removed
-   * uploads too, so the files that stay are counted.
+   * Removes the files of uploads that were removed since an earlier attempt. A volume that went away would look as if
+   * its uploads were removed, so the files that stay are counted: there must be as many as in the lines.
    */
   private async removeOtherFiles(): Promise<void> {
     let kept = 0;
@@ -303,7 +304,7 @@ export class StoreMove {
     if (kept !== files) throw new Error(`The lines of the store have ${files} files, and ${kept} of those in the bucket are in the store. Check the store (docs/checking-a-store.md), and run this again.`);
   }
 
-  /** Resolves to the sha-256 of the lines. */
+  /** Writes all lines of the store to the bucket. Resolves to their sha-256. */
   private async writeLines(): Promise<string> {
     const { progress } = this;
     Object.assign(progress, { phase: 'lines', done: 0, total: this.totals.uploads });
@@ -328,7 +329,7 @@ export class StoreMove {
   }
 }
 
-/** The bytes of a file aren't those of its line. */
+/** The bytes of a file don't have the size or the sha-256 that its line says. */
 class ContentDiffersError extends Error {
   constructor({ detail }: ContentProblem) {
     super(detail);
@@ -336,7 +337,7 @@ class ContentDiffersError extends Error {
   }
 }
 
-/** What a line says about its file (null if there is none), or a description of what is wrong with the line. */
+/** The file that a line names (null for a line without a file), or a description of what is wrong with the line. */
 function check({ segment, number, bytes }: SourceLine): { content: ExpectedContent | null } | { problem: string } {
   if (!bytes) return { problem: `line ${number} is torn, or no line of an upload` };
   const checked = checkLine(parseJson(bytes), dirname(segment));

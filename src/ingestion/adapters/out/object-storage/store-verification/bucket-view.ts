@@ -26,13 +26,15 @@ import { parseMarker } from '../marker.js';
 import { readPlans } from './compaction-plans.js';
 import { type KeyEntry, walkKeys } from './key-walk.js';
 
-/** How many segments are read ahead at once, because each answer takes time. Long segments are not read ahead. */
+/**
+ * How many segments are read ahead at the same time, because each answer takes time. Long segments aren't read ahead.
+ */
 const SEGMENTS_AT_ONCE = 8;
 const LONGEST_WHOLE = 1024 * 1024;
-/** By how much the age of an object that the store reports may be too high, in milliseconds. */
+/** The age of an object, as the store reports it, may be too high by at most this, in milliseconds. */
 const CLOCK_MS = 10_000;
 const MOST_ROUNDS = 5;
-/** How many index lines are remembered for `stays`: some more than are checked at once. */
+/** How many index lines are remembered for `stays`: somewhat more than the verification checks at once. */
 const LATEST_LINES = 64;
 
 /**
@@ -51,12 +53,15 @@ class BucketView implements StoreView {
   readonly mender = 'a running service';
   readonly movesLines = true;
   /**
-   * A cache for `relation`, for the last value of its parameter `second`: the compaction plans, and which segments
-   * exist, as read then.
+   * A cache for `relation`, for the last value of its parameter `second` (`of`): the plans of compaction, and which
+   * segments existed then.
    */
   private neighbours = { of: '', plans: [] as ReadonlySet<string>[], there: new Map<string, boolean>() };
 
-  /** The latest index lines that were read: upload id and begin of the line, by its segment and end (`placeOf`). */
+  /**
+   * The latest index lines that were read: the id of each upload, and where its line begins. The key names the segment
+   * and the end of the line (`placeOf`).
+   */
   private readonly latest = new Map<string, { readonly uploadId: string; readonly offset: number }>();
 
   constructor(private readonly bucket: Bucket) {}
@@ -80,8 +85,9 @@ class BucketView implements StoreView {
     for (let round = 0; gone.size > 0 && round < MOST_ROUNDS; round++) {
       const directories = [...gone];
       gone.clear();
-      // The lines of a missing segment are in one that replaced it, which either was created after the walk began, or
-      // was part of the walk. So only segments younger than the walk are read.
+      // The lines of a missing segment are in a segment that replaced it. The walk (the listing of all segments) has
+      // read that segment, or the segment was created after the walk began. So only segments younger than the walk are
+      // read.
       for (const directory of directories) yield* this.linesOf(this.youngerThan(began, directory), gone, onBytes);
     }
     for (const path of gone) yield { path, error: new Error('its segments are replaced faster than they can be read') };
@@ -100,15 +106,18 @@ class BucketView implements StoreView {
     return size === expected.size ? digestProblem(hash.digest('hex'), expected) : otherSize(size, expected);
   }
 
-  /** Always false: in a bucket, a line is written only after its file, so no recovery restores a file. */
+  /**
+   * Whether a missing file would be restored after a crash. Always false: in a bucket, a line is written only after its
+   * file, so nothing has to be restored.
+   */
   isRestorable(): Promise<boolean> {
     return Promise.resolve(false);
   }
 
   /**
-   * Resolves to a function that says whether a file without a line belongs to an upload or removal in progress, by the
-   * markers in `staging/`. An upload's marker exists from before its file is created until after its line is written. A
-   * marker of removals exists from before the upload's line is removed until after its file is removed.
+   * Resolves to a function that says whether a file without an index line belongs to an upload or removal in progress,
+   * according to the markers in `staging/`. An upload's marker exists from before its file is created until after its
+   * line is written. A marker of removals exists from before the lines are removed until after the files are removed.
    */
   async publications(): Promise<(uploadId: string, contentPath: string) => Promise<boolean>> {
     const staged = new Set<string>();
@@ -126,14 +135,14 @@ class BucketView implements StoreView {
     };
   }
 
-  /** Always false: segments of a bucket are written whole, so none is open. */
+  /** Whether lines are still being appended to a segment. Always false: segments of a bucket are written whole. */
   isOpen(): Promise<boolean> {
     return Promise.resolve(false);
   }
 
   /**
-   * Whether a line that was read is still in its segment, or was moved to another by compaction. False if the line's
-   * upload was removed.
+   * Whether a line that was read is still in its segment, or compaction has moved it to another one. False if the
+   * line's upload was removed.
    */
   async stays(segment: string, end: number): Promise<boolean> {
     const line = this.latest.get(placeOf(segment, end));
@@ -143,8 +152,8 @@ class BucketView implements StoreView {
   }
 
   /**
-   * Whether the claim of an upload is missing although the upload is less than 24 hours old. An upload's claim is
-   * created before its index line, and removed after 25 hours.
+   * Whether the claim of an upload is missing although the upload is less than 24 hours old. The claim of an
+   * idempotency key is created before the upload's line is written, and removed after 25 hours.
    */
   async isClaimAbsent(scope: string, receivedAt: Date): Promise<boolean> {
     if (!isKeptUnderKey(receivedAt, Date.now() + this.bucket.clockOffsetMs)) return false;
@@ -153,8 +162,8 @@ class BucketView implements StoreView {
 
   async relation(first: string, second: string): ReturnType<StoreView['relation']> {
     if (this.neighbours.of !== second) {
-      // Both segments were read before. If one replaces the other by compaction, the plan is emptied only after the
-      // other is removed. So either the plan is found now, or the other segment is missing.
+      // Both segments were read before. If compaction replaces one by the other, it empties its plan only after it has
+      // removed the replaced one. So either the plan is found now, or a segment is missing.
       this.neighbours = { of: second, plans: await readPlans(this.bucket), there: new Map() };
     }
     if (this.neighbours.plans.some((plan) => plan.has(first) && plan.has(second))) return 'replaces';
@@ -162,7 +171,9 @@ class BucketView implements StoreView {
     return (await this.isThere(second)) ? 'both' : 'first-only';
   }
 
-  /** Whether compaction has moved the line of an upload from a segment that is gone to another one. */
+  /**
+   * Whether compaction has moved the line of an upload to another segment. `segment` had the line, and is missing now.
+   */
   private async isMoved(segment: string, uploadId: string): Promise<boolean> {
     const day = dayOf(segment);
     if (!day) return false;
@@ -196,7 +207,7 @@ class BucketView implements StoreView {
   /**
    * The index lines of the listed segments.
    *
-   * @param gone receives the directories of segments that were removed after they were listed.
+   * @param gone receives the directories of listed segments that were missing when they were read.
    */
   private async *linesOf(entries: AsyncIterable<KeyEntry>, gone: Set<string>, onBytes: OnBytes): AsyncGenerator<SegmentLine | UnreadableLines> {
     for await (const { path, pieces } of concurrently(withBytes(entries), SEGMENTS_AT_ONCE, (entry) => this.begin(entry))) {
@@ -218,7 +229,7 @@ class BucketView implements StoreView {
     }
   }
 
-  /** Begins to read a segment. Never rejects: an error is thrown when its pieces are iterated. */
+  /** Begins to read a segment. Never rejects: an error is thrown only when the pieces are iterated. */
   private async begin({ path, size }: KeyEntry): Promise<{ path: string; pieces: AsyncIterable<Buffer> }> {
     if (size > LONGEST_WHOLE) return { path, pieces: this.pieces(path) };
     const read = this.bucket.read(path);
@@ -227,8 +238,8 @@ class BucketView implements StoreView {
   }
 
   /**
-   * The bytes of a long segment. Continues where a read broke off, because the store may end a read that pauses for
-   * long while files are compared.
+   * The bytes of a long segment. A read that breaks off is continued where it broke off: the store may end a read that
+   * pauses for long, as it does while files are compared.
    */
   private async *pieces(segment: string): AsyncGenerator<Buffer> {
     let position = 0;
@@ -260,7 +271,7 @@ const placeOf = (segment: string, end: number): string => `${segment} ${end}`;
 /** A segment was removed after it was listed. */
 class GoneError extends Error {}
 
-/** Yields the entries of segments with bytes. Skips empty segments, which have no lines. */
+/** Leaves out empty segments, which have no lines, and objects that aren't segments. */
 async function* withBytes(entries: AsyncIterable<KeyEntry>): AsyncGenerator<KeyEntry> {
   for await (const entry of entries) if (entry.type === 'file' && entry.size > 0) yield entry;
 }

@@ -6,8 +6,8 @@ import { PLANS } from '../keys.js';
 const PLAN = z.object({ target: z.string(), sources: z.array(z.string()) });
 
 /**
- * The keys of the target and of the sources of each compaction in progress. A plan exists from before its compaction
- * changes anything until after the sources were removed.
+ * The keys of the segments of each compaction in progress: the merged one (target) and those that it replaces
+ * (sources). A plan exists from before its compaction changes anything until after the sources were removed.
  */
 export async function readPlans(bucket: Bucket): Promise<ReadonlySet<string>[]> {
   const plans: Set<string>[] = [];

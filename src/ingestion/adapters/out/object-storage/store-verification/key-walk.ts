@@ -9,9 +9,9 @@ export interface KeyEntry extends SegmentEntry {
 
 /**
  * Yields the objects below a directory of the layout. Objects that the layout doesn't allow are yielded too, as
- * `unknown`. For keys below an unknown directory, yields only that directory, with its `/`. Skips empty objects in the
- * place of directories, because consoles and hierarchical namespaces create such objects. Yields each object once, even
- * if the store's listing repeats it.
+ * `unknown`. For all keys below an unknown directory, yields only that directory, once, with its `/`. Skips empty
+ * objects under the names of directories, because consoles and hierarchical namespaces create such objects. Yields each
+ * object once, even if the store's listing repeats it.
  *
  * @param directory the top of the layout or a directory of the layout below it, without a trailing `/`.
  */
@@ -19,7 +19,7 @@ export async function* walkKeys(bucket: Bucket, layout: LayoutRules, directory =
   let unknown: string | undefined;
   let last = Buffer.alloc(0);
   for await (const object of bucket.list(`${directory}/`)) {
-    // The listings of some stores repeat a key, or a page.
+    // The listings of some stores repeat a key, or a page. Repeated keys are skipped.
     const key = Buffer.from(object.key);
     if (Buffer.compare(key, last) <= 0) continue;
     last = key;

@@ -22,11 +22,14 @@ const drafts = anUploadDraft().with({ receivedAt: TIME });
 type FileUpload = Upload & { content: NonNullable<Upload['content']> };
 
 let bucket: InMemoryBucket;
-/** The same bucket as other services use it while it is verified. Hooks of `bucket` don't see their operations. */
+/**
+ * The same bucket, as used by other services during the verification. Hooks of `bucket` aren't called for their
+ * operations.
+ */
 let others: InMemoryBucket;
 /**
- * `file` is an upload with a file, and `segment` is the key of the segment that contains only its line. Two uploads
- * without a file share the segment with the key `shared`.
+ * `file` is an upload with a file, and `segment` the key of the segment with only its line. The segment with the key
+ * `shared` has the lines of two uploads without a file.
  */
 let file: FileUpload;
 let segment: string;
@@ -203,8 +206,8 @@ describe('the claim of a key', () => {
 });
 
 /**
- * Verifies the bucket. Carries out one of `steps` before the operation `from` of the verification, and before every
- * later one; if `every` is 2 or 3, before every second or third one.
+ * Verifies the bucket. Before operation number `from` of the verification, carries out the first of `steps`; before
+ * each later operation, the next one. If `every` is 2 or 3, only before every second or third operation.
  */
 async function meanwhile(from: number, steps: readonly (() => Promise<unknown>)[], every = 1) {
   let operations = 0;

@@ -100,8 +100,8 @@ async function* directoriesIn(prefix: string, objects: AsyncIterable<ListedObjec
 }
 
 /**
- * Counts the requests to the bucket (`requests`), and how many rounds of them followed each other (`rounds`). All
- * requests that wait at the same time are answered in one round.
+ * Counts the requests to the bucket (`requests`), and the rounds in which they are answered (`rounds`). All requests
+ * that wait at the same time are answered in one round, so `rounds` counts requests that had to follow each other.
  */
 function countRequests(bucket: InMemoryBucket) {
   const count = { requests: 0, rounds: 0 };
@@ -200,7 +200,9 @@ async function storeLargeDay(bucket: InMemoryBucket, until: number): Promise<Lar
   return { ...uploads, newest: Object.values(uploads).flat().sort((one, other) => comparePositions(other, one)) };
 }
 
-/** Merges the segments of the day, and removes only half of the merged ones. */
+/**
+ * Merges the segments of the day like a compaction that is interrupted: only half of the merged segments are removed.
+ */
 async function beginCompaction(bucket: InMemoryBucket): Promise<void> {
   const originals = bucket.keys.filter((key) => key.startsWith(DIRECTORY) && !key.includes('slow-'));
   bucket.before = (operation) => {

@@ -13,19 +13,19 @@ import { findLine } from './upload-search.js';
 
 const MOST_ROUNDS = 10;
 /**
- * Expired uploads are removed at most once in this time, in milliseconds, by whichever process tries first. Each
- * process tries every hour.
+ * Expired uploads are removed at most once in this time, in milliseconds, however many processes share the bucket. Each
+ * process tries every hour, and the first to try removes them.
  */
 const RETENTION_TURN_MS = 50 * 60_000;
 
 /**
- * Finds, lists and removes the uploads in a bucket. Uploads are found by the names of segments (segment-names.ts),
- * without another index.
+ * Finds, lists and removes the uploads in a bucket. Uploads are found by the names of segments, which tell times
+ * (segment-names.ts). There is no other index.
  */
 export class BucketUploads extends StoredUploads {
   private readonly removal: UploadRemoval;
 
-  /** @param onRemoved called after each removal, also one that failed. */
+  /** @param onRemoved called after each removal of uploads, also after a failed one. */
   constructor(
     private readonly bucket: Bucket,
     private readonly onRemoved: () => void = () => undefined,
@@ -62,7 +62,10 @@ export class BucketUploads extends StoredUploads {
     return isOurs ? this.removeAll({ to: end }, options) : 0;
   }
 
-  /** Reads a page of the list of uploads. Begins again if compaction has moved lines while they were read. */
+  /**
+   * Reads a page of the list of uploads. If compaction has moved index lines meanwhile, reads it again, at most ten
+   * times.
+   */
   private async page(filter: UploadFilter, limit: number, after?: UploadPosition): Promise<UploadPage> {
     for (let round = 0; round < MOST_ROUNDS; round++) {
       const sources = new DaySources(this.bucket, filter, after);

@@ -2,8 +2,8 @@ import { storageFailure } from '../../../../application/storage-failure.js';
 import type { Bucket, ByteRange } from '../bucket.js';
 
 /**
- * Opens an upload's file, whose object never changes. If a read breaks off, continues where it broke off, because a
- * store may end a read that pauses for long.
+ * Opens an upload's file, whose object never changes. A read that breaks off is continued where it broke off, because a
+ * store may end a download that its reader pauses for long.
  *
  * @returns undefined if the file is missing.
  * @throws ServiceError `storage-failure`, also while the file is read.

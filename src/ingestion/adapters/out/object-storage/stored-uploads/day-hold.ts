@@ -8,8 +8,8 @@ const RENEW_AFTER_MS = 60_000;
 const MOST_TURNS = 20;
 
 /**
- * This process's hold on a day is gone, because another process took this one for crashed, and replaced or removed the
- * hold. Compaction may have gone on since.
+ * This process's hold on a day is gone: another process took this one for crashed, and replaced or removed the hold.
+ * Since then, compaction may have worked on the day.
  */
 export class HoldLostError extends Error {
   constructor(day: Day) {
@@ -19,13 +19,13 @@ export class HoldLostError extends Error {
 }
 
 /**
- * Keeps compaction from a day while the day's segments are rewritten by a removal of uploads, or read by the event
- * outbox. Compaction copies segments, so it could restore a line from a copy that it read before the line was removed.
+ * Keeps compaction from a day while a removal of uploads rewrites the day's segments, or the event outbox reads them.
+ * Compaction copies segments: from a copy made before a removal, it could restore a removed line.
  *
- * The hold is in the same object as the plan of a compaction, and so only one of the two exists. Several processes may
- * share a hold, which lists the id of each `DayHold`. A hold that wasn't written for ten minutes is taken to belong to
- * crashed processes, and then another process may replace it. So a removal checks its hold after it has rewritten a
- * segment. An id that was taken out of a hold never comes back.
+ * A day has either a hold or a plan of compaction, because both are in the same object. Several processes may share a
+ * hold, which lists the id of each `DayHold`. A hold that wasn't written for ten minutes is taken to belong to crashed
+ * processes, and another process may then replace it. So a removal checks its hold after it has rewritten a segment. An
+ * id that was taken out of a hold never comes back.
  */
 export class DayHold {
   private readonly id = randomUUID();
@@ -37,8 +37,8 @@ export class DayHold {
   ) {}
 
   /**
-   * Takes a hold on a day. If a compaction of the day is in progress, first completes or ends the compaction. Throws
-   * errors of the bucket.
+   * Takes a hold on a day, which keeps compaction from the day. If the day has a plan of compaction, first completes or
+   * ends this plan. Throws errors of the bucket.
    */
   static async take(bucket: Bucket, day: Day): Promise<DayHold> {
     const hold = new DayHold(bucket, day);
@@ -47,7 +47,8 @@ export class DayHold {
   }
 
   /**
-   * Checks that this process still has its hold. Renews the hold if this process last wrote it more than a minute ago.
+   * Checks that this process still has its hold on the day. Renews the hold if this process last wrote it more than a
+   * minute ago.
    *
    * @throws HoldLostError if the hold was lost; an error of the bucket.
    */
@@ -70,7 +71,7 @@ export class DayHold {
   /**
    * Changes the list of ids in the day's hold. Resolves to whether the hold was written.
    *
-   * @param change returns the ids to write for the present ones; undefined to write nothing.
+   * @param change gets the ids in the hold and returns those to write; undefined to write nothing.
    */
   private async change(change: (ids: readonly string[]) => readonly string[] | undefined): Promise<boolean> {
     const key = planKey(this.day);
@@ -90,8 +91,8 @@ export class DayHold {
   }
 
   /**
-   * Completes the plan of a compaction if its target exists. Otherwise creates a fence in place of the target, so that
-   * the target is never created.
+   * Ends the plan of a compaction. If its target (the merged segment) exists, completes the plan. Otherwise creates a
+   * fence (an empty object) in place of the target, so that the target can't be created any more.
    */
   private async end({ target, sources, bytes }: Plan): Promise<void> {
     if ((await this.bucket.create(target, FENCE)) !== undefined) return;

@@ -7,22 +7,23 @@ import { type Day, DAY_GRACE_MS, directoryOf, endOf, listNamed, slowPrefix, pars
 const HOUR_MS = 60 * 60_000;
 /** How many objects of a day `firstPage` lists at most. Stores return this many in answer to one request. */
 const FIRST_PAGE = 1_000;
-/** If a day has at most this many segments, with at most this many bytes in all, all of them are read (`isFew`). */
+/**
+ * If a day has at most this many segments with at most this many bytes in all, all of its segments are read (`isFew`).
+ */
 const FEW = { segments: 64, bytes: 4 * 1024 * 1024 };
 
-/** Whether compaction of a day may have begun, even on a machine whose clock is an hour ahead. */
+/**
+ * Whether compaction of a day may have begun on any machine, even one whose clock is up to an hour ahead of this one's.
+ */
 export const mayBeCompacted = (day: Day): boolean => Date.now() > endOf(day) - HOUR_MS;
 
-/**
- * Whether a day's segments are so few and short that all of them are read, even those that the times in their names
- * would exclude.
- */
+/** Whether a day's segments are so few and short that all of them are read, whatever the times in their names. */
 export const isFew = (segments: readonly ListedObject[]): boolean =>
   segments.length <= FEW.segments && segments.reduce((sum, { size }) => sum + size, 0) <= FEW.bytes;
 
 /**
- * The segments among the first 1,000 objects of a day, without empty ones. `isWhole` is true if the day has no more
- * objects than these.
+ * The segments among the first 1,000 objects of a day, without empty ones. `isWhole`: whether the day has no more
+ * objects.
  */
 export async function firstPage(bucket: Bucket, day: Day): Promise<{ segments: ListedObject[]; isWhole: boolean }> {
   const segments: ListedObject[] = [];
@@ -35,24 +36,23 @@ export async function firstPage(bucket: Bucket, day: Day): Promise<{ segments: L
 }
 
 /**
- * The segments that compaction has created for a day, listed by the times in their names. So the listing needs few
- * requests, however many segments the day has. Leaves out empty segments.
+ * The segments that compaction has created for a day. Lists only names with times after the day, and so needs few
+ * requests, however many other segments the day has. Leaves out empty segments.
  *
- * @param prefix the day's directory, for the segments that weren't created from slow uploads, or the prefix of its
- *   segments of slow uploads.
+ * @param prefix `slowPrefix(day)` for the segments with lines of slow uploads; `directoryOf(day)` for the others.
  */
 export async function targets(bucket: Bucket, day: Day, prefix = directoryOf(day)): Promise<ListedObject[]> {
   if (!mayBeCompacted(day)) return [];
-  // The begin and the end of the listed span are rounded to powers of 16 ms, so that the listing takes few requests.
-  // The begin is rounded by a minute at most, so that it doesn't come before the end of the day, when there may be many
-  // other segments.
+  // The begin and the end of the listed span are rounded to multiples of a power of 16 ms, so that the listing takes
+  // few requests. The begin is rounded down by a minute at most. So it stays after the end of the day: there may be
+  // many segments with earlier times.
   const begin = Math.floor((endOf(day) + DAY_GRACE_MS) / 16 ** 4) * 16 ** 4;
   const end = Math.ceil((Date.now() + HOUR_MS) / 16 ** 6) * 16 ** 6;
   const segments = await listNamed(bucket, prefix, begin, end);
   return segments.filter(({ key, size }) => size > 0 && parseName(day, key).origin === 'target');
 }
 
-/** Like `targets`, but also with the segments that compaction has created from those of slow uploads. */
+/** Like `targets`, for all segments that compaction creates: those with lines of slow uploads, and the others. */
 export const allTargets = async (bucket: Bucket, day: Day): Promise<ListedObject[]> =>
   (await Promise.all([targets(bucket, day), targets(bucket, day, slowPrefix(day))])).flat();
 

@@ -18,8 +18,8 @@ interface MovingDay {
   /** The keys of the segments that compaction had created when the day was listed. */
   readonly known: ReadonlySet<string>;
   /**
-   * The segments that compaction had created after the last of the day's listings; undefined while that has to be
-   * listed.
+   * The segments that compaction has created, listed again after the last other listing of the day; undefined if not
+   * listed yet.
    */
   later: Promise<readonly ListedObject[]> | undefined;
 }
@@ -31,7 +31,7 @@ interface MovingDay {
 export class DaySources {
   /** All uploads of the list were received at this time or earlier, in milliseconds since 1970. */
   private readonly until: number;
-  /** The days with many segments that compaction may move lines of. */
+  /** The days with many segments whose lines compaction may move while a page is read. */
   private readonly moving = new Map<Day, MovingDay>();
 
   constructor(
@@ -46,8 +46,8 @@ export class DaySources {
     const { kind, from } = this.filter;
     const kinds = kind ? [kind] : UPLOAD_KINDS;
     const isWanted = (day: Day): boolean => endOf(day) > (from?.getTime() ?? -Infinity) && endOf(day) - DAY_MS <= this.until;
-    // A list mostly begins with the current day, so the segments of the current day are listed at the same time as the
-    // days. Shortly after midnight, so are those of the day before.
+    // A list mostly begins with the current day, so this day's segments are listed at the same time as the directories
+    // of all days. In the first minute after midnight, so are those of the day before.
     const now = Date.now();
     const recent = [...new Set([dateAt(now), dateAt(now - MINUTE_MS)])].flatMap((date) => kinds.map((each) => ({ kind: each, date })));
     const current = new Map(recent.filter(isWanted).map((day) => [directoryOf(day), this.read(day, true)]));
@@ -60,15 +60,19 @@ export class DaySources {
   }
 
   /**
-   * Whether compaction has created further segments since a day's segments were listed. A listing that was made
-   * afterwards may already lack the segments that they replace, so lines may be missing from the page.
+   * Whether compaction has created further segments since a day's segments were listed. Compaction then also removes
+   * the segments that it has merged. If a later listing of the day no longer has these, lines may be missing from the
+   * page.
    */
   async hasMoved(): Promise<boolean> {
     const moved = [...this.moving].map(async ([day, { known, later }]) => (await (later ?? allTargets(this.bucket, day))).some(({ key }) => !known.has(key)));
     return (await Promise.all(moved)).includes(true);
   }
 
-  /** @param isLarge whether to list the day at once as one with more than a page of segments. */
+  /**
+   * @param isLarge whether the day probably has more than 1,000 segments. They are then listed by time at once, without
+   *   waiting for the first page.
+   */
   private async read(day: Day, isLarge = false): Promise<Source[]> {
     const listLarge = () => Promise.all([this.newest(day), allTargets(this.bucket, day)]);
     const large = isLarge ? listLarge() : undefined;
@@ -80,7 +84,8 @@ export class DaySources {
     }
     const [newest, created] = await (large ?? listLarge());
     if (mayBeCompacted(day)) {
-      // Listed while the first segments are read, because a page mostly needs no further listing of the day.
+      // Lists again the segments that compaction has created, while other segments are read, so that `hasMoved` needn't
+      // wait. If the day is listed once more, this listing isn't used.
       const later = allTargets(this.bucket, day);
       later.catch(() => undefined);
       this.moving.set(day, { known: new Set(created.map(({ key }) => key)), later });
@@ -88,7 +93,7 @@ export class DaySources {
     return [...newest, ...created.flatMap((segment) => this.segment(day, segment))];
   }
 
-  /** The sources for a day's newest segments, and for the older ones. */
+  /** The sources for a day's newest segments, and a source that stands for the older ones. */
   private async newest(day: Day): Promise<Source[]> {
     return (await Promise.all([directoryOf(day), slowPrefix(day)].map((prefix) => this.window(day, prefix).read()))).flat();
   }
@@ -104,8 +109,8 @@ export class DaySources {
       size: undefined,
       latest: Math.min(end - 1 + tolerance, endOf(day) - 1),
       read: async () => {
-        // Listing a window of time takes one or two requests: a store lists by prefix, so a window begins and ends at
-        // multiples of its length. The first window of the current day goes on to the end of the day, in case the clock
+        // A window of time begins and ends at multiples of its length, so that listing it takes one or two requests: a
+        // store lists by prefix. The first window of the current day goes on to the end of the day, in case the clock
         // of another machine is ahead.
         const begin = Math.floor((Math.min(end, Date.now()) - span / 2) / span) * span;
         const moving = this.moving.get(day);
@@ -124,9 +129,9 @@ export class DaySources {
   }
 
   /**
-   * The sources for one segment: none if the time in the segment's name is too late for the list.
+   * The sources for one segment; none if the time in the segment's name is too late for the list.
    *
-   * @param isFew whether to read the segment whatever its name says.
+   * @param isFew whether the day has so few segments that this one is read whatever the time in its name.
    */
   private segment(day: Day, segment: ListedObject, isFew = false): Source[] {
     const { key, size } = segment;

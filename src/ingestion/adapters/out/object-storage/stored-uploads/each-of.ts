@@ -1,8 +1,8 @@
 const AT_ONCE = 16;
 
 /**
- * Runs an action for each item, 16 actions at once. Rejects with an error of the actions, when none is running any
- * more.
+ * Runs an action for each item, at most 16 at once. If an action rejects, rejects with its error, but only when no
+ * action is running any more.
  */
 export async function eachOf<Item>(items: readonly Item[], action: (item: Item) => Promise<void>): Promise<void> {
   const rest = items.values();

@@ -3,13 +3,13 @@ import { comparePositions, isSelected, positionBehind } from '../../../../domain
 import type { Upload } from '../../../../domain/upload.js';
 import { NAME_TOLERANCE_MS } from '../segment-names.js';
 
-/** How many segments are read at once, and how many at most if the page probably needs more. */
+/** How many sources are read at once, and the maximum (MOST_READS_AT_ONCE) if the page probably needs more. */
 const READS_AT_ONCE = 32;
 const MOST_READS_AT_ONCE = 256;
 /**
- * MOST_BYTES_AT_ONCE: at most this many bytes of segments are read at once, unless a single read is longer. MOST_BYTES:
- * once this many bytes were read for a page, no more are read, and the page ends early. Reading goes on only if the
- * next page would otherwise begin where this one began, because a client would then get the same page again and again.
+ * MOST_BYTES_AT_ONCE: at most this many bytes are read at once, unless a single read is longer. MOST_BYTES: once this
+ * many bytes were read for a page, the page ends early. It doesn't end early if the next page would begin where this
+ * one began, because a client would then get the same page again and again.
  */
 const MOST_BYTES_AT_ONCE = 8 * 1024 * 1024;
 const MOST_BYTES = 64 * 1024 * 1024;
@@ -18,7 +18,7 @@ const MOST_READS = 2_000;
 /** Called for each index line that was read, with the line's length in bytes. */
 export type OnLine = (upload: Upload, length: number) => void;
 
-/** A part of the index that wasn't read yet: a day, a segment or a part of one. */
+/** A part of the index that wasn't read yet: a day, a segment (object with index lines), or a part of one. */
 export interface Source {
   /** No upload in this source was received later than this, in milliseconds since 1970. */
   readonly latest: number;
@@ -37,7 +37,7 @@ export interface Source {
 
 /**
  * Merges sources into a page of a list of uploads, newest first. Always reads the sources that may contain the newest
- * unread lines, until no unread source can contain a newer line than the last one of the page.
+ * unread lines. Ends when the page is full and no unread source can contain a line newer than the page's last one.
  *
  * Holds in memory the lines of a page, at most MAX_PAGE_BYTES, and the segments that are being read.
  */
@@ -50,8 +50,8 @@ export async function readPage(sources: readonly Source[], filter: UploadFilter,
     rest.sort((one, other) => other.latest - one.latest);
     const [newest] = rest;
     if (!newest) return page.end(false);
-    // One more millisecond, because the newest unread source may have another upload of the same time. All uploads that
-    // were received at `bound` or later were read.
+    // All uploads that were received at `bound` or later were read. Without the added millisecond this would be wrong:
+    // the newest unread source may have an upload that was received at `latest`.
     const bound = newest.latest + 1;
     if (page.isFullAbove(bound)) return page.end(true);
     if ((reads >= MOST_READS || bytes >= MOST_BYTES) && page.isProgress(bound)) return page.endAbove(bound);
@@ -65,9 +65,9 @@ export async function readPage(sources: readonly Source[], filter: UploadFilter,
 }
 
 /**
- * The sources to read at once: those that the page probably needs, newest first, up to the first source that has to
- * list segments. If the sources before that one can't fill the page, up to two sources that list are read too, because
- * both may be of the same day.
+ * The sources to read at once: newest first, as many as the page probably needs. A source that must list segments first
+ * is only included if the sources before it can't fill the page, or if it is as new as the first source. Mostly there
+ * are at most two such sources: the same day of the two kinds of uploads.
  */
 function nextReads(sources: readonly Source[], page: Page): Source[] {
   const [newest] = sources;
@@ -89,7 +89,7 @@ interface Entry {
   readonly bytes: number;
 }
 
-/** The newest uploads that were read so far, at most as many as fit into a page. */
+/** The newest uploads that were read so far, at most as many as a page may have. */
 class Page {
   private entries: Entry[] = [];
   private isCut = false;
@@ -106,8 +106,8 @@ class Page {
   }
 
   /**
-   * About when the last upload of the page was received, in milliseconds since 1970, if each of the unread sources
-   * (`sources`, newest first) has an upload for the page.
+   * About when the last upload of the page will have been received, in milliseconds since 1970. Assumes that each
+   * unread source (`sources`, newest first) has one upload for the page.
    */
   expectedEnd(sources: readonly Source[]): number {
     const last = this.isFull ? this.entries.at(-1)?.upload.receivedAt.getTime() : undefined;
@@ -131,8 +131,8 @@ class Page {
   }
 
   /**
-   * Whether the page is full of uploads that were received at `bound` or later, so that no earlier upload belongs to
-   * the page.
+   * Whether the page is full of uploads that were received at `bound` or later, so that it has no room for earlier
+   * ones.
    */
   isFullAbove(bound: number): boolean {
     const last = this.entries.at(-1);
@@ -140,8 +140,8 @@ class Page {
   }
 
   /**
-   * Whether a page that ends at `bound` gets beyond its own beginning. Otherwise a client that reads page by page would
-   * get the same page again and again.
+   * Whether a page that ends at `bound` ends later in the list than it begins. If it doesn't, a client that reads page
+   * by page would get the same page again and again.
    */
   isProgress(bound: number): boolean {
     return !this.after || comparePositions(positionBehind(bound), this.after) < 0;
@@ -155,8 +155,8 @@ class Page {
   }
 
   /**
-   * A page of only the uploads that were received at `bound` or later, all of which were read. The next page begins at
-   * `bound`.
+   * The page with only the uploads that were received at `bound` or later, all of which were read. The next page begins
+   * at `bound`.
    */
   endAbove(bound: number): UploadPage {
     const uploads = this.entries.map(({ upload }) => upload).filter(({ receivedAt }) => receivedAt.getTime() >= bound);

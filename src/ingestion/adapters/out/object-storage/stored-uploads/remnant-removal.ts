@@ -7,16 +7,18 @@ import { newRemovalKey, type Remnant, removalBytes, removalIdOf, toldOf } from '
 
 const REMNANTS_AT_ONCE = 1_000;
 
-/** The key of a marker of removals, and the remnants that it lists. */
+/**
+ * A marker of removals: its key, and the remnants that it lists (the files, claims and events of the removed uploads).
+ */
 export interface Mark {
   readonly key: string;
   readonly remnants: readonly Remnant[];
 }
 
 /**
- * Removes what is left of uploads when their index lines are removed, and writes the events of the removals. Before the
- * lines are removed, `mark` lists what will be left and the events in markers, so that a sweeper can finish the work
- * after a crash. Calls reject with errors of the bucket.
+ * Removes what is left of uploads whose index lines are removed, and writes the events of the removals. `mark` is
+ * called before the lines are removed: it lists the remnants and events in markers, so that a sweeper can finish the
+ * work after a crash. Calls reject with errors of the bucket.
  */
 export class RemnantRemoval {
   private readonly telling: TellingState;
@@ -26,14 +28,17 @@ export class RemnantRemoval {
   }
 
   /**
-   * The time for the events of a removal, from the present; undefined if the event outbox was never opened, so that no
-   * events are to be delivered.
+   * The present time, to be given in the events of a removal. Undefined if the event outbox was never opened: removals
+   * then have no events.
    */
   async timeToTell(): Promise<Date | undefined> {
     return (await this.telling.isBegun()) ? new Date(this.now()) : undefined;
   }
 
-  /** Writes a marker that lists what will be left of the uploads, or several markers if there are many uploads. */
+  /**
+   * Writes a marker (an object in `staging/`) that lists what will be left of the uploads, or several markers if there
+   * are many uploads.
+   */
   async mark(remnants: readonly Remnant[]): Promise<Mark[]> {
     const marks: Mark[] = [];
     for (let at = 0; at < remnants.length; at += REMNANTS_AT_ONCE) {
@@ -45,11 +50,11 @@ export class RemnantRemoval {
   }
 
   /**
-   * Ends removals whose lines are gone: removes what is left of their uploads, writes the events, and then removes the
+   * Ends removals whose lines are gone: removes what is left of the uploads, writes the events, then removes the
    * markers.
    *
-   * @param isTold whether an upload's event is written: true if this process, or the crashed one whose removal it
-   *   completes, has removed the upload's line.
+   * @param isTold whether to write the event of an upload's removal: true if the line was removed by this process, or
+   *   by the crashed process whose removal this one completes.
    */
   async conclude(marks: readonly Mark[], isTold: (remnant: Remnant) => boolean = () => true): Promise<void> {
     for (const { key, remnants } of marks) {
@@ -60,7 +65,7 @@ export class RemnantRemoval {
     if (marks.length > 0) await this.bucket.remove(marks.map(({ key }) => key));
   }
 
-  /** Removes what is left of uploads whose lines are gone: their files and claims. */
+  /** Removes the files and frees the claims of uploads whose index lines are gone. */
   async clear(remnants: readonly Remnant[]): Promise<void> {
     const paths = remnants.flatMap(({ content_path: path }) => path ?? []);
     if (paths.length > 0) await this.bucket.remove(paths);
@@ -69,7 +74,10 @@ export class RemnantRemoval {
     });
   }
 
-  /** The present time in milliseconds since 1970, by the store's clock if it differs by minutes from this machine's. */
+  /**
+   * The present time in milliseconds since 1970. It is this machine's time, or the store's if the two clocks differ by
+   * minutes.
+   */
   private now(): number {
     return Date.now() + this.bucket.clockOffsetMs;
   }

@@ -8,8 +8,8 @@ import type { RemovedUpload } from '../event-outbox/removed-uploads.js';
 import { claimKey, MARKERS } from '../keys.js';
 
 /**
- * How long after an upload was received its claim may still exist, in milliseconds. Claims are removed after 25 hours,
- * or later if no process compacts.
+ * The claim of an upload may still exist this long after the upload was received, in milliseconds. Compaction removes
+ * claims after 25 hours, or later if no process compacts.
  */
 const CLAIMED_FOR_MS = 7 * 24 * 60 * 60_000;
 const SUFFIX = '.removal';
@@ -20,7 +20,7 @@ const REMNANT = z.object({
   customer_id: z.string().optional(),
   /** Path of the upload's file; null for an upload without a file. */
   content_path: z.string().nullable(),
-  /** Key of the claim of the upload's idempotency key; null if there is no claim. */
+  /** The key of the object that claims the upload's idempotency key; null if there is none. */
   claim: z.string().nullable(),
   /** The data of the event of the upload's removal; missing if the event outbox was never opened. */
   told: z.object({ kind: z.enum(UPLOAD_KINDS), customer_id: z.string(), received_at: z.string().optional(), removed_at: z.string() }).optional(),
@@ -32,9 +32,9 @@ export type Remnant = Readonly<z.infer<typeof REMNANT>>;
 const REMOVAL = z.object({ removed: z.array(REMNANT) });
 
 /**
- * Tells what will be left of an upload when its index line is removed; undefined if nothing will.
+ * Describes what is left to do for an upload when its index line is removed; undefined if nothing is.
  *
- * @param removedAt the time of the removal; undefined if no event is to be delivered.
+ * @param removedAt the time of the removal, for its event; undefined if no event is to be delivered.
  */
 export function remnantOf(upload: Upload, removedAt?: Date): Remnant | undefined {
   const { uploadId, kind, customerId, content, receivedAt } = upload;
@@ -45,20 +45,20 @@ export function remnantOf(upload: Upload, removedAt?: Date): Remnant | undefined
   return { upload_id: uploadId, customer_id: customerId, content_path: content?.path ?? null, claim: isClaimed ? claimKey(scope) : null, ...(told && { told }) };
 }
 
-/** The data of the events of removed uploads. Leaves out uploads whose removal isn't to be delivered as an event. */
+/** The data of the events of removed uploads. Leaves out uploads for which no event is to be delivered. */
 export const toldOf = (remnants: readonly Remnant[]): RemovedUpload[] =>
   remnants.flatMap(({ upload_id, told }) => (told ? { upload_id, ...told } : []));
 
 /**
- * A new key for a marker of removals. The marker exists from before the first line is removed until nothing is left of
- * the uploads.
+ * A new key for a marker of removals. The marker exists from before the first index line is removed until the files are
+ * removed, the claims are freed and the events are written.
  */
 export const newRemovalKey = (time: number): string => `${MARKERS}${uuidAt(new Date(time))}${SUFFIX}`;
-/** The id of a removal, from the key of its marker. */
+/** The id of a removal of uploads, from the key of the removal's marker. */
 export const removalIdOf = (key: string): string => key.slice(MARKERS.length, -SUFFIX.length);
 export const isRemovalKey = (key: string): boolean => key.startsWith(MARKERS) && key.endsWith(SUFFIX);
 
 export const removalBytes = (removed: readonly Remnant[]): Buffer => Buffer.from(JSON.stringify({ removed }));
 
-/** Parses the remnants that a marker of removals lists; undefined if the bytes aren't such a marker. */
+/** Parses the remnants that a marker of removals lists; undefined if the bytes are anything else. */
 export const parseRemoval = (bytes: Buffer): readonly Remnant[] | undefined => REMOVAL.safeParse(parseJson(bytes)).data?.removed;

@@ -26,8 +26,8 @@ afterEach(() => {
 });
 
 /**
- * The bucket as another process sees it, for which the store's clock is `aheadMs` milliseconds ahead, so that objects
- * are older.
+ * The bucket as another process sees it when the store's clock has moved `aheadMs` milliseconds on, so that objects are
+ * older.
  */
 function later(aheadMs: number): InMemoryBucket {
   const another = bucket.another();
@@ -36,7 +36,8 @@ function later(aheadMs: number): InMemoryBucket {
 }
 
 /**
- * Stores two uploads of each sort: with a file, with a file under an idempotency key, without a file, and a slow one.
+ * Stores two uploads of each sort: with a file, with a file under an idempotency key, without a file, and a slow one
+ * (over 10 s).
  */
 async function storeUploads(): Promise<Upload[]> {
   const storage = new ObjectStorageFileStorage({ bucket: bucket.another(), logger });
@@ -119,7 +120,7 @@ describe.each(REMOVALS)('a removal of %s', (_, remove, isWanted) => {
 
       const isBegun = (await view.keys('staging/')).length > 0;
       await new Sweeper(later(11 * 60_000), logger).sweep();
-      // An upload without a file and key is only an index line, so its removal is over in one request and needs no
+      // An upload without a file and idempotency key is only an index line, so its removal takes one request and no
       // marker.
       const left = idsWithout(await linesIn(), simple);
       expect(isBegun ? [idsWithout(kept, simple)] : [kept, idsOf(all)].map((ids) => idsWithout(ids, simple))).toContainEqual(left);

@@ -6,7 +6,7 @@ import type { Bucket, ByteRange } from '../bucket.js';
 
 const NEWLINE = 0x0a;
 
-/** A segment was removed after it was listed. Usually compaction has moved its lines to another segment. */
+/** A segment was removed after it was listed. Usually compaction has moved the segment's lines to another one. */
 export class SegmentGoneError extends Error {
   constructor(key: string) {
     super(`${key} is gone.`);
@@ -14,15 +14,15 @@ export class SegmentGoneError extends Error {
   }
 }
 
-/** An index line of a segment. */
+/** An index line of a segment (an object with one line for each upload). */
 export interface Line {
   readonly upload: Upload;
   /**
-   * The offset of the line in bytes: from the beginning of the bytes that `linesIn` was given, or, if `SegmentReader`
-   * returns the line, of the segment.
+   * The offset of the line in bytes. `linesIn` counts from the beginning of its parameter `bytes`, and `SegmentReader`
+   * from the beginning of the segment.
    */
   readonly begin: number;
-  /** The offset after the line and its newline, counted in the same way as `begin`. */
+  /** The offset of the first byte after the line and its newline, counted like `begin`. */
   readonly end: number;
 }
 
@@ -43,14 +43,9 @@ export async function* linesIn(bytes: Buffer): AsyncGenerator<Line> {
   }
 }
 
-/**
- * Reads a range of a segment, and leaves out the bytes before the first line that begins in the range.
- *
- * @returns the bytes and their offset in the segment; undefined if no line begins in the range.
- * @throws SegmentGoneError if the segment is missing.
- */
+/** Reads a range of bytes of a segment, and leaves out those before the first line that begins in the range. */
 export async function readPart(bucket: Bucket, key: string, range: ByteRange): Promise<{ bytes: Buffer; offset: number } | undefined> {
-  // The byte before the range is read too. If this byte is a newline, a line begins at the first byte of the range.
+  // The byte before the range is read too. If that byte is a newline, a line begins at the first byte of the range.
   const first = Math.max(0, range.first - 1);
   const bytes = await readRange(bucket, key, { first, last: range.last });
   const begin = range.first === 0 ? 0 : bytes.indexOf(NEWLINE) + 1;
@@ -73,8 +68,7 @@ async function opened(bucket: Bucket, key: string, range?: ByteRange): Promise<A
  * The index lines that contain a text, in a segment of any length: their uploads and their lengths in bytes. Holds one
  * line, or one piece of the segment, in memory.
  *
- * @param range the part of the segment to search, which must begin and end with whole lines; the whole segment without
- *   it.
+ * @param range the bytes to search, which must begin and end with whole lines; by default the whole segment.
  * @throws SegmentGoneError if the segment is missing.
  */
 export async function* linesWith(bucket: Bucket, key: string, text: string, range?: ByteRange): AsyncGenerator<{ upload: Upload; length: number }> {
@@ -101,8 +95,7 @@ export async function* linesWith(bucket: Bucket, key: string, text: string, rang
 /**
  * Whether a segment contains the id of an upload; undefined if the segment is missing.
  *
- * @param range the part of the segment in which the upload's line was when the segment was read. It is searched before
- *   the whole segment.
+ * @param range where the upload's line was when it was read. This range is searched before the whole segment.
  */
 export async function mentions(bucket: Bucket, key: string, uploadId: string, range?: ByteRange): Promise<boolean | undefined> {
   const text = JSON.stringify(uploadId);

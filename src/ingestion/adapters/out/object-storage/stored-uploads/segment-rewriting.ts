@@ -12,15 +12,15 @@ export interface Rewriting {
   readonly bytes: Buffer;
   readonly removed: readonly Upload[];
   /**
-   * Whether the segment is to be removed: it has no other line, and is so old that no late request of its writer can
-   * create it again.
+   * Whether to remove the segment instead of writing it: no line is left, and the segment is so old that no late
+   * request of its writer can create it again.
    */
   readonly isOver: boolean;
 }
 
 /**
- * Makes the segment without the lines of the uploads that `isWanted` selects; undefined if it has no such line.
- * Overwrites `bytes` of the object that was read.
+ * Makes the content of a segment without the lines of the uploads that `isWanted` selects; undefined if it has no such
+ * line. Writes nothing to the store. Overwrites the memory of `bytes`.
  */
 export async function withoutLines(key: string, { bytes, version, ageMs }: ReadObject, isWanted: (upload: Upload) => boolean): Promise<Rewriting | undefined> {
   const removed: Upload[] = [];
@@ -43,11 +43,10 @@ export async function withoutLines(key: string, { bytes, version, ageMs }: ReadO
 
 /**
  * Writes a segment without the lines to remove, or removes the segment. If another process has changed the segment in
- * the meantime, reads it and tries again. Rejects with errors of the bucket, and if the segment has changed at ten
- * attempts.
+ * the meantime, reads it and tries again. Rejects with errors of the bucket, and after ten attempts.
  *
- * @param first what to write at the first attempt.
- * @param isWanted selects the uploads whose lines are removed, at the further attempts.
+ * @param first the content for the first attempt.
+ * @param isWanted selects the uploads whose lines the other attempts remove.
  * @returns the uploads whose lines were removed.
  */
 export async function rewrite(bucket: Bucket, first: Rewriting, isWanted: (upload: Upload) => boolean): Promise<readonly Upload[]> {

@@ -3,15 +3,15 @@ import type { Bucket, ListedObject } from '../bucket.js';
 import type { OnLine, Source } from './newest-first.js';
 import { linesIn, readPart } from './segment-lines.js';
 
-/** Segments that aren't longer than this are read whole. In bytes. */
+/** Segments of at most this many bytes are read whole. */
 export const WHOLE_BYTES = 1024 * 1024;
 const PROBE_BYTES = 16 * 1024;
 const FIRST_BLOCK_BYTES = 256 * 1024;
 const MOST_PROBES = 16;
 
 /**
- * One index line of a long segment, read to find out which times are where in the segment. `offset` is the line's, in
- * bytes.
+ * One index line of a long segment, read to find out which times are where in the segment. `offset` is where the line
+ * begins in the segment, in bytes.
  */
 export interface Probe {
   readonly offset: number;
@@ -20,7 +20,7 @@ export interface Probe {
 
 /**
  * Reads single index lines of a long segment at equal distances: one for each MiB, at most 16. Sends all requests at
- * once. Where lines are longer than 16 KiB, it may find none.
+ * once. A place where lines are longer than 16 KiB may give no line.
  *
  * @throws SegmentGoneError if the segment is missing.
  */
@@ -41,17 +41,18 @@ interface Sorting {
   /** Uploads that were received later than this aren't needed for the list. In milliseconds since 1970. */
   readonly until: number;
   /**
-   * How much earlier than the upload of a line the upload of a following line may have been received, in milliseconds.
+   * How far the lines may be out of order, in milliseconds: an upload may have been received this much earlier than the
+   * upload of a line before it.
    */
   readonly disorderMs: number;
 }
 
 /**
- * A long segment whose lines are roughly in the order in which their uploads were received, read from its end in
- * blocks.
+ * A long segment whose lines are roughly in the order in which their uploads were received. It is read in blocks, the
+ * last block first.
  *
- * A removal of uploads may shorten the segment in the meantime, so that lines move towards its beginning. Then a block
- * may repeat lines that were read before, but all unread lines are still in the next blocks.
+ * A removal of uploads may shorten the segment meanwhile, which moves lines towards its beginning. A block may then
+ * repeat lines that were read before, but no unread line is missed.
  */
 export class SortedSource implements Source {
   readonly latest: number;
@@ -82,7 +83,7 @@ export class SortedSource implements Source {
     return part.offset === 0 ? [] : [this.below(part.offset, latest, Math.min(WHOLE_BYTES, this.size * 2))];
   }
 
-  /** The offset in the segment from which on the uploads of all lines were received too late for the list. */
+  /** The offset from which on the segment only has lines of uploads that were received too late for the list. */
   private async seek(): Promise<number> {
     const { until, latest, disorderMs } = this.sorting;
     if (until >= latest) return this.segment.size;

@@ -18,8 +18,7 @@ import { findLine, type FoundLine } from './upload-search.js';
 const DAY_MS = 24 * 60 * 60_000;
 const MOST_ROUNDS = 10;
 /**
- * At most this many segments are read and rewritten together, and at most this many bytes; or a single segment that is
- * longer.
+ * A batch, whose segments are rewritten together, has at most this many segments and bytes, or a single longer segment.
  */
 const MOST_SEGMENTS = 500;
 const MOST_BYTES = 8 * 1024 * 1024;
@@ -30,8 +29,9 @@ const MOST_BYTES = 8 * 1024 * 1024;
  * 1. Keep compaction from the day (`DayHold`), if compaction may have begun there.
  * 2. Write a marker that names the files and claims of the uploads, and the data of the events.
  * 3. Rewrite the segments without the lines of the uploads, each in one request. A segment without any other line
- *    becomes empty, or is removed if it is older than 24 hours: no request of its writer can create it again then.
- * 4. Check the hold. If it was lost, compaction may have restored a line from a copy: begin again.
+ *    becomes empty. If it is older than 24 hours, it is removed instead, because no late request of its writer can then
+ *    create it again.
+ * 4. Check the hold. If it was lost, compaction may have restored a line from a copy, so remove the lines again.
  * 5. Remove the files and free the claims.
  * 6. Write the events of the removals to `events/removed/`, if the event outbox was ever opened, and remove the marker.
  *
@@ -45,8 +45,9 @@ export class UploadRemoval {
   }
 
   /**
-   * Removes the upload with an id; if its line is gone, what an earlier removal has left of it. Resolves to false if
-   * there is no such upload, or the caller may not access its customer. Throws errors of the bucket.
+   * Removes the upload with an id. If only remnants of an earlier removal are left of it, removes those. Resolves to
+   * false if nothing of the upload exists, or if the caller may not access the upload's customer. Throws errors of the
+   * bucket.
    */
   async remove(uploadId: string, mayAccess: CustomerAccess = () => true): Promise<boolean> {
     const found = await findLine(this.bucket, uploadId);
@@ -63,8 +64,8 @@ export class UploadRemoval {
   }
 
   /**
-   * Completes a removal that a crashed process left unfinished, from the removal's marker. Does nothing if the marker
-   * is younger than a minute by the store's clock. Throws errors of the bucket.
+   * Completes a removal of uploads that a crashed process left unfinished, from the removal's marker. Does nothing if
+   * the marker is younger than a minute by the store's clock. Throws errors of the bucket.
    *
    * @param key the key of the marker.
    * @returns false if the marker is malformed; then nothing was done.
@@ -109,9 +110,9 @@ export class UploadRemoval {
   }
 
   /**
-   * Removes the files and claims of uploads whose lines are gone, and which are remnants of removals that have failed or
-   * are still in progress. Leaves the markers, and so the events, to the process of the removal or the sweeper. Resolves
-   * to the number of these uploads.
+   * Removes the files and claims that other removals have left: those of uploads whose lines are gone, but which are
+   * still listed in a marker, because the removal failed or is in progress. Leaves the markers, and so the events, to
+   * the process of the removal or the sweeper. Resolves to the number of these uploads.
    */
   private async clearRemnants(isWanted: (remnant: Remnant) => boolean): Promise<number> {
     let count = 0;
@@ -136,8 +137,8 @@ export class UploadRemoval {
   /**
    * The segments of a day, in batches whose segments are read and rewritten together.
    *
-   * @param isMoving whether compaction may go on meanwhile. Segments whose lines compaction has already copied are then
-   *   left out, so that no line counts twice.
+   * @param isMoving whether compaction may go on meanwhile, as in a dry run. Leaves out segments whose lines compaction
+   *   has already copied, so that no line counts twice.
    */
   private async *batches(day: Day, isMoving = false): AsyncGenerator<ListedObject[]> {
     const copied = isMoving ? await copiedSegments(this.bucket, day) : undefined;
@@ -157,8 +158,8 @@ export class UploadRemoval {
   }
 
   /**
-   * Runs an action under the hold of a day, and again if the hold was lost. Takes no hold if there is no day, or if
-   * compaction of the day can't have begun.
+   * Runs an action while this process has a hold on a day. If the hold was lost, takes a new one and runs the action
+   * again. Takes no hold without a day, or if compaction of the day can't have begun.
    */
   private async held(day: Day | undefined, action: (hold?: DayHold) => Promise<void>): Promise<void> {
     for (let round = 0; round < MOST_ROUNDS; round++) {
@@ -188,7 +189,8 @@ export class UploadRemoval {
       else rewritings.push(rewriting);
     }
     if (rewritings.length === 0) {
-      // A listed segment is gone. If the hold was lost, compaction may have moved the segment's lines.
+      // A listed segment is gone. If the hold was lost, compaction may have moved the lines, and the day must be read
+      // again.
       if (isMissed) await hold?.check();
       return;
     }
@@ -199,8 +201,8 @@ export class UploadRemoval {
       for (const { uploadId } of uploads) gone.add(uploadId);
       onRemoved(uploads.length);
     };
-    // No other process can add a line to an existing segment. So a segment without other lines can be removed whatever
-    // its version is.
+    // No process adds lines to an existing segment. So a segment without other lines can be removed whatever its
+    // version.
     const [over, others] = [rewritings.filter(({ isOver }) => isOver), rewritings.filter(({ isOver }) => !isOver)];
     if (over.length > 0) await this.bucket.remove(over.map(({ key }) => key));
     onGone(over.flatMap((rewriting) => rewriting.removed));
@@ -216,15 +218,15 @@ export class UploadRemoval {
     await this.remnantRemoval.conclude(marks, ({ upload_id: uploadId }) => gone.has(uploadId));
   }
 
-  /** Removes the line of an upload, if there is one, from the segments that contain it. */
+  /** Removes the index line of an upload from all segments that contain it. Does nothing if no segment does. */
   private async removeCopies(uploadId: string): Promise<void> {
     const line = await findLine(this.bucket, uploadId);
     if (line) await this.removeLine(line, dayOf(line.segment));
   }
 
   /**
-   * Removes the index line of an upload from its segment; on a day with a hold, from all segments that contain the
-   * line. Resolves to whether a line was removed.
+   * Removes the index line of an upload from its segment. If compaction of the day may have begun, removes the line
+   * from all segments that contain it. Resolves to whether a line was removed.
    */
   private async removeLine({ upload: { uploadId }, segment }: FoundLine, day: Day | undefined): Promise<boolean> {
     const isWanted = (upload: Upload): boolean => upload.uploadId === uploadId;
@@ -239,8 +241,8 @@ export class UploadRemoval {
         await removeFrom(segment);
         return;
       }
-      // Compaction may have moved the line before the hold was taken, or a writer that stalled may have written the
-      // line twice.
+      // Compaction may have moved the line before the hold was taken, or a stalled writer may have written the line
+      // twice.
       for (let line = await findLine(this.bucket, uploadId); line; line = await findLine(this.bucket, uploadId)) await removeFrom(line.segment);
       await hold.check();
     });
@@ -253,12 +255,14 @@ interface BatchRemoval {
   readonly dryRun: boolean;
   readonly hold: DayHold | undefined;
   readonly signal: AbortSignal | undefined;
-  /** The time for the events of the removals; undefined if no events are to be delivered. */
+  /** The time of removal to give in the events; undefined if no events are to be delivered. */
   readonly removedAt: Date | undefined;
   readonly onRemoved: (count: number) => void;
 }
 
-/** The keys of the segments whose lines compaction has already copied to its target. */
+/**
+ * The keys of the segments whose lines compaction has already copied to the merged segment, but which may still exist.
+ */
 async function copiedSegments(bucket: Bucket, day: Day): Promise<ReadonlySet<string>> {
   const found = await bucket.read(planKey(day));
   const plan = found && found.bytes.length > 0 ? parsePlan(day, found.bytes) : undefined;

@@ -12,23 +12,26 @@ const DAY_MS = 24 * HOUR_MS;
 /** How far the clocks of replicas and of the store may be apart, in milliseconds. */
 const CLOCKS_APART_MS = 15 * 60_000;
 /**
- * How far the time in an upload's id and the time in the name of the segment that it shares with others are apart at
- * most, in milliseconds.
+ * The largest difference between the time in an upload's id and the time in the name of the segment that the upload
+ * shares with others, in milliseconds.
  */
 const ID_TOLERANCE_MS = 2 * NAME_TOLERANCE_MS;
 /**
- * How far the time in a segment's name may be from the time of the wanted upload's id, in milliseconds. LIKELY covers
- * all names that the segment of the upload's line can have, unless the clock of a machine was set back meanwhile. WIDE
- * covers those too.
+ * How far the time in a segment's name may be from the time of the wanted upload's id, in milliseconds. If no machine's
+ * clock was set back, LIKELY covers the names of all segments that can have the upload's line. WIDE also covers the
+ * names that are possible after a clock was set back.
  */
 const LIKELY: Window = { before: NAME_TOLERANCE_MS / 2, after: NAME_TOLERANCE_MS * 1.5 };
 const WIDE: Window = { before: ID_TOLERANCE_MS, after: ID_TOLERANCE_MS };
 const MOST_ROUNDS = 10;
-/** How long after the end of a day its segments are still being compacted at most, if compaction keeps up. */
+/**
+ * If compaction keeps up, a day's segments are compacted at most this long after the end of the day, in milliseconds.
+ */
 const COMPACTION_MS = 3 * DAY_MS;
 /**
- * How many segments are read at once. First the nearest ones, because a line is usually written at once, and then more:
- * with 1,000,000 uploads a day, each in a segment of its own, LIKELY covers fewer than both together.
+ * How many segments are read at once: FIRST_READS for the ones whose names are nearest to the upload's id, because a
+ * line is usually written at once, and READS_AT_ONCE for the next ones. With 1,000,000 uploads a day, each in its own
+ * segment, LIKELY selects fewer segments than these two numbers together.
  */
 const FIRST_READS = 32;
 const READS_AT_ONCE = 256;
@@ -41,10 +44,10 @@ export interface FoundLine {
 }
 
 /**
- * Finds the index line of an upload by the upload's id, with at most three requests that wait for each other: one that
- * lists segments, one that reads lines, and one more for a long segment that compaction created, or for a line that was
- * written late. Two kinds of uploads need more: slow ones on a day with more than 1,000 of them, and those of a machine
- * whose clock was set back.
+ * Finds the index line of an upload by the upload's id. At most three requests wait for each other: one that lists
+ * segments, one that reads lines, and one more for a long segment that compaction created, or for a line that was
+ * written late. More are needed in two cases: for a slow upload on a day with more than 1,000 slow uploads, and for an
+ * upload of a machine whose clock was set back.
  *
  * @returns undefined if no segment contains such a line. Throws errors of the bucket.
  */
@@ -64,16 +67,19 @@ interface Window {
 }
 
 class UploadSearch {
-  /** The days whose segments may contain the wanted upload's line, unless the upload was slow. */
+  /** The days whose segments may contain the line of the wanted upload if that upload wasn't slow (`isSlow`). */
   private readonly days: readonly Day[];
-  /** The days whose segments may contain the wanted upload's line if the upload was slow. */
+  /**
+   * The days whose segments may contain the line of the wanted upload if that upload was slow: received more than 10 s
+   * from the time in its id.
+   */
   private readonly slowDays: readonly Day[];
   /**
-   * The segments that were read, as `<key> <size>`. A segment that has another size now was rewritten in the meantime,
-   * and is read again.
+   * The segments that were read, as `<key> <size>`. If a segment's size has changed, it was rewritten, and is read
+   * again.
    */
   private readonly searched = new Set<string>();
-  /** How many segments from listings were gone when they were to be read. */
+  /** How many listed segments were missing when they were to be read. */
   private missed = 0;
   /** Whether the line was found, so that searches still in progress can end. */
   private isFound = false;
@@ -90,7 +96,7 @@ class UploadSearch {
 
   async run(): Promise<FoundLine | undefined> {
     const own = this.search(this.days.map((day) => ({ key: `${directoryOf(day)}${this.uploadId}.ndjson`, size: 0, ageMs: 0 })));
-    // Listed and searched separately, so that a search waits only for the requests that it needs.
+    // Three listings, each searched as soon as it is complete, without waiting for the others.
     const listings = [
       this.days.map((day) => this.near(day)),
       this.days.map((day) => this.created(day)),
@@ -102,9 +108,9 @@ class UploadSearch {
   }
 
   /**
-   * Searches all segments that may contain the line, repeatedly if need be. Compaction creates a segment before it
-   * removes those with the same lines. So if a listed segment is gone, or a listing has segments that weren't searched
-   * before, the line may have moved, and the search goes on.
+   * Searches all segments that may contain the line. Compaction creates a segment before it removes those with the same
+   * lines. So if a listed segment is gone, or a listing has segments that weren't searched before, the line may have
+   * moved, and all segments are listed and searched again, at most ten times.
    */
   private async everywhere(): Promise<FoundLine | undefined> {
     for (let round = 0; round < MOST_ROUNDS; round++) {
@@ -119,8 +125,8 @@ class UploadSearch {
   }
 
   /**
-   * The segments of a day that may contain the line if the upload was slow: the upload's own one, and the short ones
-   * that compaction created from segments of slow uploads; with `all`, also the long ones.
+   * The segments of a day that may contain the line if the upload was slow: the segment with only this line, and short
+   * ones that compaction merged from segments of slow uploads. With `all`, also long merged ones.
    */
   private async slow(day: Day, all = false): Promise<ListedObject[]> {
     const segments: ListedObject[] = [];
@@ -131,26 +137,32 @@ class UploadSearch {
     return segments;
   }
 
-  /** The segments of a day that probably contain the line, unless compaction moved it or the upload was slow. */
+  /**
+   * The segments of a day that probably contain the line, unless the upload was slow or compaction has moved the line.
+   */
   private async near(day: Day): Promise<ListedObject[]> {
     return (await this.named(day, LIKELY)).filter(({ key }) => parseName(day, key).origin === 'original');
   }
 
-  /** The segments of a day that may contain the line because compaction created them, or their names are unknown. */
+  /**
+   * The segments of a day that may contain the line because compaction created them, or, on an older day, because their
+   * names tell nothing.
+   */
   private async created(day: Day): Promise<ListedObject[]> {
     if (!mayBeCompacted(day)) return [];
-    // A day is compacted soon after it has ended. Later it has few segments.
+    // Compaction may need days after the end of a day. Until then the day may have many segments, so only those that
+    // compaction has created are listed. Later all of the few segments are listed.
     if (Date.now() < endOf(day) + COMPACTION_MS) return targets(this.bucket, day);
     const page = await firstPage(this.bucket, day);
     return page.isWhole ? page.segments.filter(({ key }) => parseName(day, key).origin !== 'original') : targets(this.bucket, day);
   }
 
-  /** The segments of a day that may contain the line, also those with unknown names, unless the upload was slow. */
+  /** All segments of a day that may contain the line if the upload wasn't slow, also those with unknown names. */
   private async all(day: Day): Promise<ListedObject[]> {
     const page = await firstPage(this.bucket, day);
     if (page.isWhole) return isFew(page.segments) ? page.segments : page.segments.filter((segment) => this.mayHaveLine(day, segment, WIDE));
-    // Segments that compaction created are listed after the others: they exist before the segments that they replace
-    // are gone, so a line that moves meanwhile isn't missed.
+    // Segments that compaction created are listed last. Each of them exists before the segments that it replaces are
+    // removed, so a line that moves between the two listings isn't missed.
     return [...(await this.named(day, WIDE)), ...(await targets(this.bucket, day))];
   }
 
@@ -165,7 +177,9 @@ class UploadSearch {
     return size > 0 && !isSlow && (origin !== 'original' || (time >= this.began - before && time <= this.began + after));
   }
 
-  /** Searches segments for the line, first those whose names have times nearest to the time of the upload's id. */
+  /**
+   * Searches segments for the line. Begins with those whose names have the times nearest to that of the upload's id.
+   */
   private async search(segments: readonly ListedObject[]): Promise<FoundLine | undefined> {
     const distance = ({ key }: ListedObject): number => {
       const time = timeOfUuid(key.slice(key.lastIndexOf('/') + 1));
@@ -202,7 +216,10 @@ class UploadSearch {
     return undefined;
   }
 
-  /** For a long segment that compaction created: the range of bytes in which the upload's line must be. */
+  /**
+   * The range of bytes that contains the upload's line if this long segment has it. For segments that compaction
+   * created.
+   */
   private async region(segment: ListedObject): Promise<ByteRange> {
     let first = 0;
     let end = segment.size;
@@ -215,7 +232,7 @@ class UploadSearch {
   }
 }
 
-/** The line that is found first by any of the searches; undefined if none finds it. */
+/** The first line that one of the searches finds; undefined if none finds one. */
 function firstFound(searches: readonly Promise<FoundLine | undefined>[]): Promise<FoundLine | undefined> {
   return new Promise((resolve, reject) => {
     for (const search of searches) search.then((line) => { if (line) resolve(line); }, reject);
