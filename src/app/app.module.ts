@@ -51,8 +51,8 @@ export interface AppParts {
 }
 
 /**
- * The root module of the whole service: the features ingestion and identity management, with the adapters that the
- * environment variables select, unless `AppParts` replaces them.
+ * The root module of the whole service: the features ingestion and identity management, and their adapters. Each
+ * adapter is the one in `AppParts`, or by default the one that the environment variables select.
  */
 @Module({})
 export class AppModule {
@@ -94,13 +94,13 @@ export class AppModule {
       controllers: [HealthController, MetricsController],
       providers: [
         { provide: ENVIRONMENT, useValue: environment },
-        // A provider, so that Nest ends it with the application.
+        // Tracing is a provider, so that Nest shuts it down with the application.
         ...(tracing ? [{ provide: TRACING, useFactory: () => tracing }] : []),
         Readiness,
         RequestMetrics,
         { provide: MeasuredDirectory, useValue: new MeasuredDirectory(usesDataDirectory(environment) ? environment.dataDirectory : undefined) },
         StateMetrics,
-        // Guards run in this order.
+        // Nest runs the guards in the order of this list.
         ...(rateLimitPerMinute > 0 ? [{ provide: APP_GUARD, useClass: RateLimitGuard }] : []),
         {
           provide: APP_GUARD,

@@ -10,8 +10,8 @@ import { setUpSwaggerUi } from './docs/swagger-ui.js';
 const EXPOSED_HEADERS = ['X-Request-Id', 'X-Upload-Id', 'X-Upload-Digest', 'Idempotent-Replayed', 'Retry-After', 'Content-Disposition', 'Content-Range', 'ETag', 'Repr-Digest'];
 
 /**
- * How long an idle connection is kept open, in milliseconds. Longer than common load balancers keep theirs (60 s), so
- * that they send no request on a connection that the service is closing.
+ * How long an idle connection is kept open, in milliseconds. Longer than the usual time of load balancers (60 s), so
+ * that a load balancer doesn't send a request on a connection that the service is just closing.
  */
 const KEEP_ALIVE_TIMEOUT_MS = 75_000;
 

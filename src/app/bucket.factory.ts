@@ -6,7 +6,7 @@ import type { Bucket } from '../ingestion/adapters/out/object-storage/bucket.js'
 export interface BucketObservers {
   /** Observes each call to the bucket. */
   readonly observeCall: Observer;
-  /** Called before a request to S3 is repeated. Azure's SDK doesn't tell when it repeats one. */
+  /** Called before a request to S3 is repeated. Not called for Azure, whose SDK doesn't report repeats. */
   readonly onRetry: () => void;
 }
 
@@ -14,8 +14,8 @@ export interface BucketObservers {
  * Opens the bucket (S3 or Azure Blob Storage) that the environment selects, even if the store is unhealthy. Loads only
  * the SDK of the selected store.
  *
- * @param maxUploadBytes the length of the longest file that will be uploaded, in bytes. The bucket doesn't enforce it;
- * the length of an upload's parts depends on it.
+ * @param maxUploadBytes the length of the longest file that will be uploaded, in bytes. The bucket doesn't enforce this
+ * limit, but derives the length of an upload's parts from it.
  * @param observers observe the calls to the bucket. Without them, the calls aren't observed.
  * @throws EnvironmentError when the account URL or the connection string of Azure is malformed.
  */

@@ -25,7 +25,7 @@ export interface AppOptions extends AppParts {
 /**
  * Creates the whole service as a Nest application, in which the caller may replace parts. Opens the adapters, and locks
  * DATA_DIR if one of them uses it. The caller must then call `listen`, or `init` for a test without a port, and in the
- * end `close`, which releases everything. `serve` calls all of them. If creating the application fails, the adapters
+ * end `close`, which releases everything. `serve` does all of this. If creating the application fails, the adapters
  * that were opened for it are closed again. An adapter that is still opening at that time is closed as soon as it has
  * opened.
  *

@@ -27,7 +27,7 @@ interface StoreOptions {
  * caller must close the store.
  *
  * @param options `onFlush` is called after each write of index lines. `bucketObservers` observe the calls to a bucket.
- * `observeWait` observes how long uploads wait for a flush. `logger` is Nest's by default.
+ * `observeWait` observes how long uploads wait for such a write. `logger` is Nest's by default.
  * @throws EnvironmentError when FILE_STORAGE names a team's module; errors of opening the store.
  */
 export async function openFileStorage(

@@ -40,7 +40,8 @@ interface Adapter<Port, Settings> {
    */
   readonly variables?: VariablesSchema<Settings>;
   /**
-   * Creates the adapter. Called once, before the service listens on its port. The service starts only if this succeeds.
+   * Creates the adapter. Called once, before the service listens on its port. The service starts only if the adapter
+   * was created.
    */
   create(settings: Settings, context: AdapterContext): Port | Promise<Port>;
 }

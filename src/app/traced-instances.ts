@@ -18,8 +18,8 @@ const USE_CASES = [UploadLoadData, FindUpload, ListUploads, CreateRole, CreateUs
 const LISTS = [ListRoles, ListUsers] as const;
 
 /**
- * Returns a function for Nest's option `instrument`. It gives the calls of use cases, of the store, of the identity
- * provider and of the receiver of events their spans, and returns every instance.
+ * Returns a function for Nest's option `instrument`. The function traces, with a span per call, the use cases, the
+ * store, the identity provider and the receiver of events. It returns each instance unchanged.
  */
 export function tracedInstances({ observe, observeAll }: Tracing): (instance: unknown) => unknown {
   return (instance) => {

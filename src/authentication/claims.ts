@@ -32,7 +32,7 @@ export function checkHeader({ crit, typ, kid }: Claims): string {
  * Checks the claims of an access token, except the audience and whether the token has expired, which passport-jwt
  * checks.
  *
- * @param toleranceSeconds how far the issuer's clock may be ahead of ours.
+ * @param toleranceSeconds how far the issuer's clock may be ahead of this service's clock.
  * @throws Error that names the broken rule.
  */
 export function checkClaims(claims: Claims, issuer: string, toleranceSeconds: number): void {

@@ -4,7 +4,7 @@ import { ServiceError } from '../common/service-error.js';
 import { fetchFrom, urlOf, type KeySetSource } from './key-set-source.js';
 import { verificationKeys, type VerificationKey } from './verification-key.js';
 
-/** The times that a key set of an issuer observes, all in milliseconds. */
+/** The times for fetching and using an issuer's keys, all in milliseconds. */
 export interface KeySetTimes {
   /** How long a fetched key set counts as current (default: 10 minutes). */
   readonly maxAgeMs?: number;
@@ -43,8 +43,8 @@ export class KeySet {
   /** Unknown `kid`s to look for in the next fetch. */
   #sought = new Set<string>();
   /**
-   * The unknown `kid`s that the last fetch was to find. Empty if that fetch failed. The issuer has no key for those of
-   * them that are still unknown.
+   * The `kid`s that were sought in the last fetch; empty if that fetch failed. The issuer has no key for a `kid` in
+   * this set that isn't in `#keys`.
    */
   #absent: ReadonlySet<string> = new Set();
 
@@ -59,8 +59,8 @@ export class KeySet {
   }
 
   /**
-   * Whether the key with this `kid` is known. If so, `find` waits at most half a second for a fetch, unless the last
-   * successful fetch is older than `maxStaleMs`.
+   * Whether the key with this `kid` is known. For a known key, `find` waits at most half a second for a fetch, provided
+   * that the last successful fetch is not older than `maxStaleMs`.
    */
   has(kid: string): boolean {
     return this.#keys.has(kid);

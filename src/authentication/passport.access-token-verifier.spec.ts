@@ -55,7 +55,7 @@ const bearer = (text: string) => requestWith(`Bearer ${text}`);
 const tokenOf = (length: number) => {
   for (let size = Math.floor((length - token().length) * 0.75) - 32; ; size++) {
     // A base64url text never has 4n+1 characters, so that a longer payload alone can't give the token every length. A
-    // header with one character more gives it the others.
+    // header with one character more makes the remaining lengths possible.
     for (const more of ['', 'x']) {
       const text = token({ filler: 'x'.repeat(size) }, { more });
       if (text.length === length) return text;

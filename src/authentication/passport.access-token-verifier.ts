@@ -36,7 +36,7 @@ export function bearerToken(request: IncomingMessage): string | null {
 
 /**
  * The passport-jwt strategy for access tokens of one issuer. On success, passport gets an `AccessToken` as the user. On
- * failure, it gets an `Error` as the info.
+ * failure, passport gets an `Error` as the info.
  */
 class AccessTokenStrategy extends Strategy {
   /** @throws RangeError when the clock tolerance is not 0 to 10 seconds. */

@@ -1,5 +1,6 @@
 /**
- * The service, or a proxy in front of it, refused a request. Also thrown if a successful answer isn't the service's.
+ * The service, or a proxy in front of it, refused a request. Also thrown if the answer to an upload, or to the removal
+ * of one upload, has a success status but isn't the service's.
  */
 export class LoadDataError extends Error {
   override readonly name = 'LoadDataError';

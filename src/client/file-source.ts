@@ -2,7 +2,8 @@ import { isBrowser, type RequestContent } from './transport.js';
 
 /**
  * The file to upload: a `File` or `Blob`, bytes, text (sent as UTF-8), a stream, or a function that opens a stream. A
- * stream can be read only once, so its upload can't be repeated after a failure. A function makes repeats possible.
+ * stream can be read only once, so its upload isn't repeated after a failure, except where the client reads the whole
+ * stream first: in browsers, and for a form. A function makes repeats possible everywhere.
  */
 export type FileSource = Blob | Uint8Array | string | ReadableStream<Uint8Array> | (() => ReadableStream<Uint8Array>);
 
@@ -10,7 +11,7 @@ type Stream = Exclude<FileSource, Blob | Uint8Array | string>;
 
 /**
  * Converts text and bytes to a Blob, which can be read again for a repeat. A stream stays a stream, except in browsers,
- * where it is read into a Blob, because their `fetch` sends no streams over HTTP/1.1.
+ * where the stream is read into a Blob, because the `fetch` of browsers sends no streams over HTTP/1.1.
  */
 export async function blobOrStream(source: FileSource): Promise<Blob | Stream> {
   if (source instanceof Blob) return source;

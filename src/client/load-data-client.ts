@@ -15,8 +15,8 @@ export interface ClientOptions {
    */
   readonly token?: string | (() => string | Promise<string>);
   /**
-   * How often one request is sent at most, if it fails for a reason that may pass, such as a lost connection. Default:
-   * 5.
+   * The maximum number of times that one request is sent, if it fails for a reason that may pass, such as a lost
+   * connection. Default: 5.
    */
   readonly attempts?: number;
   /**
@@ -95,10 +95,10 @@ export class LoadDataClient {
    * Uploads historical data. Resolves when the upload is durable.
    *
    * The sha-256 of the file is sent with the file, so that the service refuses bytes that changed on their way. The
-   * sha-256 of a stream is known only after the stream was sent, and is then compared with that of the stored file. If
-   * the connection fails, the answer is 429, 502, 503 or 504, or another request with the same `Idempotency-Key` is in
-   * progress (409), the upload is repeated with the same key. An upload of a stream isn't repeated, because a stream
-   * can be read only once.
+   * sha-256 of a stream that isn't read before it is sent (see `FileSource`) is known only afterwards, and is then
+   * compared with that of the stored file. If the connection fails, the answer is 429, 502, 503 or 504, or another
+   * request with the same `Idempotency-Key` is in progress (409), the upload is repeated with the same key. The upload
+   * of such a stream isn't repeated, unless `file` is a function.
    *
    * @throws DigestMismatchError if the stored file doesn't have the sha-256 of the bytes that were sent; the error of
    * reading the file; outside browsers, an error that `onProgress` throws. After these errors, the upload isn't
@@ -243,8 +243,8 @@ export class LoadDataClient {
 }
 
 /**
- * Media types with which a file can't be sent as the body of a request: the service looks for `additional_data` in
- * JSON, for parts in a form, and refuses a URL-encoded form.
+ * Media types of files that can't be sent as the body of a request, because the service looks for `additional_data` in
+ * JSON, looks for parts in a form, and refuses a URL-encoded form.
  */
 const OWN_MEANING = /^\s*(application\/json|multipart\/form-data|application\/x-www-form-urlencoded)\s*(;|$)/i;
 
@@ -266,7 +266,7 @@ async function contentOf({ filename, contentType, additionalData }: UploadReques
  * Reads the receipt of an upload from the answer.
  *
  * @param expected the sha-256 of the bytes that were sent; undefined if it isn't known, or if there is no file.
- * @throws LoadDataError if the service didn't accept the upload; DigestMismatchError if it stored other bytes.
+ * @throws LoadDataError if the service didn't accept the upload; DigestMismatchError if the service stored other bytes.
  */
 function receiptOf(answer: ContentAnswer, expected = answer.sentDigest): UploadReceipt {
   const uploadId = answer.header('X-Upload-Id');

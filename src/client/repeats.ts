@@ -8,8 +8,8 @@ const PASSING = new Set([429, 502, 503, 504]);
 
 export interface Patience {
   /**
-   * How often the request is sent at most. Repeats because another request has the same `Idempotency-Key` (409) don't
-   * count.
+   * The maximum number of times that the request is sent. A repeat that follows the answer that another request with
+   * the same `Idempotency-Key` is in progress (409) doesn't count.
    */
   readonly attempts: number;
   /**
@@ -55,9 +55,9 @@ export async function repeated<Result extends Answer>(send: () => Promise<Result
 const isInProgress = ({ status, header }: Answer): boolean => status === 409 && header('Retry-After') !== undefined;
 
 /**
- * The pause before a request is repeated, in milliseconds. It is at least as long as the answer's `Retry-After` asks
- * for. Without `Retry-After`, and while another request with the same `Idempotency-Key` is in progress, the pauses
- * grow, because each repeat of an upload sends the file again.
+ * The pause before a request is repeated, in milliseconds. It is at least as long as the answer's `Retry-After`. The
+ * pauses grow from repeat to repeat if the answer has no `Retry-After`, or if its status is 409, because each repeat of
+ * an upload sends the file again.
  */
 function pauseAfter(sent: number, answer: Answer | undefined): number {
   const asked = Number(answer?.header('Retry-After') ?? Number.NaN) * 1000;

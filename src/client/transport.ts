@@ -42,7 +42,7 @@ export interface ContentAnswer extends Answer {
 }
 
 /**
- * Reading the content of an upload request failed, or the callback `onProgress` did, so a repeat would fail too. The
+ * Reading the content of an upload request failed, or the callback `onProgress` failed, so a repeat would fail too. The
  * cause is the error of the content or of the callback.
  */
 export class UnreadableContentError extends Error {
@@ -103,8 +103,8 @@ function openOf(content: RequestContent): ReturnType<RequestContent['open']> {
 }
 
 /**
- * A stream that passes on the chunks of a source, and shows each chunk to a callback before. If reading the source or
- * the callback fails, `failure` keeps the error.
+ * A stream that passes on the chunks of a source, and shows each chunk to a callback before passing it on. If reading
+ * the source or the callback fails, `failure` keeps the error.
  */
 class WatchedStream {
   failure: UnreadableContentError | undefined;

@@ -1,6 +1,6 @@
 import { EnvironmentError } from '../configuration/variables.js';
 
-/** Ends a command early. The error's message is printed for the user; its `cause` isn't. */
+/** Ends a command early. The error's message is printed for the user; the error's `cause` isn't. */
 export class CommandError extends Error {}
 
 /** The command was called with invalid arguments. */

@@ -2,7 +2,7 @@ import { exitOnSignal } from '../operations/exit-on-signal.js';
 
 /**
  * The commands by name. Each module runs its command when it is imported. By then, `process.argv` has only the
- * arguments behind the command's name.
+ * arguments after the command's name.
  */
 const COMMANDS: Readonly<Record<string, { readonly summary: string; readonly run: () => Promise<unknown> }>> = {
   serve: { summary: 'serves on HOST and PORT (the default)', run: serve },

@@ -62,7 +62,7 @@ async function main(): Promise<number> {
     return 0;
   }
   const { customerId, before: to, dryRun, json } = wanted;
-  // Standard output has only the result.
+  // Warnings go to standard error, because standard output has only the result.
   const logger = { warn: (message: string) => void process.stderr.write(`${message}\n`) };
   const storage = await openFileStorage(loadEnvironment(), { logger });
   let done: RemovalProgress = { segments: 0, allSegments: 0, uploads: 0 };

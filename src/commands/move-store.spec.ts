@@ -31,7 +31,7 @@ describe('moving a store from the local disk to a bucket', () => {
   let base: string;
   let view: DataDirectoryView;
   let bucket: InMemoryBucket;
-  /** When the uploads were stored that `seed` stores as those of the current day. */
+  /** The time at which `seed` stores the uploads of the current day. */
   let now: Date;
 
   beforeEach(async () => {
@@ -133,7 +133,7 @@ describe('moving a store from the local disk to a bucket', () => {
   it('keeps the lines and files as they are, byte for byte', async () => {
     await seed();
     const segments = await view.files('uploads');
-    // A member that this version doesn't know.
+    // Each line gets a member, `later`, that this version doesn't know.
     const [segment = ''] = segments;
     await writeFile(view.at(segment), (await readFile(view.at(segment), 'utf8')).replaceAll('}\n', ',"later":1}\n'));
     await finish();
@@ -295,7 +295,7 @@ describe('moving a store from the local disk to a bucket', () => {
     const storage = await openDisk();
     const move = await moveOf();
     await move.begin();
-    // A health check may repeat a healthy result from before.
+    // Stands for a health check that repeats an earlier healthy result although `part` is gone.
     const leave = async (): Promise<void> => {
       if ((await readdir(view.directory)).includes(part)) await rename(view.at(part), view.at('away'));
     };

@@ -117,7 +117,10 @@ async function run(move: StoreMove, { dataDirectory }: Environment, { dryRun }: 
   }
 }
 
-/** Takes the lock of the store, and repairs it after a crash. Resolves to undefined if a service uses the store. */
+/**
+ * Opens the store in a DATA_DIR: takes the store's lock, and repairs the store after a crash. Resolves to undefined if
+ * another process, such as the service, has the lock.
+ */
 async function openUnlessInUse(directory: string): Promise<LocalDiskFileStorage | undefined> {
   const logger = { warn: (message: string) => void process.stderr.write(`${message}\n`) };
   try {

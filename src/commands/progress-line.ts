@@ -12,8 +12,8 @@ export class ProgressLine {
   }
 
   /**
-   * Yields the given output lines unchanged. Clears the progress line before each, so that the two don't mix on a
-   * terminal.
+   * Yields the given output lines unchanged. Clears the progress line before each output line, so that output and
+   * progress don't mix on a terminal.
    */
   async *beside(lines: AsyncIterable<string>): AsyncGenerator<string> {
     for await (const line of lines) {
@@ -22,7 +22,7 @@ export class ProgressLine {
     }
   }
 
-  /** Prints text on standard output, as `beside` yields it. */
+  /** Clears the progress line, and prints text on standard output. */
   write(text: string): void {
     this.clear();
     process.stdout.write(text);

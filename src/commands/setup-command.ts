@@ -8,8 +8,8 @@ import { PermissionDenied, TokenRefused } from '../identity-management/adapters/
 import type { Requirement } from '../identity-management/adapters/out/provider-requirements/requirement.js';
 
 /**
- * The part of a set-up command that is specific to one identity provider. It has the credentials for the set-up, but
- * hasn't yet used them at the provider.
+ * The part of a set-up command that is specific to one identity provider. Created with the credentials for the set-up,
+ * before these are used at the provider.
  */
 export interface ProviderSetup {
   /**
@@ -45,8 +45,8 @@ export interface SetupCommand {
   readonly usage: string;
   readonly help: string;
   /**
-   * The credentials of the set-up. The error message for an unknown argument names their variables instead of the
-   * argument, because the argument may be a password given by mistake.
+   * The credentials of the set-up. The error message for an unknown argument names the environment variables of the
+   * credentials instead of the argument, because the argument may be a password given by mistake.
    */
   readonly credentials: Credentials;
   /** Reads the environment, and asks on the terminal for missing credentials. */
@@ -103,10 +103,10 @@ export async function runSetup({ usage, help, credentials, begin }: SetupCommand
 }
 
 /**
- * Returns the given name and secret for a set-up, and asks on the terminal for the one that is undefined.
+ * Returns the given name and secret for a set-up. Asks on the terminal for each of the two that is undefined.
  *
- * @throws CommandError when one is undefined and there is no terminal to ask on; AbortError when the terminal is closed
- * before an answer, or on Ctrl+C.
+ * @throws CommandError when the name or the secret is undefined and there is no terminal to ask on; AbortError when the
+ * terminal is closed before an answer, or on Ctrl+C.
  */
 export async function askForCredentials(credentials: Credentials, name: string | undefined, secret: string | undefined): Promise<[name: string, secret: string]> {
   if ((name === undefined || secret === undefined) && !isTerminal()) {

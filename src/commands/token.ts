@@ -48,11 +48,11 @@ function tokenArguments(): TokenArguments {
 }
 
 /**
- * Issues an access token of the embedded identity provider. The service may be running at the same time. If it isn't,
- * missing signing keys are created.
+ * Issues an access token of the embedded identity provider. The service may be running at the same time. If the service
+ * isn't running, missing signing keys are created.
  *
  * @throws CommandError when no user has the given id, or when DATA_DIR is missing, or has files but no identity
- * provider. No service would accept the tokens of an identity provider that is created there.
+ * provider. An identity provider isn't created there, because no service would accept its tokens.
  */
 async function accessToken(environment: Environment, { user, customer }: TokenArguments): Promise<string> {
   assertIdentityExists(environment.dataDirectory);

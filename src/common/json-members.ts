@@ -10,7 +10,7 @@ export const OTHER_VALUE = Symbol('other JSON value');
 /** The value of a member of a JSON object. A list contains each of its texts once, in order of first occurrence. */
 export type JsonMember = string | null | readonly string[] | typeof OTHER_VALUE;
 
-/** The purpose for which the text that is being read is collected. `Nothing`: the text isn't wanted. */
+/** What the text that is being read is collected for. `Nothing`: the text isn't wanted and isn't collected. */
 const enum Capture {
   Nothing,
   Name,
@@ -60,7 +60,7 @@ export class JsonMembers {
   /**
    * Adds bytes to the name or text that has begun. Does nothing if that name or text isn't wanted.
    *
-   * @param begin the position of the first of the bytes. They are whole characters and escapes.
+   * @param begin the position of the first of the bytes. The bytes must be whole characters and whole escapes.
    * @param end the position after the last of the bytes.
    */
   add(bytes: Buffer, begin: number, end: number, hasEscapes: boolean): void {
@@ -81,8 +81,8 @@ export class JsonMembers {
   }
 
   /**
-   * Reports a value that isn't a text. It becomes the value of a wanted member. If it is an item of a list, that list
-   * isn't built further.
+   * Reports a value that isn't a text. If the value belongs to a wanted member, it becomes that member's value. If it
+   * is an item of the list that is being built, that list isn't built further.
    */
   set(depth: number, value: null | typeof OTHER_VALUE): void {
     if (depth === 1 && this.name !== undefined) {

@@ -54,7 +54,10 @@ export class JsonReader {
    */
   private readonly levels = new Uint8Array(MAX_JSON_DEPTH + 1);
   private depth = 0;
-  /** The last bytes of the previous chunk, if they are the beginning of a character, escape or literal. */
+  /**
+   * The last bytes of the previous chunk, if they begin a byte order mark, character, escape or literal that isn't
+   * complete.
+   */
   private rest: Buffer = EMPTY;
   private hasBegun = false;
   private isKey = false;

@@ -10,10 +10,10 @@ const SHORT_AFTER_MS = 1_000;
 
 /**
  * The uses of memory. `text`: JSON, or a form's text before its file. `part`: part of a file on its way to a bucket.
- * `staged`: what waits to be written to a file on disk; it never waits for memory. `rest`: a form's text after its file.
- * `line`: the index line of a long text. A request that holds memory for one use waits only for more memory of that
- * use, or of a later use in this order. Together with `Queue.favoured`, this keeps requests from waiting for each other
- * in a cycle.
+ * `staged`: bytes that wait to be written to a file on disk; a request never waits for memory of this use. `rest`: a
+ * form's text after its file. `line`: the index line of a long text. A request that holds memory for one use waits only
+ * for more memory of that use, or of a later use in this order. Together with `Queue.favoured`, this keeps requests
+ * from waiting for each other in a cycle.
  */
 export type MemoryUse = 'text' | 'part' | 'staged' | 'rest' | 'line';
 
@@ -45,10 +45,7 @@ export class MemoryBudget {
 
   constructor(readonly bytes = BUDGET_BYTES) {}
 
-  /**
-   * Creates a holder for the memory of one use: that of one body, its index line, or one part of a file. It begins
-   * empty.
-   */
+  /** Creates an empty holder of memory for one use: for one request body, one index line, or one part of a file. */
   hold(use: MemoryUse): HeldMemory {
     return new HeldMemory(this, use);
   }

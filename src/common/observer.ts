@@ -1,8 +1,7 @@
 import { AsyncResource } from 'node:async_hooks';
 
 /**
- * Makes a call at once, and observes it: measures it, or traces it. Resolves to the result of the call, and rejects with
- * its error.
+ * Makes a call at once and observes the call, for example measures or traces it. Settles as the call does.
  *
  * @param operation the name of the call, for example `create`.
  */
@@ -11,24 +10,28 @@ export type Observer = <Result>(operation: string, call: () => Promise<Result>) 
 /** The names of the observed operations, by the names of the methods that carry them out. */
 export type ObservedMethods<Target> = { readonly [Method in keyof Target]?: string };
 
-/** From now on, an observer observes the calls of methods of this object, which return promises. */
+/** Makes an observer observe all further calls of the given methods of an object. The methods must return promises. */
 export function observeMethods<Target extends object>(target: Target, observe: Observer, methods: ObservedMethods<Target>): void {
   replaceMethods<Promise<unknown>>(target, methods, (operation, call) => observe(operation, call));
 }
 
-/** Like `observeMethods`, for methods that return lists. A list is observed until its last entry was used. */
+/**
+ * Like `observeMethods`, for methods that return lists. Each call is observed until the caller has used the list's last
+ * entry.
+ */
 export function observeLists<Target extends object>(target: Target, observe: Observer, methods: ObservedMethods<Target>): void {
   replaceMethods<AsyncIterable<unknown>>(target, methods, (operation, call) => observeEntries(observe, operation, call()));
 }
 
-/** Passes the entries of a list on. An observer observes this as one call, which lasts until the last entry was used. */
+/** Yields the entries of a list. The observer sees one call, which lasts until the caller has used the last entry. */
 export async function* observeEntries<Entry>(observe: Observer, operation: string, entries: AsyncIterable<Entry>): AsyncGenerator<Entry, void, undefined> {
   const iterator = entries[Symbol.asyncIterator]();
   let next = (): Promise<IteratorResult<Entry>> => iterator.next();
   let end = (): void => undefined;
   let fail = (_error: unknown): void => undefined;
   const observed = observe(operation, () => {
-    // The list is read in the context of the call, to which the spans of its requests belong.
+    // The list is read in the async context of the observed call, so that the spans of requests made for the list
+    // belong to that call.
     next = AsyncResource.bind(next);
     return new Promise<void>((resolve, reject) => { [end, fail] = [resolve, reject]; });
   });
@@ -39,7 +42,7 @@ export async function* observeEntries<Entry>(observe: Observer, operation: strin
     throw error;
   } finally {
     end();
-    // The caller gets the error of the list itself.
+    // If the list fails, `observed` rejects with the list's error, which the caller already gets.
     await Promise.allSettled([observed]);
   }
 }

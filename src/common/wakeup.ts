@@ -12,8 +12,8 @@ export class Wakeup {
   }
 
   /**
-   * Forgets the news so far. The consumer must call it before it looks for what is new, not after. Otherwise it would
-   * miss news announced in between.
+   * Forgets the news so far. The consumer must call `clear` first and then look for what is new. In the opposite order,
+   * it would miss news announced in between.
    */
   clear(): void {
     this.isDue = false;

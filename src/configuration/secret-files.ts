@@ -28,8 +28,8 @@ export const SECRET_FILE_NAMES = SECRETS.map(fileVariable);
  * at the start.
  *
  * @param variables the variables that are set, without empty ones.
- * @returns the variables, with each path of a file replaced by the secret under its own name; and one line per variable
- *   whose file can't be used, or whose secret is set too.
+ * @returns the variables, with each path of a secret's file replaced by the secret, under the secret's name; and one
+ * line per variable whose file can't be used, or whose secret is set too.
  */
 export function readSecretFiles(variables: Variables): { found: Variables; problems: string[] } {
   const found = Object.fromEntries(Object.entries(variables).filter(([name]) => !SECRET_FILE_NAMES.includes(name)));

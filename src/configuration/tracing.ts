@@ -20,8 +20,8 @@ export interface TracingEnvironment {
 }
 
 /**
- * The schema of the variables of OpenTelemetry (`OTEL_…`) that the service checks. Its result is undefined unless they
- * name an exporter or its endpoint.
+ * The schema of the variables of OpenTelemetry (`OTEL_…`) that the service checks. Its result is undefined if no
+ * variable asks for traces (by naming the exporter `otlp` or an endpoint), or if one switches them off.
  */
 export const TRACING_VARIABLES = z
   .looseObject(TRACING_SCHEMAS)

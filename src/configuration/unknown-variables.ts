@@ -5,19 +5,20 @@ const OWN_FAMILIES = /^(?:AUTH0|EMBEDDED|EVENTS_WEBHOOK|INGESTION|KEYCLOAK|OIDC|
  */
 const OF_NEIGHBOURS = /_(?:SERVICE_HOST|SERVICE_PORT\w*|PORT|PORT_\d+_\w+)$/;
 /**
- * An unknown name counts as a slip in a known name if at most this many characters must be inserted, removed or
+ * An unknown name counts as a misspelling of a known name if at most this many characters must be inserted, removed or
  * replaced.
  */
 const MOST_EDITS = 2;
 /**
- * The length of the shortest unknown name that can count as a slip in a known name. Shorter names, such as `HOST` and
- * `HOME`, resemble each other by chance.
+ * The length of the shortest unknown name that can count as a misspelling of a known name. Shorter names, such as
+ * `HOST` and `HOME`, resemble each other by chance.
  */
 const LEAST_LENGTH = 6;
 
 /**
  * Describes the environment variables whose names aren't known but are probably meant for this service, one line each.
- * Such a name is a slip in a known name, or has a prefix that only this service uses. The lines don't contain values.
+ * Such a name is a misspelling of a known name, or has a prefix that only this service uses. The lines don't contain
+ * values.
  */
 export function unknownVariables(names: readonly string[], known: readonly string[]): string[] {
   return names

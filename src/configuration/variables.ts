@@ -110,8 +110,8 @@ export function parseVariables<Schema extends z.ZodType>(schema: Schema, variabl
 export const readVariables = (): Variables => ({ ...readDotEnv(), ...onlySet(process.env) });
 
 /**
- * Adds variables that the process's environment doesn't have, for a library that reads them there. They may come from
- * `.env`, or from a caller of `createApp`.
+ * Adds to the process's environment the variables that are missing there, for a library that reads them there. The
+ * variables may come from `.env`, or from a caller of `createApp`.
  */
 export function supplyVariables(variables: Variables): void {
   for (const [name, value] of Object.entries(variables)) {
@@ -127,14 +127,17 @@ function readDotEnv(): Record<string, string | undefined> {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return {};
     throw new EnvironmentError([`${resolve('.env')}: ${(error as Error).message}`]);
   }
-  // Node passes over such a line, or takes it for a part of the next name, depending on the version. Only the first word
-  // is shown, because the others may be a secret.
+  // A line without NAME=value is refused, because Node skips it or takes it for a part of the next name, depending on
+  // Node's version. Only the line's first word is shown, because the rest may be a secret.
   const wrong = lineWithoutAssignment(text);
   if (wrong !== undefined) throw new EnvironmentError([`${resolve('.env')}: the line that begins with ${JSON.stringify(wrong.split(/\s/, 1)[0])} must have the form NAME=value`]);
   return parseEnv(text);
 }
 
-/** The first line that is neither blank nor a comment nor of the form NAME=value. A quoted value may have several lines. */
+/**
+ * The first line that is neither blank, nor a comment, nor of the form NAME=value. A quoted value may span several
+ * lines.
+ */
 const lineWithoutAssignment = (text: string): string | undefined =>
   text
     .replace(QUOTED_VALUE, '$1')

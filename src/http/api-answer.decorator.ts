@@ -10,7 +10,10 @@ export const REQUEST_ID_HEADER = {
 };
 
 interface Answer {
-  /** A class with `@ApiProperty` members. Its `@ApiSchema` names the schema in the OpenAPI document. */
+  /**
+   * The class of the answer's body, with `@ApiProperty` members. Its `@ApiSchema` names the schema in the OpenAPI
+   * document.
+   */
   readonly body: Type;
   readonly example?: object;
   /** Headers in addition to `X-Request-Id`. */

@@ -5,20 +5,20 @@ import { bodyPace } from './body-pace.js';
 import { declaredLength } from './request-head.js';
 
 /**
- * How many bytes of a body cost as much as one byte of the framing of its chunks. Node calls JavaScript for each chunk,
- * which has at least five bytes of framing, and this takes about as long as hashing 300 bytes.
+ * How many bytes of body content cost as much time as one byte of chunk framing. A chunk has at least five bytes of
+ * framing. Node calls JavaScript once per chunk, which takes about as long as hashing 300 bytes.
  */
 const FRAMING_WEIGHT = 64;
 
 /**
- * Reads the body of a request as it arrives, and lets long bodies wait for their turn (`BodyPace`). Nothing is read from
- * the socket meanwhile, so a body that waits causes no further work.
+ * Reads the body of a request as it arrives. Each chunk of a body over 64 KiB waits until `BodyPace` grants its bytes.
+ * During that wait nothing is read from the socket, so a waiting body causes no further work.
  */
 export class BodyArrival {
   private readonly isLong: boolean;
   private readonly socketBytesBefore: number;
   private bytesRead = 0;
-  /** The cost of the body so far, in bytes. */
+  /** What the body has cost so far, in bytes of content. Chunk framing counts FRAMING_WEIGHT times. */
   private cost = 0;
 
   constructor(private readonly request: IncomingMessage) {
@@ -27,7 +27,10 @@ export class BodyArrival {
     this.socketBytesBefore = request.socket.bytesRead;
   }
 
-  /** Everything that has arrived and wasn't read yet, once it may be used; null if there is nothing. */
+  /**
+   * Resolves to all bytes that have arrived and weren't read yet; to null if there are none. Waits for `BodyPace` first
+   * if the body is long.
+   */
   async read(): Promise<Buffer | null> {
     const chunk = this.request.read() as Buffer | null;
     if (chunk === null) return null;
@@ -45,13 +48,13 @@ export class BodyArrival {
   }
 
   /**
-   * Waits for the turn of this body while Node reads nothing from the socket. Otherwise Node would parse thousands of
-   * short chunks before this body may have its turn.
+   * Waits for `turn`, and pauses the socket until then. If Node went on reading, it could parse thousands of short
+   * chunks during the wait.
    */
   private async withoutReading(turn: Promise<void>): Promise<void> {
     const { socket } = this.request;
     let isOver = false;
-    // Reading the body has made Node resume the socket, which happens on the next tick.
+    // `request.read` has made Node resume the socket on the next tick. So the socket is paused only after that.
     nextTick(() => {
       if (!isOver) socket.pause();
     });

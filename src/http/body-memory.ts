@@ -13,7 +13,8 @@ function assertConnected({ socket }: IncomingMessage): void {
 
 /**
  * The memory of a request body that is kept in memory as a whole: JSON, or the `additional_data` of a form. The first
- * 64 KiB of a body are free. Memory for further bytes is taken from the process's memory budget.
+ * 64 KiB of a body are free. Memory for further bytes is taken from the memory budget that all bodies of the process
+ * share.
  */
 export class BodyMemory {
   private held: HeldMemory | undefined;
@@ -25,15 +26,15 @@ export class BodyMemory {
     private readonly budget: MemoryBudget = processMemory,
   ) {}
 
-  /** Whether the body has taken memory from the process's budget, for which other requests may be waiting. */
+  /** Whether the body holds memory of the shared budget, for which other requests may be waiting. */
   get isHeld(): boolean {
     return this.held !== undefined && this.held.bytes > 0;
   }
 
   /**
    * Must be called after the file of a form has been read. Memory for the text after the file is then taken for the use
-   * `rest` (see `MemoryUse`), because the request may still hold memory for a part of the file. A body that already
-   * holds memory keeps its use.
+   * `rest` (see `MemoryUse`), because the request may still hold memory for a part of the file. If the body already
+   * holds memory, its further memory keeps the use `text` too.
    */
   passFile(): void {
     if (this.isHeld) return;
@@ -42,8 +43,8 @@ export class BodyMemory {
   }
 
   /**
-   * Takes memory from the budget until the body has enough for `bytes` bytes in total. Returns undefined if the memory
-   * was available at once. Otherwise resolves when the memory is granted.
+   * Takes memory from the shared budget until the body has enough for `bytes` bytes in total. Returns undefined if the
+   * memory was available at once. Otherwise resolves when the memory is granted.
    *
    * @throws ServiceError `client-aborted` when the connection closes before the memory is granted.
    */
@@ -55,8 +56,8 @@ export class BodyMemory {
   }
 
   /**
-   * Takes memory for the index line that will contain `text`, if the text is longer than 64 Ki UTF-16 units. Returns
-   * and throws like `growTo`.
+   * Takes memory for the line of the upload index that will contain `text`, if `text` is longer than 64 Ki UTF-16
+   * units. Returns and throws like `growTo`.
    */
   growForLine(text: string): Promise<void> | undefined {
     if (text.length <= FREE_BYTES) return undefined;

@@ -61,7 +61,7 @@ describe('BodyPace', () => {
     expect(pace.next(one, CHUNK)).toBeDefined();
     expect(pace.next(other, CHUNK)).toBeDefined();
     await nextIteration();
-    // Both have used some bytes in this iteration.
+    // The waiting chunks of both bodies were granted in this iteration, so the limit for several bodies (MOST) holds.
     for (let bytes = 2 * CHUNK; bytes < MOST; bytes += CHUNK) expect(pace.next(other, CHUNK)).toBeUndefined();
     expect(pace.next(other, CHUNK)).toBeDefined();
   });

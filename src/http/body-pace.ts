@@ -1,16 +1,17 @@
 /**
- * How many bytes of long request bodies may be used in one iteration of the event loop, all bodies together. Receiving
- * and hashing this many bytes takes the main thread about 0.7 ms.
+ * How many bytes of all long request bodies together may be processed in one iteration of the event loop. Receiving and
+ * hashing this many bytes takes the main thread about 0.7 ms.
  */
 const BYTES_PER_ITERATION = 512 * 1024;
 /**
- * How many bytes may be used in one iteration by a body that is the only one to use any. Node.js reads up to 2 MiB from a
- * connection in one iteration, and stopping it four times within them would make a large upload about 4 % slower.
+ * The limit, instead of BYTES_PER_ITERATION, for a body that is the only one processed in an iteration. Node.js reads
+ * up to 2 MiB from a connection in one iteration. Pausing the connection four times within 2 MiB would make a large
+ * upload about 4 % slower.
  */
 const BYTES_OF_ONE_BODY = 2 * 1024 * 1024;
 /**
- * While clients connect, long request bodies get no bytes for at most LONGEST_WAIT_MS milliseconds. If they were held
- * back for that long, they aren't held back again for REST_MS milliseconds.
+ * New connections hold back the processing of long request bodies, but for no longer than LONGEST_WAIT_MS milliseconds.
+ * After a delay of that length, new connections don't hold bodies back for the next REST_MS milliseconds.
  */
 const LONGEST_WAIT_MS = 200;
 const REST_MS = 1_000;
@@ -22,12 +23,12 @@ interface Waiting {
 }
 
 /**
- * Limits how many bytes of long request bodies are used in one iteration of the event loop. The bodies get their bytes
- * in the order in which they ask. So the iterations stay short however many clients send long bodies, and a health
- * check, which takes several iterations, is answered soon.
+ * Limits how many bytes of long request bodies are processed in one iteration of the event loop. Bodies are served in
+ * the order in which they ask. So iterations stay short however many clients send long bodies, and a health check,
+ * which takes several iterations, is answered soon.
  *
- * While clients connect, long bodies get no bytes. Node.js accepts one connection per iteration, so the last of a
- * hundred clients waits for a hundred iterations.
+ * While clients connect, long bodies wait (200 ms at most), so that those iterations are even shorter. Node.js accepts
+ * one connection per iteration, so the last of a hundred new clients waits for a hundred iterations.
  */
 export class BodyPace {
   private readonly waiting: Waiting[] = [];
@@ -39,13 +40,13 @@ export class BodyPace {
   private hasArrived = false;
   private isHeldBack = false;
   /**
-   * `heldUntil`: the time until which long bodies are held back at most. `restUntil`: the time before which they aren't
-   * held back again. Both by `performance.now()`.
+   * `heldUntil`: the time at which long bodies go on even if clients still connect. `restUntil`: the time from which
+   * new connections may hold long bodies back again. Both by `performance.now()`.
    */
   private heldUntil = 0;
   private restUntil = 0;
 
-  /** Reports a new connection of a client. Must be called for each one. */
+  /** Reports a new connection of a client. Must be called for each new connection. */
   arrived(): void {
     this.hasArrived = true;
     const now = performance.now();
@@ -56,11 +57,12 @@ export class BodyPace {
   }
 
   /**
-   * Must be called before the service uses a chunk of a long request body. Returns undefined if it may use the chunk at
-   * once. Otherwise returns a promise that resolves in a later iteration of the event loop, when it may.
+   * Must be called before the service uses a chunk of a long request body. Returns undefined if the chunk may be used
+   * at once. Otherwise returns a promise that resolves in a later iteration of the event loop, when the chunk may be
+   * used.
    *
    * @param body identifies the body.
-   * @param bytes the length of the chunk.
+   * @param bytes the cost of the chunk: its length in bytes, plus the weighted length of its framing.
    */
   next(body: object, bytes: number): Promise<void> | undefined {
     this.schedule();

@@ -3,8 +3,8 @@ import type { Express, RequestHandler } from 'express';
 import { type ExpressLayer, layersOf } from './route-table.js';
 
 /**
- * The names of the functions that parse bodies in body-parser (which Express and Nest use) and multer. A parser is
- * recognized by the name of its function, as Nest does it too.
+ * The names of the functions that parse bodies in body-parser (which Express and Nest use) and multer. Like Nest, this
+ * module recognizes a parser by the name of its function.
  */
 const BODY_PARSERS: ReadonlySet<string> = new Set(['jsonParser', 'urlencodedParser', 'textParser', 'rawParser', 'multerMiddleware']);
 
@@ -19,8 +19,8 @@ export function limitBodyParsers(express: Express, isFor: (request: IncomingMess
       if (isFor(request)) return handle(request, response, next);
       next();
     };
-    // The limited parser keeps the name of the original one: Nest registers its own parser unless it finds one of that
-    // name.
+    // The limited parser keeps the name of the original one, because Nest would register a parser of its own if it
+    // found none with that name.
     layer.handle = Object.defineProperty(limited, 'name', { value: handle.name });
   }
 }

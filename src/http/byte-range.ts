@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { trimBlanks } from '../common/text.js';
 
-/** The bytes of a representation that are to be sent. Both offsets are included. */
+/** The bytes of a representation to send: from offset `first` to offset `last`, both included. */
 export interface RequestedRange {
   readonly first: number;
   readonly last: number;
@@ -10,9 +10,9 @@ export interface RequestedRange {
 /**
  * The part of a representation that a GET request asks for with `Range` (RFC 9110, 14.2).
  *
- * Undefined if the whole representation is to be sent: for another method, without `Range`, if `If-Range` names another
- * representation, and if `Range` is malformed, has another unit than bytes, or asks for several ranges. RFC 9110 allows
- * a server to ignore such a `Range`.
+ * Undefined if the whole representation is to be sent: for a method other than GET, without `Range`, if `If-Range`
+ * names another representation, and if `Range` is malformed, has another unit than bytes, or asks for several ranges.
+ * RFC 9110 allows a server to ignore such a `Range`.
  *
  * @param length the length of the representation, in bytes.
  * @param etag the strong entity tag of the representation.

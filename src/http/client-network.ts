@@ -12,8 +12,8 @@ const MAX_LENGTH = 64;
  * The network by which limits of requests and logins identify a client: its IPv4 address, or the /64 prefix of its IPv6
  * address, because one host may use the whole /64 (RFC 4291, section 2.5.4).
  *
- * @param address the client's address as reported by the connection or a trusted proxy. Text that is not an address is
- * returned unchanged, except that it is cut to 64 characters.
+ * @param address the client's address as reported by the connection or a trusted proxy. For text that is not an
+ * address, the first 64 characters of the text without its port are returned.
  */
 export function clientNetwork(address = ''): string {
   const match = WITH_PORT.exec(address);

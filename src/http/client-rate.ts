@@ -8,8 +8,9 @@ const LEAST_RATE = 16;
 const PATIENCE_MS = 5_000;
 
 /**
- * Checks the rate at which a client sends a request body. The rate matters only while other requests have to wait for
- * memory, and this body may hold some of that memory. Only time that the service spends waiting for the client counts.
+ * Checks the rate at which a client sends a request body. The rate matters only while another request has been waiting
+ * for memory for over a second, and this body may hold some of that memory. Only time that the service spends waiting
+ * for the client counts.
  */
 export class ClientRate {
   private receivedBytes = 0;
@@ -43,7 +44,8 @@ export class ClientRate {
   }
 
   /**
-   * Whether the body, or the part of a file that it contains, may hold memory for which other requests may be waiting.
+   * Whether memory for which other requests may be waiting may be held for this body, or for a part of the file in this
+   * body.
    */
   get isWatched(): boolean {
     const mayHavePart = this.receivedBytes > FREE_BYTES && this.budget.usedFor('part') > 0;

@@ -6,8 +6,8 @@ import { FairQueue } from '../common/fair-queue.js';
  */
 const SLOTS = 4;
 /**
- * How long a body keeps its slot at most, in milliseconds. Then the slot passes to the next body, although the first
- * one is still being decoded, so that slow clients don't block others.
+ * The longest time that a body keeps its slot, in milliseconds. Then the slot passes to the next body, even if the
+ * first one is still being decoded, so that slow clients don't block others.
  */
 const LONGEST_TURN_MS = 2_000;
 
@@ -25,8 +25,8 @@ export class DecodingSlots {
   }
 
   /**
-   * Waits for a slot to decode a body. Resolves to a function that frees the slot and may be called again. After two
-   * seconds the slot is freed even if the function wasn't called.
+   * Waits for a slot to decode a body. Resolves to a function that frees the slot; calling that function again does
+   * nothing. After two seconds the slot is freed even without a call.
    */
   async take(): Promise<() => void> {
     if (this.free === 0) await new Promise<void>((resolve) => { this.waiting.push(resolve); });

@@ -17,8 +17,8 @@ export interface Exchange {
   /** Whether the client still waits for `100 Continue` (RFC 9110, section 10.1.1). False once that has been sent. */
   awaitsContinue: boolean;
   /**
-   * What is done with the request once the connection's previous request has been answered. Undefined from then on, and
-   * if there was nothing to wait for.
+   * Handles this request after the connection's previous request has been answered. Undefined after that call, and for
+   * a request that doesn't have to wait.
    */
   onTurn?: (() => void) | undefined;
   /** Whether the response has been sent, or the connection was lost before that. */
@@ -45,15 +45,15 @@ export interface Exchange {
 export const EXCHANGE_END = 'exchangeEnd';
 
 /**
- * The property in which a request has its exchange, and a connection its latest exchange. Weak maps would cost far more
- * in garbage collection.
+ * The property that holds the exchange of a request, or the latest exchange of a connection. A WeakMap would cost far
+ * more in garbage collection.
  */
 const EXCHANGE = Symbol('exchange');
 interface InExchange {
   [EXCHANGE]?: Exchange;
 }
 
-/** The client's `X-Request-Id` if that is 1 to 128 of `A-Z a-z 0-9 . _ -`, otherwise a new id. */
+/** The client's `X-Request-Id` if that is 1 to 128 characters of `A-Z a-z 0-9 . _ -`, otherwise a new id. */
 export function requestIdOf({ headers }: Pick<IncomingMessage, 'headers'>): string {
   const given = headers['x-request-id'];
   return typeof given === 'string' && REQUEST_ID.test(given) ? given : randomUUID();

@@ -21,17 +21,21 @@ type ParserError = NodeJS.ErrnoException & { readonly rawPacket?: Buffer };
 /** How long a connection may stay open after an error of the HTTP parser has been answered, in milliseconds. */
 const LINGER_MS = 5_000;
 
-/** How many requests wait on each connection for the answer to an earlier one. */
+/** For each connection, the number of requests that wait for an earlier request's answer. */
 const waiting = new WeakMap<Socket, number>();
-/** More than what one read from a connection can contain, after which nothing is read. */
+/**
+ * How many requests may wait on one connection. One read from a socket can't contain that many, and nothing more is
+ * read while requests wait.
+ */
 const MAX_WAITING = 5_000;
 
 type Receive = (request: IncomingMessage, response: ServerResponse, awaitsContinue?: boolean) => void;
 
 /**
- * Returns a function that begins an `Exchange` for each request, with a request id and in the end a line in the log. It
- * passes the request to the handlers that the server had when `receiver` was called, and refuses an invalid head. A
- * request that a client sent without waiting for the answer to its previous one is handled after that answer.
+ * Returns the function that receives each request. This function begins an `Exchange` for the request, which gives the
+ * request an id and a line in the log. It refuses a request with an invalid head, and passes other requests to the
+ * handlers that the server had when `receiver` was called. Pipelined requests of a connection are handled one after the
+ * other.
  */
 function receiver(server: Server): Receive {
   const handlers = server.listeners('request') as ((request: IncomingMessage, response: ServerResponse) => void)[];
@@ -52,8 +56,8 @@ function receiver(server: Server): Receive {
     if (request.headers['transfer-encoding'] !== undefined) gatherShortChunks(request);
     response.setHeader('X-Request-Id', exchange.requestId);
     response.setHeader('X-Content-Type-Options', 'nosniff');
-    // While the service stops, the server no longer listens, and each connection is closed after its answer. Otherwise
-    // a client that never pauses could keep its connection open forever.
+    // While the service stops, the server no longer listens, and each connection is closed after its next answer.
+    // Otherwise a client that never pauses could keep its connection open forever.
     if (!server.listening) response.shouldKeepAlive = false;
     response.once('close', () => {
       exchange.isOver = true;
@@ -70,8 +74,8 @@ function receiver(server: Server): Receive {
 }
 
 /**
- * Calls `onTurn` of an exchange after the connection's previous one has ended. Reads nothing from the connection while
- * requests wait on it. Closes the connection if too many wait nevertheless.
+ * Calls `exchange.onTurn` after the connection's previous exchange, `before`, has ended. Pauses the connection while
+ * requests wait on it. Destroys the connection if more than MAX_WAITING requests wait.
  */
 function waitForTurn(exchange: Exchange, before: Exchange): void {
   const { response, request: { socket } } = exchange;
@@ -82,14 +86,15 @@ function waitForTurn(exchange: Exchange, before: Exchange): void {
   before.response.once('close', () => {
     const others = (waiting.get(socket) ?? 1) - 1;
     waiting.set(socket, others);
-    // Node resumes reading after each answer.
+    // Node resumes the socket after each answer, so the socket is paused again if more requests wait.
     if (others > 0) socket.pause();
-    // Other connections get their turn first, because a client may send a thousand requests at once.
+    // The next request is handled in a later iteration of the event loop, so that other connections are served in
+    // between. A client may send a thousand requests at once.
     setImmediate(() => {
       const { onTurn } = exchange;
       exchange.onTurn = undefined;
       if (others === 0) socket.resume();
-      // Node doesn't emit `close` for a response whose turn never came.
+      // Node emits no `close` for the response to a request that was still waiting when the connection was lost.
       if (socket.destroyed) response.emit('close');
       else onTurn?.();
     });
@@ -116,7 +121,7 @@ export function guardRoutes(server: Server, isChosen: (request: IncomingMessage)
     if (isChosen(request)) {
       receive(request, response, true);
     } else if (others.continue === 0) {
-      // Node does the same by itself when nobody listens to `checkContinue`.
+      // Node does the same when `checkContinue` has no listener.
       response.writeContinue();
       receiveOther(request, response);
     }
@@ -136,8 +141,8 @@ export function guardRoutes(server: Server, isChosen: (request: IncomingMessage)
 export function guardHttpEdge(server: Server): void {
   const receive = receiver(server);
 
-  // By default Node would drop all headers beyond a fixed number, even those that frame the body, such as
-  // Content-Length. The total size of the headers is limited anyway.
+  // `requestHeadDefect` checks Host. The number of headers isn't limited, because Node would drop those over the limit,
+  // even one that frames the body, such as Content-Length. The total size of the headers is limited anyway.
   // Half-open connections let a client close its side after sending its request and still get the answer.
   Object.assign(server, { requireHostHeader: false, maxHeadersCount: 0, httpAllowHalfOpen: true });
   server.removeAllListeners('request').on('request', receive);
@@ -202,7 +207,7 @@ function answerInTurn(socket: Socket, kind: ErrorKind, requestId: string): void 
   }
 }
 
-/** Answers a request whose rest the HTTP parser refused, in place of the handler. */
+/** Answers a request whose rest the HTTP parser refused. This answer takes the place of the handler's answer. */
 function answerInstead(exchange: Exchange, socket: Socket, kind: ErrorKind): void {
   logExchange(exchange, ERROR_TABLE[kind].status, parserRefusal(kind));
   sendByHand(socket, kind, exchange.requestId);

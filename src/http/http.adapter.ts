@@ -4,9 +4,9 @@ import { ExpressAdapter } from '@nestjs/platform-express';
 import express, { type Express } from 'express';
 
 /**
- * How many bytes of a request body Node buffers before it stops reading from the socket. The limit is below what one
- * read from the socket contains if each chunk of a chunked body has one byte, so that Node parses no more of them until
- * the body has had its turn (`BodyPace`).
+ * How many bytes of a request body Node buffers before it stops reading from the socket. One read from the socket (64
+ * KiB) can contain about 10,000 chunks of one byte. The limit is lower than that, so Node stops after one such read,
+ * until `BodyPace` grants the bytes.
  */
 const HIGH_WATER_MARK = 4 * 1024;
 

@@ -15,9 +15,10 @@ const answerExpressError: ErrorRequestHandler = (error, request, response, _next
 };
 
 /**
- * Gives the operations of the service their request ids, checked heads, log lines and unread bodies. If the service is
- * only a part of a team's application, other requests aren't touched. With `WholeApplicationModule`, every request is
- * treated like this, even one for an unknown path or one that the HTTP parser refuses.
+ * Prepares each request for an operation of the service: gives it a request id and a log line, checks its head, and
+ * leaves its body unread. If the service is only a part of a team's application, other requests aren't touched. With
+ * `WholeApplicationModule`, every request is prepared like this, even one for an unknown path or one that the HTTP
+ * parser refuses.
  */
 @Module({ providers: [RouteTable], exports: [RouteTable] })
 export class HttpModule implements OnModuleInit, OnApplicationBootstrap {
@@ -37,8 +38,8 @@ export class HttpModule implements OnModuleInit, OnApplicationBootstrap {
   }
 
   /**
-   * Nest has registered all routes by now. It has also registered its own last handlers, for unknown paths and errors,
-   * but they only handle paths below the global prefix. So handlers for all other paths are added.
+   * Runs after Nest has registered all routes. Nest's last handlers, for unknown paths and errors, only handle paths
+   * below the global prefix. So if the application is the service as a whole, handlers for all other paths are added.
    */
   onApplicationBootstrap(): void {
     const express = this.host.httpAdapter.getInstance<Express>();

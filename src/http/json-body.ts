@@ -62,17 +62,18 @@ export interface JsonObject {
    */
   readonly members: ReadonlyMap<string, JsonMember>;
   /**
-   * The whole decoded body; undefined if it has no other members than the wanted ones. Reading `bytes` throws the
-   * errors of `openJson`.
+   * The whole decoded body; undefined if the object has no members other than the wanted ones. Reading `bytes` throws
+   * the errors of `openJson`.
    */
   readonly bytes: Chunks | undefined;
 }
 
 /**
- * Reads the JSON object in a request's body, if `arrivedJson` has left the body unread. Resolves to undefined for an
- * empty body. Reads the body to its end, or until more than 16 KiB and a member that isn't `wanted` have been read. In
- * the second case, the rest is read while the caller reads `bytes` of the result. `limits.maxBytes` limits the decoded
- * bytes. The decoded bytes of a long body are counted in `limits.memory`, because the caller may hold them.
+ * Reads the JSON object in a request's body. Must be called only after `arrivedJson` has returned undefined for the
+ * request. Resolves to undefined for an empty body. Reads the body to its end, or until more than 16 KiB and a member
+ * that isn't `wanted` have been read. In the second case, the rest is read while the caller reads `bytes` of the
+ * result. `limits.maxBytes` limits the decoded bytes. The decoded bytes of a long body are counted in `limits.memory`,
+ * because the caller may hold them.
  *
  * @throws ServiceError `invalid-request-body` when the body isn't a JSON object, is nested deeper than 128 levels,
  * isn't UTF-8, or doesn't match its Content-Encoding; `payload-too-large`; `request-timeout`; `client-aborted`;
@@ -92,9 +93,9 @@ export async function openJson(
 }
 
 /**
- * Returns the JSON object in a request's body if the body has arrived completely, as a small body usually has, has no
- * Content-Encoding, and isn't longer than 16 KiB. Otherwise returns undefined and has read nothing. Also returns
- * undefined if the body is empty, or if the client waits for `100 Continue`.
+ * Returns the JSON object in a request's body without waiting, if the body is small (1 byte to 16 KiB), has no
+ * Content-Encoding and has arrived completely, as a small body usually has. Otherwise, and if the client waits for `100
+ * Continue`, returns undefined and reads nothing.
  *
  * @throws ServiceError `invalid-request-body`, `payload-too-large`, `digest-mismatch`.
  */
@@ -104,8 +105,8 @@ export function arrivedJson(request: IncomingMessage, { maxBytes, digests = [] }
   // length counts as complete too.
   if (isTouched || length === 0 || length > SMALL_BODY_BYTES || !(request.complete || length === declaredLength(request))) return undefined;
   const exchange = exchangeOf(request);
-  // If the client waits for `100 Continue`, the body is left to `openJson`, which sends it. Otherwise Node would close
-  // the connection after the answer.
+  // If the client waits for `100 Continue`, the body is left to `openJson`, which sends `100 Continue`. An answer
+  // without it would make Node close the connection.
   if (exchange?.awaitsContinue || request.headers['content-encoding'] !== undefined) return undefined;
   if (length > maxBytes) throw new ServiceError('payload-too-large');
   const bytes = request.read() as Buffer;
@@ -264,7 +265,7 @@ async function* decoded(encoded: Chunks, coding: Coding, maxBytes: number): Chun
   } finally {
     endTurn();
     decoder.destroy();
-    // The promise of `return` isn't awaited, because it may have to wait for bytes of the client.
+    // The promise of `return` isn't awaited, because it may stay pending until the client sends more bytes.
     void encoded.return();
   }
 }
@@ -286,8 +287,8 @@ export async function collect(source: AsyncIterable<Buffer>, maxBytes = Infinity
 }
 
 /**
- * Whether lists and objects in a JSON text are nested deeper than MAX_JSON_DEPTH. `JSON.parse` takes memory for each
- * level.
+ * Whether lists and objects in a JSON text are nested deeper than MAX_JSON_DEPTH. Such a text is refused, because
+ * `JSON.parse` takes memory for each level.
  */
 function isDeep(bytes: Buffer): boolean {
   let depth = 0;

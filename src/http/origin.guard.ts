@@ -11,7 +11,8 @@ export interface AllowedOrigins {
   /** Serialized origins (RFC 6454, section 6.2), or `*` for all. */
   readonly corsOrigins: readonly string[];
   /**
-   * Returns the `{base_url}` of the service that listens on a port. The port is undefined if the connection is closed.
+   * Returns the public base URL of the service (`{base_url}`). `port` is the local port of the request's connection, or
+   * undefined if the connection is closed.
    */
   readonly baseUrl: (port: number | undefined) => string;
 }
@@ -32,7 +33,7 @@ export class OriginGuard implements CanActivate {
   ) {}
 
   /**
-   * @throws ServiceError `unauthorized` when the request's `Origin` is not allowed, unless the handler is marked with
+   * @throws ServiceError `unauthorized` when the request's `Origin` is not allowed and the handler is not marked with
    * `FromAnyOrigin`.
    */
   canActivate(context: ExecutionContext): boolean {

@@ -11,8 +11,8 @@ const MAY_BE_ENCODED = /[%+\x80-\xff]/;
  */
 export class RawQuery {
   /**
-   * The values of each parameter that occurs in the query, by the parameter's name. Undefined where `values` returns
-   * undefined.
+   * The values of each parameter that occurs in the query, by the parameter's name. Undefined for an ambiguous
+   * parameter (see `values`).
    */
   private readonly parameters = new Map<string, string[] | undefined>();
 
@@ -35,7 +35,8 @@ export class RawQuery {
   }
 
   /**
-   * The value of a parameter that is given exactly once. Otherwise undefined, and also if `values` returns undefined.
+   * The value of a parameter that the query has exactly once. Undefined if the parameter is missing, repeated or
+   * ambiguous (see `values`).
    */
   single(name: string): string | undefined {
     const values = this.parameters.get(name);
@@ -59,9 +60,9 @@ export const Satisfies = (name: string, validate: (value: unknown) => boolean): 
   ValidateBy({ name, validator: { validate } });
 
 /**
- * Returns the query if its members follow the rules that the decorators of its class set.
+ * Returns `query` if its members follow the rules that are set by the decorators of its class.
  *
- * @throws ServiceError `invalid-query-parameter`, which names the parameters that don't follow them.
+ * @throws ServiceError `invalid-query-parameter`, with the names of the invalid parameters.
  */
 export function validQuery<Query extends object>(query: Query): Query {
   const defects = validateSync(query);
@@ -70,9 +71,10 @@ export function validQuery<Query extends object>(query: Query): Query {
 }
 
 /**
- * Returns a function that reads the query parameters of a request for a class whose only rules are those of `Satisfies`.
- * It looks the rules up once, while `validateSync` does so for each query, which took 5 % of the time of a small upload.
- * A parameter that isn't given exactly once is undefined for its rule. The function throws like `validQuery`.
+ * Returns a function that reads and validates the query parameters of a request. All rules of the class `type` must be
+ * set with `Satisfies`. A rule gets undefined for a parameter that is missing, repeated or ambiguous. The function
+ * throws like `validQuery`. The rules are looked up only once. `validateSync` looks them up for each query, which took
+ * 5 % of the time of a small upload.
  */
 export function queryReader<Query extends object>(type: abstract new () => Query): (request: IncomingMessage) => Query {
   const storage = getMetadataStorage();

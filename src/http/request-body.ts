@@ -11,10 +11,7 @@ import { exchangeOf } from './exchange.js';
 export interface RequestBodyLimits {
   /** How long the client may send nothing while the service waits for the body, in milliseconds. */
   readonly idleTimeoutMs: number;
-  /**
-   * The most bytes of the body that are accepted, counted as they arrive, before decoding. For `openJson`, after
-   * decoding.
-   */
+  /** The maximum length of the body in bytes, before decoding. `openJson` counts the bytes after decoding instead. */
   readonly maxBytes: number;
   /** Expected digests of the body as it arrives, before decoding (RFC 9530, Content-Digest). */
   readonly digests?: readonly ExpectedDigest[];
@@ -55,7 +52,7 @@ async function* receivedBody(
     exchange.response.writeContinue();
   }
   const length = declaredLength(request);
-  // A short body doesn't have to wait for its turn.
+  // A body with a Content-Length of at most 64 KiB is read directly, without waiting for `BodyPace`.
   const arrival = length !== undefined && length <= FREE_BYTES ? request : new BodyArrival(request);
   let rate: ClientRate | undefined;
   let events: RequestEvents | undefined;
@@ -78,7 +75,8 @@ async function* receivedBody(
         return;
       } else {
         events ??= new RequestEvents(request);
-        // A body of which little has arrived holds no memory for which others wait, unless it is compressed.
+        // The rate is checked only for a body that may hold shared memory: one of which more than 64 KiB have arrived,
+        // or a compressed one that has grown while it was decoded.
         if (bytes > FREE_BYTES || memory?.isHeld) rate ??= rateSince(bytes, memory);
         await nextEvent(events, rate, idleTimeoutMs);
       }

@@ -37,7 +37,7 @@ export class RouteTable {
   private serviceRoutes: readonly ExpressLayer[] = [];
   private otherRoutes: readonly ExpressLayer[] = [];
 
-  /** Reads the routes of Express. Must be called once, when Nest has registered all routes. */
+  /** Reads the routes of Express. Must be called once, after Nest has registered all routes. */
   read(express: Express): void {
     const routes = layersOf(express).filter(({ route }) => route !== undefined);
     this.serviceRoutes = routes.filter(isServiceRoute);

@@ -2,13 +2,13 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { answerError, toServiceError } from './service-exception.filter.js';
 
 /**
- * Sends bytes as the body of a response, no faster than the client reads, and ends the response. The status and headers
- * must be set before. If reading the bytes fails, breaks the connection, so that no client takes a part for the whole.
- * Resolves when the response has ended or the client has gone. Ends the iterator of the bytes in any case.
+ * Sends bytes as the body of a response, no faster than the client reads, and ends the response. The caller must have
+ * set the status and headers. If reading the bytes fails, breaks the connection, so that no client takes a part for the
+ * whole. Resolves when the response has ended or the client has gone. Ends the iterator of the bytes in any case.
  *
  * A chunk that was sent is passed to the iterator's `next`, which may use the memory of the chunk again.
  *
- * @param idleTimeoutMs how long the client may read nothing, in milliseconds. After that, its connection is broken.
+ * @param idleTimeoutMs how long the client may read nothing, in milliseconds. After that, the connection is broken.
  */
 export async function sendBytes(request: IncomingMessage, response: ServerResponse, bytes: AsyncIterable<Uint8Array>, idleTimeoutMs: number): Promise<void> {
   const iterator = bytes[Symbol.asyncIterator]();

@@ -3,8 +3,8 @@ import { markServiceRoutes } from './route-table.js';
 import { ServiceExceptionFilter } from './service-exception.filter.js';
 
 /**
- * Declares a controller with operations of the service. Its errors have the interface's form, even in an application
- * whose own filters answer otherwise. Its paths stay the same in an application that uses versions of its API.
+ * Declares a controller with operations of the service. Its errors have the form of the service interface, even if the
+ * application has exception filters of its own. Its paths get no version, even if the application's API has versions.
  * Decorators above this one, such as `@UseFilters`, take precedence.
  */
 export const ServiceController = (path: string): ClassDecorator =>

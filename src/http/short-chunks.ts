@@ -5,10 +5,10 @@ const SHORT_BYTES = 1_024;
 const LEAST_CAPACITY = 1_024;
 
 /**
- * Gathers the short chunks of a chunked body (RFC 9112, section 7.1), so that the request's stream gets what one
- * iteration of the event loop received as one piece. Node would add the chunks to the stream one by one, which for
- * chunks of one byte takes several times as long as parsing them. Nothing more is read from the socket in that
- * iteration. Must be called before the body arrives.
+ * Gathers the short chunks of a chunked body (RFC 9112, section 7.1). All short chunks that arrive in one iteration of
+ * the event loop are added to the request's stream as one piece, and nothing more is read from the socket in that
+ * iteration. Node would add the chunks one by one, which for chunks of one byte takes several times as long as parsing
+ * them. Must be called before the body arrives.
  */
 export function gatherShortChunks(request: IncomingMessage): void {
   const push = request.push.bind(request);

@@ -3,8 +3,8 @@ export const SIGNALS = ['SIGTERM', 'SIGINT'] as const;
 
 /**
  * Makes SIGTERM and SIGINT exit with 0 at once, until `shutDownOnSignal` is called. Before that call, no request is in
- * flight. Has a module of its own so that it can be called before the modules of the application are loaded: until
- * then, the system ignores both signals if the service is the first process of a container.
+ * flight. This function has a module of its own, so that it can be called before the application's modules are loaded.
+ * Without a handler, the system ignores both signals if the service is the first process of a container.
  */
 export function exitOnSignal(): void {
   for (const signal of SIGNALS) process.on(signal, exit);

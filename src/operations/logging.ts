@@ -3,8 +3,8 @@ import { type Logger, pino } from 'pino';
 import type { PrettyOptions } from 'pino-pretty';
 
 /**
- * Log lines are written together when they are this long, in bytes, or this much time has passed, in milliseconds.
- * Writing each line by itself took 8 % of the time of a small upload. A crash can lose lines that aren't written yet.
+ * Log lines are collected, and written together once they have 4,096 bytes, or after 100 ms. Writing each line by
+ * itself took 8 % of the time of a small upload. A crash can lose lines that aren't written yet.
  */
 const WRITTEN_AT_BYTES = 4096;
 const WRITTEN_AFTER_MS = 100;
@@ -12,7 +12,7 @@ const WRITTEN_AFTER_MS = 100;
 /**
  * Creates a logger that writes JSON lines to standard output, or readable text if standard output is a terminal.
  *
- * @param members returns further members for a line.
+ * @param members is called for each line, and returns further members for that line.
  */
 export async function createLogger(level: string, members?: () => object): Promise<Logger> {
   const options = { level, base: null, serializers: LOG_SERIALIZERS, ...(members && { mixin: members }) };

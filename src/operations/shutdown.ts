@@ -9,8 +9,8 @@ import { Readiness } from './health/readiness.js';
 const logger = new Logger('Shutdown');
 const SWEEP_INTERVAL_MS = 50;
 /**
- * For how long no request may have ended before unused connections are closed, in milliseconds. A request that a proxy
- * is just sending on a kept-alive connection would otherwise be lost.
+ * While the service stops, unused connections are closed once no request has ended for this long, in milliseconds.
+ * Closing them sooner could lose a request that a proxy is just sending on a kept-alive connection.
  */
 const QUIET_MS = 1_000;
 /** How long closing the adapters may take after the requests have ended or were cut off, in milliseconds. */
@@ -18,14 +18,16 @@ const CLOSE_TIMEOUT_MS = 2_000;
 
 /** How long stopping may take, in milliseconds. */
 export interface ShutdownTimes {
-  /** For how long the service still serves as before, but isn't ready. Load balancers leave it out meanwhile. */
+  /**
+   * How long the service still serves requests while it isn't ready, so that load balancers stop sending it requests.
+   */
   readonly shutdownDelayMs: number;
   /** How long the service then waits for requests in flight. */
   readonly shutdownTimeoutMs: number;
 }
 
 /**
- * From now on SIGTERM and SIGINT stop the service gracefully. The service isn't ready from then on. After
+ * Makes SIGTERM and SIGINT stop the service gracefully. From the signal on, the service isn't ready. After
  * `shutdownDelayMs`, it accepts no more connections, waits up to `shutdownTimeoutMs` for requests in flight and then
  * cuts them off, waits up to two seconds for the adapters to close, and exits with 0. Must be called before the server
  * listens.
@@ -72,7 +74,7 @@ async function stopListening(server: Server, sockets: Set<Socket>): Promise<void
   server.on(EXCHANGE_END, () => {
     usedAt = performance.now();
   });
-  // Not the method of HTTP's server, which closes idle connections at once.
+  // Calls `close` of net.Server, because `close` of http.Server would close idle connections at once.
   const closed = new Promise((resolve) => NetServer.prototype.close.call(server, resolve));
   for (const socket of sockets) {
     const exchange = latestExchange(socket);

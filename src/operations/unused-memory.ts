@@ -18,13 +18,13 @@ const IDLE_UTILIZATION = 0.01;
  * seconds, looks for two kinds of memory:
  *
  * - Objects and buffers that nobody uses any more. V8 frees them when the process allocates much else, which an idle
- *   process never does. So while V8 has 16 MiB more than it had at least, garbage is collected if the process is idle.
- * - Memory that is free but that glibc keeps, in pieces of a few KiB between others that are in use. While there are
- *   16 MiB more than there were at least, malloc_trim(3) is called, in a thread of its own. Other C libraries return
- *   memory themselves.
+ *   process never does. So garbage is collected if the process is idle and V8 has 16 MiB more than at its lowest.
+ * - Free memory that glibc keeps, in pieces of a few KiB between pieces in use. So malloc_trim(3) is called, in a
+ *   thread of its own, if the process has 16 MiB more outside V8 than at its lowest. Other C libraries return memory
+ *   themselves.
  *
- * Nothing shows when such memory falls out of use, so each is repeated after 30 seconds, whether or not the last time
- * returned much. The timer doesn't keep the process alive.
+ * Nothing shows when such memory falls out of use. So while the condition holds, each of the two steps is repeated
+ * after 30 seconds, whether or not its last run returned much. The timer doesn't keep the process alive.
  */
 export async function returnUnusedMemory(): Promise<void> {
   const trim = await mallocTrim();
@@ -39,7 +39,7 @@ export async function returnUnusedMemory(): Promise<void> {
     since = used;
     if (ofV8.isNotable && isIdle && now - collectedAt >= PAUSE_MS) {
       collectedAt = now;
-      // The next look returns what this frees.
+      // The next look then calls malloc_trim, to return what the collection frees.
       trimmedAt = -Infinity;
       collectGarbage();
     } else if (others.isNotable && trim && now - trimmedAt >= PAUSE_MS) {

@@ -3,19 +3,19 @@ import type { NestExpressApplication } from '@nestjs/platform-express';
 import express, { type Response } from 'express';
 import type { ServedAddress } from '../../configuration/served-address.js';
 
-/** The folder of this package. It is the same distance above `src` and above `dist`. */
+/** The folder of this package. The path to it is the same from the sources (`src`) and from the build (`dist`). */
 const PACKAGE = join(import.meta.dirname, '../../..');
 
-/** The pages that are served, as paths in the package: files, and the folder of all others. */
+/** The pages that are served, as paths in the package: single files, and the folder `docs` with all its files. */
 const PAGES = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md', 'LICENSE', 'docs', 'examples/README.md'];
 
-/** Browsers show plain text. Some of them offer Markdown as a download instead. */
+/** Sends Markdown as plain text, because some browsers would download it instead of showing it. */
 const AS_TEXT = { index: false, redirect: false, setHeaders: (response: Response) => response.type('text/plain') } as const;
 
 /**
  * Serves the pages of this package as plain text, below `docs/pages/` and their path in the package, such as
- * `docs/pages/docs/clients.md`. So a link from one page to another is also the link between their URLs. A page is read
- * when it is requested.
+ * `docs/pages/docs/clients.md`. So relative links between the files also work between the URLs. A page is read when it
+ * is requested.
  */
 export function setUpPages(app: NestExpressApplication, { basePath }: ServedAddress): void {
   const pages = express.Router();

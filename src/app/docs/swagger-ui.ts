@@ -85,8 +85,8 @@ export function setUpSwaggerUi(app: NestExpressApplication, environment: Environ
         usePkceWithAuthorizationCodeGrant: login !== undefined,
         additionalQueryStringParams: login?.additionalQueryStringParams,
       },
-      // The URL contains the port. Swagger UI's page calls this getter only when it is first requested, so the service
-      // already listens on its port.
+      // The URL contains the port, which is known once the service listens. This getter is first called when a client
+      // requests Swagger UI's page, so the service listens by then.
       get oauth2RedirectUrl() {
         return login && `${app.get(ServiceAddress).baseUrl}/${REDIRECT_PAGE}`;
       },

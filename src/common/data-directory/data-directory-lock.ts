@@ -83,8 +83,8 @@ function takeUnlessBusy(path: string): DataDirectoryLock | undefined {
   const before = fileIdentity(path);
   const database = openUnlessBusy(path, 'BEGIN EXCLUSIVE');
   if (!database) return undefined;
-  // If the lock file was replaced before SQLite opened it, the locked file isn't the one at the path, so the lock is
-  // given up.
+  // If the lock file was replaced while SQLite opened it, the locked file may not be the one at the path. So the lock
+  // is given up.
   const isHeld = placeCheck(path, before);
   if (before && isHeld()) return { isHeld, release: () => database.close() };
   database.close();

@@ -26,7 +26,7 @@ export class HealthController {
 
   /**
    * Answers 200 when neither the file storage nor the identity provider is unhealthy, so that every operation can be
-   * served; otherwise 503.
+   * served. Otherwise, and while the service stops, answers 503.
    */
   @Get('ready')
   async ready(@Res({ passthrough: true }) response: ServerResponse): Promise<object> {

@@ -46,7 +46,7 @@ export class Readiness {
       ),
   ];
 
-  /** From now on the service isn't ready, because it stops. */
+  /** Makes the service not ready from now on, because it is stopping. */
   stop(): void {
     this.checks = [() => Promise.resolve(this.indicators.check('service').down({ stopping: true }))];
   }

@@ -1,7 +1,9 @@
 import type { Observer } from '../../common/observer.js';
 import type { Metrics } from './metrics.js';
 
-/** Returns observers of a bucket. They count its calls and the repeated requests, and measure how long the calls take. */
+/**
+ * Returns observers that count the calls to a bucket and the repeated requests, and measure how long the calls take.
+ */
 export function measuredBucket(metrics: Metrics): { readonly observeCall: Observer; readonly onRetry: () => void } {
   return {
     observeCall: async (operation, call) => {

@@ -17,7 +17,7 @@ export class MeasuredEventOutbox extends EventOutbox {
   override async next(limit: number): Promise<OutboxBatch | undefined> {
     const batch = await this.outbox.next(limit);
     // A batch's first event counts as the oldest until the next call of `next`, even after the batch was confirmed,
-    // because older events may follow.
+    // because further undelivered events may follow.
     this.metrics.oldestEvent = batch?.events[0] && timeOf(batch.events[0]);
     return batch;
   }

@@ -9,8 +9,8 @@ import type { Metrics } from './metrics.js';
 import type { Ownership } from './ownership.js';
 
 /**
- * Returns the `onFlush` of a store. It counts the flushes of the index and the lines in them, and measures how long the
- * flushes take.
+ * Returns the callback `onFlush` for a store. The callback counts the flushes (writes of lines to the index) and their
+ * lines, and measures how long the flushes take.
  */
 export const measuredFlush = (metrics: Metrics) => ({ lines, seconds, ok }: IndexFlush): void => {
   metrics.flushes.inc({ outcome: ok ? 'ok' : 'failed' });

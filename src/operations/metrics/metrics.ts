@@ -21,10 +21,13 @@ const UPLOAD_FAILURES: readonly ErrorKind[] = [
   'idempotency-key-reused',
 ];
 
-/** How far the clock of the machine was set forward since the start, in seconds: by the monotonic clock, which nobody sets. */
+/**
+ * How far the clock of the machine was set forward since the start, in seconds. The comparison is with the monotonic
+ * clock, which is never set.
+ */
 const clockShift = (): number => (Date.now() - performance.timeOrigin - performance.now()) / 1000;
 
-/** The queues in which requests wait because too many others are in progress. */
+/** The lengths of the queues in which requests wait for memory for their bodies, or for a slot to decode them. */
 function queueLengths(): Gauge {
   return new Gauge({
     name: 'load_data_queue_length',
@@ -38,12 +41,15 @@ function queueLengths(): Gauge {
   });
 }
 
-/** The metrics of the service. They have their own registry, so that two services in one process don't collide. */
+/**
+ * The metrics of the service, in a registry of their own, so that the metrics of two services in one process don't
+ * collide.
+ */
 @Injectable()
 export class Metrics {
   readonly registry = new Registry();
 
-  /** The uploads acknowledged, and the bytes of their files. */
+  /** The number of uploads acknowledged, and the bytes of their files, by kind of upload. */
   readonly uploads: Record<UploadKind, { count: number; bytes: number }> = { historical: { count: 0, bytes: 0 }, nowcast: { count: 0, bytes: 0 } };
   readonly uploadFailures = this.counter('load_data_upload_failures_total', 'Uploads that failed', ['kind', 'reason']);
   readonly flushes = this.counter('load_data_flushes_total', 'Flushes of the index', ['outcome']);
@@ -111,7 +117,7 @@ export class Metrics {
     );
   }
 
-  /** Registers a gauge whose value is read whenever the metrics are. */
+  /** Registers a gauge whose value `read` returns whenever the metrics are read. */
   private gauge(name: string, help: string, read: () => number): void {
     const gauge = new Gauge({
       name,

@@ -10,7 +10,10 @@ interface RouteTally {
   readonly labels: { readonly method: string; readonly route: string };
   /** How many requests were answered with each status. */
   readonly statuses: Map<number, number>;
-  /** How many requests took at most as long as each of SECONDS, but longer than the one before; in the end, the rest. */
+  /**
+   * The number of requests in each bucket of durations. Bucket `i` has the durations above SECONDS[i - 1], up to and
+   * including SECONDS[i]. The last bucket has those above all of SECONDS.
+   */
   readonly buckets: number[];
   seconds: number;
 }
@@ -19,8 +22,8 @@ const DURATION = { name: 'http_request_duration_seconds', help: 'Time from head 
 
 /**
  * Counts answered requests by method, route and status, and measures how long they take by method and route. The route
- * is `unmatched` for a request that matches none. Counts in plain numbers, which become time series when the metrics are
- * read: counting each request by prom-client took 6 % of the time of a small upload.
+ * is `unmatched` for a request that matches no route. Counts in plain numbers, which become time series when the
+ * metrics are read: counting each request by prom-client took 6 % of the time of a small upload.
  */
 @Injectable()
 export class RequestMetrics implements OnApplicationBootstrap {
@@ -65,7 +68,7 @@ export class RequestMetrics implements OnApplicationBootstrap {
 
   private durations(): Metric {
     const get = () => Promise.resolve({ ...DURATION, type: 'histogram', values: [...this.tallies.values()].flatMap(histogramOf), aggregator: 'sum' });
-    // A registry calls nothing but `get` of a metric.
+    // A registry uses only a metric's name and its function `get`.
     return { name: DURATION.name, get } as unknown as Metric;
   }
 }

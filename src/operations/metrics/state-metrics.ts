@@ -6,14 +6,14 @@ import { Metrics } from './metrics.js';
 
 const STATES: readonly HealthState[] = ['up', 'degraded', 'down'];
 
-/** The directory whose volume is measured; undefined if the service uses none. */
+/** The directory whose volume is measured; its path is undefined if the service keeps nothing in a directory. */
 export class MeasuredDirectory {
   constructor(readonly path: string | undefined) {}
 }
 
 /**
- * Measures what only a look at the service's surroundings shows, whenever the metrics are read: the health of its
- * dependencies, as `/health/ready` reports it, and the space on the volume of DATA_DIR.
+ * Measures the health of the service's dependencies, as `/health/ready` reports it, and the space on the volume of
+ * DATA_DIR. Measures whenever the metrics are read.
  */
 @Injectable()
 export class StateMetrics {
@@ -67,7 +67,10 @@ export class StateMetrics {
   }
 }
 
-/** A gauge of blocks of a volume, in bytes. It has no value while the volume is away. */
+/**
+ * A gauge of the free blocks (`bavail`) or all blocks of the volume of `path`, in bytes. The gauge has no value while
+ * the volume can't be read.
+ */
 function space(name: string, help: string, path: string, member: 'bavail' | 'blocks'): Gauge {
   return new Gauge({
     name,

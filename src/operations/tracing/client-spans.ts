@@ -1,7 +1,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { context, propagation, type Span, SpanKind, SpanStatusCode, trace, type Tracer } from '@opentelemetry/api';
 
-/** What undici tells of its requests. Its documentation calls these channels `undici:request:…`. */
+/** A request in the messages that undici publishes in its diagnostics channels `undici:request:…`. */
 interface ClientRequest {
   readonly origin: string | URL;
   readonly method: string;
@@ -14,9 +14,9 @@ interface Told {
 }
 
 /**
- * Gives each request that is sent to an identity provider or a webhook a span and a `traceparent`, if it is part of
- * something that has a span. The official instrumentation isn't used, because it exports whole URLs: those of an
- * identity provider contain e-mails, and that of a webhook often a secret.
+ * Gives each request to an identity provider or a webhook a span and a `traceparent` header, if the request is sent
+ * within a span. The official instrumentation isn't used, because it exports whole URLs: URLs of an identity provider
+ * contain e-mails, and the URL of a webhook often contains a secret.
  */
 export class ClientSpans {
   private readonly spans = new WeakMap<ClientRequest, Span>();

@@ -18,10 +18,10 @@ const NAME = 'load-data-service';
 const PROBES = /\/(?:health\/(?:live|ready)|metrics)$/;
 
 /**
- * Traces requests, use cases, and calls to stores and providers by OpenTelemetry, and exports the spans. This module and
- * its neighbours are the only ones that know OpenTelemetry. They are loaded only if traces are exported.
+ * Traces requests, use cases, and calls to stores and providers by OpenTelemetry, and exports the spans. Only the
+ * modules in this folder use OpenTelemetry. They are loaded only if traces are exported.
  *
- * A span has no text that a client sent, except the path of a request.
+ * A span has no text that a client sent, except the method, path and `X-Request-Id` of a request.
  */
 export class Tracing implements OnApplicationShutdown {
   private readonly tracer: Tracer;
@@ -29,7 +29,8 @@ export class Tracing implements OnApplicationShutdown {
   private readonly spans = new WeakMap<Exchange, Span>();
 
   private constructor(private readonly provider: NodeTracerProvider) {
-    // If the process has a provider already, because the service is part of another application, that one is used.
+    // If the process has a tracer provider already, because the service is part of another application, that provider
+    // stays in use.
     provider.register({ propagator: new W3CTraceContextPropagator() });
     this.tracer = trace.getTracer(NAME);
     this.clients = new ClientSpans(this.tracer);
@@ -45,10 +46,13 @@ export class Tracing implements OnApplicationShutdown {
     return new Tracing(new NodeTracerProvider({ resource, spanProcessors: [new BatchSpanProcessor(exporter)] }));
   }
 
-  /** Gives a call a span, if it is part of something that has a span. So what the service does by itself has none. */
+  /**
+   * Gives a call a span, if the call is made within a span. So background work, which no request has caused, has no
+   * spans.
+   */
   readonly observe: Observer = (operation, call) => (trace.getActiveSpan() ? this.observeAll(operation, call) : call());
 
-  /** Gives a call a span. */
+  /** Gives a call a span, even if the call isn't made within another span. */
   readonly observeAll: Observer = (operation, call) =>
     this.tracer.startActiveSpan(operation, async (span) => {
       try {
@@ -61,15 +65,16 @@ export class Tracing implements OnApplicationShutdown {
       }
     });
 
-  /** The members that a line of the log has while something is traced. */
+  /** The members that tracing adds to a log line: the `trace_id` if the line is logged within a span. */
   readonly logMembers = (): object => {
     const span = trace.getActiveSpan();
     return span ? { trace_id: span.spanContext().traceId } : {};
   };
 
   /**
-   * Gives each request that the server handles from now on a span. The span is a child of the one in the request's
-   * `traceparent`, if it has one. Must be called before the server's edge is guarded (`guardHttpEdge`).
+   * Gives each request that the server handles from now on a span, except the requests to PROBES. The span is a child
+   * of the span in the request's `traceparent` header, if there is one. Must be called before `guardHttpEdge`, which
+   * begins the exchange of a request that is then traced.
    */
   traceRequests(server: Server): void {
     const handlers = server.listeners('request') as RequestListener[];
