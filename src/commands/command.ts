@@ -1,4 +1,4 @@
-import { dropOutputWithoutReader, isWithoutReader } from '../common/output-without-reader.js';
+import { dropOutputWithoutReader, isOutputWithoutReader } from '../common/output-without-reader.js';
 import { EnvironmentError } from '../configuration/variables.js';
 
 /** Ends a command early. The error's message is printed for the user; its `cause` isn't. */
@@ -19,7 +19,7 @@ export async function runCommand(main: () => Promise<number>, failureCode: numbe
     process.exitCode = await main();
   } catch (error) {
     const lines = error instanceof EnvironmentError ? error.problems : [oneLine(error as Error)];
-    if (!isWithoutReader(error)) process.stderr.write(lines.map((line) => `${line}\n`).join(''));
+    if (!isOutputWithoutReader(error)) process.stderr.write(lines.map((line) => `${line}\n`).join(''));
     process.exitCode = error instanceof UsageError ? usageCode : failureCode;
   }
 }

@@ -1,8 +1,8 @@
-/** Whether an error means that nobody reads the pipe or socket any more. */
-export const isWithoutReader = (error: unknown): boolean => error instanceof Error && 'code' in error && (error.code === 'EPIPE' || error.code === 'ECONNRESET');
+const dropped = new WeakSet<Error>();
 
-const passOver = (error: Error): void => {
-  if (!isWithoutReader(error)) throw error;
+const drop = (error: NodeJS.ErrnoException): void => {
+  if (error.code !== 'EPIPE' && error.code !== 'ECONNRESET') throw error;
+  dropped.add(error);
 };
 
 /**
@@ -10,5 +10,8 @@ const passOver = (error: Error): void => {
  * with a stack and exit code 1. May be called more than once.
  */
 export function dropOutputWithoutReader(): void {
-  for (const stream of [process.stdout, process.stderr]) stream.off('error', passOver).on('error', passOver);
+  for (const stream of [process.stdout, process.stderr]) stream.off('error', drop).on('error', drop);
 }
+
+/** Whether an error of standard output or standard error means that its reader has gone. */
+export const isOutputWithoutReader = (error: unknown): boolean => error instanceof Error && dropped.has(error);

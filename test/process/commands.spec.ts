@@ -1,4 +1,4 @@
-import { mkdir } from 'node:fs/promises';
+import { mkdir, readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Variables, Workspace } from '../support/process.js';
@@ -22,7 +22,12 @@ describe('load-data-service', () => {
     const { code, stdout, stderr } = await run(['--help'], { PORT: 'x' });
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect([...stdout.matchAll(/^ {2}([a-z0-9-]+) {2,}\w/gm)].map(([, command]) => command)).toEqual(COMMANDS);
-    expect(await run(['-h'])).toMatchObject({ code: 0, stdout });
+    for (const name of ['-h', 'help']) expect(await run([name])).toMatchObject({ code: 0, stdout });
+  });
+
+  it.each(['--version', '-v'])('%s prints the version of the package, whatever the environment', async (option) => {
+    const { version } = JSON.parse(await readFile('package.json', 'utf8')) as { version: string };
+    expect(await run([option], { PORT: 'x' })).toEqual({ code: 0, stdout: `${version}\n`, stderr: '' });
   });
 
   it.each(COMMANDS)('%s --help describes the command, with an example', async (command) => {
@@ -31,6 +36,20 @@ describe('load-data-service', () => {
     expect(stdout).toMatch(new RegExp(`^load-data-service (\\[serve\\]\n|${command} [\\[-])`));
     expect(stdout).toMatch(new RegExp(`\nExamples:\n  npx load-data-service${command === 'serve' ? '' : ` ${command} `}`));
     expect(stdout).toMatch(/\nExit code: 0 [^\n]+\n$/);
+  });
+
+  it.each([
+    ['serve', 2],
+    ['token', 1],
+    ['verify', 2],
+    ['compact', 2],
+    ['move', 2],
+    ['erase', 2],
+    ['keycloak-setup', 2],
+    ['auth0-setup', 2],
+  ])('%s exits with %i after wrong usage, as its --help says', async (command, code) => {
+    expect(await run([command, '--wrong'])).toMatchObject({ code, stdout: '' });
+    expect((await run([command, '--help'])).stdout).toMatch(new RegExp(`\nExit code: .*\\b${code} [^0-9]*wrong usage`));
   });
 
   it.each([
