@@ -63,6 +63,23 @@ describe('load-data-service', () => {
     expect(stderr).toMatch(message);
   });
 
+  it.each([
+    ['help', 0],
+    ['--version', 0],
+    ['token', 0],
+    ['sever', 2],
+    ['verify', 2],
+  ])('%s exits with %i and prints no stack if nobody reads its output', async (command, code) => {
+    await mkdir(join(workspace.data, 'identity'), { recursive: true });
+    for (const unread of ['stdout', 'stderr'] as const) {
+      const program = workspace.run(process.execPath, [resolve('dist/main.js'), command]);
+      program.child[unread]?.destroy();
+      const exit = await program.exited;
+      if (unread === 'stdout' || command === 'sever') expect(exit.code).toBe(code);
+      expect(program.stderr).not.toContain('EPIPE');
+    }
+  });
+
   it('passes the arguments behind the name to the command', async () => {
     await mkdir(join(workspace.data, 'identity'), { recursive: true });
     const { code, stdout, stderr } = await run(['token', '--customer', 'acme']);
