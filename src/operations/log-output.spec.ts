@@ -4,7 +4,8 @@ import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { describe, expect, it } from 'vitest';
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
 const LOGGING = JSON.stringify(resolve('dist/operations/logging.js'));
 /** About 1.5 MB of lines, which is more than a pipe holds. */
@@ -38,17 +39,34 @@ describe('the log of a process that ends', () => {
     expect(numbers(log)).toEqual(ALL);
   });
 
-  it.each([
-    ['at once', `${MANY} process.exit(3)`],
-    ['later', `${MANY} setTimeout(() => { logger.info({ number: 10_000 }); process.exit(3); }, 500)`],
-  ])('is complete and in order in a file, if the process exits %s', async (when, script) => {
-    const directory = mkdtempSync(join(tmpdir(), 'log-'));
-    const path = join(directory, 'log');
-    const file = openSync(path, 'a');
-    expect(await end(start(script, file))).toBe(3);
-    closeSync(file);
-    expect(numbers(readFileSync(path, 'utf8'))).toEqual(when === 'later' ? [...ALL, 10_000] : ALL);
-    rmSync(directory, { recursive: true });
+  describe('in a file', () => {
+    let directory: string;
+    let path: string;
+    let file: number;
+
+    beforeEach(() => {
+      directory = mkdtempSync(join(tmpdir(), 'log-'));
+      path = join(directory, 'log');
+      file = openSync(path, 'a');
+    });
+    afterEach(() => {
+      closeSync(file);
+      rmSync(directory, { recursive: true });
+    });
+
+    it('is complete and in order if the process exits', async () => {
+      expect(await end(start(`${MANY} process.exit(3)`, file))).toBe(3);
+      expect(numbers(readFileSync(path, 'utf8'))).toEqual(ALL);
+    });
+
+    it('is complete and in order while the process runs', async () => {
+      const child = start(`${MANY} logger.info({ number: 10_000 });`, file);
+      child.stdin?.write('.');
+      while (!readFileSync(path, 'utf8').includes('"number":10000}\n')) await delay(20);
+      expect(numbers(readFileSync(path, 'utf8'))).toEqual([...ALL, 10_000]);
+      child.kill();
+      await once(child, 'exit');
+    });
   });
 
   it.each<[string, string]>([

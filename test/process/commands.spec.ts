@@ -73,7 +73,7 @@ describe('load-data-service', () => {
     ['sever', 'stderr', 2],
   ])('%s, whose %s has no reader, prints no stack and exits with %i', async (command, stream, code) => {
     await mkdir(join(workspace.data, 'identity'), { recursive: true });
-    const program = workspace.run(process.execPath, [resolve('dist/main.js'), ...command.split(' ')]);
+    const program = workspace.run(process.execPath, [resolve('dist/main.js'), ...command.split(' ')], {});
     program.child[stream]?.destroy();
     expect({ ...(await program.exited), stderr: program.stderr }).toEqual({ code, signal: null, stderr: '' });
   });
