@@ -72,7 +72,7 @@ describe('load-data-service', () => {
     ['compact --wrong', 'stderr', 2],
     ['sever', 'stderr', 2],
   ])('%s, whose %s has no reader, prints no stack and exits with %i', async (command, stream, code) => {
-    await mkdir(join(workspace.data, 'identity'), { recursive: true });
+    for (const name of ['identity', 'uploads', 'files']) await mkdir(join(workspace.data, name), { recursive: true });
     const program = workspace.run(process.execPath, [resolve('dist/main.js'), ...command.split(' ')], {});
     program.child[stream]?.destroy();
     expect({ ...(await program.exited), stderr: program.stderr }).toEqual({ code, signal: null, stderr: '' });
