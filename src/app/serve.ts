@@ -2,6 +2,7 @@ import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { NestExpressApplication } from '@nestjs/platform-express';
+import { dropOutputWithoutReader } from '../common/output-without-reader.js';
 import type { Environment } from '../configuration/service.js';
 import { Readiness } from '../operations/health/readiness.js';
 import { readyLine } from '../operations/ready-line.js';
@@ -21,6 +22,7 @@ const READINESS_INTERVAL_MS = 1_000;
  * @throws errors of initializing the application, and of listening.
  */
 export async function serve(app: NestExpressApplication): Promise<void> {
+  dropOutputWithoutReader();
   const environment = app.get<Environment>(ENVIRONMENT);
   await app.init();
   shutDownOnSignal(app, environment);

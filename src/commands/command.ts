@@ -1,3 +1,4 @@
+import { dropOutputWithoutReader, isOutputWithoutReader } from '../common/output-without-reader.js';
 import { EnvironmentError } from '../configuration/variables.js';
 
 /** Ends a command early. The error's message is printed for the user; the error's `cause` isn't. */
@@ -9,14 +10,16 @@ export class UsageError extends CommandError {}
 /**
  * Runs a command and sets the exit code of the process to the number to which `main` resolves. If `main` rejects, the
  * error is printed as one line on standard error, or an `EnvironmentError` as one line per invalid variable. The exit
- * code is then `usageCode` for a `UsageError`, and `failureCode` for any other error.
+ * code is then `usageCode` for a `UsageError`, and `failureCode` for any other error. A report that ends early because
+ * its reader has gone, such as `head`, isn't printed as an error.
  */
 export async function runCommand(main: () => Promise<number>, failureCode: number, usageCode = failureCode): Promise<void> {
+  dropOutputWithoutReader();
   try {
     process.exitCode = await main();
   } catch (error) {
     const lines = error instanceof EnvironmentError ? error.problems : [oneLine(error as Error)];
-    process.stderr.write(lines.map((line) => `${line}\n`).join(''));
+    if (!isOutputWithoutReader(error)) process.stderr.write(lines.map((line) => `${line}\n`).join(''));
     process.exitCode = error instanceof UsageError ? usageCode : failureCode;
   }
 }

@@ -27,7 +27,7 @@ Examples:
   npx load-data-service compact --date 2026-11-21 --dry-run
   npm run --silent compact -- --date 2026-11-21 --dry-run     (in a clone)
 
-Exit code: 0 done, 1 malformed segments were left alone, 2 something couldn't be done.
+Exit code: 0 done, 1 malformed segments were left alone, 2 something couldn't be done, or wrong usage.
 `;
 
 interface CompactArguments {

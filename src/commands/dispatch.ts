@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs';
+import { dropOutputWithoutReader } from '../common/output-without-reader.js';
 import { exitOnSignal } from '../operations/exit-on-signal.js';
 
 /**
@@ -21,6 +23,8 @@ function serve(): Promise<unknown> {
 }
 
 const USAGE = 'load-data-service [<command>] [--help]';
+const HELP_NAMES: readonly unknown[] = ['help', '--help', '-h'];
+const VERSION_NAMES: readonly unknown[] = ['--version', '-v'];
 const WIDTH = Math.max(...Object.keys(COMMANDS).map(({ length }) => length));
 
 const HELP = `${USAGE}
@@ -29,22 +33,32 @@ ${Object.entries(COMMANDS)
   .map(([name, { summary }]) => `  ${name.padEnd(WIDTH)}  ${summary}`)
   .join('\n')}
 
+  --version, -v  prints the version of the package
+  --help, -h     this text; after a command, describes the command and its exit codes
+
 The settings are environment variables, or lines of the file .env in the working directory. README lists them.
 
 Examples:
   npx load-data-service
   npx load-data-service token --help
+
+Exit code: that of the command, 2 there is no such command.
 `;
 
 /**
  * Runs the command that the first argument of the process names. Without arguments, or if the first one is an option,
- * runs `serve`; but `--help` and `-h` print the list of commands. An unknown command is reported in one line, with exit
- * code 2.
+ * runs `serve`; but `--help` (`-h`, `help`) prints the list of commands, and `--version` (`-v`) the version. An unknown
+ * command is reported in one line, with exit code 2.
  */
 export async function dispatch(): Promise<void> {
+  dropOutputWithoutReader();
   const [first] = process.argv.slice(2);
-  if (first === '--help' || first === '-h') {
+  if (HELP_NAMES.includes(first)) {
     process.stdout.write(HELP);
+    return;
+  }
+  if (VERSION_NAMES.includes(first)) {
+    process.stdout.write(`${packageVersion()}\n`);
     return;
   }
   const isNamed = first !== undefined && !first.startsWith('-');
@@ -57,4 +71,9 @@ export async function dispatch(): Promise<void> {
   }
   if (isNamed) process.argv.splice(2, 1);
   await command.run();
+}
+
+function packageVersion(): string {
+  const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { readonly version: string };
+  return version;
 }

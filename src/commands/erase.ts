@@ -25,7 +25,7 @@ Examples:
   npx load-data-service erase --customer acme-energy --dry-run
   npm run --silent erase -- --customer acme-energy --dry-run     (in a clone)
 
-Exit code: 0 done, 2 something couldn't be removed.
+Exit code: 0 done, 2 something couldn't be removed, or wrong usage.
 `;
 
 interface EraseArguments {

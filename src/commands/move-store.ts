@@ -26,7 +26,7 @@ Examples:
   npx load-data-service move --to s3 --dry-run
   npm run --silent move:store -- --to s3 --dry-run     (in a clone)
 
-Exit code: 0 all is in the bucket, 1 a line or file can't be moved, 2 something couldn't be done, 3 the service must be stopped for the last step.
+Exit code: 0 all is in the bucket, 1 a line or file can't be moved, 2 something couldn't be done, or wrong usage, 3 the service must be stopped for the last step.
 `;
 
 type Result = 'moved' | 'moved before' | 'would be moved' | 'not moved' | 'waits for the service to stop';

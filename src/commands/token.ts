@@ -26,7 +26,7 @@ Examples:
   npx load-data-service token --customer acme-energy
   npm run --silent token -- --customer acme-energy     (in a clone)
 
-Exit code: 0 printed, 1 there is no such user, or something else is wrong.
+Exit code: 0 printed, 1 there is no such user, wrong usage, or something else is wrong.
 `;
 
 interface TokenArguments {

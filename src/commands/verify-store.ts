@@ -25,7 +25,7 @@ Examples:
   npx load-data-service verify --json /var/lib/load-data
   npm run --silent verify:store -- --json /var/lib/load-data     (in a clone)
 
-Exit code: 0 no defect, 1 defects, 2 something couldn't be checked.
+Exit code: 0 no defect, 1 defects, 2 something couldn't be checked, or wrong usage.
 `;
 
 function given() {

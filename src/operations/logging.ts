@@ -1,13 +1,10 @@
 import type { LoggerService } from '@nestjs/common';
 import { type Logger, pino } from 'pino';
 import type { PrettyOptions } from 'pino-pretty';
+import { LogOutput } from './log-output.js';
 
-/**
- * Log lines are collected, and written together once they have 4,096 bytes, or after 100 ms. Writing each line by
- * itself took 8 % of the time of a small upload. A crash can lose lines that aren't written yet.
- */
-const WRITTEN_AT_BYTES = 4096;
-const WRITTEN_AFTER_MS = 100;
+/** One for the process, because each has a listener for the end of the process. */
+let standardOutput: LogOutput | undefined;
 
 /**
  * Creates a logger that writes JSON lines to standard output, or readable text if standard output is a terminal.
@@ -16,7 +13,7 @@ const WRITTEN_AFTER_MS = 100;
  */
 export async function createLogger(level: string, members?: () => object): Promise<Logger> {
   const options = { level, base: null, serializers: LOG_SERIALIZERS, ...(members && { mixin: members }) };
-  if (!process.stdout.isTTY) return pino(options, pino.destination({ sync: false, minLength: WRITTEN_AT_BYTES, periodicFlush: WRITTEN_AFTER_MS }));
+  if (!process.stdout.isTTY) return pino(options, (standardOutput ??= new LogOutput(1)));
   const { default: pretty } = await import('pino-pretty');
   return pino(options, pretty({ ...PRETTY, sync: true, colorize: true }));
 }

@@ -1,4 +1,4 @@
-import { mkdir } from 'node:fs/promises';
+import { mkdir, readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Variables, Workspace } from '../support/process.js';
@@ -22,7 +22,12 @@ describe('load-data-service', () => {
     const { code, stdout, stderr } = await run(['--help'], { PORT: 'x' });
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect([...stdout.matchAll(/^ {2}([a-z0-9-]+) {2,}\w/gm)].map(([, command]) => command)).toEqual(COMMANDS);
-    expect(await run(['-h'])).toMatchObject({ code: 0, stdout });
+    for (const name of ['-h', 'help']) expect(await run([name])).toMatchObject({ code: 0, stdout });
+  });
+
+  it.each(['--version', '-v'])('%s prints the version of the package, whatever the environment', async (option) => {
+    const { version } = JSON.parse(await readFile('package.json', 'utf8')) as { version: string };
+    expect(await run([option], { PORT: 'x' })).toEqual({ code: 0, stdout: `${version}\n`, stderr: '' });
   });
 
   it.each(COMMANDS)('%s --help describes the command, with an example', async (command) => {
@@ -34,6 +39,20 @@ describe('load-data-service', () => {
   });
 
   it.each([
+    ['serve', 2],
+    ['token', 1],
+    ['verify', 2],
+    ['compact', 2],
+    ['move', 2],
+    ['erase', 2],
+    ['keycloak-setup', 2],
+    ['auth0-setup', 2],
+  ])('%s exits with %i after wrong usage, as its --help says', async (command, code) => {
+    expect(await run([command, '--wrong'])).toMatchObject({ code, stdout: '' });
+    expect((await run([command, '--help'])).stdout).toMatch(new RegExp(`\nExit code: .*\\b${code} [^0-9]*wrong usage`));
+  });
+
+  it.each([
     ['an unknown command', ['sever'], /^There is no command "sever" \(usage: load-data-service .*\)\n$/],
     ['a command that every object has', ['constructor'], /^There is no command "constructor" /],
     ['an unknown option', ['--port', '80'], /^Unknown option '--port'.*\(usage: load-data-service \[serve\]\)\n$/],
@@ -42,6 +61,21 @@ describe('load-data-service', () => {
     const { code, stdout, stderr } = await run(parameters);
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
     expect(stderr).toMatch(message);
+  });
+
+  it.each<[string, 'stdout' | 'stderr', number]>([
+    ['help', 'stdout', 0],
+    ['--version', 'stdout', 0],
+    ['token', 'stdout', 0],
+    ['token', 'stderr', 0],
+    ['verify', 'stdout', 2],
+    ['compact --wrong', 'stderr', 2],
+    ['sever', 'stderr', 2],
+  ])('%s, whose %s has no reader, prints no stack and exits with %i', async (command, stream, code) => {
+    for (const name of ['identity', 'uploads', 'files']) await mkdir(join(workspace.data, name), { recursive: true });
+    const program = workspace.run(process.execPath, [resolve('dist/main.js'), ...command.split(' ')], {});
+    program.child[stream]?.destroy();
+    expect({ ...(await program.exited), stderr: program.stderr }).toEqual({ code, signal: null, stderr: '' });
   });
 
   it('passes the arguments behind the name to the command', async () => {
