@@ -371,7 +371,7 @@ const answerTea: ErrorRequestHandler = (_error, _request, response, _next) => {
   response.json({ tea: true });
 };
 
-const parse = express.json();
+const parse: RequestHandler = express.json();
 const unrecognized: RequestHandler = (request, response, next) => {
   parse(request, response, next);
 };
