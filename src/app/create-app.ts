@@ -38,7 +38,7 @@ export async function createApp({ environment, ...parts }: AppOptions = {}): Pro
     ...(parts.events && { EVENTS_WEBHOOK_URL: undefined, EVENTS_WEBHOOK_SECRET: undefined }),
     ...(parts.identityProvider && parts.authentication && { IDENTITY_PROVIDER: undefined }),
   };
-  const hasOwnCode = Object.values(parts).some((part) => part !== undefined);
+  const hasOwnCode = Object.values(parts).some((part: unknown) => part !== undefined);
   return createAppFor(await loadEnvironmentWithAdapters({ ...(environment ?? readVariables()), ...ignored }, hasOwnCode), parts);
 }
 
