@@ -2,15 +2,16 @@ import 'reflect-metadata';
 import type { NestApplicationOptions } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import type { NestExpressApplication } from '@nestjs/platform-express';
-import { type Environment, loadEnvironment, parseEnvironment } from '../configuration/service.js';
+import type { Environment } from '../configuration/service.js';
 import type { TracingEnvironment } from '../configuration/tracing.js';
-import type { Variables } from '../configuration/variables.js';
+import { readVariables, type Variables } from '../configuration/variables.js';
 import { HttpAdapter } from '../http/http.adapter.js';
 import { createLogger, PinoLoggerService, SamplingLoggerService } from '../operations/logging.js';
 import type { Tracing } from '../operations/tracing/tracing.js';
 import { AppModule, type AppParts } from './app.module.js';
 import { setUpApp } from './app.setup.js';
 import { CreatedInstances } from './created-instances.js';
+import { loadEnvironmentWithAdapters } from './load-environment.js';
 import { tracedInstances } from './traced-instances.js';
 
 export interface AppOptions extends AppParts {
@@ -37,7 +38,8 @@ export async function createApp({ environment, ...parts }: AppOptions = {}): Pro
     ...(parts.events && { EVENTS_WEBHOOK_URL: undefined, EVENTS_WEBHOOK_SECRET: undefined }),
     ...(parts.identityProvider && parts.authentication && { IDENTITY_PROVIDER: undefined }),
   };
-  return createAppFor(environment ? parseEnvironment({ ...environment, ...ignored }) : loadEnvironment(ignored), parts);
+  const hasOwnCode = Object.values(parts).some((part: unknown) => part !== undefined);
+  return createAppFor(await loadEnvironmentWithAdapters({ ...(environment ?? readVariables()), ...ignored }, hasOwnCode), parts);
 }
 
 /** Like `createApp`, with an environment that is already validated. */

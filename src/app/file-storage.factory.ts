@@ -57,8 +57,7 @@ async function openAny(environment: Environment, metrics: Metrics, tracing?: Tra
       ...(tracing && { observeWait: tracing.observe }),
     });
   }
-  const loaded = await loadAdapter<FileStorageAdapter<never>>(fileStorage, ['create']);
-  return createAdapter(fileStorage, loaded, contextOf(environment), ['store', 'checkHealth']);
+  return createAdapter(fileStorage, await loadAdapter<FileStorageAdapter<never>>(fileStorage), contextOf(environment), ['store', 'checkHealth']);
 }
 
 const traced = ({ observeCall, onRetry }: BucketObservers, tracing?: Tracing): BucketObservers => ({

@@ -13,7 +13,7 @@ import { MeasuredIdentityProvider } from '../operations/metrics/measured-identit
 import { Metrics } from '../operations/metrics/metrics.js';
 import { ServiceAddress } from '../operations/service-address.js';
 import type { ProvidedReplacement } from './replacement.js';
-import { contextOf, createAdapter, type IdentityProviderAdapter, loadAdapter, type LoadedAdapter } from './team-adapter.js';
+import { contextOf, createAdapter, type IdentityProviderAdapter, loadAdapter } from './team-adapter.js';
 
 export interface ChosenIdentityProvider {
   /** The Nest modules whose exports the adapter may inject. */
@@ -72,17 +72,15 @@ const METHODS = ['createRole', 'createUser', 'assignRole', 'updateUser', 'listRo
 
 function fromModule(module: AdapterModule, environment: Environment): ChosenIdentityProvider {
   const context = contextOf(environment);
-  let loading: Promise<LoadedAdapter<IdentityProviderAdapter<never>>> | undefined;
-  const load = (): NonNullable<typeof loading> => (loading ??= loadAdapter(module, ['create', 'authentication']));
   return {
     imports: [],
     identityProvider: {
       inject: [Metrics],
-      useFactory: async (metrics: Metrics) => new MeasuredIdentityProvider(await createAdapter(module, await load(), context, METHODS), metrics),
+      useFactory: async (metrics: Metrics) => new MeasuredIdentityProvider(await createAdapter(module, await loadAdapter<IdentityProviderAdapter<never>>(module), context, METHODS), metrics),
     },
     authentication: AuthenticationModule.forRootAsync({
       useFactory: async () => {
-        const { definition, settings } = await load();
+        const { definition, settings } = await loadAdapter<IdentityProviderAdapter<never>>(module);
         return definition.authentication(settings, context);
       },
     }),

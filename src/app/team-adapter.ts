@@ -2,10 +2,11 @@ import { createRequire } from 'node:module';
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { AuthenticationOptions } from '../authentication/authentication.options.js';
-import type { AdapterModule } from '../configuration/adapter-module.js';
-import { EnvironmentError, type Variables } from '../configuration/variables.js';
+import type { AdapterModule, AdapterVariable } from '../configuration/adapter-module.js';
+import { EnvironmentError, problemOf, type Variables } from '../configuration/variables.js';
 import type { IdentityProvider } from '../identity-management/application/ports/identity-provider.port.js';
 import type { FileStorage } from '../ingestion/application/ports/file-storage.port.js';
+import { recordReads } from './recorded-reads.js';
 
 /** Settings of the service that an adapter of a team (`module:`) may need. */
 export interface AdapterContext {
@@ -26,7 +27,7 @@ type Validated<Settings> =
 
 /**
  * A schema that validates environment variables, in the form of Standard Schema (https://standardschema.dev), such as a
- * Zod object. Its input has all variables that are set, by name. Its messages are printed if the service refuses to
+ * Zod object. Its input has all variables that are set, by name. Those that it reads count as declared. Its messages are printed if the service refuses to
  * start, so they must not contain values of variables.
  */
 export interface VariablesSchema<Settings> {
@@ -39,6 +40,11 @@ interface Adapter<Port, Settings> {
    * schema, `settings` are all variables that are set, by name.
    */
   readonly variables?: VariablesSchema<Settings>;
+  /**
+   * The names of variables whose values are never printed. Without it, a value is printed with the schema's message,
+   * unless the variable's name or characters in the value suggest a secret.
+   */
+  readonly secrets?: readonly string[];
   /**
    * Creates the adapter. Called once, before the service listens on its port. The service starts only if the adapter
    * was created.
@@ -59,24 +65,37 @@ export interface IdentityProviderAdapter<Settings = Variables> extends Adapter<I
 export interface LoadedAdapter<Definition> {
   readonly definition: Definition;
   readonly settings: never;
+  /** The names of the variables that the schema has read; undefined if the adapter may read any variable. */
+  readonly declared: readonly string[] | undefined;
 }
 
+/** The functions that the default export must have, by the variable that names the module. */
+const FUNCTIONS: Readonly<Record<AdapterVariable, readonly string[]>> = { FILE_STORAGE: ['create'], IDENTITY_PROVIDER: ['create', 'authentication'] };
+
+/** The modules that were loaded already, so that a schema validates only once. */
+const loaded = new WeakMap<AdapterModule, Promise<LoadedAdapter<never>>>();
+
 /**
- * Imports a team's module and checks its default export, which must have the functions `members`. The module is given
- * as a path, relative to the working directory, or as the name of a package that is installed for the working directory
- * or beside the service.
+ * Imports a team's module and checks its default export and its environment variables, once. The module is given as a
+ * path, relative to the working directory, or as the name of a package that is installed for the working directory or
+ * beside the service.
  *
  * @throws EnvironmentError with one line for each problem of the module and of its environment variables.
  */
-export async function loadAdapter<Definition extends Adapter<unknown, never>>({ variable, specifier, variables }: AdapterModule, members: readonly string[]): Promise<LoadedAdapter<Definition>> {
+export function loadAdapter<Definition extends Adapter<unknown, never>>(module: AdapterModule): Promise<LoadedAdapter<Definition>> {
+  const loading = loaded.get(module) ?? importAdapter(module);
+  loaded.set(module, loading);
+  return loading;
+}
+
+async function importAdapter({ variable, specifier, variables }: AdapterModule): Promise<LoadedAdapter<never>> {
   const imported = (await import(importable(specifier)).catch((error: unknown) => {
     throw refusal(variable, `${specifier} can't be imported: ${messageOf(error)}`);
   })) as { default?: unknown };
   const definition = defaultExportOf(imported);
-  const missing = members.filter((member) => !hasMethod(definition, member));
+  const missing = FUNCTIONS[variable].filter((member) => !hasMethod(definition, member));
   if (missing.length > 0) throw refusal(variable, `the default export of ${specifier} has no function ${missing.map((member) => `"${member}"`).join(', ')}`);
-  const { variables: schema } = definition as Definition;
-  return { definition: definition as Definition, settings: (schema ? await validated(schema, variables) : variables) as never };
+  return { definition: definition as never, ...(await settingsOf(definition as Adapter<unknown, unknown>, variable, variables)) };
 }
 
 /**
@@ -121,10 +140,13 @@ export async function createAdapter<Port extends object>(
   return adapter;
 }
 
-async function validated(schema: VariablesSchema<unknown>, variables: Variables): Promise<unknown> {
-  const result = await schema['~standard'].validate(variables);
-  if (result.issues === undefined) return result.value;
-  throw new EnvironmentError(result.issues.map(({ path = [], message }) => `${path.map(nameOf).join('.')}: ${message}`.replaceAll(/\s+/g, ' ')));
+async function settingsOf({ variables: schema, secrets }: Adapter<unknown, unknown>, variable: AdapterVariable, variables: Variables): Promise<Omit<LoadedAdapter<never>, 'definition'>> {
+  if (!schema) return { settings: variables as never, declared: undefined };
+  const reads = recordReads(variables);
+  const { value, issues } = (await schema['~standard'].validate(reads.variables)) as { value: never; issues?: Validated<unknown>['issues'] };
+  if (issues === undefined) return { settings: value, declared: reads.names() };
+  // A problem without a path is one of all variables together.
+  throw new EnvironmentError(issues.map(({ path = [], message }) => problemOf({ path: path.length > 0 ? path.map(nameOf) : [variable], message }, variables, secrets)));
 }
 
 const nameOf = (part: PathPart): string => String(typeof part === 'object' ? part.key : part);

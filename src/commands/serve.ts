@@ -1,7 +1,8 @@
 import { parseArgs } from 'node:util';
 import { commandArguments, runCommand } from './command.js';
 import { explainRefusal } from '../app/explain-refusal.js';
-import { loadEnvironment } from '../configuration/service.js';
+import { loadEnvironmentWithAdapters } from '../app/load-environment.js';
+import { readVariables } from '../configuration/variables.js';
 
 const USAGE = 'load-data-service [serve]';
 const HELP = `${USAGE}
@@ -31,7 +32,7 @@ async function main(): Promise<number> {
   }
   let dataDirectory = '';
   try {
-    const environment = loadEnvironment();
+    const environment = await loadEnvironmentWithAdapters(readVariables());
     ({ dataDirectory } = environment);
     // The application's modules are imported only after the environment was validated. Importing them takes most of the
     // time of a start, so an invalid variable is reported sooner.

@@ -3,11 +3,14 @@ import type { Variables } from './variables.js';
 
 const PREFIX = 'module:';
 
+/** The environment variables that select an adapter, and may name a team's module. */
+export type AdapterVariable = 'FILE_STORAGE' | 'IDENTITY_PROVIDER';
+
 /** The choice of an adapter that a team wrote itself. The adapter is the default export of a module. */
 export interface AdapterModule {
   readonly adapter: 'module';
-  /** The environment variable that names the module, such as FILE_STORAGE. */
-  readonly variable: string;
+  /** The environment variable that names the module. */
+  readonly variable: AdapterVariable;
   /** The module: a path, relative to the working directory, or the name of a package. */
   readonly specifier: string;
   /** All environment variables that are set and not empty. The adapter validates its own variables among them. */
@@ -27,6 +30,6 @@ export function adapterName<const Names extends readonly string[]>(...names: Nam
  * The module that the value of a variable names after `module:`; undefined if the value is the name of one of the
  * service's own adapters.
  */
-export function adapterModule(variable: string, value: string, variables: Variables): AdapterModule | undefined {
+export function adapterModule(variable: AdapterVariable, value: string, variables: Variables): AdapterModule | undefined {
   return value.startsWith(PREFIX) ? { adapter: 'module', variable, specifier: value.slice(PREFIX.length), variables } : undefined;
 }

@@ -1,13 +1,13 @@
 import { z } from 'zod';
 import { ADMIN_SECRET } from '../identity-management/adapters/out/embedded/admin-secret.js';
-import { adapterModule, adapterName } from './adapter-module.js';
+import { adapterModule, adapterName, type AdapterVariable } from './adapter-module.js';
 import { EVENTS_NAMES, EVENTS_VARIABLES } from './events.js';
 import { IDENTITY_PROVIDERS } from './identity.js';
 import { SECRET_FILE_NAMES } from './secret-files.js';
 import { SERVED_VARIABLES, servedAddress } from './served-address.js';
 import { FILE_STORAGES } from './storage.js';
 import { TRACING_SCHEMAS, TRACING_VARIABLES } from './tracing.js';
-import { unknownVariables } from './unknown-variables.js';
+import { NO_OTHER_READERS, type OtherReaders, unknownVariables } from './unknown-variables.js';
 import { effective, EnvironmentError, HIGHEST_TIMEOUT_MS, httpUrl, oneOf, problemOf, readVariables, type Variables, whole } from './variables.js';
 
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
@@ -64,35 +64,57 @@ const KNOWN_NAMES = [
 ];
 
 /** The validated settings of the service. The README's table describes each environment variable. */
-export type Environment = Readonly<ReturnType<typeof parseEnvironment>>;
+export type Environment = Readonly<NonNullable<ReturnType<typeof checkEnvironment>['settings']>> & {
+  /** One line for each variable that is set but has no effect. */
+  readonly warnings: readonly string[];
+};
 
 /**
  * Validates the environment variables of the service. An empty variable counts as unset.
  *
  * @throws EnvironmentError with one line per invalid variable.
  */
-export function parseEnvironment(variables: Variables) {
+export function parseEnvironment(variables: Variables): Environment {
+  const { settings, problems, warnings } = checkEnvironment(variables);
+  if (!settings) throw new EnvironmentError(problems);
+  return { ...settings, warnings: warnings() };
+}
+
+/**
+ * Validates the environment variables of the service, but not those of the modules of a team that they name.
+ *
+ * @returns the settings, undefined if there are problems; one line per invalid variable; the modules of a team; and a
+ *   function that returns one line for each variable that is set but has no effect.
+ * @throws EnvironmentError with one line per secret's file that can't be used.
+ */
+export function checkEnvironment(variables: Variables) {
   const set = effective(variables);
   const parsed = VARIABLES.safeParse(set);
   const fileStorage = chosen('FILE_STORAGE', FILE_STORAGES, VARIABLES.shape.FILE_STORAGE.catch('local').parse(set.FILE_STORAGE), set);
   const identityProvider = chosen('IDENTITY_PROVIDER', IDENTITY_PROVIDERS, VARIABLES.shape.IDENTITY_PROVIDER.catch('embedded').parse(set.IDENTITY_PROVIDER), set);
   const webhook = EVENTS_VARIABLES.safeParse(set);
   const tracing = TRACING_VARIABLES.safeParse(set);
-  if (!parsed.success || !fileStorage.success || !identityProvider.success || !webhook.success || !tracing.success) {
-    const issues = [parsed, fileStorage, identityProvider, webhook, tracing].flatMap(({ error }) => error?.issues ?? []);
-    throw new EnvironmentError(issues.map((issue) => problemOf(issue, set)));
-  }
-  const found = parsed.data;
+  const modules = [fileStorage.data, identityProvider.data].filter((chosen) => chosen?.adapter === 'module');
+  const issues = [parsed, fileStorage, identityProvider, webhook, tracing].flatMap(({ error }) => error?.issues ?? []);
+  const warnings = (others = NO_OTHER_READERS): string[] => [
+    ...unusedVariables(set, others),
+    ...unusedSecret(set),
+    ...unknownVariables(Object.keys(set), KNOWN_NAMES, others),
+  ];
+  const checked = { problems: issues.map((issue) => problemOf(issue, set)), modules, warnings };
+  if (!parsed.success || !fileStorage.success || !identityProvider.success || !webhook.success || !tracing.success) return { ...checked, settings: undefined };
+  return { ...checked, settings: settingsOf(parsed.data, { fileStorage: fileStorage.data, identityProvider: identityProvider.data, webhook: webhook.data, tracing: tracing.data }) };
+}
+
+/** The settings of valid variables, with those that have a schema of their own (`others`). */
+function settingsOf<Others extends object>(found: z.infer<typeof VARIABLES>, others: Others) {
   return {
+    ...others,
     production: found.NODE_ENV === 'production',
     ...servedAddress(found),
     port: found.PORT,
     trustProxy: found.TRUST_PROXY,
     dataDirectory: found.DATA_DIR,
-    fileStorage: fileStorage.data,
-    identityProvider: identityProvider.data,
-    webhook: webhook.data,
-    tracing: tracing.data,
     oidc: { issuer: found.OIDC_ISSUER, audience: found.OIDC_AUDIENCE },
     embeddedAdminSecret: found.EMBEDDED_ADMIN_SECRET,
     ingestionAuthorization: found.INGESTION_AUTH,
@@ -108,7 +130,6 @@ export function parseEnvironment(variables: Variables) {
     shutdownTimeoutMs: found.SHUTDOWN_TIMEOUT_MS,
     logLevel: found.LOG_LEVEL,
     logSample: found.LOG_SAMPLE,
-    warnings: [...unusedVariables(set, found.IDENTITY_PROVIDER), ...unusedSecret(set), ...unknownVariables(Object.keys(set), KNOWN_NAMES)],
   };
 }
 
@@ -117,16 +138,18 @@ export function parseEnvironment(variables: Variables) {
  * names a team's adapter (`module:` and a path or package), nothing is validated: the adapter validates its own
  * variables when its module is loaded.
  */
-function chosen<Schemas extends Readonly<Record<string, z.ZodType>>>(variable: string, schemas: Schemas, name: (keyof Schemas & string) | `module:${string}`, set: Variables) {
+function chosen<Schemas extends Readonly<Record<string, z.ZodType>>>(variable: AdapterVariable, schemas: Schemas, name: (keyof Schemas & string) | `module:${string}`, set: Variables) {
   const module = adapterModule(variable, name, set);
   return module ? { success: true as const, data: module, error: undefined } : (schemas[name] as Schemas[keyof Schemas]).safeParse(set);
 }
 
-function unusedVariables(set: Variables, chosen: string): string[] {
-  const others = Object.entries(IDENTITY_PROVIDERS).filter(([adapter]) => adapter !== chosen);
-  const unused = others.flatMap(([adapter, { in: { shape } }]) => {
+function unusedVariables(set: Variables, { declared, readUndeclared }: OtherReaders): string[] {
+  const chosen = set.IDENTITY_PROVIDER ?? 'embedded';
+  if (readUndeclared) return [];
+  const notChosen = Object.entries(IDENTITY_PROVIDERS).filter(([adapter]) => adapter !== chosen);
+  const unused = notChosen.flatMap(([adapter, { in: { shape } }]) => {
     const ownNames = Object.keys(shape).filter((name) => name.startsWith(`${adapter.toUpperCase()}_`));
-    return ownNames.filter((name) => set[name] !== undefined);
+    return ownNames.filter((name) => set[name] !== undefined && !declared.includes(name));
   });
   return unused.length === 0 ? [] : [`${unused.join(', ')}: without effect, because IDENTITY_PROVIDER is "${chosen}"`];
 }

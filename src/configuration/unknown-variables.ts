@@ -15,19 +15,35 @@ const MOST_EDITS = 2;
  */
 const LEAST_LENGTH = 6;
 
+/** What reads environment variables besides the service itself: the code of a team. */
+export interface OtherReaders {
+  /** The names of the variables that a team's adapters have declared. */
+  readonly declared: readonly string[];
+  /** Whether a team's code may read variables that it hasn't declared. */
+  readonly readUndeclared: boolean;
+}
+
+export const NO_OTHER_READERS: OtherReaders = { declared: [], readUndeclared: false };
+
 /**
- * Describes the environment variables whose names aren't known but are probably meant for this service, one line each.
- * Such a name is a misspelling of a known name, or has a prefix that only this service uses. The lines don't contain
- * values.
+ * Describes the environment variables whose names aren't known but are probably meant for this service, or for an
+ * adapter of a team, one line each. Such a name is a slip in a known name, has a prefix that only this service uses, or
+ * resembles a declared name with the same prefix. The lines don't contain values. If a team's code may read any
+ * variable, the lines don't say that the variable has no effect.
  */
-export function unknownVariables(names: readonly string[], known: readonly string[]): string[] {
+export function unknownVariables(names: readonly string[], ownNames: readonly string[], { declared, readUndeclared }: OtherReaders = NO_OTHER_READERS): string[] {
+  const known = [...ownNames, ...declared];
+  const prefixes = declared.map((name) => name.slice(0, name.lastIndexOf('_') + 1)).filter((prefix) => prefix !== '');
   return names
     .filter((name) => !known.includes(name) && !OF_NEIGHBOURS.test(name))
     .flatMap((name) => {
       const nearest = nearestOf(name, known);
       const isSlip = nearest.edits <= MOST_EDITS && name.length >= LEAST_LENGTH;
-      if (!isSlip && !OWN_FAMILIES.test(name)) return [];
+      // Other programs may read variables with the same prefix, so only a name with a similar rest counts.
+      const isLikeDeclared = prefixes.some((prefix) => name.startsWith(prefix) && nearest.edits <= (name.length - prefix.length) / 2);
+      if (!isSlip && !isLikeDeclared && !OWN_FAMILIES.test(name)) return [];
       const advice = nearest.edits <= name.length / 2 ? `: did you mean ${nearest.name}?` : '';
+      if (readUndeclared) return advice ? [`${name}: not a variable of the service${advice}`] : [];
       return [`${name}: unknown variable, without effect${advice}`];
     });
 }

@@ -66,11 +66,14 @@ export function effective(variables: Variables): Variables {
 /**
  * Describes the problem of a variable in one line that begins with the variable's name. Quotes its value, unless that
  * value may be a secret.
+ *
+ * @param secrets names of further variables whose values are secrets.
  */
-export function problemOf({ path, message }: z.core.$ZodIssue, variables: Variables): string {
+export function problemOf({ path, message }: Pick<z.core.$ZodIssue, 'path' | 'message'>, variables: Variables, secrets: readonly string[] = []): string {
   const name = path.join('.');
   const value = variables[name];
-  return `${name}: ${message}${value === undefined || mayBeSecret(name, value) ? '' : `; it is ${shown(value)}`}`;
+  const isHidden = value === undefined || secrets.includes(name) || mayBeSecret(name, value);
+  return `${name}: ${message.replaceAll(/\s+/g, ' ')}${isHidden ? '' : `; it is ${shown(value)}`}`;
 }
 
 const MOST_SHOWN = 80;
@@ -80,7 +83,7 @@ const MOST_SHOWN = 80;
  * can contain a user, a password or a key, and the path of a webhook's URL often is a key.
  */
 const mayBeSecret = (name: string, value: string): boolean =>
-  /SECRET|PASSWORD|CONNECTION_STRING|TOKEN|WEBHOOK|KEY(?!CLOAK)/.test(name) || /[@?#]/.test(value);
+  /SECRET|PASS|PWD|CREDENTIAL|CONNECTION_STRING|TOKEN|WEBHOOK|KEY(?!CLOAK)/i.test(name) || /[@?#]/.test(value);
 
 /** The beginning of a line of `.env`: a name and its equals sign. */
 const ASSIGNMENT = /^(?:export\s+)?[^\s=]+\s*=/;

@@ -8,6 +8,7 @@ import { hasBody, requestHeadDefect } from './request-head.js';
 import { drain } from './drain.js';
 import { ERROR_TABLE } from './error-table.js';
 import { beginExchange, type Exchange, EXCHANGE_END, latestExchange, requestIdOf } from './exchange.js';
+import { LogEntry } from './log-entry.js';
 import { gatherShortChunks } from './short-chunks.js';
 import { answerError, errorBody } from './service-exception.filter.js';
 
@@ -219,7 +220,7 @@ const parserRefusal = (kind: ErrorKind) => ({ kind, reason: 'refused by the HTTP
  * Answers a request that has no `Exchange`, because the HTTP parser refused it or because it is a CONNECT, and logs it.
  */
 function answerSocket(socket: Socket, kind: ErrorKind, requestId: string): void {
-  logger.log({ msg: 'request', requestId, status: ERROR_TABLE[kind].status, ...parserRefusal(kind) });
+  logger.log(new LogEntry({ msg: 'request', requestId, status: ERROR_TABLE[kind].status, ...parserRefusal(kind) }));
   sendByHand(socket, kind, requestId);
 }
 
@@ -250,7 +251,7 @@ function logExchange(exchange: Exchange, status: number | undefined, details: ob
   exchange.isLogged = true;
   const { requestId, startedAt, path, request, response, traceId: trace_id } = exchange;
   const ms = Math.round((performance.now() - startedAt) * 10) / 10;
-  logger.log({ msg: 'request', requestId, trace_id, method: request.method, path, status, ms, uploadId: response.getHeader('x-upload-id'), ...details });
+  logger.log(new LogEntry({ msg: 'request', requestId, trace_id, method: request.method, path, status, ms, uploadId: response.getHeader('x-upload-id'), ...details }));
 }
 
 /**

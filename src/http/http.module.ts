@@ -3,6 +3,7 @@ import { Inject, Module, type OnApplicationBootstrap, type OnModuleInit, Optiona
 import { HttpAdapterHost } from '@nestjs/core';
 import type { ErrorRequestHandler, Express, Request, Response } from 'express';
 import { limitBodyParsers } from './body-parsers.js';
+import { logBodyAlreadyRead } from './body-already-read.js';
 import { ServiceError } from '../common/service-error.js';
 import { guardHttpEdge, guardRoutes } from './http-edge.js';
 import { RouteTable } from './route-table.js';
@@ -28,14 +29,29 @@ export class HttpModule implements OnModuleInit, OnApplicationBootstrap {
     @Optional() @Inject(WHOLE_APPLICATION) private readonly isWhole = false,
   ) {}
 
-  /** @throws Error when the application uses another HTTP adapter than Express. */
+  /**
+   * Nest has registered all routes, but not yet its own last handlers, for unknown paths and errors. So an error that a
+   * middleware of the application passes to Express reaches the service before it reaches Nest.
+   *
+   * @throws Error when the application uses another HTTP adapter than Express.
+   */
   onModuleInit(): void {
     const { httpAdapter } = this.host;
     if (httpAdapter.getType() !== 'express') throw new Error('load-data-service needs Nest on Express (@nestjs/platform-express).');
     const server = httpAdapter.getHttpServer() as Server;
     if (this.isWhole) guardHttpEdge(server);
     else guardRoutes(server, (request) => this.routes.isService(request));
+    httpAdapter.getInstance<Express>().use(this.answerMiddlewareError);
   }
+
+  private readonly answerMiddlewareError: ErrorRequestHandler = (error, request, response, next) => {
+    if (!this.routes.isService(request)) {
+      next(error);
+      return;
+    }
+    if (request.readableDidRead) logBodyAlreadyRead(request);
+    answerExpressError(error, request, response, next);
+  };
 
   /**
    * Runs after Nest has registered all routes. Nest's last handlers, for unknown paths and errors, only handle paths

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { FREE_BYTES } from '../common/memory-budget.js';
 import { ServiceError } from '../common/service-error.js';
+import { BodyAlreadyReadError } from './body-already-read.js';
 import { BodyArrival } from './body-arrival.js';
 import type { BodyMemory } from './body-memory.js';
 import { ClientRate } from './client-rate.js';
@@ -28,7 +29,7 @@ const RATE_INTERVAL_MS = 1_000;
  * the client waits for it. Ending the iteration early doesn't destroy the request, so that it can still be answered.
  *
  * @throws ServiceError `payload-too-large`; `request-timeout`; `client-aborted` when the connection broke;
- * `digest-mismatch`; `internal` when other code of the application has already read the body.
+ * `digest-mismatch`. BodyAlreadyReadError when other code of the application has read the body.
  */
 export function requestBody(request: IncomingMessage, limits: RequestBodyLimits): AsyncGenerator<Buffer, void, undefined> {
   assertUnread(request);
@@ -37,9 +38,7 @@ export function requestBody(request: IncomingMessage, limits: RequestBodyLimits)
 }
 
 function assertUnread(request: IncomingMessage): void {
-  if (!request.readableDidRead) return;
-  const advice = 'Let it pass over the routes of load-data-service (docs/beside-your-own-controllers.md).';
-  throw new ServiceError('internal', `A middleware of the application has read the body of an upload or of a command. ${advice}`);
+  if (request.readableDidRead) throw new BodyAlreadyReadError();
 }
 
 async function* receivedBody(

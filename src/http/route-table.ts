@@ -78,7 +78,7 @@ function matchesPath(layer: ExpressLayer, path: string): boolean {
   try {
     return layer.match(path);
   } catch {
-    // The path has a parameter that can't be decoded. Express answers such a request itself, with an error.
-    return false;
+    // The path matches, but has a parameter that can't be decoded.
+    return true;
   }
 }

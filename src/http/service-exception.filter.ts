@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type ArgumentsHost, Catch, type ExceptionFilter, HttpException, Logger } from '@nestjs/common';
 import { type ErrorKind, ServiceError } from '../common/service-error.js';
+import { BodyAlreadyReadError, logBodyAlreadyRead } from './body-already-read.js';
 import { ERROR_TABLE } from './error-table.js';
 import { exchangeOf, sendEarly } from './exchange.js';
 
@@ -30,13 +31,15 @@ const OF_ANOTHER_BODY = ['Content-Encoding', 'Content-Disposition', 'Cache-Contr
 /**
  * Answers a request with the status and text of an error from the error table. If another answer has begun, destroys
  * the connection instead, so that a partial answer doesn't look complete. Logs every error with a 5xx status, and every
- * error after an answer has begun, with its cause.
+ * error after an answer has begun, with its cause; a body that was already read only in one line.
  */
 export function answerError(request: IncomingMessage, response: ServerResponse, error: ServiceError): void {
   const { status } = ERROR_TABLE[error.kind];
   const exchange = exchangeOf(request);
   if (exchange) exchange.refusal = { kind: error.kind, reason: error.message };
-  if (status >= 500 || response.headersSent) {
+  if (error instanceof BodyAlreadyReadError) {
+    logBodyAlreadyRead(request);
+  } else if (status >= 500 || response.headersSent) {
     logger.error({ msg: error.message, kind: error.kind, requestId: exchange?.requestId, err: error });
   }
   if (response.headersSent || response.destroyed) {

@@ -1,18 +1,22 @@
 import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
 import type { IncomingMessage, Server } from 'node:http';
+import { stripVTControlCharacters } from 'node:util';
 import {
   Body,
   type CallHandler,
   type CanActivate,
   Catch,
   ConflictException,
+  ConsoleLogger,
   Controller,
   type DynamicModule,
   type ExceptionFilter,
   type ArgumentsHost,
   type ExecutionContext,
   Get,
+  HttpException,
   type MiddlewareConsumer,
   Module,
   type NestApplicationOptions,
@@ -27,7 +31,7 @@ import {
 import { NestFactory } from '@nestjs/core';
 import { ExpressAdapter, type NestExpressApplication } from '@nestjs/platform-express';
 import { IsString } from 'class-validator';
-import express, { type Response } from 'express';
+import express, { type ErrorRequestHandler, type RequestHandler, type Response } from 'express';
 import { map } from 'rxjs';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { HttpAdapter } from '../../src/http/http.adapter.js';
@@ -81,7 +85,7 @@ afterEach(async () => {
 
 interface Host {
   readonly what: string;
-  readonly options?: Pick<NestApplicationOptions, 'bodyParser' | 'rawBody'>;
+  readonly options?: Pick<NestApplicationOptions, 'bodyParser' | 'rawBody' | 'logger'>;
   readonly adapter?: () => ExpressAdapter;
   readonly setUp?: (app: NestExpressApplication) => void;
   readonly module?: Type;
@@ -110,12 +114,10 @@ interface Started {
 
 async function start({ adapter, options, setUp, module = TeamModule }: Host, order: 'before' | 'after' = 'before'): Promise<Started> {
   const storage = new InMemoryFileStorage();
+  const authentication = AuthenticationModule.forRoot({ issuer: issuer.url, audience: AUDIENCE, keySet: { url: issuer.keySetUrl } });
   const ours: DynamicModule[] = [
-    IngestionModule.forRoot({ fileStorage: { useValue: storage } }),
-    IdentityManagementModule.forRoot({
-      identityProvider: { useClass: InMemoryIdentityProvider },
-      authentication: AuthenticationModule.forRoot({ issuer: issuer.url, audience: AUDIENCE, keySet: { url: issuer.keySetUrl } }),
-    }),
+    IngestionModule.forRoot({ fileStorage: { useValue: storage }, authentication, openUploads: true }),
+    IdentityManagementModule.forRoot({ identityProvider: { useClass: InMemoryIdentityProvider }, authentication }),
   ];
   @Module({ imports: order === 'before' ? [...ours, module] : [module, ...ours] })
   class HostModule {}
@@ -283,22 +285,119 @@ describe("the service's modules as guests", () => {
     expect(await ask('/team/echo', 'application/json')).toBe('HTTP/1.1 100 Continue');
   });
 
-  it.each<[string, Partial<Host>]>([
-    ['a middleware of its own', { setUp: (app) => app.use((request: IncomingMessage, _response: unknown, next: () => void) => request.on('end', next).resume()) }],
-    ['a parser that Nest applies to all routes', { options: { bodyParser: false }, module: withMiddleware() }],
-  ])('say in one line of the log if %s has read a body, and store nothing', async (_what, host) => {
-    const { url, storage, log } = await start({ what: 'a reader', ...host });
+  const READ_BODY = "A middleware of the application has read the body of a request to load-data-service, so the request fails. Exclude the service's routes from that middleware (docs/beside-your-own-controllers.md#body-parsers).";
+  const READERS: readonly Host[] = [
+    { what: 'a middleware of its own', setUp: (app) => app.use(readAll) },
+    { what: 'a parser that Nest applies to all routes', module: applying((consumer) => consumer.apply(express.json()).forRoutes('*path')) },
+    { what: 'a parser in a function of its own', setUp: (app) => app.use(unrecognized) },
+    { what: 'a parser and a filter for every error', setUp: (app) => app.useGlobalFilters(new TeamFilter()), module: applying((consumer) => consumer.apply(express.json()).forRoutes('*path')) },
+  ];
+  it.each(READERS)('say in one line of the log if $what has read a body, and store nothing', async (host) => {
+    const { url, storage, log } = await start(host);
     expect(await answerOf(fetch(url + UPLOAD + QUERY, json('{"additional_data":"x"}')))).toMatchObject({ status: 500, body: { error: 'Internal server error.' } });
-    expect(log.text).toContain('A middleware of the application has read the body of an upload or of a command. Let it pass over');
+    expect(log.entries.filter(({ level }) => level !== 'info')).toEqual([{ level: 'error', text: expect.stringContaining('"event":"body-already-read"') as string }]);
+    expect(log.text).toContain(READ_BODY);
+    expect(log.text).not.toContain('stack');
     expect(storage.uploads).toEqual([]);
+  });
+
+  it.each(READERS.slice(1))("answer in the interface's form if $what refuses a body, and say in one line of the log that it has read it", async (host) => {
+    const { url, log } = await start(host);
+    const answer = await answerOf(fetch(url + UPLOAD + QUERY, json('{')));
+    expect(answer).toMatchObject({ status: 400, body: { error: 'Bad request.' } });
+    expect(answer.body).toEqual({ error: 'Bad request.' });
+    expect(log.entries.filter(({ level }) => level !== 'info')).toEqual([{ level: 'error', text: expect.stringContaining('"event":"body-already-read"') as string }]);
+    const theirs = await answerOf(fetch(`${url}/team/echo`, json('{')));
+    expect(theirs).toMatchObject(host.what.includes('filter') ? { status: 418, body: { team: 'failed' } } : { status: 400, body: { statusCode: 400 } });
+  });
+
+  it("print one line for each request, and one for a body that was already read, with Nest's own logger", async () => {
+    const printed = new PrintedLogger();
+    const { url } = await start({ what: "Nest's own logger", options: { logger: printed }, setUp: (app) => app.use(readAll) });
+    printed.texts.length = 0;
+    await answerOf(fetch(url + UPLOAD + QUERY, json('{}', { 'X-Request-Id': 'r-1' })));
+    expect(printed.texts).toEqual([
+      expect.stringMatching(/ERROR.*A middleware of the application .* event=body-already-read method=POST path=\/ingestHistoricalLoadData\/upload_historical requestId=r-1\n$/),
+      expect.stringMatching(/LOG.*request requestId=r-1 method=POST path=\/ingestHistoricalLoadData\/upload_historical status=500 ms=\S+ kind=internal .*\n$/),
+    ]);
+  });
+
+  it.each<[string, Partial<Host>, object]>([
+    ['throws in app.use', { setUp: (app) => app.use(throwTeapot) }, { error: 'Bad request.' }],
+    ['passes to next in app.use', { setUp: (app) => app.use(passTeapot) }, { error: 'Bad request.' }],
+    ['passes to next in consumer.apply', { module: applying((consumer) => consumer.apply(passTeapot).forRoutes('*path')) }, { error: 'Bad request.' }],
+    ['throws in consumer.apply', { module: applying((consumer) => consumer.apply(throwTeapot).forRoutes('*path')) }, { statusCode: 418, message: 'tea' }],
+    ['throws in consumer.apply beside a filter', { setUp: (app) => app.useGlobalFilters(new TeamFilter()), module: applying((consumer) => consumer.apply(throwTeapot).forRoutes('*path')) }, { team: 'failed' }],
+    ['passes to an error handler of the host', { setUp: (app) => app.use(passTeapot).use(answerTea) }, { tea: true }],
+  ])('answer what a middleware %s as the page says', async (what, host, body) => {
+    const { url } = await start({ what, ...host });
+    const answer = await answerOf(fetch(url + UPLOAD + QUERY, json('{}')));
+    expect(answer.body).toEqual(body);
+    expect(answer.headers.get('x-request-id')).toMatch(REQUEST_ID);
+  });
+
+  it.each<[string, Partial<Host>]>([
+    ['no prefix', {}],
+    ['a prefix', { setUp: (app) => app.setGlobalPrefix('api'), ours: '/api' }],
+  ])('read their bodies where a parser is excluded from their routes as the page says, with %s', async (what, host) => {
+    const page = await readFile('docs/beside-your-own-controllers.md', 'utf8');
+    expect(page).toContain(`.exclude(${EXCLUDED.map((path) => `'${path}'`).join(', ')})`);
+    const { url, storage, log } = await start({ what, ...host, module: applying((consumer) => consumer.apply(express.json()).exclude(...EXCLUDED).forRoutes('*path')) });
+    expect(await answerOf(fetch(url + (host.ours ?? '') + UPLOAD + QUERY, json('{"additional_data":"x"}')))).toMatchObject({ status: 200 });
+    const created = await answerOf(fetch(`${url + (host.ours ?? '') + IDENTITY}/create-user`, json('{"email":"ada@grid.example","roles":[]}', { Authorization: bearer() })));
+    expect(created).toMatchObject({ status: 201 });
+    expect(storage.uploads).toHaveLength(1);
+    expect(log.text).not.toContain('body-already-read');
+  });
+
+  it("answer in the interface's form to a path with an id that can't be decoded", async () => {
+    const { url } = await start({ what: 'defaults' });
+    const answer = await answerOf(fetch(`${url}/uploads/%E0%A4%A`, { headers: { Authorization: bearer() } }));
+    expect([answer.status, answer.body]).toEqual([400, { error: 'Bad request.' }]);
+    expect(answer.headers.get('x-request-id')).toMatch(REQUEST_ID);
   });
 });
 
-function withMiddleware(): Type {
+/** What docs/beside-your-own-controllers.md excludes from a parser that Nest applies. */
+const EXCLUDED = ['ingestHistoricalLoadData/*path', 'ingestNowcastLoadData/*path', 'idpManagementBackend/*path'];
+
+const throwTeapot = (): never => {
+  throw new HttpException('tea', 418);
+};
+const passTeapot = (_request: unknown, _response: unknown, next: (error: unknown) => void): void => {
+  next(new HttpException('tea', 418));
+};
+const answerTea: ErrorRequestHandler = (_error, _request, response, _next) => {
+  response.json({ tea: true });
+};
+
+const parse: RequestHandler = express.json();
+const unrecognized: RequestHandler = (request, response, next) => {
+  parse(request, response, next);
+};
+
+const readAll = (request: IncomingMessage, _response: unknown, next: () => void): void => void request.on('end', next).resume();
+
+/** Nest's own logger, whose texts are kept instead of printed. */
+class PrintedLogger extends ConsoleLogger {
+  readonly texts: string[] = [];
+
+  constructor() {
+    // Without colours, Nest's logger prints even a plain object as one line.
+    super({ colors: true });
+  }
+
+  protected override formatMessage(...parts: Parameters<ConsoleLogger['formatMessage']>): string {
+    this.texts.push(stripVTControlCharacters(super.formatMessage(...parts)));
+    return '';
+  }
+}
+
+function applying(configure: (consumer: MiddlewareConsumer) => unknown): Type {
   @Module({ controllers: [TeamController] })
   class ParsingModule {
     configure(consumer: MiddlewareConsumer): void {
-      consumer.apply(express.json()).forRoutes('*path');
+      configure(consumer);
     }
   }
   return ParsingModule;

@@ -68,6 +68,14 @@ describe("a team's adapter, named by a variable", () => {
     await writeFile(join(inPackage, 'package.json'), JSON.stringify({ name: 'team-provider', type: 'module', exports: './index.js' }));
     await writeFile(join(inPackage, 'index.js'), "export { default } from '../../team-provider.js';");
     await writeFile(join(directory, 'broken.js'), 'throw new Error("no licence");');
+    const secrets = `import { z } from 'zod';
+      const wrong = z.string().refine(() => false, 'is wrong');
+      const variables = z.object({ TEAM_LOGIN: wrong, TEAM_API_KEY: wrong, TEAM_REGION: wrong }).refine(() => false, { message: 'do not fit\\ntogether', when: () => true });
+      export default { variables, secrets: ['TEAM_LOGIN'], create() {}, authentication() {} };`;
+    await writeFile(join(directory, 'team-secrets.js'), secrets);
+    const store = "import { InMemoryFileStorage } from 'load-data-service/testing';\nimport { z } from 'zod';\n";
+    await writeFile(join(directory, 'own-names.js'), `${store}export default { variables: z.object({ S3_TEAM_CLASS: z.string(), KEYCLOAK_URL: z.string().optional() }), create: () => new InMemoryFileStorage() };`);
+    await writeFile(join(directory, 'no-schema.js'), `${store}export default { create: () => new InMemoryFileStorage() };`);
     await writeFile(join(directory, 'nothing.js'), 'export const create = 1;');
     const half = 'export default { create: () => ({ store() {} }) };';
     await writeFile(join(directory, 'half.js'), half);
@@ -111,7 +119,35 @@ describe("a team's adapter, named by a variable", () => {
   it('is refused like a variable of the service, before a port is opened', async () => {
     const program = launch({ FILE_STORAGE: 'module:./team-store.js', TEAM_STORE_URL: 'x-secret' });
     expect(await program.exited).toEqual({ code: 1, signal: null });
-    expect({ stderr: program.stderr, stdout: program.stdout }).toEqual({ stderr: 'TEAM_STORE_URL: must be a URL\n', stdout: '' });
+    expect({ stderr: program.stderr, stdout: program.stdout }).toEqual({ stderr: 'TEAM_STORE_URL: must be a URL; it is "x-secret"\n', stdout: '' });
+  });
+
+  it("is refused together with the service's own variables and those of the other module, without secret values", async () => {
+    const program = launch({ FILE_STORAGE: 'module:./team-store.js', IDENTITY_PROVIDER: 'module:./team-secrets.js', TEAM_STORE_URL: 'x', TEAM_LOGIN: 'hush', TEAM_API_KEY: 'hush', TEAM_REGION: 'y', PORT: 'z' });
+    expect(await program.exited).toEqual({ code: 1, signal: null });
+    expect(program.stderr.trim().split('\n')).toEqual([
+      'PORT: must be a whole number from 0 to 65535; it is "z"',
+      'TEAM_STORE_URL: must be a URL; it is "x"',
+      'TEAM_LOGIN: is wrong',
+      'TEAM_API_KEY: is wrong',
+      'TEAM_REGION: is wrong; it is "y"',
+      'IDENTITY_PROVIDER: do not fit together; it is "module:./team-secrets.js"',
+    ]);
+  });
+
+  it.each<[string, Variables, string[]]>([
+    ['declares them', { FILE_STORAGE: 'module:./own-names.js', S3_TEAM_CLASS: 'a', KEYCLOAK_URL: 'b' }, []],
+    ['has a similar one', { FILE_STORAGE: 'module:./team-store.js', TEAM_STORE_ULR: 'a', TEAM_STORE_URLADR: 'b', TEAM_STORE_OWNER: 'c', TEAM_NAME: 'd' }, [
+      'TEAM_STORE_ULR: unknown variable, without effect: did you mean TEAM_STORE_URL?',
+      'TEAM_STORE_URLADR: unknown variable, without effect: did you mean TEAM_STORE_URL?',
+    ]],
+    ['declares others', { FILE_STORAGE: 'module:./own-names.js', S3_TEAM_CLASS: 'a', S3_TEAM: 'b' }, ['S3_TEAM: unknown variable, without effect']],
+    ['declares none', { FILE_STORAGE: 'module:./no-schema.js', S3_TEAM_CLASS: 'a', KEYCLOAK_URL: 'b', RATE_LIMIT_PER_MINUT: '1' }, ['RATE_LIMIT_PER_MINUT: not a variable of the service: did you mean RATE_LIMIT_PER_MINUTE?']],
+  ])('that %s is never said to ignore variables that it reads', async (_, variables, warnings) => {
+    const service = await start({ TEAM_STORE_URL: 'https://store.example', ...variables });
+    await service.program.end('SIGTERM');
+    const lines = service.program.stdout.split('\n').filter((line) => line.startsWith('{"level":40')).map((line) => (JSON.parse(line) as { msg: string }).msg);
+    expect(lines).toEqual(warnings);
   });
 
   // In a process of its own, because Vitest imports CommonJS modules in another way than Node.js.

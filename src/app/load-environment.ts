@@ -1,0 +1,29 @@
+import type { OtherReaders } from '../configuration/unknown-variables.js';
+import { checkEnvironment, type Environment } from '../configuration/service.js';
+import { EnvironmentError, type Variables } from '../configuration/variables.js';
+import { loadAdapter } from './team-adapter.js';
+
+/**
+ * Validates the environment variables of the service, and those of the modules of a team that they name (`module:`),
+ * all in one round. Imports these modules.
+ *
+ * @param readUndeclared whether other code of a team may read variables that it hasn't declared, so that it isn't known
+ *   which variables have no effect.
+ * @throws EnvironmentError with one line per invalid variable, and per module that can't be used.
+ */
+export async function loadEnvironmentWithAdapters(variables: Variables, readUndeclared = false): Promise<Environment> {
+  const { settings, problems, modules, warnings } = checkEnvironment(variables);
+  const results = await Promise.allSettled(modules.map((module) => loadAdapter(module)));
+  const others: OtherReaders[] = [];
+  const all = [...problems];
+  for (const result of results) {
+    if (result.status === 'fulfilled') others.push({ declared: result.value.declared ?? [], readUndeclared: result.value.declared === undefined });
+    else if (result.reason instanceof EnvironmentError) all.push(...result.reason.problems);
+    else throw result.reason;
+  }
+  if (!settings || all.length > 0) throw new EnvironmentError(all);
+  return {
+    ...settings,
+    warnings: warnings({ declared: others.flatMap(({ declared }) => declared), readUndeclared: readUndeclared || others.some((other) => other.readUndeclared) }),
+  };
+}
