@@ -31,6 +31,8 @@ export interface OpenSegment {
   readonly path: string;
   /** The length of the segment's durable lines, in bytes. */
   readonly durableLength: number;
+  /** By how much the segment's lines are out of order (see `SegmentDisorders`), in milliseconds. */
+  readonly disorderMs: number;
 }
 
 /**

@@ -41,6 +41,8 @@ export class Segment {
   durableLength = 0;
   /** The latest `receivedAt` of the segment's lines, in milliseconds since 1970. */
   private newest = -Infinity;
+  /** By how much the segment's lines are out of order (see `SegmentDisorders`), in milliseconds. */
+  disorderMs = 0;
   private state: 'open' | 'torn' | 'closed' = 'open';
 
   constructor(
@@ -75,6 +77,7 @@ export class Segment {
       chunks.push(bytes);
       length += bytes.length;
       if (receivedAt > this.newest) this.newest = receivedAt;
+      else if (this.newest - receivedAt > this.disorderMs) this.disorderMs = this.newest - receivedAt;
     }
     try {
       const file = this.file ?? (await this.create());
@@ -105,6 +108,7 @@ export class Segment {
       await this.file.sync();
     }
     this.state = 'closed';
+    this.store.disorders.remember(this.path, this.disorderMs);
     this.store.openSegments.delete(this.path);
     this.store.idempotency.segmentClosed(this);
     const { file } = this;

@@ -59,9 +59,26 @@ export class SegmentReader {
   }
 
   /**
+   * Reads all lines, and returns by how much they are out of order (see `SegmentDisorders`), in milliseconds. Other work
+   * runs between the chunks.
+   */
+  async disorder(): Promise<number> {
+    let newest = -Infinity;
+    let disorder = 0;
+    for (let lines = await this.linesFrom(0), last; (last = lines.at(-1)); lines = await this.linesFrom(last.end + 1)) {
+      for (const { bytes } of lines) {
+        const receivedAt = headOf(bytes)?.receivedAt ?? newest;
+        newest = Math.max(newest, receivedAt);
+        disorder = Math.max(disorder, newest - receivedAt);
+      }
+    }
+    return disorder;
+  }
+
+  /**
    * Where in the segment to look for the lines that were received at a given time or later. All lines before `low` were
-   * received earlier. All lines from `high` on were received at that time or later. Both hold apart from a disorder of
-   * MAX_DISORDER_MS. `low` and `high` are the beginning or the end of a line.
+   * received earlier. All lines from `high` on were received at that time or later. Both hold apart from the segment's
+   * disorder. `low` and `high` are the beginning or the end of a line.
    *
    * The search guesses the position from the times around it, as uploads mostly arrive at an even rate. Every third
    * guess is the middle, so that few steps are enough at any rate.

@@ -79,6 +79,11 @@ export class Segments {
     }
   }
 
+  /** An upper bound for the disorder of a segment's lines, in milliseconds (see `SegmentDisorders.of`). */
+  disorderOf(segment: SegmentReader, span: SegmentSpan | undefined): number | Promise<number> {
+    return this.store.disorders.of(segment, span);
+  }
+
   private async names(path: string): Promise<string[]> {
     try {
       return await this.store.disk.readDirectory(this.store.at(path));
