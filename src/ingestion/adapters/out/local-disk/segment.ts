@@ -5,6 +5,7 @@ import { FileRemovedError } from './disk-error.js';
 import type { DiskFile } from './disk.js';
 import { closeQuietly } from './staged-file.js';
 import type { StoreDirectory } from './store-directory.js';
+import type { SegmentSpan } from './stored-uploads/segment-reader.js';
 
 /**
  * In a segment, an index line may follow the lines of uploads that were received up to this much later than its own
@@ -39,6 +40,8 @@ export class Segment {
   private file: DiskFile | undefined;
   /** The length of the segment's durable lines, in bytes. */
   durableLength = 0;
+  /** When the uploads of the first and the last durable line were received; undefined without a durable line. */
+  span: SegmentSpan | undefined;
   /** The latest `receivedAt` of the segment's lines, in milliseconds since 1970. */
   private newest = -Infinity;
   /** By how much the segment's lines are out of order (see `SegmentDisorders`), in milliseconds. */
@@ -95,6 +98,8 @@ export class Segment {
       throw error;
     }
     this.durableLength += length;
+    const [first, last] = [lines[0], lines.at(-1)];
+    if (first && last) this.span = { first: this.span?.first ?? first.receivedAt, last: last.receivedAt };
   }
 
   /**

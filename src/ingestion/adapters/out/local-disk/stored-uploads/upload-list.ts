@@ -16,7 +16,7 @@ const MOST_READ_BYTES = 32 * 1024 * 1024;
  * How many bytes are read at once, at least and at most. The least is enough for a page of 100 usual lines. If more is
  * needed, each further read is as long as all reads for the page before it.
  */
-const LEAST_CHUNK_BYTES = 64 * 1024;
+const LEAST_CHUNK_BYTES = 40 * 1024;
 const MOST_CHUNK_BYTES = 256 * 1024;
 /**
  * Index lines up to this length in bytes are held in memory until the page is made. Longer lines are read again then.
