@@ -8,6 +8,11 @@ import { SegmentReader, type SegmentSpan } from './segment-reader.js';
 /** The maximum number of segments whose spans (first and last times) are remembered. A span takes about 200 bytes. */
 const MOST_SPANS = 10_000;
 const DAY_BEGIN = 'date=';
+/**
+ * The names in a directory are remembered only if the directory didn't change in this many nanoseconds before. Changes
+ * shortly after each other may get the same time, as the clock of a file system is coarse.
+ */
+const SETTLED_NS = 5_000_000_000n;
 
 /** Finds and opens the segments of a store on the disk. Skips anything else in their directories. */
 export class Segments {
@@ -17,11 +22,17 @@ export class Segments {
    */
   private readonly spans = new Map<string, SegmentSpan | undefined>();
 
+  /**
+   * The names in the directories of the days, sorted, by the path of the directory. They are valid until the directory
+   * changes.
+   */
+  private readonly dayNames = new Map<string, { readonly changedAt: bigint; readonly names: readonly string[] }>();
+
   constructor(private readonly store: StoreDirectory) {}
 
   /** The UTC days (`YYYY-MM-DD`) that have a directory of segments for one of the given kinds, newest first. */
   async days(kinds: readonly UploadKind[] = UPLOAD_KINDS): Promise<Iterable<string>> {
-    const names = await Promise.all(kinds.map((kind) => this.names(linesDirectory(kind))));
+    const names = await Promise.all(kinds.map((kind) => this.dayNamesIn(linesDirectory(kind))));
     return daysOf([...new Set(names.flat())].sort().reverse());
   }
 
@@ -78,6 +89,15 @@ export class Segments {
   /** An upper bound for the disorder of a segment's lines, in milliseconds (see `SegmentDisorders.of`). */
   disorderOf(segment: SegmentReader, span: SegmentSpan | undefined): number | Promise<number> {
     return this.store.disorders.of(segment, span);
+  }
+
+  private async dayNamesIn(path: string): Promise<readonly string[]> {
+    const changedAt = this.store.disk.changedAt(this.store.at(path));
+    const known = this.dayNames.get(path);
+    if (known?.changedAt === changedAt) return known?.names ?? [];
+    const names = (await this.names(path)).sort();
+    if (changedAt !== undefined && BigInt(Date.now()) * 1_000_000n - changedAt > SETTLED_NS) this.dayNames.set(path, { changedAt, names });
+    return names;
   }
 
   private async names(path: string): Promise<string[]> {
