@@ -3,16 +3,10 @@ import { v7 as uuidV7 } from 'uuid';
 import { allDone } from './all-done.js';
 import { FileRemovedError } from './disk-error.js';
 import type { DiskFile } from './disk.js';
+import { MAX_DISORDER_MS } from './max-disorder.js';
 import { closeQuietly } from './staged-file.js';
 import type { StoreDirectory } from './store-directory.js';
 import type { SegmentSpan } from './stored-uploads/segment-reader.js';
-
-/**
- * In a segment, an index line may follow the lines of uploads that were received up to this much later than its own
- * upload, in milliseconds. The order isn't exact, because a line is written some time after its upload was complete.
- * Searching a segment by time depends on this limit.
- */
-export const MAX_DISORDER_MS = 10_000;
 
 /** An index line that is to be appended to a segment. */
 export interface ReceivedLine {

@@ -1,5 +1,5 @@
 import type { OpenSegment } from '../idempotency-keys.js';
-import { MAX_DISORDER_MS } from '../segment.js';
+import { MAX_DISORDER_MS } from '../max-disorder.js';
 import type { SegmentReader, SegmentSpan } from './segment-reader.js';
 
 /** The maximum number of segments whose disorder is remembered. An entry takes about 200 bytes. */

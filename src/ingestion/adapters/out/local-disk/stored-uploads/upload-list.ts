@@ -2,7 +2,7 @@ import { decodeIndexLine } from '../../../../application/line-decoding.js';
 import { MAX_PAGE_BYTES, type UploadFilter, type UploadPage, type UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
 import { comparePositions, positionBehind } from '../../../../domain/upload-filter.js';
 import { UPLOAD_KINDS, type Upload, type UploadKind } from '../../../../domain/upload.js';
-import { MAX_DISORDER_MS } from '../segment.js';
+import { MAX_DISORDER_MS } from '../max-disorder.js';
 import { headOf, isOfCustomer } from './segment-lines.js';
 import type { SegmentReader, SegmentSpan } from './segment-reader.js';
 import type { Segments } from './segments.js';
