@@ -11,11 +11,12 @@ const SHORT_AFTER_MS = 1_000;
 /**
  * The uses of memory. `text`: JSON, or a form's text before its file. `part`: part of a file on its way to a bucket.
  * `staged`: bytes that wait to be written to a file on disk; a request never waits for memory of this use. `rest`: a
- * form's text after its file. `line`: the index line of a long text. A request that holds memory for one use waits only
- * for more memory of that use, or of a later use in this order. Together with `Queue.favoured`, this keeps requests
- * from waiting for each other in a cycle.
+ * form's text after its file. `line`: the index line of a long text. `download`: chunks of a file on their way to a
+ * client; a request never waits for memory of this use either. A request that holds memory for one use waits only for
+ * more memory of that use, or of a later use in this order. Together with `Queue.favoured`, this keeps requests from
+ * waiting for each other in a cycle.
  */
-export type MemoryUse = 'text' | 'part' | 'staged' | 'rest' | 'line';
+export type MemoryUse = 'text' | 'part' | 'staged' | 'rest' | 'line' | 'download';
 
 interface Waiting {
   readonly held: HeldMemory;
@@ -40,8 +41,8 @@ class Queue {
  * used up. For each `MemoryUse`, one body at a time may exceed the budget.
  */
 export class MemoryBudget {
-  private readonly used: Record<MemoryUse, number> = { text: 0, part: 0, staged: 0, rest: 0, line: 0 };
-  private readonly queues: Record<MemoryUse, Queue> = { text: new Queue(), part: new Queue(), staged: new Queue(), rest: new Queue(), line: new Queue() };
+  private readonly used: Record<MemoryUse, number> = { text: 0, part: 0, staged: 0, rest: 0, line: 0, download: 0 };
+  private readonly queues: Record<MemoryUse, Queue> = { text: new Queue(), part: new Queue(), staged: new Queue(), rest: new Queue(), line: new Queue(), download: new Queue() };
 
   constructor(readonly bytes = BUDGET_BYTES) {}
 

@@ -162,6 +162,11 @@ export class ForgetfulDisk extends Disk {
     return { device: 1n, inode: 1n, bornAt: 0n };
   }
 
+  /** Always now, because the disk keeps no times. So nothing is remembered of a directory. */
+  override changedAt(): bigint {
+    return BigInt(Date.now()) * 1_000_000n;
+  }
+
   override assertDirectory(path: string): Promise<void> {
     return this.look(() => {
       this.directory(path);

@@ -147,6 +147,10 @@ export class GatedDisk extends Disk {
     return this.disk.originOf(path);
   }
 
+  override changedAt(path: string): bigint | undefined {
+    return this.disk.changedAt(path);
+  }
+
   override assertDirectory(path: string): Promise<void> {
     return this.disk.assertDirectory(path);
   }

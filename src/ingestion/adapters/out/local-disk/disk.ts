@@ -98,6 +98,11 @@ export abstract class Disk {
    * identifies the directory even if the device number changes.
    */
   abstract originOf(path: string): DirectoryOrigin | undefined;
+  /**
+   * When a name was last added to or removed from a directory, in nanoseconds since 1970; undefined if the directory is
+   * missing. Synchronous, like `identityOf`.
+   */
+  abstract changedAt(path: string): bigint | undefined;
   /** @throws DataDirectoryError unless the path is a directory or a link to one. */
   abstract assertDirectory(path: string): Promise<void>;
   /** Whether a name exists. Links aren't followed. */

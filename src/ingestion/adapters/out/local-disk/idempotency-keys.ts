@@ -13,6 +13,7 @@ import { type IndexedUpload, type KeyedUpload, type ListedSegment, OPEN } from '
 import { StoreAwayError } from './disk-error.js';
 import { DamagedDatabaseError } from './self-checking-database.js';
 import type { StorePresence } from './store-presence.js';
+import type { SegmentSpan } from './stored-uploads/segment-reader.js';
 
 const ADD_AFTER_MS = 50;
 const ADD_AT = 1_000;
@@ -32,6 +33,10 @@ export interface OpenSegment {
   readonly path: string;
   /** The length of the segment's durable lines, in bytes. */
   readonly durableLength: number;
+  /** When the uploads of the first and the last durable line were received; undefined without a durable line. */
+  readonly span: SegmentSpan | undefined;
+  /** By how much the segment's lines are out of order (see `SegmentDisorders`), in milliseconds. */
+  readonly disorderMs: number;
 }
 
 /**

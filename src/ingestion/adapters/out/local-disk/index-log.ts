@@ -1,8 +1,9 @@
 import { v7 as uuidV7 } from 'uuid';
 import type { IndexFlush } from '../../../application/ports/index-flush.js';
 import { FileRemovedError } from './disk-error.js';
+import { MAX_DISORDER_MS } from './max-disorder.js';
 import type { IndexPosition } from './pending-markers.js';
-import { MAX_DISORDER_MS, type ReceivedLine, Segment } from './segment.js';
+import { type ReceivedLine, Segment } from './segment.js';
 import type { StoreDirectory } from './store-directory.js';
 
 /**

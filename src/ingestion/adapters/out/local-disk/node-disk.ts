@@ -108,6 +108,10 @@ export class NodeDisk extends Disk {
     return stats && { device: stats.dev, inode: stats.ino, bornAt: stats.birthtimeNs };
   }
 
+  override changedAt(path: string): bigint | undefined {
+    return statUnlessAbsent(path)?.mtimeNs;
+  }
+
   override assertDirectory(path: string): Promise<void> {
     return new Promise((resolve) => {
       assertDirectory(path);

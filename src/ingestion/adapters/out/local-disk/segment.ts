@@ -3,15 +3,10 @@ import { v7 as uuidV7 } from 'uuid';
 import { allDone } from './all-done.js';
 import { FileRemovedError } from './disk-error.js';
 import type { DiskFile } from './disk.js';
+import { MAX_DISORDER_MS } from './max-disorder.js';
 import { closeQuietly } from './staged-file.js';
 import type { StoreDirectory } from './store-directory.js';
-
-/**
- * The order of lines in a segment isn't exact, because a line is written some time after its upload was complete: a
- * line may follow lines of uploads that were received later than its own upload, but by at most this many milliseconds.
- * Searching a segment by time depends on this limit.
- */
-export const MAX_DISORDER_MS = 10_000;
+import type { SegmentSpan } from './stored-uploads/segment-reader.js';
 
 /** An index line that is to be appended to a segment. */
 export interface ReceivedLine {
@@ -39,8 +34,12 @@ export class Segment {
   private file: DiskFile | undefined;
   /** The length of the segment's durable lines, in bytes. */
   durableLength = 0;
+  /** When the uploads of the first and the last durable line were received; undefined without a durable line. */
+  span: SegmentSpan | undefined;
   /** The latest `receivedAt` of the segment's lines, in milliseconds since 1970. */
   private newest = -Infinity;
+  /** By how much the segment's lines are out of order (see `SegmentDisorders`), in milliseconds. */
+  disorderMs = 0;
   private state: 'open' | 'torn' | 'closed' = 'open';
 
   constructor(
@@ -75,6 +74,7 @@ export class Segment {
       chunks.push(bytes);
       length += bytes.length;
       if (receivedAt > this.newest) this.newest = receivedAt;
+      else if (this.newest - receivedAt > this.disorderMs) this.disorderMs = this.newest - receivedAt;
     }
     try {
       const file = this.file ?? (await this.create());
@@ -92,6 +92,8 @@ export class Segment {
       throw error;
     }
     this.durableLength += length;
+    const [first, last] = [lines[0], lines.at(-1)];
+    if (first && last) this.span = { first: this.span?.first ?? first.receivedAt, last: last.receivedAt };
   }
 
   /**
@@ -105,6 +107,7 @@ export class Segment {
       await this.file.sync();
     }
     this.state = 'closed';
+    this.store.disorders.remember(this.path, this.disorderMs);
     this.store.openSegments.delete(this.path);
     this.store.idempotency.segmentClosed(this);
     const { file } = this;

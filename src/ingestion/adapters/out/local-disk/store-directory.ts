@@ -11,6 +11,7 @@ import { DurableDirectories } from './durable-directories.js';
 import { EventEntries } from './event-outbox/event-entries.js';
 import { IdempotencyKeys, type OpenSegment } from './idempotency-keys.js';
 import { PendingMarkers } from './pending-markers.js';
+import { SegmentDisorders } from './stored-uploads/segment-disorders.js';
 import { StorePresence } from './store-presence.js';
 
 /** How many bytes of a file are copied at a time. */
@@ -34,6 +35,7 @@ export class StoreDirectory {
   readonly events: EventEntries;
   /** The segments (files of index lines) that this process writes to, by their paths relative to the store's root. */
   readonly openSegments = new Map<string, OpenSegment>();
+  readonly disorders = new SegmentDisorders(this.openSegments);
 
   constructor(
     readonly disk: Disk,

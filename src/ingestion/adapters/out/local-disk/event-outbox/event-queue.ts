@@ -219,7 +219,7 @@ export class EventQueue {
   }
 
   private async linesOf(id: string, isSegment: boolean): Promise<string | undefined> {
-    const days = isSegment ? await this.segments.days() : [];
+    const days = isSegment ? [...(await this.segments.days())] : [];
     const candidates = [removedPath(id), ...UPLOAD_KINDS.flatMap((kind) => days.map((day) => `${linesDirectory(kind)}/date=${day}/${id}.ndjson`))];
     for (const path of candidates) if ((await this.store.disk.plainFileSize(this.store.at(path))) !== undefined) return path;
     return undefined;

@@ -153,7 +153,7 @@ export class Archive {
   private async segmentsOf({ kind, from, to }: UploadFilter): Promise<string[]> {
     const kinds: readonly UploadKind[] = kind ? [kind] : UPLOAD_KINDS;
     const paths: string[] = [];
-    for (const day of (await this.segments.days(kinds)).reverse()) {
+    for (const day of [...(await this.segments.days(kinds))].reverse()) {
       const begin = Date.parse(day);
       if ((to && begin >= to.getTime()) || (from && begin + DAY_MS <= from.getTime())) continue;
       for (const each of kinds) paths.push(...(await this.segments.of(each, day)));

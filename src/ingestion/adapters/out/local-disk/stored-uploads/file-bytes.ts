@@ -1,3 +1,4 @@
+import { type HeldMemory, MemoryBudget } from '../../../../../common/memory-budget.js';
 import { storageFailure } from '../../../../application/storage-failure.js';
 import type { DiskFile } from '../disk.js';
 import { closeQuietly } from '../staged-file.js';
@@ -13,12 +14,20 @@ const MOST_READ_BYTES = 1024 * 1024;
  * half as long.
  */
 const FAST_MS = 20;
+/**
+ * The memory for chunks longer than the least and for chunks that are read ahead, of all downloads together. A slow
+ * client seems fast at first, because the kernel buffers some MiB for it. Without this limit, a thousand of them would
+ * hold 2 MiB each.
+ */
+const downloadMemory = new MemoryBudget(32 * 1024 * 1024);
 
 /**
  * Reads the bytes of a file from one position up to another. While a fast client takes a chunk, the next chunk is
  * already being read. Closes the file at the end, after an error, and when the caller stops.
  */
 export class FileBytes implements AsyncIterableIterator<Uint8Array, undefined, Uint8Array | undefined> {
+  /** Twice `chunkBytes` while the client is fast: for the chunk that the client takes, and for the next one. */
+  private readonly memory: HeldMemory = downloadMemory.hold('download');
   private chunkBytes = LEAST_READ_BYTES;
   private handedOverAt: number | undefined;
   private ahead: Promise<Uint8Array> | undefined;
@@ -45,8 +54,8 @@ export class FileBytes implements AsyncIterableIterator<Uint8Array, undefined, U
     try {
       const chunk = await (this.ahead ?? this.read(used));
       this.at += chunk.length;
-      this.chunkBytes = isFast ? Math.min(this.chunkBytes * 2, MOST_READ_BYTES) : Math.max(this.chunkBytes / 2, LEAST_READ_BYTES);
-      this.ahead = isFast && this.at < this.end ? this.read(this.ahead && used) : undefined;
+      const mayReadAhead = isFast ? this.speedUp() : this.slowDown();
+      this.ahead = mayReadAhead && this.at < this.end ? this.read(this.ahead && used) : undefined;
       // The next call of `next` reports a failed read. Without this handler, the failure would count as unhandled until
       // then.
       this.ahead?.catch(() => undefined);
@@ -60,8 +69,22 @@ export class FileBytes implements AsyncIterableIterator<Uint8Array, undefined, U
 
   async return(): Promise<{ done: true; value: undefined }> {
     this.at = this.end;
+    this.memory.release();
     await closeQuietly(this.file);
     return { done: true, value: undefined };
+  }
+
+  /** Makes the next chunks longer if there is memory for them. Returns whether there is memory to read one ahead. */
+  private speedUp(): boolean {
+    const longer = Math.min(this.chunkBytes * 2, MOST_READ_BYTES);
+    if (this.memory.tryGrow(2 * longer - this.memory.bytes)) this.chunkBytes = longer;
+    return this.memory.bytes >= 2 * this.chunkBytes;
+  }
+
+  private slowDown(): false {
+    this.chunkBytes = Math.max(this.chunkBytes / 2, LEAST_READ_BYTES);
+    this.memory.shrinkTo(this.chunkBytes > LEAST_READ_BYTES ? 2 * this.chunkBytes : 0);
+    return false;
   }
 
   private async read(used: Uint8Array | undefined): Promise<Uint8Array> {

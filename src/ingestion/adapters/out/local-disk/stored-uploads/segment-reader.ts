@@ -59,9 +59,26 @@ export class SegmentReader {
   }
 
   /**
+   * Reads all lines, and returns by how much they are out of order (see `SegmentDisorders`), in milliseconds. Other work
+   * runs between the chunks.
+   */
+  async disorder(): Promise<number> {
+    let newest = -Infinity;
+    let disorder = 0;
+    for (let lines = await this.linesFrom(0), last; (last = lines.at(-1)); lines = await this.linesFrom(last.end + 1)) {
+      for (const { bytes } of lines) {
+        const receivedAt = headOf(bytes)?.receivedAt ?? newest;
+        newest = Math.max(newest, receivedAt);
+        disorder = Math.max(disorder, newest - receivedAt);
+      }
+    }
+    return disorder;
+  }
+
+  /**
    * Finds where in the segment the lines begin that were received at a given time or later: between `low` and `high`,
    * each the beginning of a line or the segment's end. All lines before `low` were received earlier, and all lines from
-   * `high` on at that time or later, give or take MAX_DISORDER_MS.
+   * `high` on at that time or later, give or take the segment's disorder.
    *
    * Each step guesses a position from the times at both ends, because uploads mostly arrive at an even rate. Every
    * third guess is the middle, so that few steps are enough even at an uneven rate.

@@ -7,26 +7,33 @@ import { SegmentReader, type SegmentSpan } from './segment-reader.js';
 
 /** The maximum number of segments whose spans (first and last times) are remembered. A span takes about 200 bytes. */
 const MOST_SPANS = 10_000;
+const DAY_BEGIN = 'date=';
+/**
+ * The names in a directory are remembered only if the directory didn't change in this many nanoseconds before. Changes
+ * shortly after each other may get the same time, as the clock of a file system is coarse.
+ */
+const SETTLED_NS = 5_000_000_000n;
 
 /** Finds and opens the segments (files of index lines) on the disk. Skips anything else in their directories. */
 export class Segments {
   /**
-   * The spans of segments by path. A span is valid only if its segment still has the length that is stored with the
-   * span.
+   * The spans of closed segments by path. After a removal, a span may be longer than the times of the lines that are
+   * left, which is still a correct bound.
    */
-  private readonly spans = new Map<string, { readonly length: number; readonly span: SegmentSpan | undefined }>();
+  private readonly spans = new Map<string, SegmentSpan | undefined>();
+
+  /**
+   * The names in the directories of the days, sorted, by the path of the directory. They are valid until the directory
+   * changes.
+   */
+  private readonly dayNames = new Map<string, { readonly changedAt: bigint; readonly names: readonly string[] }>();
 
   constructor(private readonly store: StoreDirectory) {}
 
   /** The UTC days (`YYYY-MM-DD`) that have a directory of segments for one of the given kinds, newest first. */
-  async days(kinds: readonly UploadKind[] = UPLOAD_KINDS): Promise<string[]> {
-    const days = new Set<string>();
-    for (const kind of kinds) {
-      for (const name of await this.names(linesDirectory(kind))) {
-        if (name.startsWith('date=') && isDate(name.slice(5))) days.add(name.slice(5));
-      }
-    }
-    return [...days].sort().reverse();
+  async days(kinds: readonly UploadKind[] = UPLOAD_KINDS): Promise<Iterable<string>> {
+    const names = await Promise.all(kinds.map((kind) => this.dayNamesIn(linesDirectory(kind))));
+    return daysOf([...new Set(names.flat())].sort().reverse());
   }
 
   /** Paths of the segments of one kind and day, relative to the store's root, in the order of their names. */
@@ -60,23 +67,37 @@ export class Segments {
   }
 
   /**
-   * The span of a segment: the times of its first and last lines. Opens the segment only if the span isn't remembered.
-   * Undefined if the segment was removed meanwhile, or its first or last line isn't valid.
+   * The span of a segment: the times of its first and last lines. Reads them only if the segment is closed, and its span
+   * isn't remembered. Undefined if the segment was removed meanwhile, or its first or last line isn't valid.
    */
   async span(path: string): Promise<SegmentSpan | undefined> {
-    const length = this.store.openSegments.get(path)?.durableLength ?? (await this.store.disk.plainFileSize(this.store.at(path)));
-    const known = this.spans.get(path);
-    if (known?.length === length) return known?.span;
+    const open = this.store.openSegments.get(path);
+    if (open) return open.span;
+    if (this.spans.has(path)) return this.spans.get(path);
     const segment = await this.open(path);
     if (!segment) return undefined;
     try {
       const span = await segment.span();
       if (this.spans.size >= MOST_SPANS) this.spans.clear();
-      this.spans.set(path, { length: segment.length, span });
+      this.spans.set(path, span);
       return span;
     } finally {
       await segment.close();
     }
+  }
+
+  /** An upper bound for the disorder of a segment's lines, in milliseconds (see `SegmentDisorders.of`). */
+  disorderOf(segment: SegmentReader, span: SegmentSpan | undefined): number | Promise<number> {
+    return this.store.disorders.of(segment, span);
+  }
+
+  private async dayNamesIn(path: string): Promise<readonly string[]> {
+    const changedAt = this.store.disk.changedAt(this.store.at(path));
+    const known = this.dayNames.get(path);
+    if (known?.changedAt === changedAt) return known?.names ?? [];
+    const names = (await this.names(path)).sort();
+    if (changedAt !== undefined && BigInt(Date.now()) * 1_000_000n - changedAt > SETTLED_NS) this.dayNames.set(path, { changedAt, names });
+    return names;
   }
 
   private async names(path: string): Promise<string[]> {
@@ -86,5 +107,13 @@ export class Segments {
       if (hasCode(error, 'ENOENT', 'ENOTDIR')) return [];
       throw error;
     }
+  }
+}
+
+/** Checks a name only when its day is asked for, because there may be thousands, and a caller mostly needs the first. */
+function* daysOf(names: readonly string[]): Generator<string> {
+  for (const name of names) {
+    const day = name.slice(DAY_BEGIN.length);
+    if (name.startsWith(DAY_BEGIN) && isDate(day)) yield day;
   }
 }

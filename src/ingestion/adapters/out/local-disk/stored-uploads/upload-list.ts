@@ -2,7 +2,7 @@ import { decodeIndexLine } from '../../../../application/line-decoding.js';
 import { MAX_PAGE_BYTES, type UploadFilter, type UploadPage, type UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
 import { comparePositions, positionBehind } from '../../../../domain/upload-filter.js';
 import { UPLOAD_KINDS, type Upload, type UploadKind } from '../../../../domain/upload.js';
-import { MAX_DISORDER_MS } from '../segment.js';
+import { MAX_DISORDER_MS } from '../max-disorder.js';
 import { headOf, isOfCustomer } from './segment-lines.js';
 import type { SegmentReader, SegmentSpan } from './segment-reader.js';
 import type { Segments } from './segments.js';
@@ -16,7 +16,7 @@ const MOST_READ_BYTES = 32 * 1024 * 1024;
  * The smallest and the largest number of bytes that are read at once. The smallest is enough for a page of 100 usual
  * lines. Each further read is as long as all earlier reads for the page together.
  */
-const LEAST_CHUNK_BYTES = 64 * 1024;
+const LEAST_CHUNK_BYTES = 40 * 1024;
 const MOST_CHUNK_BYTES = 256 * 1024;
 /**
  * Index lines up to this length in bytes are held in memory until the page is made. Longer lines are read again then.
@@ -45,6 +45,8 @@ interface BackwardReader {
   readonly isWanted: (line: Buffer) => boolean;
   /** The open segment; undefined until its first lines are needed. */
   segment?: SegmentReader;
+  /** By how much the lines of the segment are out of order at most, in milliseconds (see `SegmentDisorders`). */
+  disorderMs: number;
   /** Offset in the segment in bytes. All lines from this offset on were read, or are too new for the page. */
   end: number;
   /**
@@ -103,7 +105,7 @@ export class UploadList {
       for (const path of await this.segments.of(kind, day)) {
         const span = await this.segments.span(path);
         if (span && (span.first > this.latest + MAX_DISORDER_MS || span.last < this.earliest - MAX_DISORDER_MS)) continue;
-        readers.push({ path, span, isWanted, end: Infinity, frontier: Math.min(span?.last ?? Infinity, this.latest) + MAX_DISORDER_MS });
+        readers.push({ path, span, isWanted, end: Infinity, disorderMs: MAX_DISORDER_MS, frontier: Math.min(span?.last ?? Infinity, this.latest) + MAX_DISORDER_MS });
       }
     }
     return readers;
@@ -118,7 +120,8 @@ export class UploadList {
     if (!segment) return undefined;
     reader.segment = segment;
     const { span } = reader;
-    reader.end = span && this.latest < span.last ? (await segment.seek(this.latest + MAX_DISORDER_MS + 1, span)).high : segment.length;
+    reader.disorderMs = await this.segments.disorderOf(segment, span);
+    reader.end = span && this.latest < span.last ? (await segment.seek(this.latest + reader.disorderMs + 1, span)).high : segment.length;
     return segment;
   }
 
@@ -169,14 +172,14 @@ export class UploadList {
       reader.end = 0;
       return;
     }
-    const { isWanted } = reader;
+    const { isWanted, disorderMs } = reader;
     const { begin, lines } = await segment.linesBefore(reader.end, Math.min(Math.max(this.bytesRead, LEAST_CHUNK_BYTES), MOST_CHUNK_BYTES));
     this.bytesRead += reader.end - begin;
     reader.end = begin;
     for (const line of lines) {
       const head = headOf(line.bytes);
       if (!head) continue;
-      reader.frontier = Math.min(reader.frontier, head.receivedAt + MAX_DISORDER_MS);
+      reader.frontier = Math.min(reader.frontier, head.receivedAt + disorderMs);
       if (head.receivedAt < this.earliest || head.receivedAt > this.latest || !isWanted(line.bytes)) continue;
       const position = { uploadId: head.uploadId, receivedAt: new Date(head.receivedAt) };
       if (this.after && comparePositions(position, this.after) >= 0) continue;

@@ -3,18 +3,22 @@ import { decodeIndexLine } from '../../../../application/line-decoding.js';
 import { UPLOAD_ID } from '../../../../domain/layout-names.js';
 import { utcDate } from '../../../../domain/layout.js';
 import { MAX_UPLOAD_DURATION_MS, UPLOAD_KINDS, type Upload } from '../../../../domain/upload.js';
-import { MAX_DISORDER_MS } from '../segment.js';
+import { MAX_DISORDER_MS } from '../max-disorder.js';
 import { NEWLINE } from '../index-lines.js';
 import type { SegmentReader, SegmentSpan } from './segment-reader.js';
 import type { Segments } from './segments.js';
 
-const MIB = 1024 * 1024;
+const KIB = 1024;
 /**
- * The id of an upload contains the time at which the upload began, and most uploads are complete soon after that. So
- * the index line is usually at most this many bytes away from the lines that were received at that time.
+ * The id of an upload contains the time at which the upload began, and most uploads are complete soon after. So the
+ * index line is usually within this many bytes behind the lines that were received at that time, or within
+ * `BEFORE_BYTES` before them, as lines aren't quite in order.
  */
-const NEAR_BYTES = MIB / 4;
-const CHUNK_BYTES = MIB;
+const NEAR_BYTES = 256 * KIB;
+const BEFORE_BYTES = 32 * KIB;
+/** How many bytes are read at once: first where the line usually is, and later, when much must be read. */
+const NEAR_CHUNK_BYTES = 128 * KIB;
+const CHUNK_BYTES = 1024 * KIB;
 
 /**
  * An upload that was found by its index line, and the path of the line's segment (file of index lines), relative to the
@@ -40,18 +44,19 @@ export async function findLine(segments: Segments, uploadId: string): Promise<Fo
   const beganAt = timeOfUuid(uploadId);
   const isPossible = UPLOAD_ID.test(uploadId) && beganAt + MAX_UPLOAD_DURATION_MS + MAX_DISORDER_MS <= LATEST_MS;
   if (!isPossible) return undefined;
-  const found = await candidates(segments, beganAt);
-  const near = found.filter(({ span }) => span.first <= beganAt + MAX_DISORDER_MS && span.last >= beganAt);
-  return (await search(segments, near, uploadId, beganAt, true)) ?? (await search(segments, found, uploadId, beganAt, false));
+  const near = (await candidates(segments, beganAt, beganAt)).filter(({ span }) => span.last >= beganAt);
+  return (
+    (await search(segments, near, uploadId, beganAt, true)) ??
+    (await search(segments, await candidates(segments, beganAt, beganAt + MAX_UPLOAD_DURATION_MS), uploadId, beganAt, false))
+  );
 }
 
 /** The end of the year 9999, the last time that RFC 3339 can write. */
 const LATEST_MS = Date.parse('9999-12-31T23:59:59.999Z');
 
-/** The segments (files of index lines) that may have lines of uploads received in the 24 hours after `beganAt`. */
-async function candidates(segments: Segments, beganAt: number): Promise<Candidate[]> {
-  const endedAt = beganAt + MAX_UPLOAD_DURATION_MS;
-  const days = new Set([utcDate(new Date(beganAt)), utcDate(new Date(endedAt))]);
+/** The segments that may have lines of uploads which were received from one time to another, at most 24 hours later. */
+async function candidates(segments: Segments, from: number, to: number): Promise<Candidate[]> {
+  const days = new Set([utcDate(new Date(from)), utcDate(new Date(to))]);
   const paths = await Promise.all([...days].flatMap((day) => UPLOAD_KINDS.map((kind) => segments.of(kind, day))));
   const found: Candidate[] = [];
   for (const group of groupsOf(paths.flat(), SPANS_AT_ONCE)) {
@@ -59,7 +64,7 @@ async function candidates(segments: Segments, beganAt: number): Promise<Candidat
     for (const [index, path] of group.entries()) {
       // A segment whose first or last line isn't valid may contain any line, so it is searched, too.
       const span = spans[index] ?? { first: -Infinity, last: Infinity };
-      if (span.first <= endedAt + MAX_DISORDER_MS && span.last >= beganAt - MAX_DISORDER_MS) found.push({ path, span });
+      if (span.first <= to + MAX_DISORDER_MS && span.last >= from - MAX_DISORDER_MS) found.push({ path, span });
     }
   }
   return found;
@@ -81,8 +86,8 @@ async function search(segments: Segments, among: readonly Candidate[], uploadId:
     if (!segment) continue;
     try {
       const { low, high } = await segment.seek(isNear ? beganAt : beganAt - MAX_DISORDER_MS, span);
-      const range = isNear ? { from: Math.max(0, low - NEAR_BYTES), to: Math.min(segment.length, high + NEAR_BYTES) } : { from: low, to: segment.length };
-      const found = await searchIn(segment, range, uploadId);
+      const near = { from: Math.max(0, low - BEFORE_BYTES), to: Math.min(segment.length, high + NEAR_BYTES), chunkBytes: NEAR_CHUNK_BYTES };
+      const found = await searchIn(segment, isNear ? near : { from: low, to: segment.length, chunkBytes: CHUNK_BYTES }, uploadId);
       if (found) return found;
     } finally {
       await segment.close();
@@ -91,25 +96,24 @@ async function search(segments: Segments, among: readonly Candidate[], uploadId:
   return undefined;
 }
 
-async function searchIn(segment: SegmentReader, { from, to }: { from: number; to: number }, uploadId: string): Promise<FoundLine | undefined> {
+/** The bytes of a segment from one position up to another, and how many of them are read at once. */
+interface SearchedRange {
+  readonly from: number;
+  readonly to: number;
+  readonly chunkBytes: number;
+}
+
+async function searchIn(segment: SegmentReader, { from, to, chunkBytes }: SearchedRange, uploadId: string): Promise<FoundLine | undefined> {
   const member = Buffer.from(`"upload_id":"${uploadId}"`);
   // The chunks overlap, so that an `upload_id` across the border of two chunks is found.
-  for (let at = from; at < to; at += CHUNK_BYTES) {
-    const chunk = await segment.read(at, Math.min(to + member.length, segment.length, at + CHUNK_BYTES + member.length));
+  for (let at = from; at < to; at += chunkBytes) {
+    const chunk = await segment.read(at, Math.min(to + member.length, segment.length, at + chunkBytes + member.length));
     for (let found = chunk.indexOf(member); found >= 0; found = chunk.indexOf(member, found + 1)) {
-      const upload = await uploadAt(segment, at + found);
+      // `upload_id` is the first member of an index line, so the line begins behind the last newline before it.
+      const line = await segment.lineFrom(at + chunk.lastIndexOf(NEWLINE, found) + 1);
+      const upload = line && (await decodeIndexLine(line.bytes));
       if (upload?.uploadId === uploadId) return { segment: segment.path, upload };
     }
   }
   return undefined;
-}
-
-/** The upload whose index line has its `upload_id` member at a position. */
-async function uploadAt(segment: SegmentReader, position: number): Promise<Upload | undefined> {
-  // `upload_id` is the first member of an index line. So the line begins after the last newline before that member.
-  let begin = position;
-  const before = await segment.read(Math.max(0, position - CHUNK_BYTES), position);
-  begin -= before.length - (before.lastIndexOf(NEWLINE) + 1);
-  const line = await segment.lineFrom(begin);
-  return line && (await decodeIndexLine(line.bytes));
 }

@@ -1,0 +1,42 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { UploadDraftBuilder } from '../../../../../testing/upload-draft.builder.js';
+import { LocalDiskFileStorage } from '../local-disk.file-storage.adapter.js';
+
+const KIB = 1024;
+const MIB = 1024 * KIB;
+const DOWNLOADS = 100;
+const CHUNKS = 7;
+
+let directory: string;
+let storage: LocalDiskFileStorage;
+
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'file-bytes-'));
+  storage = await LocalDiskFileStorage.open({ directory });
+});
+afterEach(async () => {
+  await storage.close();
+  await rm(directory, { recursive: true });
+});
+
+it('gives many clients that begin fast and then stop no more than 32 MiB and the shortest chunk of each', async () => {
+  const draft = new UploadDraftBuilder().file(Buffer.alloc(4 * MIB)).build();
+  await storage.store(draft);
+  const upload = await storage.storedUploads.find(draft.uploadId);
+  if (!upload) throw new Error('The upload was not found.');
+  const downloads: AsyncIterator<Uint8Array>[] = [];
+  let held = 0;
+  for (let index = 0; index < DOWNLOADS; index++) {
+    const download = (await storage.storedUploads.openContent(upload))?.[Symbol.asyncIterator]();
+    if (!download) throw new Error('The file was not found.');
+    downloads.push(download);
+    let last = 0;
+    for (let chunk = 0; chunk < CHUNKS; chunk++) last = ((await download.next()).value as Uint8Array).length;
+    held += last;
+  }
+  for (const download of downloads) await download.return?.();
+  expect(held).toBeLessThanOrEqual(32 * MIB + DOWNLOADS * 64 * KIB);
+});
