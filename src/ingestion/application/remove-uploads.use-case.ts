@@ -27,8 +27,8 @@ export class RemoveUploads {
    * Removes all uploads that a filter selects.
    *
    * @returns the number of uploads that were removed.
-   * @throws ServiceError `not-found` if the store doesn't offer its uploads; `storage-failure`. The call can then be
-   *   repeated to remove the rest.
+   * @throws ServiceError `not-found` if the adapter of the store can't remove uploads (it has no `storedUploads`);
+   *   `storage-failure` if the store fails. After that failure, the call can be repeated to remove the rest.
    */
   async all(filter: UploadFilter, options: RemovalOptions = {}): Promise<number> {
     return storedUploadsOf(this.fileStorage).removeAll(filter, options);
