@@ -76,9 +76,9 @@ export function problemOf({ path, message }: z.core.$ZodIssue, variables: Variab
 const MOST_SHOWN = 80;
 
 /**
- * Whether a variable's value is possibly a secret, so that no message may quote it: if the variable has such a name, or
- * if the value contains `@`, `?` or `#`, as a URL with a password or a key does. Other URLs count as secrets only by
- * their variable's name, as that of a webhook does, whose path often is a key.
+ * Whether a variable's value is possibly a secret, so that messages must not quote it. It is if the variable's name
+ * says so, or if the value contains `@`, `?` or `#`, as a URL with a password or a key does. A webhook's URL counts as
+ * a secret by its variable's name, because the path of such a URL often is a key.
  */
 const mayBeSecret = (name: string, value: string): boolean =>
   /SECRET|PASSWORD|CONNECTION_STRING|TOKEN|WEBHOOK|KEY(?!CLOAK)/.test(name) || /[@?#]/.test(value);

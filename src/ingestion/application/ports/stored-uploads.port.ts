@@ -7,7 +7,7 @@ export type { UploadFilter, UploadPosition };
 export interface UploadPage {
   /** The uploads of the page, newest first. There may be fewer than requested, or none, although more follow. */
   readonly uploads: readonly Upload[];
-  /** The position after which the next page begins: the `after` of its `list`. Null if no uploads follow. */
+  /** The position to pass to `list` as `after` to get the next page; null if no uploads follow. */
   readonly next: UploadPosition | null;
 }
 

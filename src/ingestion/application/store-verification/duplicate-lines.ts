@@ -102,9 +102,9 @@ class Suspects {
   }
 
   /**
-   * Returns the recorded place of the upload of `line`: the place of the upload's first line that was read, or the one
-   * that `moveTo` has put in its stead. If the upload has no recorded place yet, returns undefined, and records the
-   * place of `line`. If the upload isn't suspected of having two lines, returns undefined, and records nothing.
+   * Returns the place that is recorded for the upload of `line`. If none is recorded yet, because `line` is the first
+   * line of this upload that was read, records the place of `line`, and returns undefined. If the upload isn't
+   * suspected of having two lines, records nothing, and returns undefined.
    */
   firstOf(key: Buffer, line: SegmentLine): LinePlace | undefined {
     const name = nameOf(key);

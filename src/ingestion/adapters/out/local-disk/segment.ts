@@ -124,8 +124,8 @@ export class Segment {
    * Closes the segment. If an append has failed, and the bytes that it left can't be cut off now, leaves a marker so
    * that the next boot cuts them off.
    *
-   * @returns false if that marker can't be made durable either, so that the bytes may still be there after the next
-   *   boot; otherwise true, also if no append has failed.
+   * @returns false if this marker couldn't be made durable either: the bytes are then possibly still there after the
+   *   next boot. Otherwise true, also if no append has failed.
    */
   async closeOrMark(): Promise<boolean> {
     const { store, path, durableLength } = this;

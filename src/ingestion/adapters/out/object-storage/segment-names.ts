@@ -15,13 +15,13 @@ import { ownSegment } from './keys.js';
  * |---|---|---|
  * | `<upload_id>` | of one upload | within 10 s of the id's time |
  * | `slow-<time>-<upload_id>` | of one slow upload | at `<time>` |
- * | another UUID, of a time until 10 min after the day | of several uploads, none of them slow | within 10 s of the UUID's time |
+ * | another UUID, of a time less than 10 min after the day | of several uploads, none of them slow | within 10 s of the UUID's time |
  * | another UUID, of a later time | of uploads that aren't slow, merged by compaction in the order of the merged names | at any time of the day |
  * | `slow-<UUID>` | of slow uploads, merged by compaction in the order of `received_at` | at any time of the day |
  *
- * An upload is slow if it was received more than 10 s from its id's time. "The day" is that of the directory. The time
- * of a UUID (version 7) is its first 48 bits. `<time>` is written like these bits, as 12 hex digits with a dash after
- * the eighth.
+ * An upload is slow if it was received more than 10 s before or after its id's time. "The day" is that of the
+ * directory. The time of a UUID (version 7) is its first 48 bits. `<time>` is written like these bits, as 12 hex digits
+ * with a dash after the eighth.
  */
 export const NAME_TOLERANCE_MS = 10_000;
 

@@ -90,8 +90,9 @@ export interface Cursor {
 }
 
 /**
- * The first cursor of a bucket. No events are delivered for a segment whose key is in `told`. Neither for one with a
- * time before `watermark` in its name, unless the segment is announced as late (see `LateSegments`).
+ * The first cursor of a bucket. No events are delivered for a segment whose key is in `told`. If the time in a
+ * segment's name is before `watermark`, events are delivered only if the segment is announced as late (see
+ * `LateSegments`).
  */
 export function newCursor(watermark: number, told: Readonly<Record<UploadKind, readonly string[]>>): Cursor {
   const positionOf = (kind: UploadKind): Position => ({ watermark, told: new Set(told[kind].map(shortName)), targets: new Set() });
