@@ -12,8 +12,8 @@ export class RemoveUploads {
   /**
    * Removes one upload. After a `storage-failure`, call `one` again to complete the removal.
    *
-   * @throws ServiceError `not-found` if there is no such upload, the caller may not access it, or the store doesn't
-   *   offer its uploads; `storage-failure`.
+   * @throws ServiceError `not-found` if there is no such upload, if the caller isn't permitted to access it, or if the
+   *   adapter of the store has no `storedUploads`; `storage-failure` if the store fails.
    */
   async one(uploadId: string, mayAccess: CustomerAccess): Promise<void> {
     const storedUploads = storedUploadsOf(this.fileStorage);

@@ -113,8 +113,5 @@ export interface RemovalProgress {
   readonly uploads: number;
 }
 
-/**
- * The most bytes of index lines in one page. A page ends before the line that would exceed this limit, unless that line
- * is the page's first.
- */
+/** A limit of the index lines of one page, in bytes. A page ends at the latest with the line that reaches this limit. */
 export const MAX_PAGE_BYTES = 4 * 1024 * 1024;

@@ -25,7 +25,7 @@ const CLAIM = z.object({
   upload_id: z.string(),
   /** The key of the segment (object) that contains, or will contain, the upload's index line and no other. */
   segment: z.string(),
-  /** Path of the upload's file, which may not exist yet; null for an upload without a file. */
+  /** Path of the upload's file, which possibly doesn't exist yet; null for an upload without a file. */
   content_path: z.string().nullable(),
   /** True if the upload has failed for good, although its index line may still exist in the segment. */
   failed: z.boolean().optional(),
