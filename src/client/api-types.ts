@@ -20,7 +20,7 @@ export interface components {
              */
             additional_data?: string;
         };
-        /** @description An upload without a file. With further members, the whole object is stored as the file, too. A member `file` is refused. */
+        /** @description An empty object, or one with only `additional_data`, is an upload without a file. With any other member, the whole object is stored as the file of the upload. A member `file` is refused. */
         UploadJson: {
             /**
              * @description Extra data, sent only if required

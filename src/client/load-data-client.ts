@@ -96,8 +96,8 @@ export class LoadDataClient {
    *
    * The sha-256 of the file is sent with the file, so that the service refuses bytes that changed on their way. The
    * sha-256 of a stream that isn't read before it is sent (see `FileSource`) is known only afterwards, and is then
-   * compared with that of the stored file. If the connection fails, the answer is 429, 502, 503 or 504, or another
-   * request with the same `Idempotency-Key` is in progress (409), the upload is repeated with the same key. The upload
+   * compared with that of the stored file. The upload is repeated with the same `Idempotency-Key` if the connection
+   * fails, if the answer is 429, 502, 503 or 504, or if another request with that key is in progress (409). The upload
    * of such a stream isn't repeated, unless `file` is a function.
    *
    * @throws DigestMismatchError if the stored file doesn't have the sha-256 of the bytes that were sent; the error of
@@ -249,8 +249,9 @@ export class LoadDataClient {
 const OWN_MEANING = /^\s*(application\/json|multipart\/form-data|application\/x-www-form-urlencoded)\s*(;|$)/i;
 
 /**
- * The content of the request that uploads a file, and the sha-256 of the file if it is known before the upload is sent.
- * The file is sent in a form if there is `additionalData`, or if the media type of the file is one of `OWN_MEANING`.
+ * The content of the request that uploads a file, and the sha-256 of the file. If there is `additionalData`, or if the
+ * media type of the file is one of `OWN_MEANING`, the body of the request is a form with the file; otherwise it is the
+ * file itself. The sha-256 is undefined for a stream that is sent as it is read (`blobOrStream`).
  */
 async function contentOf({ filename, contentType, additionalData }: UploadRequest, source: FileSource): Promise<{ content: RequestContent; digest: string | undefined }> {
   const type = contentType ?? ((source instanceof Blob && source.type) || 'application/octet-stream');
@@ -282,7 +283,8 @@ function refusal({ status, text, header }: Answer): LoadDataError {
   try {
     ({ error } = JSON.parse(text) as { error?: unknown });
   } catch {
-    // The body of the answer isn't JSON, so a proxy gave the answer. The error then has an empty text.
+    // The body isn't JSON, so the answer is that of a proxy, not of the service. The member `error` of the
+    // LoadDataError is then empty.
   }
   return new LoadDataError(status, typeof error === 'string' ? error : '', header('X-Request-Id'));
 }

@@ -20,7 +20,8 @@ export class Utf8Decoder {
   private rest: Buffer = Buffer.alloc(0);
 
   /**
-   * @returns the characters that `chunk` completes. The bytes of an incomplete character are kept for the next chunk.
+   * @returns the characters that `chunk` completes. If `chunk` ends within a character, the bytes of this character are
+   * kept for the next chunk. After the last chunk, call `end`, which checks that no such bytes are left.
    * @throws SyntaxError when the bytes aren't UTF-8.
    */
   add(chunk: Buffer): string {

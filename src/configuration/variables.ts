@@ -9,7 +9,7 @@ export type Variables = Readonly<Record<string, string | undefined>>;
 
 /**
  * One or more environment variables are invalid. Each problem is one line that begins with the name of a variable (or
- * with the path of `.env`). The line quotes the variable's value, unless that value may be a secret.
+ * with the path of `.env`). The line quotes the variable's value, unless that value is possibly a secret.
  */
 export class EnvironmentError extends Error {
   constructor(readonly problems: readonly string[]) {
@@ -53,7 +53,7 @@ export const onlySet = (variables: Variables): Record<string, string | undefined
   Object.fromEntries(Object.entries(variables).filter(([, value]) => value !== undefined && value !== ''));
 
 /**
- * The variables that have an effect: drops empty ones, and reads the files of secrets.
+ * The variables that have an effect: drops empty ones, and replaces each path of a secret's file by the secret.
  *
  * @throws EnvironmentError with one line per secret's file that can't be used.
  */
@@ -65,7 +65,7 @@ export function effective(variables: Variables): Variables {
 
 /**
  * Describes the problem of a variable in one line that begins with the variable's name. Quotes its value, unless that
- * value may be a secret.
+ * value is possibly a secret.
  *
  * @param secrets names of further variables whose values are secrets.
  */
@@ -79,8 +79,9 @@ export function problemOf({ path, message }: Pick<z.core.$ZodIssue, 'path' | 'me
 const MOST_SHOWN = 80;
 
 /**
- * Whether the value of a variable may be a secret, judged by the variable's name and by characters in the value. A URL
- * can contain a user, a password or a key, and the path of a webhook's URL often is a key.
+ * Whether a variable's value is possibly a secret, so that messages must not quote it. It is if the variable's name
+ * says so, or if the value contains `@`, `?` or `#`, as a URL with a password or a key does. A webhook's URL counts as
+ * a secret by its variable's name, because the path of such a URL often is a key.
  */
 const mayBeSecret = (name: string, value: string): boolean =>
   /SECRET|PASS|PWD|CREDENTIAL|CONNECTION_STRING|TOKEN|WEBHOOK|KEY(?!CLOAK)/i.test(name) || /[@?#]/.test(value);
@@ -131,7 +132,7 @@ function readDotEnv(): Record<string, string | undefined> {
     throw new EnvironmentError([`${resolve('.env')}: ${(error as Error).message}`]);
   }
   // A line without NAME=value is refused, because Node skips it or takes it for a part of the next name, depending on
-  // Node's version. Only the line's first word is shown, because the rest may be a secret.
+  // Node's version. Only the line's first word is shown, because the rest is possibly a secret.
   const wrong = lineWithoutAssignment(text);
   if (wrong !== undefined) throw new EnvironmentError([`${resolve('.env')}: the line that begins with ${JSON.stringify(wrong.split(/\s/, 1)[0])} must have the form NAME=value`]);
   return parseEnv(text);

@@ -23,7 +23,7 @@ const CODING_OVERHEAD_BYTES = 65_536;
 
 /** The longest JSON body that is parsed at once, in bytes. A longer body is parsed in steps as it arrives. */
 const SMALL_BODY_BYTES = 16 * 1024;
-/** How many bytes of a JSON body are parsed in one step, after which other requests may get a turn. */
+/** How many bytes of a JSON body are parsed in one step. After each step, other requests get a turn. */
 const STEP_BYTES = 16 * 1024;
 
 const QUOTE = 0x22;
@@ -54,7 +54,7 @@ export interface JsonLimits extends RequestBodyLimits {
   readonly memory: BodyMemory;
 }
 
-/** A JSON object in a request's body. The end of the body may not have been read yet. */
+/** A JSON object in a request's body. Possibly, only the beginning of the body has been read so far. */
 export interface JsonObject {
   /**
    * The members that the caller wanted, by name. If `bytes` is defined, the map is complete only after `bytes` has been
@@ -73,7 +73,7 @@ export interface JsonObject {
  * request. Resolves to undefined for an empty body. Reads the body to its end, or until more than 16 KiB and a member
  * that isn't `wanted` have been read. In the second case, the rest is read while the caller reads `bytes` of the
  * result. `limits.maxBytes` limits the decoded bytes. The decoded bytes of a long body are counted in `limits.memory`,
- * because the caller may hold them.
+ * because the caller may keep them.
  *
  * @throws ServiceError `invalid-request-body` when the body isn't a JSON object, is nested deeper than 128 levels,
  * isn't UTF-8, or doesn't match its Content-Encoding; `payload-too-large`; `request-timeout`; `client-aborted`;

@@ -3,19 +3,19 @@ import type { PortPromise } from './port-promise.js';
 /** The promises of the port `Bucket` that `bucketContract` tests, and advice for adapters that break them. */
 export const PROMISES = {
   create: {
-    sentence: "Creates an object unless its key is taken. Resolves to the object's version;",
+    sentence: "Creates an object unless one with the same key exists. Resolves to the new object's version;",
     advice: 'Return the version that read() returns for the same object.',
   },
   taken: {
-    sentence: 'undefined if the key is taken.',
+    sentence: 'to undefined if the key is taken, and then nothing was written.',
     advice: 'Let the store decide in one step (for example If-None-Match: *), not a read before the write.',
   },
   replace: {
-    sentence: 'Writes an object, either unconditionally or only in place of a version.',
+    sentence: 'Writes an object. With `version`, writes only if the object at the key still has this version.',
     advice: 'Without a version, write without a condition, and return the new version.',
   },
   version: {
-    sentence: 'the new version; undefined if another version is there, or none.',
+    sentence: 'the new version; undefined if nothing was written, because the object has another version or is missing.',
     advice: 'Let the store compare and write in one step (for example If-Match).',
   },
   upload: {
@@ -31,7 +31,7 @@ export const PROMISES = {
     advice: 'Complete the upload only if the key is free (for example If-None-Match: *), and remove the parts otherwise.',
   },
   errors: {
-    sentence: 'Rejects with the errors of `bytes`. After any failure, removes the parts as far as the store allows it.',
+    sentence: 'Rejects with the errors of `bytes`. After any failure, removes the parts that were already sent, as far as the store allows it.',
     advice: 'Let the error through unchanged, and abort the upload in the store before rejecting.',
   },
   missing: {
@@ -39,7 +39,7 @@ export const PROMISES = {
     advice: "Translate the store's error for a missing object, and that error alone.",
   },
   range: {
-    sentence: "the part to read; the whole object without it. Bytes that the object doesn't have are left out.",
+    sentence: "the bytes to read; the whole object if undefined. A range may go beyond the object's end: only the bytes that exist are read.",
     advice: 'Both offsets are included. A range behind the end is no error, but empty.',
   },
   iterator: {
@@ -63,15 +63,15 @@ export const PROMISES = {
     advice: "List with the store's delimiter `/`, and merge what two pages have in common.",
   },
   remove: {
-    sentence: 'Removes objects. Also resolves if they are missing.',
+    sentence: 'Removes objects. Objects that are already missing are no error.',
     advice: 'Divide long lists into what the store accepts in one call, and ignore missing objects.',
   },
   parts: {
-    sentence: 'Removes the parts of unfinished uploads to a key, whichever process began them.',
+    sentence: 'Removes the parts of all unfinished uploads to a key, whichever process began these uploads.',
     advice: 'Ask the store for unfinished uploads, and compare the whole key, not its beginning.',
   },
   rights: {
-    sentence: 'Resolves if the store permits everything that the other calls need, except writing: to read, list and remove objects, and to list and remove parts.',
+    sentence: 'Checks that the store permits the service to read, list and remove objects, and to list and remove parts of uploads.',
     advice: 'Try each on the given key or on one that is absent, and leave nothing behind.',
   },
   refused: {
@@ -79,11 +79,11 @@ export const PROMISES = {
     advice: 'Ask the store for each operation, and wrap its refusals with missingRight().',
   },
   storeTime: {
-    sentence: "The time by the store's clock, in milliseconds since 1970, according to the store's latest answers.",
+    sentence: "The time by the store's clock, in milliseconds since 1970, according to the store's latest answers;",
     advice: "Note the store's Date in the answers to reads, listings and writes.",
   },
   clock: {
-    sentence: "How far the store's clock is ahead of this machine's, in milliseconds, by its latest answers (`significantOffset`);",
+    sentence: "How far the store's clock is ahead of this machine's, in milliseconds, according to the store's latest answers.",
     advice: "Compare the store's Date with this machine's time at the answer, through significantOffset().",
   },
   keys: {

@@ -61,7 +61,7 @@ export const KEY_PROMISES = {
     advice: 'Look the scope up before storing, and keep it for 24 hours from receivedAt. Compare scopes as they are.',
   },
   withTheLine: {
-    sentence: "Its scope is committed together with its line, so after a crash or restart no second upload is stored, and the first isn't forgotten.",
+    sentence: "Its scope is committed together with its line. So after a crash or restart, a repeated request still finds that upload, and isn't stored again.",
     advice: 'Find scopes again from the lines of the store (idempotencyScope() and requestIdentity() of a line), not from memory alone.',
   },
   firstReceipt: {

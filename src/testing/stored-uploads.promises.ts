@@ -49,11 +49,11 @@ export const PROMISES = {
     advice: 'Let openContent() return undefined before the first byte.',
   },
   durable: {
-    sentence: 'Removes an upload: its line, its bytes and its idempotency key.',
+    sentence: 'Removes an upload: its index line, the bytes of its file and its idempotency key.',
     advice: 'Remove the line first and then the bytes, of this upload alone, and return true.',
   },
   key: {
-    sentence: 'Removes an upload: its line, its bytes and its idempotency key.',
+    sentence: 'Removes an upload: its index line, the bytes of its file and its idempotency key.',
     advice: 'Forget the scope of the removed upload, in memory and in the store.',
   },
   atOnce: {
@@ -69,7 +69,7 @@ export const PROMISES = {
     advice: 'Select by the same rules as list(), and return the number of removed uploads.',
   },
   dryRun: {
-    sentence: 'Whether to only count the uploads, and change nothing.',
+    sentence: 'Whether to count the uploads only, and remove nothing.',
     advice: 'Count in a dry run, report with onProgress, and remove nothing.',
   },
   signal: {

@@ -13,8 +13,8 @@ export class FindUpload {
   /**
    * Finds an upload by its id.
    *
-   * @throws ServiceError `not-found` if there is no such upload, the caller may not access it, or the store doesn't
-   *   offer its uploads; `storage-failure`.
+   * @throws ServiceError `not-found` if there is no such upload, if the caller isn't permitted to access it, or if the
+   *   adapter of the store has no `storedUploads`; `storage-failure` if the store fails.
    */
   async execute(uploadId: string, mayAccess: CustomerAccess): Promise<Upload> {
     const upload = await storedUploadsOf(this.fileStorage).find(uploadId);

@@ -13,7 +13,8 @@ export class ListUploads {
    *
    * @param limit maximum number of uploads in the page.
    * @param after the position after which the page begins: `next` of the previous page; undefined for the first page.
-   * @throws ServiceError `not-found` if the store doesn't offer its uploads; `storage-failure`.
+   * @throws ServiceError `not-found` if the adapter of the store can't list uploads (it has no `storedUploads`);
+   *   `storage-failure` if reading the store fails.
    */
   async execute(filter: UploadFilter, limit: number, after?: UploadPosition): Promise<UploadPage> {
     return storedUploadsOf(this.fileStorage).list(filter, limit, after);

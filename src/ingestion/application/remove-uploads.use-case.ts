@@ -12,8 +12,8 @@ export class RemoveUploads {
   /**
    * Removes one upload. After a `storage-failure`, call `one` again to complete the removal.
    *
-   * @throws ServiceError `not-found` if there is no such upload, the caller may not access it, or the store doesn't
-   *   offer its uploads; `storage-failure`.
+   * @throws ServiceError `not-found` if there is no such upload, if the caller isn't permitted to access it, or if the
+   *   adapter of the store has no `storedUploads`; `storage-failure` if the store fails.
    */
   async one(uploadId: string, mayAccess: CustomerAccess): Promise<void> {
     const storedUploads = storedUploadsOf(this.fileStorage);
@@ -27,8 +27,8 @@ export class RemoveUploads {
    * Removes all uploads that a filter selects.
    *
    * @returns the number of uploads that were removed.
-   * @throws ServiceError `not-found` if the store doesn't offer its uploads; `storage-failure`. The call can then be
-   *   repeated to remove the rest.
+   * @throws ServiceError `not-found` if the adapter of the store can't remove uploads (it has no `storedUploads`);
+   *   `storage-failure` if the store fails. After that failure, the call can be repeated to remove the rest.
    */
   async all(filter: UploadFilter, options: RemovalOptions = {}): Promise<number> {
     return storedUploadsOf(this.fileStorage).removeAll(filter, options);

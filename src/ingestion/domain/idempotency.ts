@@ -7,8 +7,8 @@ import type { Upload } from './upload.js';
 export const IDEMPOTENCY_PERIOD_MS = 24 * 60 * 60 * 1000;
 
 /**
- * The kind, the `Idempotency-Key` and the customer of an upload as one text; null for an upload without a key. Of
- * several uploads with the same text within 24 hours, only the first is stored.
+ * The kind, the `Idempotency-Key` and the customer of an upload as one text; null for an upload without a key. For 24
+ * hours after a stored upload was complete, unless it is removed, no other upload with the same text is stored.
  */
 export const idempotencyScope = ({ kind, customerId, idempotencyKey }: Pick<Upload, 'kind' | 'customerId' | 'idempotencyKey'>): string | null =>
   // Kind, key and customer id contain no newline, so different combinations of them never give the same text.

@@ -189,7 +189,7 @@ export class Auth0StandIn {
   }
 
   /**
-   * Plans a fault for coming requests that match: by default, only for the next one.
+   * Plans a fault for coming requests that match `request`: by default, only for the next one.
    *
    * @param request a method and a path, as in `POST /api/v2/users/{id}/roles`, where `{id}` matches any one segment; or
    * a regular expression for both.
@@ -206,7 +206,7 @@ export class Auth0StandIn {
   }
 
   /**
-   * The number of requests so far that match.
+   * The number of requests so far that match `request`.
    *
    * @param request a method and a path, as in `POST /api/v2/users/{id}/roles`, where `{id}` matches any one segment; or
    * a regular expression for both.

@@ -200,7 +200,10 @@ function mergedMetadata({ others }: UserRecord, change: Readonly<Record<string, 
   return Object.fromEntries(changed.map((name) => [name, Object.assign({}, others?.[name], change[name])]));
 }
 
-/** The members of a user that are stored exactly as they were sent, except members that are null. */
+/**
+ * The members of a user that are stored exactly as they were sent: all except those in NOT_AS_SENT. A member that is
+ * null is left out, because null removes it from the user.
+ */
 function othersOf(members: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(members).filter(([name, value]) => value !== null && !NOT_AS_SENT.has(name)));
 }

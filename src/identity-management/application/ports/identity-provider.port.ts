@@ -58,7 +58,10 @@ export abstract class IdentityProvider {
    */
   abstract listRoles(options: ProviderCallOptions): AsyncIterable<readonly Role[]>;
 
-  /** Lists all users, including those created by others. Otherwise like `listRoles`. */
+  /**
+   * Lists all users page by page, each user once, including users that the service didn't create. What `listRoles` says
+   * of the length of pages, of changes during the listing, of memory and of `return` applies here too.
+   */
   abstract listUsers(options: ProviderCallOptions): AsyncIterable<readonly User[]>;
 
   /**

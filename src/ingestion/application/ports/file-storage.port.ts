@@ -88,8 +88,8 @@ export abstract class FileStorage {
   abstract store(draft: UploadDraft): Promise<UploadReceipt>;
 
   /**
-   * The uploads that the store contains, to find, fetch and remove them. Undefined if the store doesn't offer that: the
-   * service then answers 404 for these operations.
+   * The uploads that the store contains, to find, fetch and remove them. Undefined if the adapter doesn't implement
+   * that: the service then answers 404 for these operations.
    */
   readonly storedUploads?: StoredUploads | undefined;
 

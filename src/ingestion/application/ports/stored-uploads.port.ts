@@ -7,7 +7,7 @@ export type { UploadFilter, UploadPosition };
 export interface UploadPage {
   /** The uploads of the page, newest first. There may be fewer than requested, or none, although more follow. */
   readonly uploads: readonly Upload[];
-  /** The position where the next page begins; null if no uploads follow. */
+  /** The position to pass to `list` as `after` to get the next page; null if no uploads follow. */
   readonly next: UploadPosition | null;
 }
 
@@ -52,8 +52,8 @@ export abstract class StoredUploads {
 
   /**
    * Opens the file of an upload. Reads no faster than the bytes are consumed. A caller that stops early must end the
-   * iterator. A caller may pass a chunk that it no longer needs to `next`: the store may then use the memory of that
-   * chunk for a later chunk.
+   * iterator. When a caller no longer needs a chunk, it may pass that chunk as the argument of `next`. The store can
+   * then use the memory of that chunk for a later one.
    *
    * @param upload an upload with a file, as `find` or `list` returned it.
    * @param range the part to read; the whole file without it.
@@ -113,5 +113,5 @@ export interface RemovalProgress {
   readonly uploads: number;
 }
 
-/** The most bytes of index lines in one page. The upload whose line reaches this limit is the last one of the page. */
+/** A limit of the index lines of one page, in bytes. A page ends at the latest with the line that reaches this limit. */
 export const MAX_PAGE_BYTES = 4 * 1024 * 1024;

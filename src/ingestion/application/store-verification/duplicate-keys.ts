@@ -22,7 +22,10 @@ export class DuplicateKeys {
    */
   private readonly suspects = new Map<string, KeyedLine[]>();
 
-  /** @param places the number of places in the set of idempotency keys (see `DigestSet`): a power of two. */
+  /**
+   * @param places the size of the hash table of idempotency keys (see `DigestSet`), in places for one key each: a power
+   * of two. At most nine tenths of the places can be taken.
+   */
   constructor(
     private readonly view: StoreView,
     private readonly index: IndexReader,

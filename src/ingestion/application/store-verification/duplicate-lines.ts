@@ -12,7 +12,10 @@ export class DuplicateLines {
   /** The segments (files of index lines) that were reported as part of a compaction, so that each is reported once. */
   private readonly replacing = new Set<string>();
 
-  /** @param places the number of places in the set of uploads (see `DigestSet`): a power of two. */
+  /**
+   * @param places the size of the hash table of uploads (see `DigestSet`), in places for one upload each: a power of
+   * two. At most nine tenths of the places can be taken.
+   */
   constructor(
     private readonly view: StoreView,
     private readonly index: IndexReader,
@@ -99,8 +102,9 @@ class Suspects {
   }
 
   /**
-   * Returns the place of the line of the same upload that was read before `line`. Undefined if the upload isn't
-   * suspected, or if `line` is the first line of the upload; the place of `line` is then recorded.
+   * Returns the place that is recorded for the upload of `line`. If none is recorded yet, because `line` is the first
+   * line of this upload that was read, records the place of `line`, and returns undefined. If the upload isn't
+   * suspected of having two lines, records nothing, and returns undefined.
    */
   firstOf(key: Buffer, line: SegmentLine): LinePlace | undefined {
     const name = nameOf(key);
@@ -109,6 +113,7 @@ class Suspects {
     return place;
   }
 
+  /** Records the place of `line` as that of its upload, in place of the recorded one. */
   moveTo(key: Buffer, line: SegmentLine): void {
     this.places.set(nameOf(key), placeOf(line));
   }

@@ -18,7 +18,7 @@ const ATTEMPTS = 5;
 const FRESH_MS = 200;
 
 /**
- * The scopes of an API of the tenant, which are the permissions that the tenant's roles may have. Auth0 replaces the
+ * The scopes of an API of the tenant, which are the permissions that the tenant's roles can have. Auth0 replaces the
  * whole list of scopes at once and has no conditional update. A change that others make between a read and a write of
  * this process is lost. Within this process, writes run one at a time. After each write, the list is read back. If
  * others have overwritten the list, it is written again.

@@ -45,8 +45,8 @@ const USER_ID = /^(?=.{1,300}$)[a-z0-9_-]+\|[^\s\p{Cc}\p{Cs}]+$/u;
 const MOST_ROLES_OF_A_USER = 50;
 const SEARCH_PAGES = 10;
 /**
- * How many users are read by id at the same time. Few, because all these reads must fit into the time limit for one
- * page of the user list.
+ * How many users are read by id at the same time. They form one page of the user list, and the calls for a page share
+ * one time limit. With more users per page, the last calls could wait too long for the rate limiter.
  */
 const READ_AT_ONCE = 2;
 
@@ -183,9 +183,9 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
   }
 
   /**
-   * Checks everything that the service needs in the tenant and is able to see (listed at `checkTenant`). Takes at most
-   * one call to Auth0, which is made at most every ten seconds (`wellForMs`) while there are no problems. While the
-   * service's token lacks a scope, a new token is requested at most once a minute, because the scope may have been
+   * Checks what the service needs in the tenant, as far as the service can see it (listed at `checkTenant`). Takes at
+   * most one call to Auth0, which is made at most every ten seconds (`wellForMs`) while there are no problems. While
+   * the service's token lacks a scope, a new token is requested at most once a minute, because the scope may have been
    * granted after the token was issued.
    */
   override async checkHealth({ signal }: ProviderCallOptions): Promise<void> {

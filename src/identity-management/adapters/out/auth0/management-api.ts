@@ -10,7 +10,8 @@ export interface Auth0Connection {
   readonly clientId: string;
   readonly clientSecret: string;
   /**
-   * The rate limiter for calls to the tenant, which all its clients in this process should share. Default: a new one.
+   * The rate limiter for calls to the tenant. All clients of one tenant in this process should share it. Default: a new
+   * one.
    */
   readonly pace?: CallPace;
 }

@@ -22,8 +22,8 @@ export interface TenantCheckOptions {
 const CLAIMS = z.object({ scope: z.string().default('') });
 
 /**
- * Checks everything that the service needs in an Auth0 tenant and is able to see: the scopes of the service's token,
- * and the API. Takes at most one call, plus requests for tokens.
+ * Checks what the service needs in an Auth0 tenant, as far as the service can see it: the scopes of its token, and the
+ * API. Takes at most one call, plus requests for tokens.
  *
  * Problems: the service gets no token; the token lacks a scope; the API is missing; the API's settings prevent tokens
  * that the service accepts and that carry permissions. Warnings: the API lacks a permission, so nobody can have that

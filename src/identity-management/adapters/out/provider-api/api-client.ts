@@ -67,9 +67,9 @@ export class ApiClient {
   }
 
   /**
-   * Sends a request. Sends it a second time with a new token if the token is refused or lacks a scope and a new token
-   * may help, or if the connection breaks and the request is repeatable. With a rate limiter (`pace`), also sends it
-   * again after a 429.
+   * Sends a request. If the provider refuses the token, or the token lacks a scope, sends the request a second time
+   * with a new token, provided that a new token can help. If the connection breaks, sends a `repeatable` request a
+   * second time. With a rate limiter (`pace`), also sends the request again after a 429.
    *
    * @throws ProviderUnavailable when the rate limiter lets the call wait too long, when there is no connection, no
    * answer within 10 seconds, or an answer with 408, 429 or 5xx, or when the signal aborts. The error is an
@@ -210,8 +210,8 @@ export class ApiClient {
 /**
  * Checks an answer and returns its body.
  *
- * @throws ProviderError when the answer doesn't have the expected status; as `AnswerUnreadable` if its status is below
- * 300, or if the body doesn't match the schema.
+ * @throws AnswerUnreadable when the body doesn't match the schema, or the answer has an unexpected status below 300;
+ * ProviderError when it has any other unexpected status.
  */
 export function read<Schema extends z.ZodType>(answer: ApiAnswer, schema: Schema, status = 200): z.infer<Schema> {
   if (answer.status !== status) throw unexpected(answer);
@@ -221,8 +221,8 @@ export function read<Schema extends z.ZodType>(answer: ApiAnswer, schema: Schema
 }
 
 /**
- * The method and path of a request for messages. Every second segment of the path may come from a client and is
- * replaced by `…`: `POST /users/…/role-mappings/…`.
+ * The name of a request in messages: its method and path. Every second segment of the path is replaced by `…`, because
+ * it can come from a client: `POST /users/…/role-mappings/…`.
  */
 const labelOf = ({ method, path }: ApiRequest): string => {
   const [segments = ''] = path.split('?', 1);

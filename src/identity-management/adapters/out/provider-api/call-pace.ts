@@ -54,8 +54,9 @@ const HALF_A_SECOND_MS = 500;
  *
  * The call of the operation that arrived first goes first. An operation that has made no call yet gives up waiting
  * earlier than the others, so operations that have begun get finished however many new ones arrive. A call that
- * continues earlier work (`begun`), such as reading the next page of a list, goes before all calls except urgent ones
- * after it has waited for about four seconds. A call answered with 429 wasn't carried out and is sent again.
+ * continues earlier work (`begun`), such as reading the next page of a list, waits in that order for about four
+ * seconds, and then goes before all calls except urgent ones. A call answered with 429 wasn't carried out and is sent
+ * again.
  */
 export class CallPace {
   /**
@@ -79,8 +80,8 @@ export class CallPace {
   /**
    * Makes a call as soon as the rate limits allow it, and makes it again after a 429.
    *
-   * @param shared called each time the call may be made. If another caller's call has an answer that will do for this
-   * one, returns that answer, and no call is made.
+   * @param shared called each time the rate limits allow the call, before it is made. If another caller's call has an
+   * answer that will do for this one, returns that answer, and no call is made.
    * @throws ProviderUnavailable when the call would have to wait too long, or the signal aborts during the wait. The
    * call wasn't made, or was refused with 429. `retryAfterSeconds` is the time until the provider accepts calls again,
    * if known, and at most one minute. Also throws errors of `send`.
@@ -140,7 +141,7 @@ export class CallPace {
     });
   }
 
-  /** Releases the waiting calls that the rate limits allow now. For the next one, sets a timer. */
+  /** Releases the waiting calls that the rate limits allow now. Sets a timer for the next waiting call. */
   private moveOn(): void {
     clearTimeout(this.timer);
     while (this.line.length > 0) {

@@ -22,7 +22,10 @@ export interface Creation<Created, Result> extends Pick<Remnant, 'what' | 'name'
 /** A user or role that must be removed, because its creation failed. */
 export interface Remnant {
   readonly what: 'user' | 'role';
-  /** The user's e-mail or the role's name. As long as the remnant exists, no new user or role can have the same. */
+  /**
+   * The user's e-mail or the role's name. As long as the remnant exists, no new user can have this e-mail, or no new
+   * role this name.
+   */
   readonly name: string;
   /** Whether the answer to the creation was lost, so that it is unknown whether the remnant exists or will appear. */
   readonly isUncertain: boolean;
@@ -45,7 +48,7 @@ const GIVE_UP_AFTER_MS = 600_000;
  * The first attempt to remove a remnant is urgent: it goes before all waiting calls. There are never more such attempts
  * than creations that could make calls, so this does no harm. Further attempts may be many and mostly find nothing. So
  * that operations needn't wait for them, only one further removal and one search for an uncertain remnant are in
- * progress at a time, and they wait as reads of later pages of a list do.
+ * progress at a time. In the queue of the rate limiter, both wait as calls for later pages of a list do.
  */
 export class LeftBehind {
   private readonly logger = new Logger(LeftBehind.name);
@@ -96,7 +99,8 @@ export class LeftBehind {
    */
   async free(what: Remnant['what'], name: string, operation: Operation): Promise<void> {
     for (const remnant of [...this.remnants].filter((one) => one.what === what && one.name === name)) {
-      // Waits for an attempt in progress to remove the remnant, because two at once would disturb each other.
+      // Two attempts to remove one remnant at once would disturb each other. So if one is in progress, its end is
+      // awaited. If there was none, or it failed, its result is undefined, and another attempt is made.
       const isRemoved = (await this.attempts.get(remnant)) !== undefined;
       if (!isRemoved && (await remnant.remove(operation))) this.remnants.delete(remnant);
     }

@@ -18,7 +18,7 @@ export class UploadForm {
 // any member, even a Blob, which JSON would encode as `{}`.
 @ApiSchema({
   name: 'UploadJson',
-  description: 'An upload without a file. With further members, the whole object is stored as the file, too. A member `file` is refused.',
+  description: 'An empty object, or one with only `additional_data`, is an upload without a file. With any other member, the whole object is stored as the file of the upload. A member `file` is refused.',
 })
 export class UploadJson {
   @ApiProperty({ ...ADDITIONAL_DATA, type: String, nullable: true, example: 'meter replaced on 2003-12-04' })

@@ -102,7 +102,7 @@ export class ContentJournals {
    * the bytes, but recovery creates no file from them, because the file has no index line.
    *
    * @param path the final path of the file, as an absolute path.
-   * @throws JournalUnavailableError; FileRemovedError; an error of the file system.
+   * @throws JournalUnavailableError; FileRemovedError; StoreAwayError; an error of the file system.
    */
   add(record: JournalRecord, path: string): Promise<HeldRecord> {
     return new Promise((resolve, reject) => {
@@ -203,9 +203,11 @@ export class ContentJournals {
   }
 
   /**
-   * Returns a use whose journal accepts the first waiting record.
+   * Returns the current use (see `Use`) if its journal has room for the first waiting record. Otherwise ends that use,
+   * and begins a use of another journal. If both journals are being synced, waits for one of them.
    *
-   * @throws JournalUnavailableError
+   * @throws JournalUnavailableError if syncing takes longer than LONGEST_WAIT_MS or has failed for all journals, or if
+   * no journal can be created; StoreAwayError.
    */
   private async takeUse(): Promise<Use> {
     const { current } = this;

@@ -17,9 +17,9 @@ export interface ReceivedLine {
 }
 
 /**
- * A segment: one file of index lines. The first append adds a marker for recovery and then creates the file; the marker
- * stays until the segment is closed for good. After a failed append the segment accepts no more lines, and `close` cuts
- * the file to its durable length.
+ * A segment: one file of index lines. The first append adds a marker and then creates the file. `close` removes the
+ * marker. A marker that a crash has left makes recovery cut off incomplete lines at the file's end. After a failed
+ * append, the segment accepts no more lines, and `close` cuts off everything behind the last line that is durable.
  */
 export class Segment {
   readonly path: string;
@@ -53,7 +53,7 @@ export class Segment {
   }
 
   /**
-   * Whether these lines may be appended to the segment: the segment is open, and none of the lines was received more
+   * Whether these lines can be appended to the segment: the segment is open, and none of the lines was received more
    * than MAX_DISORDER_MS before the newest line of the segment.
    */
   accepts(lines: readonly ReceivedLine[]): boolean {
@@ -124,11 +124,11 @@ export class Segment {
   }
 
   /**
-   * Closes the segment. If what a failed append left can't be cut off now, leaves a marker so that the next boot cuts
-   * it off.
+   * Closes the segment. If an append has failed, and the bytes that it left can't be cut off now, leaves a marker so
+   * that the next boot cuts them off.
    *
-   * @returns true if it was cut off or the marker is durable, so that nothing of the failed append remains after the
-   *   next boot.
+   * @returns false if this marker couldn't be made durable either: the bytes are then possibly still there after the
+   *   next boot. Otherwise true, also if no append has failed.
    */
   async closeOrMark(): Promise<boolean> {
     const { store, path, durableLength } = this;

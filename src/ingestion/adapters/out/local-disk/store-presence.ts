@@ -14,7 +14,7 @@ const UNWRITABLE = ['EROFS', 'EACCES', 'EPERM'];
  * store as away for good. When the store comes back, it is opened with a new instance.
  */
 export class StorePresence {
-  /** Why the store is away; undefined until a check finds that it is. */
+  /** Why the store is away: not at its path, or not writable. Undefined until that is found. */
   whyAway: StoreAwayError | undefined;
   private readonly watched = new Map<string, { readonly device: bigint; readonly isThere: () => boolean }>();
 

@@ -25,7 +25,7 @@ const CLAIM = z.object({
   upload_id: z.string(),
   /** The key of the segment (object) that contains, or will contain, the upload's index line and no other. */
   segment: z.string(),
-  /** Path of the upload's file, which may not exist yet; null for an upload without a file. */
+  /** Path of the upload's file, which possibly doesn't exist yet; null for an upload without a file. */
   content_path: z.string().nullable(),
   /** True if the upload has failed for good, although its index line may still exist in the segment. */
   failed: z.boolean().optional(),
@@ -37,8 +37,8 @@ const CLAIM = z.object({
   /** True if nothing of the upload exists or can appear, so that the next upload can take over the claim. */
   free: z.boolean().optional(),
 }).refine(({ upload_id: uploadId, segment, content_path: path }) => {
-  // A process may overwrite the segment and remove the file that a claim names. A damaged claim must not lead it to
-  // other objects, so both keys must contain the upload's id.
+  // A process that reads a claim sometimes overwrites the segment and removes the file that the claim names. So that a
+  // damaged claim doesn't lead to the objects of another upload, both keys must contain the claim's `upload_id`.
   return isOwnSegment(segment, uploadId) && (path === null || isContentOf(uploadId, path));
 });
 

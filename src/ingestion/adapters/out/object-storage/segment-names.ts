@@ -7,18 +7,21 @@ import { ownSegment } from './keys.js';
 /**
  * How far a time in a segment's name may be from the `received_at` of the segment's lines, in milliseconds.
  *
- * A segment is an object with index lines, one for each upload. A segment's name tells when these uploads were
- * received, so that a line is found without reading other segments:
+ * A segment is an object with index lines, one for each upload. It is in the directory of the UTC day on which these
+ * uploads were received. Its name tells their times more exactly, so that a line is found without reading other
+ * segments:
  *
  * | name | lines | received |
  * |---|---|---|
  * | `<upload_id>` | of one upload | within 10 s of the id's time |
- * | `slow-<time>-<upload_id>` | of one upload that took longer | at that time |
- * | another UUID | of several uploads, each received within 10 s of its id's time | within 10 s of the UUID's time |
- * | a UUID of a time over 10 min after the day | merged by compaction, in the order of the merged names | on that day |
- * | `slow-<UUID>` | merged by compaction, in the order of `received_at` | on that day |
+ * | `slow-<time>-<upload_id>` | of one slow upload | at `<time>` |
+ * | another UUID, of a time less than 10 min after the day | of several uploads, none of them slow | within 10 s of the UUID's time |
+ * | another UUID, of a later time | of uploads that aren't slow, merged by compaction in the order of the merged names | at any time of the day |
+ * | `slow-<UUID>` | of slow uploads, merged by compaction in the order of `received_at` | at any time of the day |
  *
- * Times are the first 48 bits of a version 7 UUID.
+ * An upload is slow if it was received more than 10 s before or after its id's time. "The day" is that of the
+ * directory. The time of a UUID (version 7) is its first 48 bits. `<time>` is written like these bits, as 12 hex digits
+ * with a dash after the eighth.
  */
 export const NAME_TOLERANCE_MS = 10_000;
 

@@ -19,9 +19,9 @@ const MOST_KNOWN = 10_000;
 const ID_LENGTH = 36;
 
 /**
- * The unconfirmed events of an open store. All events of a batch come from one file, either a segment (a file of index
- * lines) or a file that lists removed uploads. An event entry in `events/` says how far the events of a file are
- * confirmed.
+ * The events of an open store that weren't delivered and confirmed yet. All events of a batch come from one file,
+ * either a segment (a file of index lines) or a file that lists removed uploads. An event entry in `events/` says how
+ * far the events of a file are confirmed.
  */
 export class EventQueue {
   private readonly entries: EventEntries;
@@ -147,8 +147,9 @@ export class EventQueue {
   }
 
   /**
-   * Returns a batch of the events after the offset in an event entry; undefined if there are none. In that case,
-   * removes the entry if its file is complete.
+   * Returns the next batch of events from a file. The batch begins at `entry.offset`, the offset in the file up to
+   * which all events are confirmed. If no events follow that offset, returns undefined, and also removes the entry if
+   * `isComplete`.
    *
    * @param isComplete whether the file gets no more lines.
    */

@@ -8,8 +8,8 @@ import type { SegmentReader, SegmentSpan } from './segment-reader.js';
 import type { Segments } from './segments.js';
 
 /**
- * A page ends early after this many bytes of index lines were read for it. But first it reads far enough that the next
- * page can begin at an older position than this page did.
+ * A page ends early after this many bytes of index lines were read for it, but not before enough of them were read that
+ * the next page can begin at an older position than this page did.
  */
 const MOST_READ_BYTES = 32 * 1024 * 1024;
 /**

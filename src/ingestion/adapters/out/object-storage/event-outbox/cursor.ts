@@ -54,9 +54,9 @@ const CURSOR_CONTENT = z.object({
   /** For each object in `events/` of which only some events were confirmed: their number, by the object's key. */
   counts: z.record(z.string(), z.number().int()),
   /**
-   * Segments whose events were confirmed, but which may still be announced as late by their writer. The key is a
-   * segment's short name (`shortName`). The value is the time until which an announcement may appear, in milliseconds
-   * since 1970 by the store's clock.
+   * Segments whose events were confirmed, but which their writers can still announce as late. The key is a segment's
+   * short name (`shortName`). The value is the time until which an announcement can appear, in milliseconds since 1970
+   * by the store's clock.
    */
   late: z.record(z.string(), z.number()),
 });
@@ -90,8 +90,9 @@ export interface Cursor {
 }
 
 /**
- * The first cursor of a bucket. No events are delivered for segments with times before `watermark` in their names, and
- * for those whose keys are in `told`.
+ * The first cursor of a bucket. No events are delivered for a segment whose key is in `told`. If the time in a
+ * segment's name is before `watermark`, events are delivered only if the segment is announced as late (see
+ * `LateSegments`).
  */
 export function newCursor(watermark: number, told: Readonly<Record<UploadKind, readonly string[]>>): Cursor {
   const positionOf = (kind: UploadKind): Position => ({ watermark, told: new Set(told[kind].map(shortName)), targets: new Set() });

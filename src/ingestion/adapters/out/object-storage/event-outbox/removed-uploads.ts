@@ -25,7 +25,7 @@ export async function writeRemoved(bucket: Bucket, id: string, removed: readonly
 /** The events in the bytes of an object that `writeRemoved` wrote; none if the bytes are those of anything else. */
 export function parseRemoved(bytes: Buffer): RemovedEvent[] {
   const { data } = REMOVED.safeParse(parseJson(bytes));
-  // An object that an earlier version of the service has written has no `received_at`.
+  // Earlier versions of the service wrote no `received_at` for a removed upload. `removed_at` is used in its place.
   return (data?.removed ?? []).map(({ upload_id: uploadId, kind, customer_id: customerId, removed_at: removedAt, received_at: receivedAt = removedAt }) => ({
     type: 'removed',
     uploadId,

@@ -239,7 +239,7 @@ class BucketView implements StoreView {
 
   /**
    * The bytes of a long segment. A read that breaks off is continued where it broke off: the store may end a read that
-   * pauses for long, as it does while files are compared.
+   * pauses for long, as this one does while files are compared.
    */
   private async *pieces(segment: string): AsyncGenerator<Buffer> {
     let position = 0;
