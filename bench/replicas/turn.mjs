@@ -5,6 +5,9 @@ import { machineSeconds, processorSeconds } from '../support/processor-meter.mjs
 import { withServices } from '../support/service.mjs';
 import { countRequests } from './bucket-requests.mjs';
 
+/** How much longer than a measurement the warm-up of each replica is. */
+const WARM_UP = 2;
+
 /**
  * One measurement: new replicas behind nginx on a new bucket, after a warm-up.
  *
@@ -27,7 +30,8 @@ export function takeTurn({ replicas: count, load }, { signal, seconds }) {
       try {
         const target = { url: nginx.endpoint };
         const pids = { service: replicas.map(({ child }) => child.pid), nginx: [nginx.pid], store: [server.pid] };
-        await load(target, seconds, signal);
+        // Each replica gets only its share of the requests. Node compiles a replica's code only after many of them.
+        await load(target, WARM_UP * count * seconds, signal);
         const before = await used(replicas, pids);
         const { figures: { rate }, others } = await load(target, seconds, signal);
         const after = await used(replicas, pids);
