@@ -23,20 +23,23 @@ const LARGE_WARM_UP_BYTES = 64 * MIB;
 /**
  * @returns {Load} rate (requests/s), median and p99 (ms) of one small upload that is repeated over several connections.
  */
-const small = (type, body, connections, pauseMs) => (service, seconds, signal) => {
+const small = (type, body, connections, { pauseMs, isKeyed = false } = {}) => (service, seconds, signal) => {
   const warmUpSeconds = Math.min(seconds, MOST_WARM_UP_SECONDS);
-  const job = { url: service.url + TARGET, type, body, connections, warmUpSeconds, seconds, pauseMs };
+  const job = { url: service.url + TARGET, type, body, connections, warmUpSeconds, seconds, pauseMs, isKeyed };
   return run(pauseMs === undefined ? 'small' : 'pausing', job, signal);
 };
 
 export const json = (connections) => small('application/json', SMALL, connections);
 /** Small JSON uploads, for which each connection pauses after each answer (`pauseMs`, in milliseconds). */
-export const jsonWithPauses = (connections, pauseMs) => small('application/json', SMALL, connections, pauseMs);
+export const jsonWithPauses = (connections, pauseMs) => small('application/json', SMALL, connections, { pauseMs });
 /**
  * Small uploads with the same text as those of `json`, but as the file of a form, for programs that accept only files.
  */
 export const form = (connections) => small(FORM, FORM_HEAD + SMALL + FORM_TAIL, connections);
-export const files4KiB = (connections) => small('text/csv', randomBytes(2048).toString('hex'), connections);
+const someFile = randomBytes(2048).toString('hex');
+export const files4KiB = (connections) => small('text/csv', someFile, connections);
+/** Files of 4 KiB, each under a new `Idempotency-Key`. */
+export const keyedFiles4KiB = (connections) => small('text/csv', someFile, connections, { isKeyed: true });
 
 /** @returns {Load} throughput (MiB/s) of one large upload, and growth of the receiving process's memory (MiB). */
 const large = (request) => async (service, seconds, signal) => {

@@ -1,8 +1,9 @@
-// Restarts and kills replicas of the built service behind nginx while clients upload, and compares the bucket that they
-// share with the answers.
-import { join, resolve } from 'node:path';
+// Restarts and kills replicas of the built service behind nginx while clients upload, and create roles and users in
+// Keycloak. Compares the bucket that the replicas share, and Keycloak, with the answers.
+import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { setTimeout as delay } from 'node:timers/promises';
+import { Realm } from '../../bench/identity/realm.mjs';
 import { runCommand } from '../../bench/support/command.mjs';
 import { Progress } from '../../bench/support/progress.mjs';
 import { withServices } from '../../bench/support/service.mjs';
@@ -10,9 +11,13 @@ import { Random } from '../../dist/testing/random.js';
 import { missingBucket, withBucket } from '../crash/bucket.mjs';
 import { Ledger } from '../crash/ledger.mjs';
 import { untilSwept } from '../crash/object-storage.mjs';
+import { isKeycloakAvailable } from '../servers/keycloak.mjs';
 import { freePort } from '../servers/server.mjs';
 import { Clients } from './clients.mjs';
 import { missingNginx, startNginx } from './nginx.mjs';
+import { programOf } from './other-version.mjs';
+import { People } from './people.mjs';
+import { Replica, restarts } from './replica.mjs';
 
 const LARGEST_BYTES = 200_000;
 const CONNECTIONS = 16;
@@ -20,64 +25,53 @@ const CONNECTIONS = 16;
 const SERVING_MS = 500;
 const MOST_SHOWN = 10;
 const COLUMNS = ['requests', 'failed', 'not in flight', '409', 'acknowledged', 'lost', 'twice', 'half shown', 'wrong'];
-
-/** One of the processes that share the bucket, at a port that it keeps. */
-class Replica {
-  constructor(services, variables) {
-    this.services = services;
-    this.variables = variables;
-  }
-
-  /** Starts the replica, as another version of the service if `program` is given. */
-  async start(program = resolve('dist/main.js')) {
-    this.services.program = program;
-    this.service = await this.services.start(this.variables);
-  }
-
-  end(signal) {
-    return this.service.end(signal);
-  }
-}
+const TITLE_WIDTH = 28;
 
 /**
- * Uploads while `disturb` runs, and compares the bucket afterwards.
+ * Sends requests while `disturb` runs, and compares the bucket and Keycloak afterwards.
  *
- * @param {(replicas: Replica[]) => AsyncGenerator<{ from: number, to: number }>} disturb yields after each disturbance
- *   the time in which it may fail requests that were in flight then
+ * @param {(replicas: Replica[]) => AsyncGenerator<{ from: number, to: number }>} disturb see `restarts`
+ * @returns {Promise<{ rows: [string, (number | string)[]][], findings: string[] }>}
  */
-function part(title, { count, random, progress, mayFail }, disturb) {
+function part(title, { count, random, progress, realm, mayFail }, disturb) {
   return withBucket(({ variables, directory }) =>
     withServices(async (services) => {
       const replicas = await Promise.all(
         Array.from({ length: count }, async (_, number) => {
           const own = { DATA_DIR: join(services.directory, `replica-${number}`), PORT: String(await freePort()) };
-          return new Replica(services, { ...variables, ...own, TRUST_PROXY: '1' });
+          return new Replica(services, { ...variables, ...realm.variables(realm.endpoint), ...own, TRUST_PROXY: '1' });
         }),
       );
       for (const replica of replicas) await replica.start();
-      const nginx = await startNginx(replicas.map((replica) => Number(replica.variables.PORT)));
+      const nginx = await startNginx(replicas.map(({ port }) => port));
       try {
         const ledger = new Ledger({ mayRefuse: mayFail });
-        const clients = new Clients(Number(new URL(nginx.endpoint).port), ledger, random, { connections: CONNECTIONS, largest: LARGEST_BYTES });
+        const port = Number(new URL(nginx.endpoint).port);
+        const clients = new Clients(port, ledger, random, { connections: CONNECTIONS, largest: LARGEST_BYTES });
+        const people = new People(port, await realm.operatorToken(), title.replaceAll(/\W+/g, '-').toLowerCase(), random);
         const disturbances = [];
         await delay(SERVING_MS);
         for await (const disturbance of disturb(replicas)) {
           disturbances.push(disturbance);
-          progress.show(`${title}: ${disturbances.length} times, ${clients.sent} requests, ${clients.failures.length} failed`);
+          const failed = clients.failures.length + people.failures.length;
+          progress.show(`${title}: ${disturbances.length} times, ${clients.sent + people.sent} requests, ${failed} failed`);
           await delay(SERVING_MS);
         }
         await clients.stop();
+        const { lost, doubled } = await people.stop();
         await untilSwept(directory, progress);
         for (const replica of replicas) await replica.end('SIGTERM');
         await ledger.compare(directory);
-        const wasInFlight = ({ began, ended }) => disturbances.some(({ from, to }) => began <= to && ended >= from);
-        const late = clients.failures.filter((failure) => !wasInFlight(failure));
+        const isLate = ({ began, ended }) => !disturbances.some(({ from, to }) => began <= to && ended >= from);
+        const [late, latePeople] = [clients, people].map(({ failures }) => failures.filter(isLate));
+        const forbidden = mayFail ? [...late, ...latePeople] : [...clients.failures, ...people.failures];
         const findings = [
-          ...(mayFail ? late : clients.failures).map(({ what }) => `${title}: a request failed: ${what}`),
-          ...[ledger.lost, ledger.doubled, ledger.halfShown, ledger.wrong].flatMap((found) => [...found]),
-        ];
-        const counts = [clients.sent, clients.failures.length, late.length, clients.waits, ledger.acknowledged, ledger.lost.size, ledger.doubled.size, ledger.halfShown.size, ledger.wrong.size];
-        return { title, counts, findings };
+          ...forbidden.map(({ what }) => `a request failed: ${what}`),
+          ...[ledger.lost, ledger.doubled, ledger.halfShown, ledger.wrong, lost, doubled].flatMap((found) => [...found]),
+        ].map((finding) => `${title}: ${finding}`);
+        const uploads = [clients.sent, clients.failures.length, late.length, clients.waits, ledger.acknowledged, ledger.lost.size, ledger.doubled.size, ledger.halfShown.size, ledger.wrong.size];
+        const others = [people.sent, people.failures.length, latePeople.length, '', people.acknowledged, lost.length, doubled.length, '', ''];
+        return { rows: [[title, uploads], ['  roles and users', others]], findings };
       } finally {
         await nginx.stop();
       }
@@ -85,38 +79,28 @@ function part(title, { count, random, progress, mayFail }, disturb) {
   );
 }
 
-/** Ends each replica with a signal and starts it again, one after another, several times round. */
-const restarts = (signal, rounds, program) =>
-  async function* restart(replicas) {
-    for (let round = 0; round < rounds; round++) {
-      for (const replica of replicas) {
-        const from = performance.now();
-        await replica.end(signal);
-        const to = performance.now();
-        await replica.start(program?.(round));
-        yield { from, to };
-      }
-    }
-  };
-
 /** @returns {Promise<boolean>} whether nothing was lost or stored twice, and no request failed that may not. */
-async function replicas({ count, rounds, seed, other, progress }) {
-  console.log(`seed ${seed}, ${count} replicas, ${rounds} rounds`);
-  const random = new Random(seed);
-  const options = { count, random, progress };
-  const parts = [
-    () => part('SIGTERM', { ...options, mayFail: false }, restarts('SIGTERM', rounds)),
-    () => part('kill -9', { ...options, mayFail: true }, restarts('SIGKILL', rounds)),
-    // The even rounds bring the other version, and the odd ones bring this one back.
-    ...(other ? [() => part('another version', { ...options, mayFail: false }, restarts('SIGTERM', 2, (round) => (round % 2 === 0 ? other : undefined)))] : []),
-  ];
+async function replicas({ rounds, other, only, ...options }) {
+  const stopped = { ...options, mayFail: false };
+  const killed = { ...options, mayFail: true };
+  // The even rounds bring the other version, and the odd ones bring this one back.
+  const change = (round) => (round % 2 === 0 ? other : undefined);
+  const parts = {
+    stop: () => part('SIGTERM', stopped, restarts('SIGTERM', rounds)),
+    kill: () => part('kill -9', killed, restarts('SIGKILL', rounds)),
+    ...(other && {
+      update: () => part('another version, SIGTERM', stopped, restarts('SIGTERM', 2 * rounds, change)),
+      'killed-update': () => part('another version, kill -9', killed, restarts('SIGKILL', 2 * rounds, change)),
+    }),
+  };
   const findings = [];
-  const row = (title, cells) => { console.log([title.padEnd(16), ...cells.map((cell, at) => String(cell).padStart(COLUMNS[at].length))].join('  ')); };
+  const row = (title, cells) => { console.log([title.padEnd(TITLE_WIDTH), ...cells.map((cell, at) => String(cell).padStart(COLUMNS[at].length))].join('  ')); };
   row('', COLUMNS);
-  for (const run of parts) {
+  for (const [name, run] of Object.entries(parts)) {
+    if (only && !only.includes(name)) continue;
     const result = await run();
-    progress.clear();
-    row(result.title, result.counts);
+    options.progress.clear();
+    for (const [title, cells] of result.rows) row(title, cells);
     findings.push(...result.findings);
   }
   for (const finding of findings.slice(0, MOST_SHOWN)) console.log(`  ${finding}`);
@@ -131,16 +115,33 @@ async function main() {
       rounds: { type: 'string', default: '10' },
       seed: { type: 'string', default: String(Math.floor(Math.random() * 2 ** 31)) },
       other: { type: 'string' },
+      only: { type: 'string' },
     },
   });
   const [count, rounds, seed] = [values.replicas, values.rounds, values.seed].map(Number);
-  const missing = missingBucket() ?? missingNginx();
+  const only = values.only?.split(',');
+  const known = ['stop', 'kill', ...(values.other ? ['update', 'killed-update'] : [])];
   const isWrong = ![count, rounds, seed].every(Number.isSafeInteger) || count < 2 || rounds < 1 || seed < 0;
-  if (isWrong || missing) {
-    console.error(missing ?? '--replicas must be a whole number of at least 2, --rounds of at least 1, and --seed of at least 0');
+  const problem =
+    (isWrong ? '--replicas must be a whole number of at least 2, --rounds of at least 1, and --seed of at least 0' : undefined) ??
+    (only?.every((name) => known.includes(name)) === false ? `--only: there are ${known.join(', ')}` : undefined) ??
+    missingBucket() ??
+    missingNginx() ??
+    (isKeycloakAvailable() ? undefined : 'Keycloak needs Java, and Maven to be installed with');
+  if (problem) {
+    console.error(problem);
     return 1;
   }
-  return (await replicas({ count, rounds, seed, other: values.other && resolve(values.other), progress: new Progress() })) ? 0 : 1;
+  console.log(`seed ${seed}, ${count} replicas, ${rounds} rounds`);
+  return withServices(async ({ directory }) => {
+    const other = values.other && (await programOf(values.other, directory));
+    const realm = await Realm.start();
+    try {
+      return (await replicas({ count, rounds, random: new Random(seed), other, only, realm, progress: new Progress() })) ? 0 : 1;
+    } finally {
+      await realm.stop();
+    }
+  });
 }
 
 await runCommand(main);

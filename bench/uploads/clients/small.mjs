@@ -2,12 +2,13 @@
 import autocannon from 'autocannon';
 import { figuresOf } from '../../support/latencies.mjs';
 
-const { url, type, body, connections, warmUpSeconds, seconds } = JSON.parse(process.argv[2]);
+const { url, type, body, connections, warmUpSeconds, seconds, isKeyed } = JSON.parse(process.argv[2]);
 
 async function send(duration, onResponse) {
-  const headers = { 'Content-Type': type };
+  // autocannon replaces `[<id>]` by another id in each request.
+  const headers = { 'Content-Type': type, ...(isKeyed && { 'Idempotency-Key': '[<id>]' }) };
   // autocannon can end only when it takes a sample of its figures, so it takes samples often (every 100 ms).
-  const instance = autocannon({ url, method: 'POST', headers, body, connections, duration, sampleInt: 100 });
+  const instance = autocannon({ url, method: 'POST', headers, body, connections, duration, idReplacement: isKeyed, sampleInt: 100 });
   if (onResponse) instance.on('response', onResponse);
   return instance;
 }

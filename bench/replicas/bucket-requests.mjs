@@ -1,0 +1,24 @@
+/** How S3 and its price list call the requests that the service's calls to a bucket cause. */
+const KINDS = { create: 'PUT', replace: 'PUT', upload: 'PUT', read: 'GET', open: 'GET', list: 'LIST', listDirectories: 'LIST', remove: 'DELETE' };
+
+/**
+ * The number of uploads that replicas have stored (`uploads`), and of their requests to the bucket by kind, since their
+ * start, from their metrics. Counts one request for each call, which holds for files that are sent in one part and for
+ * lists of one page.
+ *
+ * @param {readonly { url: string }[]} replicas
+ * @returns {Promise<Record<'uploads' | 'PUT' | 'GET' | 'LIST' | 'DELETE', number>>}
+ */
+export async function countRequests(replicas) {
+  const counts = { uploads: 0, PUT: 0, GET: 0, LIST: 0, DELETE: 0 };
+  for (const { url } of replicas) {
+    const metrics = await (await fetch(`${url}/metrics`)).text();
+    for (const [, value] of metrics.matchAll(/^load_data_uploads_total\{.*\} (\d+)$/gm)) counts.uploads += Number(value);
+    for (const [, operation, value] of metrics.matchAll(/^load_data_bucket_calls_total\{operation="(\w+)".*\} (\d+)$/gm)) {
+      if (operation in KINDS) counts[KINDS[operation]] += Number(value);
+    }
+    const repeated = /^load_data_bucket_retries_total (\d+)$/m.exec(metrics)?.[1];
+    if (repeated !== '0') throw new Error(`${repeated} requests to the bucket were repeated, which the counts don't include.`);
+  }
+  return counts;
+}

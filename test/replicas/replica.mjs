@@ -1,0 +1,45 @@
+import { resolve } from 'node:path';
+
+/** One of the processes that share the bucket, at a port that it keeps. */
+export class Replica {
+  constructor(services, variables) {
+    this.services = services;
+    this.variables = variables;
+  }
+
+  get port() {
+    return Number(this.variables.PORT);
+  }
+
+  /** Starts the replica, as another version of the service if `program` is given. */
+  async start(program = resolve('dist/main.js')) {
+    this.services.program = program;
+    this.service = await this.services.start(this.variables);
+  }
+
+  end(signal) {
+    return this.service.end(signal);
+  }
+}
+
+/**
+ * Ends each replica with a signal and starts it again, one after another, several times round.
+ *
+ * @param {NodeJS.Signals} signal
+ * @param {number} rounds
+ * @param {(round: number) => string | undefined} program the other version to start in a round; undefined: this one
+ * @returns {(replicas: Replica[]) => AsyncGenerator<{ from: number, to: number }>} yields after each restart the time in
+ *   which it may have failed requests that were in flight
+ */
+export const restarts = (signal, rounds, program = () => undefined) =>
+  async function* restart(replicas) {
+    for (let round = 0; round < rounds; round++) {
+      for (const replica of replicas) {
+        const from = performance.now();
+        await replica.end(signal);
+        const to = performance.now();
+        await replica.start(program(round));
+        yield { from, to };
+      }
+    }
+  };
