@@ -113,5 +113,5 @@ export interface RemovalProgress {
   readonly uploads: number;
 }
 
-/** A limit of the index lines of one page, in bytes. A page ends at the latest with the line that reaches this limit. */
+/** A limit for the index lines of one page, in bytes. A page ends at the latest with the line that reaches it. */
 export const MAX_PAGE_BYTES = 4 * 1024 * 1024;
