@@ -78,6 +78,19 @@ async function attack({ minutes, seed, only, plans, stores, noFileSystem, progre
   return findings.length === 0;
 }
 
+const HELP = `Usage: npm run test:attack -- [options]
+
+Attacks the built service by random histories, and checks what must hold. Then checks that faulty services are found.
+
+  --minutes <n>      how long (${MINUTES})
+  --seed <n>         repeats the choices of a run, but not the timing of processes
+  --only <kinds>     only these kinds of attacks, separated by commas; ${SELF_TEST}: only the faulty services
+  --stores <stores>  disk, s3 or both (disk,s3); s3 needs Go once
+  --short            a minute, with fixed choices
+
+Example: npm run test:attack -- --minutes=10 --stores=disk
+`;
+
 function optionsOf(values) {
   const kinds = [...new Set(Object.values(ACTIONS).flat().map(({ name }) => name)), SELF_TEST];
   const [minutes, seed] = [Number(values.minutes ?? (values.short ? SHORT_MINUTES : MINUTES)), Number(values.seed)];
@@ -100,8 +113,13 @@ async function main() {
       only: { type: 'string' },
       stores: { type: 'string' },
       short: { type: 'boolean', default: false },
+      help: { type: 'boolean', default: false },
     },
   });
+  if (values.help) {
+    console.log(HELP);
+    return 0;
+  }
   const { problem, ...options } = optionsOf(values);
   if (problem) {
     console.error(problem);

@@ -34,6 +34,18 @@ const PARTS = {
   'removals-in-bucket': { run: removalsInBucket, share: 0.1, needsBucket: true },
 };
 const SELF_TEST = 'self-test';
+const HELP = `Usage: npm run test:crash -- [options]
+
+Kills the built service, cuts its power and lets its disk fail, and compares the store with what it acknowledged.
+
+  --uploads <n>   uploads to the local disk, divided among the parts (10000)
+  --kills <n>     number of kills (20)
+  --cuts <n>      number of power cuts (15)
+  --seed <n>      repeats the choices of a run, but not the timing of processes
+  --only <part>   ${[...Object.keys(PARTS), SELF_TEST].join(', ')}
+
+Example: npm run test:crash -- --only=kills --uploads=2000
+`;
 const MOST_SHOWN = 20;
 const COUNTS = ['acknowledged', 'refused', 'lost', 'doubled', 'half shown', 'wrong answers'];
 
@@ -84,8 +96,13 @@ async function main() {
       cuts: { type: 'string', default: '15' },
       seed: { type: 'string', default: String(Math.floor(Math.random() * 2 ** 31)) },
       only: { type: 'string' },
+      help: { type: 'boolean', default: false },
     },
   });
+  if (values.help) {
+    console.log(HELP);
+    return 0;
+  }
   const names = [...Object.keys(PARTS), SELF_TEST];
   const numbers = ['uploads', 'kills', 'cuts', 'seed'].map((name) => [name, Number(values[name])]);
   const [wrong] = numbers.find(([, number]) => !Number.isSafeInteger(number) || number < 0) ?? [];

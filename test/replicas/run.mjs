@@ -107,6 +107,20 @@ async function replicas({ rounds, other, only, ...options }) {
   return findings.length === 0;
 }
 
+const HELP = `Usage: npm run test:replicas -- [options]
+
+Restarts and kills replicas behind nginx while clients upload and create roles and users, and compares the bucket and
+the lists with all answers. Needs nginx, Java and Maven for Keycloak, and Go for versitygw.
+
+  --replicas <n>     how many replicas (2)
+  --rounds <n>       how often each replica is restarted in each part (10)
+  --other <program>  another version of the service, as a tarball of npm pack or its dist/main.js
+  --only <parts>     stop, kill; with --other also update, killed-update; separated by commas
+  --seed <n>         repeats the choices of a run, but not the timing of processes
+
+Example: npm run test:replicas -- --rounds=1 --only=stop
+`;
+
 /** @returns {Promise<number>} the exit code. */
 async function main() {
   const { values } = parseArgs({
@@ -116,8 +130,13 @@ async function main() {
       seed: { type: 'string', default: String(Math.floor(Math.random() * 2 ** 31)) },
       other: { type: 'string' },
       only: { type: 'string' },
+      help: { type: 'boolean', default: false },
     },
   });
+  if (values.help) {
+    console.log(HELP);
+    return 0;
+  }
   const [count, rounds, seed] = [values.replicas, values.rounds, values.seed].map(Number);
   const only = values.only?.split(',');
   const known = ['stop', 'kill', ...(values.other ? ['update', 'killed-update'] : [])];
