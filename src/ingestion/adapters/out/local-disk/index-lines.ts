@@ -22,38 +22,44 @@ export function uploadIdOf(line: Buffer): string | undefined {
 
 /**
  * Yields the lines of a file between two positions (in bytes), without their newlines. Omits an unterminated last line.
- * A line of more than 1 MiB that can't be an index line is omitted, and `onForeignLine` is called for it. Needs as much
- * memory as the longest index line, but at least 1 MiB.
+ * A line of more than 1 MiB that can't be an index line is omitted, and `onForeignLine` is called for it. Needs twice as
+ * much memory as the longest index line, but at least 1 MiB.
  */
 export async function* readLines(file: DiskFile, from: number, to: number, onForeignLine: () => void): AsyncGenerator<Buffer> {
-  let rest = Buffer.alloc(0);
+  /** The beginning of the current line, if the line began in an earlier chunk. A line may have a hundred chunks. */
+  let pieces: Buffer[] = [];
   let isInForeignLine = false;
-  const chunk = Buffer.alloc(CHUNK_BYTES);
   for (let position = from; ; ) {
-    const read = await file.read(chunk.subarray(0, Math.min(CHUNK_BYTES, to - position)), position);
+    const chunk = Buffer.allocUnsafeSlow(Math.min(CHUNK_BYTES, to - position));
+    const read = await file.read(chunk, position);
     if (read === 0) return;
     position += read;
     const bytes = chunk.subarray(0, read);
     const foreignLineEnd = isInForeignLine ? bytes.indexOf(NEWLINE) : -1;
     if (isInForeignLine && foreignLineEnd < 0) continue;
     isInForeignLine = false;
-    rest = Buffer.concat([rest, bytes.subarray(foreignLineEnd + 1)]);
-    let begin = 0;
-    for (let end = rest.indexOf(NEWLINE); end >= 0; end = rest.indexOf(NEWLINE, begin)) {
-      yield rest.subarray(begin, end);
+    let begin = foreignLineEnd + 1;
+    for (let end = bytes.indexOf(NEWLINE, begin); end >= 0; end = bytes.indexOf(NEWLINE, begin)) {
+      const line = bytes.subarray(begin, end);
+      yield pieces.length > 0 ? Buffer.concat([...pieces, line]) : line;
+      pieces = [];
       begin = end + 1;
     }
-    rest = rest.subarray(begin);
-    if (rest.length > CHUNK_BYTES && isForeign(rest)) {
+    if (begin < read) pieces.push(bytes.subarray(begin));
+    if (isForeign(pieces)) {
       isInForeignLine = true;
-      rest = Buffer.alloc(0);
+      pieces = [];
       onForeignLine();
     }
   }
 }
 
 /**
- * Whether the beginning of a line shows that it isn't an index line: it doesn't begin a JSON object, or is longer than
- * a string can be.
+ * Whether the beginning of a line shows that it isn't an index line: it has more than 1 MiB, and doesn't begin a JSON
+ * object, or is longer than a string can be.
  */
-const isForeign = (line: Buffer): boolean => line[0] !== OPENING_BRACE || line.length > constants.MAX_STRING_LENGTH;
+function isForeign(pieces: readonly Buffer[]): boolean {
+  let length = 0;
+  for (const piece of pieces) length += piece.length;
+  return length > CHUNK_BYTES && (pieces[0]?.[0] !== OPENING_BRACE || length > constants.MAX_STRING_LENGTH);
+}
