@@ -1,7 +1,8 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { Agent, request } from 'node:http';
+import { request } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
+import { ListeningAgent } from './listening-agent.mjs';
 
 export const CONNECTIONS = 16;
 const SILENCE_MS = 60_000;
@@ -12,17 +13,6 @@ const OPERATIONS = {
   historical: '/ingestHistoricalLoadData/upload_historical',
   nowcast: '/ingestNowcastLoadData/upload_nowcast',
 };
-
-/**
- * An HTTP agent that ignores late errors of connections. Node removes its own error listener from a connection when the
- * answer arrives before the request is written. A connection error a moment later, for example when the service is
- * killed, would then end this process. The request itself reports the end of its connection, too.
- */
-class ListeningAgent extends Agent {
-  createConnection(...parameters) {
-    return super.createConnection(...parameters).on('error', () => undefined);
-  }
-}
 
 /**
  * Clients that upload JSON, files and forms to a service continuously, until they are stopped or the service has ended.

@@ -1,6 +1,7 @@
-import { Agent, request } from 'node:http';
+import { request } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
+import { ListeningAgent } from '../crash/listening-agent.mjs';
 import { someUpload } from '../crash/load.mjs';
 
 const AGAIN_MS = 100;
@@ -11,13 +12,6 @@ const AGAIN_MS = 100;
  * @property {number} ended when it failed
  * @property {string} what the status, or the code of the connection's error
  */
-
-/** An agent that ignores late errors of connections, which the requests themselves report. */
-class ListeningAgent extends Agent {
-  createConnection(...parameters) {
-    return super.createConnection(...parameters).on('error', () => undefined);
-  }
-}
 
 /**
  * Clients that upload through a proxy until they are stopped. A client repeats an upload with an idempotency key until

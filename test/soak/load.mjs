@@ -1,7 +1,8 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { Agent, request } from 'node:http';
+import { request } from 'node:http';
 import { buffer } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
+import { ListeningAgent } from '../crash/listening-agent.mjs';
 
 const KIB = 1024;
 const USERS = 100;
@@ -48,7 +49,7 @@ export class MixedLoad {
   #token;
   #newToken;
   #random;
-  #agent = new Agent({ keepAlive: true, maxSockets: 64 });
+  #agent = new ListeningAgent({ keepAlive: true, maxSockets: 64 });
   #known = [];
   #removable = [];
   #uploads = 0;

@@ -1,5 +1,6 @@
-import { readdir, readFile } from 'node:fs/promises';
+import { readdir } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
+import { MemoryMeter } from '../../bench/support/memory-meter.mjs';
 
 const SAMPLE_MS = 1_000;
 /** Every so many samples `/metrics` is read. */
@@ -26,14 +27,14 @@ const MIB = 1024 * 1024;
  */
 export async function observe(service, signal, onSample) {
   const began = performance.now();
-  const proc = `/proc/${service.child.pid}`;
-  for (let count = 0; !signal.aborted; count++) {
-    const [status, descriptors] = await Promise.all([readFile(`${proc}/status`, 'utf8'), readdir(`${proc}/fd`)]);
-    const number = (name) => Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(status)?.[1]);
+  const meter = new MemoryMeter(service.child.pid);
+  const count = async (name) => (await readdir(`/proc/${service.child.pid}/${name}`)).length;
+  for (let index = 0; !signal.aborted; index++) {
+    const [memory, descriptors, threads] = await Promise.all([meter.now(), count('fd'), count('task')]);
     const at = (performance.now() - began) / 1000;
-    const lag = count % METRICS_EVERY === 0 ? { lag: await meanLag(service.url) } : {};
-    onSample({ at, memory: (number('VmRSS') * 1024) / MIB, descriptors: descriptors.length, threads: number('Threads'), ...lag });
-    await delay(Math.max(0, SAMPLE_MS * (count + 1) - (performance.now() - began)), undefined, { signal }).catch(() => undefined);
+    const lag = index % METRICS_EVERY === 0 ? { lag: await meanLag(service.url) } : {};
+    onSample({ at, memory: memory / MIB, descriptors, threads, ...lag });
+    await delay(Math.max(0, SAMPLE_MS * (index + 1) - (performance.now() - began)), undefined, { signal }).catch(() => undefined);
   }
 }
 

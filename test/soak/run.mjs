@@ -130,7 +130,8 @@ function windows(points) {
   const groups = new Map();
   for (const [at, value] of points) {
     const window = Math.floor(at / WINDOW_SECONDS) * WINDOW_SECONDS;
-    groups.set(window, [...(groups.get(window) ?? []), value]);
+    if (!groups.has(window)) groups.set(window, []);
+    groups.get(window).push(value);
   }
   return [...groups].sort(([one], [other]) => one - other).map(([at, each]) => [at, median(each)]);
 }

@@ -1,6 +1,6 @@
 import { closeQuietly } from '../staged-file.js';
 import type { DiskFile } from '../disk.js';
-import { NEWLINE } from '../index-lines.js';
+import { NEWLINE, readLines } from '../index-lines.js';
 import { headOf } from './segment-lines.js';
 
 /** How many bytes are read at first to find a single index line. Most lines are shorter. */
@@ -65,12 +65,10 @@ export class SegmentReader {
   async disorder(): Promise<number> {
     let newest = -Infinity;
     let disorder = 0;
-    for (let lines = await this.linesFrom(0), last; (last = lines.at(-1)); lines = await this.linesFrom(last.end + 1)) {
-      for (const { bytes } of lines) {
-        const receivedAt = headOf(bytes)?.receivedAt ?? newest;
-        newest = Math.max(newest, receivedAt);
-        disorder = Math.max(disorder, newest - receivedAt);
-      }
+    for await (const line of readLines(this.file, 0, this.length, () => undefined)) {
+      const receivedAt = headOf(line)?.receivedAt ?? newest;
+      newest = Math.max(newest, receivedAt);
+      disorder = Math.max(disorder, newest - receivedAt);
     }
     return disorder;
   }
