@@ -7,7 +7,7 @@ import { ListeningAgent } from '../crash/listening-agent.mjs';
 const KIB = 1024;
 const USERS = 100;
 const CUSTOMERS = 50;
-const TICK_MS = 10;
+const TICK_MS = 1;
 /** How long a token is used before a new one is requested, in milliseconds. */
 const TOKEN_MS = 10 * 60 * 1000;
 /** How many of the latest uploads are found and fetched. */
@@ -91,7 +91,7 @@ export class MixedLoad {
     let renewedAt = this.#began;
     while (!signal.aborted) {
       const due = Math.floor(((performance.now() - this.#began) / 1000) * rate);
-      for (; this.sent < due; this.sent++) this.#send(this.#began + (this.sent * 1000) / rate);
+      for (; this.sent < due; this.sent++) this.#send(this.#began + ((this.sent + 1) * 1000) / rate);
       if (performance.now() - renewedAt > TOKEN_MS) {
         renewedAt = performance.now();
         await this.#renewToken();
