@@ -1,6 +1,6 @@
 import type { Server } from 'node:http';
 import { Server as NetServer, type Socket } from 'node:net';
-import { setTimeout as delay } from 'node:timers/promises';
+import { setImmediate as nextIteration, setTimeout as delay } from 'node:timers/promises';
 import { type INestApplication, Logger } from '@nestjs/common';
 import { EXCHANGE_END, latestExchange } from '../http/exchange.js';
 import { exit, SIGNALS } from './exit-on-signal.js';
@@ -13,6 +13,10 @@ const SWEEP_INTERVAL_MS = 50;
  * Closing them sooner could lose a request that a proxy is just sending on a kept-alive connection.
  */
 const QUIET_MS = 1_000;
+/** How long the service waits for a moment in which no connection waits to be accepted, in milliseconds. */
+const ACCEPT_TIMEOUT_MS = 1_000;
+/** Up to this length, in milliseconds, hardly any connection arrives during an iteration of the event loop. */
+const SHORT_ITERATION_MS = 1;
 /** How long closing the adapters may take after the requests have ended or were cut off, in milliseconds. */
 const CLOSE_TIMEOUT_MS = 2_000;
 
@@ -58,11 +62,35 @@ async function finish(app: INestApplication<Server>, sockets: Set<Socket>, { shu
   const server = app.getHttpServer();
   if (server.listening) {
     await delay(shutdownDelayMs);
+    await untilNoConnectionWaits(server);
     const closed = stopListening(server, sockets);
     await Promise.race([closed, delay(shutdownTimeoutMs)]);
     server.closeAllConnections();
   }
   await Promise.race([app.close(), delay(CLOSE_TIMEOUT_MS)]);
+}
+
+/**
+ * Resolves when no connection waits to be accepted, or after `ACCEPT_TIMEOUT_MS`. When the service stops listening, the
+ * kernel resets the connections that wait. If a proxy has sent an upload on one of them, the proxy may not send the
+ * upload again, and answers 502. Node accepts one connection in each iteration of the event loop, so none waits after an
+ * iteration without one.
+ */
+async function untilNoConnectionWaits(server: Server): Promise<void> {
+  const latest = performance.now() + ACCEPT_TIMEOUT_MS;
+  let accepted = 0;
+  const onConnection = (): void => {
+    accepted++;
+  };
+  server.on('connection', onConnection);
+  for (let began = performance.now(), isQuiet = false; !isQuiet && began < latest; ) {
+    const before = accepted;
+    await nextIteration();
+    const ended = performance.now();
+    isQuiet = accepted === before && ended - began < SHORT_ITERATION_MS;
+    began = ended;
+  }
+  server.off('connection', onConnection);
 }
 
 /**
@@ -80,9 +108,10 @@ async function stopListening(server: Server, sockets: Set<Socket>): Promise<void
     const exchange = latestExchange(socket);
     if (exchange) exchange.response.shouldKeepAlive = false;
   }
-  const sweep = setInterval(() => {
+  // Closes connections right after the event loop has read from all, so that no request is waiting there.
+  const sweep = setInterval(() => setImmediate(() => {
     if (performance.now() - usedAt >= QUIET_MS) closeUnused(server, sockets);
-  }, SWEEP_INTERVAL_MS);
+  }), SWEEP_INTERVAL_MS);
   await closed;
   clearInterval(sweep);
 }

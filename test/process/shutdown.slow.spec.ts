@@ -87,6 +87,19 @@ describe('shutdown', () => {
     expect(await program.exited).toEqual({ code: 0, signal: null });
   });
 
+  it('answers requests on connections that waited to be accepted when the signal came', async () => {
+    const { program, port } = await workspace.start();
+    // While the process stands still, the kernel takes connections and bytes for it.
+    program.child.kill('SIGSTOP');
+    const sockets = await Promise.all(Array.from({ length: 20 }, () => open(port)));
+    for (const socket of sockets) socket.write('GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n');
+    const answers = Promise.all(sockets.map(async (socket) => String(((await once(socket, 'data')) as [Buffer])[0])));
+    program.child.kill('SIGTERM');
+    program.child.kill('SIGCONT');
+    for (const answer of await answers) expect(answer).toMatch(/^HTTP\/1\.1 200 /);
+    expect(await program.exited).toEqual({ code: 0, signal: null });
+  });
+
   it('exits with 0 even after its timeout, and leaves nothing of an incomplete upload', async () => {
     const { program, port } = await workspace.start({ SHUTDOWN_TIMEOUT_MS: '100' });
     const upload = await SlowUpload.begin(port);
