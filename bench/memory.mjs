@@ -116,7 +116,7 @@ async function fillDatabase(data) {
   const embedded = resolve('dist/identity-management/adapters/out/embedded');
   const { EmbeddedIdentityProvider } = await import(join(embedded, 'embedded.identity-provider.adapter.js'));
   const { immediately, openIdentityDatabase } = await import(join(embedded, 'identity-database.js'));
-  (await EmbeddedIdentityProvider.open(data)).close();
+  await (await EmbeddedIdentityProvider.open(data)).close();
   const database = await openIdentityDatabase(join(data, 'identity/identity.db'));
   immediately(database, () => {
     const insert = database.prepare('INSERT INTO users (user_id, email, name) VALUES (?, ?, ?)');

@@ -78,7 +78,7 @@ describe('npm run token', () => {
     const provider = await EmbeddedIdentityProvider.open(data);
     const roleId = await provider.createRole({ name: 'Readers', permissions: ['read:users'] }, options);
     const userId = await provider.createUser({ email: 'ada@example.com', name: 'Ada', roleIds: [roleId] }, options);
-    provider.close();
+    await provider.close();
     const payload = await verify(await run(['--user', userId, '--customer', '42']));
     expect(payload).toMatchObject({ sub: userId, permissions: ['read:users'], customer_id: '42' });
     expect(await verify(await run(['--user', userId]))).not.toHaveProperty('customer_id');
@@ -92,7 +92,7 @@ describe('npm run token', () => {
     const settings = { OIDC_ISSUER: 'https://issuer.example' };
     expect((await verify(await run([], settings))).iss).toBe('http://127.0.0.1:49152/idp');
     await expect(provider.checkHealth(options)).resolves.toBeUndefined();
-    provider.close();
+    await provider.close();
     expect((await verify(await run([], settings))).iss).toBe('https://issuer.example');
   });
 

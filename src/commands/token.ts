@@ -69,7 +69,7 @@ async function accessToken(environment: Environment, { user, customer }: TokenAr
     if (error instanceof UserNotFound) throw new CommandError(`There is no user ${JSON.stringify(user)}.`, { cause: error });
     throw error;
   } finally {
-    provider.close();
+    await provider.close();
   }
 }
 

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import Database from 'libsql';
+import AsyncDatabase from 'libsql/promise';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { DataDirectoryInUseError, isLocked, lockDataDirectory } from '../../../../common/data-directory/data-directory-lock.js';
 import { identityProviderContract } from '../../../../testing/identity-provider.contract.js';
@@ -32,12 +33,12 @@ identityProviderContract('EmbeddedIdentityProvider', async () => {
     unknownUserId: 'embedded|4b1b7a2e-6c2f-4d58-9d6a-0a8a3a4f9a10',
     unknownRoleId: 'role_4b1b7a2e6c2f4d589d6a0a8a3a4f9a10',
     reopen: async () => {
-      provider.close();
+      await provider.close();
       return (provider = await EmbeddedIdentityProvider.open(directory.path));
     },
     permissionsOf: (userId) => provider.permissionsOf(userId),
-    tearDown: () => {
-      provider.close();
+    tearDown: async () => {
+      await provider.close();
       directory.remove();
     },
   };
@@ -46,8 +47,12 @@ identityProviderContract('EmbeddedIdentityProvider', async () => {
 describe('EmbeddedIdentityProvider', () => {
   let directory: ReturnType<typeof temporaryDirectory>;
   let provider: EmbeddedIdentityProvider;
+  const identity = (): string => join(directory.path, 'identity');
   const databasePath = (): string => join(directory.path, 'identity', 'identity.db');
   const beside = (): Promise<IdentityDatabase> => openIdentityDatabase(databasePath());
+  /** The provider's connection for writes. */
+  const writing = (): IdentityDatabase =>
+    (provider as unknown as { store: { opened: { writer: { database: IdentityDatabase } } } }).store.opened.writer.database;
 
   /**
    * Advances the clock by a second, for which the result of a health check is cached. So the next check really probes
@@ -62,10 +67,10 @@ describe('EmbeddedIdentityProvider', () => {
     directory = temporaryDirectory();
     provider = await EmbeddedIdentityProvider.open(directory.path);
   });
-  afterEach(() => {
+  afterEach(async () => {
     vi.useRealTimers();
     vi.restoreAllMocks();
-    provider.close();
+    await provider.close();
     directory.remove();
     rmSync(`${directory.path}-away`, { recursive: true, force: true });
   });
@@ -89,16 +94,16 @@ describe('EmbeddedIdentityProvider', () => {
 
   it('locks the data directory until it is closed, and can be closed twice', async () => {
     await expect(EmbeddedIdentityProvider.open(directory.path)).rejects.toThrow(DataDirectoryInUseError);
-    provider.onApplicationShutdown();
+    await provider.onApplicationShutdown();
     expect(isLocked(directory.path, 'identity')).toBe(false);
     const next = await EmbeddedIdentityProvider.open(directory.path);
-    provider.close();
+    await provider.close();
     expect(isLocked(directory.path, 'identity')).toBe(true);
-    next.close();
+    await next.close();
   });
 
   it('releases the lock when the database cannot be opened', async () => {
-    provider.close();
+    await provider.close();
     const database = await beside();
     database.exec('PRAGMA user_version = 99');
     database.close();
@@ -117,7 +122,7 @@ describe('EmbeddedIdentityProvider', () => {
     const shared = await EmbeddedIdentityProvider.open(directory.path, { shared: true });
     await createUser('ada@example.com');
     const userId = await shared.createUser({ email: 'bob@example.com', name: 'Bob', roleIds: [] }, options);
-    shared.close();
+    await shared.close();
     await expect(provider.updateUser(userId, { name: 'Robert' }, options)).resolves.toBeUndefined();
     expect((await allUsers(provider)).map(({ name }) => name)).toEqual(['Ada', 'Robert']);
   });
@@ -142,10 +147,10 @@ describe('EmbeddedIdentityProvider', () => {
         'identity.db-shm': 0o600,
         'identity.db-wal': 0o600,
       });
-      open.close();
+      await open.close();
       chmodSync(join(other.path, 'identity'), 0o755);
       chmodSync(join(other.path, 'identity', 'identity.db'), 0o644);
-      (await EmbeddedIdentityProvider.open(other.path)).close();
+      await (await EmbeddedIdentityProvider.open(other.path)).close();
       expect(modes(join(other.path, 'identity'))).toMatchObject({ '.': 0o700, 'identity.db': 0o600 });
     } finally {
       process.umask(previous);
@@ -165,8 +170,98 @@ describe('EmbeddedIdentityProvider', () => {
     expect(await created).toHaveLength(3);
   });
 
+  /**
+   * Lets no commit begin until `release` is called. `begun` resolves when the first commit is due.
+   */
+  const holdCommits = (): { readonly begun: Promise<void>; release(): void } => {
+    const { exec } = AsyncDatabase.prototype; // eslint-disable-line @typescript-eslint/unbound-method
+    let release = (): void => undefined;
+    const released = new Promise<void>((resolve) => { release = resolve; });
+    const begun = new Promise<void>((resolve) => {
+      vi.spyOn(AsyncDatabase.prototype, 'exec').mockImplementation(async function (this: unknown, sql: string) {
+        if (sql === 'COMMIT') {
+          resolve();
+          await released;
+        }
+        return exec.call(this, sql) as Promise<void>;
+      });
+    });
+    return { begun, release };
+  };
+  const emails = async () => (await allUsers(provider)).map(({ email }) => email);
+
+  it('answers a write when it is committed, and reads what is committed meanwhile', async () => {
+    const commits = holdCommits();
+    let isAnswered = false;
+    const created = createUser('ada@example.com').finally(() => { isAnswered = true; });
+    await commits.begun;
+    expect(await emails()).toEqual([]);
+    expect(isAnswered).toBe(false);
+    commits.release();
+    await created;
+    expect(await emails()).toEqual(['ada@example.com']);
+  });
+
+  it('commits simultaneous writes one after the other, in the order of the calls', async () => {
+    const names = Array.from({ length: 20 }, (_, index) => `${index}@example.com`);
+    await Promise.all(names.map(createUser));
+    expect(await emails()).toEqual(names);
+  });
+
+  it('leaves nothing of a write that waits for another one when its caller gives up', async () => {
+    const commits = holdCommits();
+    const created = createUser('ada@example.com');
+    await commits.begun;
+    const caller = new AbortController();
+    const waiting = provider.createUser({ email: 'bob@example.com', name: 'Bob', roleIds: [] }, { signal: caller.signal });
+    caller.abort();
+    await expect(waiting).rejects.toThrow(ProviderUnavailable);
+    commits.release();
+    await created;
+    expect(await emails()).toEqual(['ada@example.com']);
+    await createUser('bob@example.com');
+  });
+
+  it('closes after the commit in progress, which succeeds, and refuses the writes that wait', async () => {
+    const commits = holdCommits();
+    const created = createUser('ada@example.com');
+    const waiting = createUser('bob@example.com');
+    await commits.begun;
+    const closed = provider.close();
+    expect(isLocked(directory.path, 'identity')).toBe(true);
+    commits.release();
+    await expect(created).resolves.toBeTypeOf('string');
+    await expect(waiting).rejects.toThrow(ProviderError);
+    await closed;
+    expect(isLocked(directory.path, 'identity')).toBe(false);
+    provider = await EmbeddedIdentityProvider.open(directory.path);
+    expect(await emails()).toEqual(['ada@example.com']);
+  });
+
+  it('continues with the writes that wait when a commit fails', async () => {
+    vi.spyOn(AsyncDatabase.prototype, 'exec').mockRejectedValueOnce(new Database.SqliteError('disk I/O error', 'SQLITE_IOERR_FSYNC', 1034));
+    const [failed, created] = [createUser('ada@example.com'), createUser('bob@example.com')];
+    await expect(failed).rejects.toThrow(ProviderUnavailable);
+    await created;
+    expect(await emails()).toEqual(['bob@example.com']);
+  });
+
+  it('reopens a database that was exchanged during a commit only after the commit', async () => {
+    cpSync(identity(), `${identity()}-copy`, { recursive: true });
+    const commits = holdCommits();
+    const created = createUser('ada@example.com');
+    await commits.begun;
+    renameSync(identity(), `${identity()}-away`);
+    renameSync(`${identity()}-copy`, identity());
+    const read = provider.recordedIssuer();
+    commits.release();
+    await expect(created).rejects.toThrow(ProviderUnavailable);
+    expect(await read).toBeUndefined();
+    expect(await emails()).toEqual([]);
+  });
+
   it('uses a write-ahead log, full synchronization and foreign keys', () => {
-    const { database } = (provider as unknown as { store: { database: IdentityDatabase } }).store;
+    const database = writing();
     expect(database.pragma('journal_mode')).toEqual([{ journal_mode: 'wal' }]);
     expect(database.pragma('synchronous')).toEqual([{ synchronous: 2 }]);
     expect(database.pragma('foreign_keys')).toEqual([{ foreign_keys: 1 }]);
@@ -185,7 +280,7 @@ describe('EmbeddedIdentityProvider', () => {
   });
 
   it('reports why the database failed, undoes the work, and stays usable', async () => {
-    const { database } = (provider as unknown as { store: { database: IdentityDatabase } }).store;
+    const database = writing();
     const [{ page_count: pages }] = database.pragma('page_count') as [{ page_count: number }];
     database.pragma(`max_page_count = ${pages}`);
     const permissions = Array.from({ length: 256 }, (_, index) => `a:${'x'.repeat(240)}${index}`);
@@ -197,11 +292,7 @@ describe('EmbeddedIdentityProvider', () => {
   });
 
   it('is unhealthy while a health check finds the disk full, and healthy again with free space', async () => {
-    const { database } = (provider as unknown as { store: { database: IdentityDatabase } }).store;
-    const exec = vi.spyOn(database, 'exec').mockImplementation((sql) => {
-      if (sql === 'COMMIT') throw new Database.SqliteError('database or disk is full', 'SQLITE_FULL', 13);
-      return Database.prototype.exec.call(database, sql);
-    });
+    const exec = vi.spyOn(AsyncDatabase.prototype, 'exec').mockRejectedValue(new Database.SqliteError('database or disk is full', 'SQLITE_FULL', 13));
     const check = provider.checkHealth(options);
     await expect(check).rejects.toThrow(ProviderUnavailable);
     await expect(check).rejects.toMatchObject({ cause: { code: 'SQLITE_FULL' } });
@@ -220,7 +311,7 @@ describe('EmbeddedIdentityProvider', () => {
   });
 
   it('is unhealthy after it is closed', async () => {
-    provider.close();
+    await provider.close();
     await expect(provider.checkHealth(options)).rejects.toThrow(ProviderError);
     await expect(allUsers(provider)).rejects.toThrow(ProviderError);
   });
@@ -233,7 +324,6 @@ describe('EmbeddedIdentityProvider', () => {
     await expect(provider.assertAvailable()).rejects.toThrow(ProviderUnavailable);
     await expect(provider.checkHealth(options)).rejects.toThrow(ProviderUnavailable);
   };
-  const identity = (): string => join(directory.path, 'identity');
 
   it.each<[string, () => void, () => void]>([
     ['its directory is moved away', () => { renameSync(identity(), `${identity()}-away`); }, () => { renameSync(`${identity()}-away`, identity()); }],
@@ -295,13 +385,15 @@ describe('EmbeddedIdentityProvider', () => {
     // If the directory is moved at COMMIT, the moved database gets the user, but the caller gets an error.
     ['COMMIT', ['ada@example.com']],
   ])('acknowledges no user when its directory is moved away at %s', async (moment, left) => {
-    const { exec } = Database.prototype; // eslint-disable-line @typescript-eslint/unbound-method
-    const spied = vi.spyOn(Database.prototype, 'exec').mockImplementation(function (this: IdentityDatabase, sql) {
-      if (sql === moment) renameSync(identity(), `${identity()}-away`);
-      return exec.call(this, sql);
-    });
+    for (const { prototype } of [Database, AsyncDatabase] as { prototype: { exec(sql: string): unknown } }[]) {
+      const { exec } = prototype; // eslint-disable-line @typescript-eslint/unbound-method
+      vi.spyOn(prototype, 'exec').mockImplementation(function (this: unknown, sql) {
+        if (sql === moment) renameSync(identity(), `${identity()}-away`);
+        return exec.call(this, sql);
+      });
+    }
     await expect(createUser('ada@example.com')).rejects.toThrow(ProviderUnavailable);
-    spied.mockRestore();
+    vi.restoreAllMocks();
     renameSync(`${identity()}-away`, identity());
     expect((await allUsers(provider)).map(({ email }) => email)).toEqual(left);
   });
@@ -360,7 +452,7 @@ describe('EmbeddedIdentityProvider', () => {
         await provider.createUser({ email: i + '@example.com', name: 'x', roleIds: [] }, options).catch((e) => (refused[e.name] = (refused[e.name] ?? 0) + 1));
         await provider.createRole({ name: 'role ' + i, permissions: ['a:b'] }, options).catch((e) => (refused[e.name] = (refused[e.name] ?? 0) + 1));
       }
-      provider.close();
+      await provider.close();
       console.log(JSON.stringify(refused));`;
     const results = await Promise.all([0, 1, 2].map(() => run(program, directory.path)));
     const refusals = results.flatMap((stdout) => Object.entries(JSON.parse(stdout) as Record<string, number>));
@@ -377,11 +469,11 @@ describe('EmbeddedIdentityProvider', () => {
       const { EmbeddedIdentityProvider } = await import(module);
       const provider = await EmbeddedIdentityProvider.open(directory, { shared: true });
       await provider.createUser({ email: process.pid + '@example.com', name: 'x', roleIds: [] }, { signal: new AbortController().signal });
-      provider.close();`;
+      await provider.close();`;
     await Promise.all([0, 1, 2, 3].map(() => run(program, fresh.path)));
     const opened = await EmbeddedIdentityProvider.open(fresh.path);
     expect(await allUsers(opened)).toHaveLength(4);
-    opened.close();
+    await opened.close();
     fresh.remove();
   });
 

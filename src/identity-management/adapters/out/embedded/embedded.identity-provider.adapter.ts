@@ -7,7 +7,7 @@ import { IdentityProvider, type ProviderCallOptions } from '../../../application
 import { RoleAlreadyExists, RoleNotFound, UserAlreadyExists, UserNotFound } from '../../../domain/errors.js';
 import type { NewRole, Role } from '../../../domain/role.js';
 import type { NewUser, User } from '../../../domain/user.js';
-import { type IdentityDatabase, toProviderFailure } from './identity-database.js';
+import { type Statements, toProviderFailure } from './identity-database.js';
 import { IdentityStore } from './identity-store.js';
 
 const ROLE_ID = /^role_[0-9a-f]{32}$/;
@@ -36,12 +36,12 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
 
   override createRole({ name, permissions }: NewRole, { signal }: ProviderCallOptions): Promise<string> {
     const roleId = `role_${randomUUID().replaceAll('-', '')}`;
-    return this.store.write((database) => {
-      const { changes, lastInsertRowid: seq } = database
+    return this.store.write((statements) => {
+      const { changes, lastInsertRowid: seq } = statements
         .prepare('INSERT INTO roles (role_id, name) VALUES (?, ?) ON CONFLICT (name) DO NOTHING')
         .run(roleId, name);
       if (changes === 0) throw new RoleAlreadyExists('role name');
-      const insert = database.prepare('INSERT INTO role_permissions (role_seq, permission) VALUES (?, ?)');
+      const insert = statements.prepare('INSERT INTO role_permissions (role_seq, permission) VALUES (?, ?)');
       for (const permission of permissions) insert.run(seq, permission);
       return roleId;
     }, signal);
@@ -49,25 +49,25 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
 
   override createUser({ email, name, roleIds }: NewUser, { signal }: ProviderCallOptions): Promise<string> {
     const userId = `embedded|${randomUUID()}`;
-    return this.store.write((database) => {
-      const { changes, lastInsertRowid: seq } = database
+    return this.store.write((statements) => {
+      const { changes, lastInsertRowid: seq } = statements
         .prepare('INSERT INTO users (user_id, email, name) VALUES (?, ?, ?) ON CONFLICT (email) DO NOTHING')
         .run(userId, email, name);
       if (changes === 0) throw new UserAlreadyExists('email');
-      for (const roleId of roleIds) giveRole(database, Number(seq), roleId);
+      for (const roleId of roleIds) giveRole(statements, Number(seq), roleId);
       return userId;
     }, signal);
   }
 
   override updateUser(userId: string, { name }: { readonly name: string }, { signal }: ProviderCallOptions): Promise<void> {
-    return this.store.write((database) => {
-      database.prepare('UPDATE users SET name = ? WHERE seq = ?').run(name, seqOfUser(database, userId));
+    return this.store.write((statements) => {
+      statements.prepare('UPDATE users SET name = ? WHERE seq = ?').run(name, seqOfUser(statements, userId));
     }, signal);
   }
 
   override assignRole(userId: string, roleId: string, { signal }: ProviderCallOptions): Promise<void> {
-    return this.store.write((database) => {
-      giveRole(database, seqOfUser(database, userId), roleId);
+    return this.store.write((statements) => {
+      giveRole(statements, seqOfUser(statements, userId), roleId);
     }, signal);
   }
 
@@ -106,13 +106,13 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
    * @throws UserNotFound
    */
   permissionsOf(userId: string): Promise<string[]> {
-    return this.store.read((database) => {
-      const rows = database
+    return this.store.read((statements) => {
+      const rows = statements
         .prepare(
           `SELECT DISTINCT permission FROM role_permissions JOIN user_roles USING (role_seq)
            WHERE user_seq = ? ORDER BY permission`,
         )
-        .all(seqOfUser(database, userId)) as { permission: string }[];
+        .all(seqOfUser(statements, userId)) as { permission: string }[];
       return rows.map(({ permission }) => permission);
     });
   }
@@ -122,33 +122,36 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
    * tokens for the service read it with `recordedIssuer`.
    */
   recordIssuer(issuer: string): Promise<void> {
-    return this.store.write((database) => {
-      setting(database, 'issuer', issuer);
+    return this.store.write((statements) => {
+      setting(statements, 'issuer', issuer);
     });
   }
 
   /** The issuer that was recorded last with `recordIssuer`; undefined if none was recorded. */
   recordedIssuer(): Promise<string | undefined> {
-    return this.store.read((database) => {
-      const row = database.prepare("SELECT value FROM settings WHERE name = 'issuer'").get();
+    return this.store.read((statements) => {
+      const row = statements.prepare("SELECT value FROM settings WHERE name = 'issuer'").get();
       return (row as { value: string } | undefined)?.value;
     });
   }
 
-  /** Closes the database and releases the lock of the data directory. Idempotent. */
-  close(): void {
-    this.store.close();
+  /**
+   * Closes the database and releases the lock of the data directory, after the write in progress if there is one.
+   * Waiting writes reject. Idempotent.
+   */
+  close(): Promise<void> {
+    return this.store.close();
   }
 
-  onApplicationShutdown(): void {
-    this.close();
+  onApplicationShutdown(): Promise<void> {
+    return this.close();
   }
 
   /** The health check: reads from the database and writes to it, because a read succeeds even if the disk is full. */
   private probe(): Promise<void> {
-    return this.store.write((database) => {
-      database.prepare('SELECT seq FROM users LIMIT 1').get();
-      setting(database, 'health', new Date().toISOString());
+    return this.store.write((statements) => {
+      statements.prepare('SELECT seq FROM users LIMIT 1').get();
+      setting(statements, 'health', new Date().toISOString());
     });
   }
 
@@ -168,7 +171,7 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
     for (let after = 0, isLast = false; !isLast; ) {
       await setImmediate();
       if (signal.aborted) throw noLongerAwaited(signal);
-      const rows = this.store.readNow((database) => database.prepare(query).all(after)) as (Item & { readonly seq: number })[];
+      const rows = this.store.readNow((statements) => statements.prepare(query).all(after)) as (Item & { readonly seq: number })[];
       after = rows.at(-1)?.seq ?? after;
       isLast = rows.length < PAGE_SIZE;
       yield rows.map(toItem);
@@ -176,22 +179,22 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
   }
 }
 
-function setting(database: IdentityDatabase, name: string, value: string): void {
-  database
+function setting(statements: Statements, name: string, value: string): void {
+  statements
     .prepare('INSERT INTO settings VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value')
     .run(name, value);
 }
 
-function giveRole(database: IdentityDatabase, userSeq: number, roleId: string): void {
-  const role = ROLE_ID.test(roleId) && database.prepare('SELECT seq FROM roles WHERE role_id = ?').get(roleId);
+function giveRole(statements: Statements, userSeq: number, roleId: string): void {
+  const role = ROLE_ID.test(roleId) && statements.prepare('SELECT seq FROM roles WHERE role_id = ?').get(roleId);
   if (!role) throw new RoleNotFound('role_id');
-  database
+  statements
     .prepare('INSERT INTO user_roles (user_seq, role_seq) VALUES (?, ?) ON CONFLICT DO NOTHING')
     .run(userSeq, (role as { seq: number }).seq);
 }
 
-function seqOfUser(database: IdentityDatabase, userId: string): number {
-  const user = USER_ID.test(userId) && database.prepare('SELECT seq FROM users WHERE user_id = ?').get(userId);
+function seqOfUser(statements: Statements, userId: string): number {
+  const user = USER_ID.test(userId) && statements.prepare('SELECT seq FROM users WHERE user_id = ?').get(userId);
   if (!user) throw new UserNotFound('user_id');
   return (user as { seq: number }).seq;
 }

@@ -3,6 +3,7 @@ import { chmodSync, closeSync, constants, fstatSync, openSync, readSync } from '
 import { dirname } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import Database from 'libsql';
+import AsyncDatabase from 'libsql/promise';
 import { DataDirectoryError } from '../../../../common/data-directory/data-directory-error.js';
 import { irregularDatabaseFile } from '../../../../common/data-directory/database-files.js';
 import { ServiceError } from '../../../../common/service-error.js';
@@ -10,6 +11,11 @@ import { ProviderError, ProviderUnavailable } from '../../../domain/errors.js';
 import { isCode, syncDirectory } from './private-files.js';
 
 export type IdentityDatabase = Database.Database;
+
+/** Compiles SQL statements for a connection to the identity database. */
+export interface Statements {
+  prepare(sql: string): Database.Statement;
+}
 
 const SCHEMA_VERSION = 1;
 const SCHEMA = `
@@ -83,7 +89,7 @@ async function prepare(database: IdentityDatabase, path: string, create: boolean
     });
     // Moves the database's new id from the write-ahead log into the database's file, because `idInFile` reads only that
     // file.
-    await unlessBusy(() => { checkpoint(database); });
+    await unlessBusy(() => checkpoint(database));
     syncDirectory(dirname(path));
   }
   if (schemaVersion(database) !== SCHEMA_VERSION) {
@@ -117,14 +123,28 @@ export function idInFile(path: string): number | undefined {
   return header.toString('latin1', 0, MAGIC.length) === MAGIC ? header.readInt32BE(APPLICATION_ID_AT) : undefined;
 }
 
-/** Whether SQLite finds no damage in a database. Reads the whole database. */
-export const isIntact = (database: IdentityDatabase): boolean =>
-  (database.pragma('quick_check(1)') as [{ quick_check: string }])[0].quick_check === 'ok';
-
-/** Moves the content of the write-ahead log into the database's file, except content that other processes still use. */
-export function checkpoint(database: IdentityDatabase): void {
-  database.pragma('wal_checkpoint(TRUNCATE)');
+/**
+ * Whether SQLite finds no damage in a database. Reads the whole database, in a thread: the connection must not be used
+ * meanwhile.
+ */
+export async function isIntact(database: IdentityDatabase): Promise<boolean> {
+  await runInThread(database, "CREATE TEMP TABLE damage AS SELECT quick_check FROM pragma_quick_check(1, 'main')");
+  const { quick_check: found } = database.prepare('SELECT quick_check FROM damage').get() as { quick_check: string };
+  database.exec('DROP TABLE damage');
+  return found === 'ok';
 }
+
+/**
+ * Moves the content of the write-ahead log into the database's file, except content that other processes still use.
+ * Waits for the disk in a thread: the connection must not be used meanwhile.
+ */
+export const checkpoint = (database: IdentityDatabase): Promise<void> => runInThread(database, 'PRAGMA wal_checkpoint(TRUNCATE)');
+
+/**
+ * Runs SQL in a thread of libsql. Using the connection before the promise has settled would block the main thread. Both
+ * of libsql's classes wrap the same native connection, so the asynchronous `exec` works on a synchronous one.
+ */
+const runInThread = (database: IdentityDatabase, sql: string): Promise<void> => AsyncDatabase.prototype.exec.call(database, sql) as Promise<void>;
 
 /** Whether a database isn't empty and lacks a table or column of the service. It then belongs to another program. */
 function isForeign(database: IdentityDatabase): boolean {
@@ -145,14 +165,15 @@ export function immediately<Result>(database: IdentityDatabase, work: () => Resu
 }
 
 /**
- * Runs synchronous work in one transaction. Used instead of libsql's `transaction`, which loses the original error when
- * SQLite has already rolled back, for example on a full disk.
+ * Runs synchronous work in one transaction that holds the database's write lock from the start. The commit waits for the
+ * disk in a thread: the connection must not be used until the promise has settled. Used instead of libsql's
+ * `transaction`, which loses the original error when SQLite has already rolled back, for example on a full disk.
  */
-function transaction<Result>(database: IdentityDatabase, work: () => Result): Result {
+export async function transaction<Result>(database: IdentityDatabase, work: () => Result): Promise<Result> {
   database.exec('BEGIN IMMEDIATE');
   try {
     const result = work();
-    database.exec('COMMIT');
+    await runInThread(database, 'COMMIT');
     return result;
   } catch (error) {
     if (database.inTransaction) database.exec('ROLLBACK');
@@ -189,10 +210,14 @@ function createPrivateFile(path: string): void {
   chmodSync(path, 0o600);
 }
 
-async function unlessBusy<Result>(work: () => Result, signal?: AbortSignal): Promise<Result> {
+/**
+ * Runs work, and repeats it while it fails because another connection holds a lock of the database. After about two
+ * seconds, or when the signal has aborted, throws SQLite's error.
+ */
+export async function unlessBusy<Result>(work: () => Result | Promise<Result>, signal?: AbortSignal): Promise<Result> {
   for (let attempt = 1; ; attempt++) {
     try {
-      return work();
+      return await work();
     } catch (error) {
       if (!isBusy(error) || attempt === BUSY_ATTEMPTS || signal?.aborted) throw error;
     }

@@ -6,11 +6,15 @@ import { type DataDirectoryLock, isLocked, lockDataDirectory } from '../../../..
 import { fileIdentity, identityUnlessUnreadable, placeCheck } from '../../../../common/data-directory/file-identity.js';
 import { noLongerAwaited } from '../../../application/ports/awaited.js';
 import { ProviderError, ProviderUnavailable } from '../../../domain/errors.js';
-import { checkpoint, type IdentityDatabase, idInFile, idOf, immediately, isIntact, openIdentityDatabase, toProviderFailure } from './identity-database.js';
+import { type IdentityDatabase, idInFile, idOf, isIntact, openIdentityDatabase, type Statements, toProviderFailure, unlessBusy } from './identity-database.js';
+import { IdentityWriter } from './identity-writer.js';
 import { privateDirectory } from './private-files.js';
+import { WorkQueue } from './work-queue.js';
 
 interface Opened {
-  readonly database: IdentityDatabase;
+  /** The connection for reads. It sees what is committed and durable, also while another commit is in progress. */
+  readonly reader: IdentityDatabase;
+  readonly writer: IdentityWriter;
   /** Whether the open database file is still the file at the database's path. */
   readonly isFileInPlace: () => boolean;
   /**
@@ -25,12 +29,16 @@ interface Opened {
  * hidden by a volume mounted over them, and commits to such files would be lost. So before and after each transaction,
  * the open files are compared with the files at the paths, by device and inode. While they differ, every call rejects.
  * When the same database is back at its path, it is reopened automatically.
+ *
+ * The main thread never waits for a commit to be flushed: transactions run one at a time, and commit in a thread.
  */
 export class IdentityStore {
   private readonly logger = new Logger('IdentityDatabase');
   private readonly id: number;
+  /** Whatever uses `writer`, or closes or replaces `opened`, runs in this queue. */
+  private readonly queue = new WorkQueue();
   /** Tries to reopen the database. All callers share one attempt, and there is at most one attempt per second. */
-  private readonly returning = new SharedProbe(() => this.comeBack());
+  private readonly returning = new SharedProbe(() => this.queue.run(() => this.comeBack()));
   private isClosed = false;
   private lastWarning = '';
 
@@ -41,7 +49,7 @@ export class IdentityStore {
     /** The lock of the data directory. Undefined if the database was opened with `shared`, which takes no lock. */
     private lock: DataDirectoryLock | undefined,
   ) {
-    this.id = idOf(opened.database);
+    this.id = idOf(opened.reader);
   }
 
   /**
@@ -69,10 +77,6 @@ export class IdentityStore {
     }
   }
 
-  private get database(): IdentityDatabase {
-    return this.opened.database;
-  }
-
   /**
    * Resolves if the open database file is the file at the database's path. Otherwise first tries to reopen the
    * database.
@@ -80,7 +84,7 @@ export class IdentityStore {
    * @throws ProviderUnavailable if the two files still differ; ProviderError when the store is closed.
    */
   async available(): Promise<void> {
-    if (this.isClosed) throw new ProviderError('The identity database is closed.');
+    this.assertOpen();
     if (this.isHere()) return;
     await this.returning.check().catch((cause: unknown) => {
       throw new ProviderUnavailable('The identity database is away.', { cause });
@@ -89,30 +93,43 @@ export class IdentityStore {
   }
 
   private assertHere(): void {
+    this.assertOpen();
+    this.assertInPlace();
+  }
+
+  private assertOpen(): void {
     if (this.isClosed) throw new ProviderError('The identity database is closed.');
+  }
+
+  private assertInPlace(): void {
     if (!this.isHere()) throw new ProviderUnavailable('The identity database is away.');
   }
 
   /**
-   * Runs synchronous work in one transaction of the database.
+   * Runs synchronous work in one transaction of the database. Resolves when the transaction is durable.
    *
-   * @param signal ends the wait for the database's write lock when it aborts.
+   * @param signal ends the wait for earlier transactions and for the database's write lock when it aborts. A commit
+   * that has begun is awaited.
    * @throws ProviderUnavailable; ProviderError; domain errors of the work.
    */
-  async write<Result>(work: (database: IdentityDatabase) => Result, signal?: AbortSignal): Promise<Result> {
+  async write<Result>(work: (statements: Statements) => Result, signal?: AbortSignal): Promise<Result> {
     try {
       if (signal?.aborted) throw noLongerAwaited(signal);
       await this.available();
-      const { database } = this.opened;
-      const result = await immediately(database, () => {
-        this.assertHere();
-        return work(database);
-      }, signal);
-      this.assertHere();
-      return result;
+      return await unlessBusy(() => this.queue.run(() => this.transaction(work), signal), signal);
     } catch (error) {
       throw toProviderFailure(error);
     }
+  }
+
+  private async transaction<Result>(work: (statements: Statements) => Result): Promise<Result> {
+    this.assertHere();
+    const result = await this.opened.writer.transaction((statements) => {
+      this.assertHere();
+      return work(statements);
+    });
+    this.assertInPlace();
+    return result;
   }
 
   /**
@@ -120,7 +137,7 @@ export class IdentityStore {
    *
    * @throws as `write`.
    */
-  async read<Result>(work: (database: IdentityDatabase) => Result): Promise<Result> {
+  async read<Result>(work: (statements: Statements) => Result): Promise<Result> {
     await this.available();
     return this.readNow(work);
   }
@@ -130,25 +147,30 @@ export class IdentityStore {
    *
    * @throws as `write`.
    */
-  readNow<Result>(work: (database: IdentityDatabase) => Result): Result {
+  readNow<Result>(work: (statements: Statements) => Result): Result {
     try {
       this.assertHere();
-      return work(this.opened.database);
+      return work(this.opened.reader);
     } catch (error) {
       throw toProviderFailure(error);
     }
   }
 
-  /** Closes the database and releases the lock of the data directory. Idempotent. */
-  close(): void {
+  /**
+   * Closes the database and releases the lock of the data directory, after the transaction in progress if there is one.
+   * Waiting transactions reject. Idempotent.
+   */
+  close(): Promise<void> {
     this.isClosed = true;
-    if (this.database.open) this.database.close();
-    this.lock?.release();
+    return this.queue.run(() => {
+      close(this.opened);
+      this.lock?.release();
+    });
   }
 
   private isHere(): boolean {
-    const { database, isFileInPlace, isLogInPlace } = this.opened;
-    return database.open && this.lock?.isHeld() !== false && isFileInPlace() && isLogInPlace();
+    const { reader, isFileInPlace, isLogInPlace } = this.opened;
+    return reader.open && this.lock?.isHeld() !== false && isFileInPlace() && isLogInPlace();
   }
 
   private async comeBack(): Promise<void> {
@@ -174,13 +196,13 @@ export class IdentityStore {
   }
 
   private async openAgain(): Promise<void> {
-    const { isFileInPlace, isLogInPlace } = this.opened;
+    const { reader, writer, isFileInPlace, isLogInPlace } = this.opened;
     if (!identityUnlessUnreadable(this.path)) throw new Error(`${this.path} is gone: put it back or mount its volume; a restart before that begins with an empty one`);
     if (isFileInPlace()) {
-      if (this.database.open && isLogInPlace()) return;
+      if (reader.open && isLogInPlace()) return;
       // The database's file is in place, but the write-ahead log is not. The log is still readable through the open
       // file, so its content is moved into the database's file.
-      if (this.database.open) checkpoint(this.database);
+      if (reader.open) await writer.checkpoint();
     } else {
       if (idInFile(this.path) !== this.id) throw new Error(`${this.path} is another database: put the right one back, or restart the service to use this one`);
       // The database's file was replaced, and the database is opened again from its path. The `-shm` file there is an
@@ -188,14 +210,13 @@ export class IdentityStore {
       // `-shm` file is removed. SQLite creates a new one.
       rmSync(`${this.path}-shm`, { force: true });
     }
-    if (this.database.open) this.database.close();
+    close(this.opened);
     const opened = await open(this.path, false);
-    if (!isIntact(opened.database)) {
-      opened.database.close();
+    if (!(await isIntact(opened.reader))) {
+      close(opened);
       throw new Error(`${this.path} is damaged: put an intact copy back`);
     }
     this.opened = opened;
-    if (this.isClosed) this.close();
   }
 
   /** Logs a warning, unless it repeats the previous one. */
@@ -206,7 +227,19 @@ export class IdentityStore {
 }
 
 async function open(path: string, create: boolean): Promise<Opened> {
-  const database = await openIdentityDatabase(path, { create });
-  const log = `${path}-wal`;
-  return { database, isFileInPlace: placeCheck(path, fileIdentity(path)), isLogInPlace: placeCheck(log, fileIdentity(log)) };
+  const reader = await openIdentityDatabase(path, { create });
+  try {
+    const log = `${path}-wal`;
+    const checks = { isFileInPlace: placeCheck(path, fileIdentity(path)), isLogInPlace: placeCheck(log, fileIdentity(log)) };
+    return { reader, writer: new IdentityWriter(path), ...checks };
+  } catch (error) {
+    reader.close();
+    throw error;
+  }
+}
+
+function close({ reader, writer }: Opened): void {
+  if (!reader.open) return;
+  reader.close();
+  writer.close();
 }
