@@ -6,7 +6,8 @@ import type { Upload } from '../domain/upload.js';
 /** In an index line, TEXT_BEGIN is directly before the text of `additional_data`, and TEXT_END directly after it. */
 const TEXT_BEGIN = '"additional_data":"';
 const TEXT_END = '","received_at":"';
-const LONG_LINE_BYTES = 64 * 1024;
+/** A line of more bytes than this is parsed in steps, between which other work runs. */
+export const LONG_LINE_BYTES = 64 * 1024;
 const STEP_BYTES = 16 * 1024;
 
 /**
@@ -17,12 +18,16 @@ export async function decodeIndexLine(line: Buffer): Promise<Upload | undefined>
   const textEnd = line.lastIndexOf(TEXT_END);
   if (textAt < TEXT_BEGIN.length || textEnd < textAt) return parseIndexLine(line.toString());
   const upload = parseIndexLine(`${line.toString('utf8', 0, textAt)}${line.toString('utf8', textEnd)}`);
-  const additionalData = await textOf(line);
+  const additionalData = await memberOf(line, 'additional_data');
   return upload && typeof additionalData === 'string' ? { ...upload, additionalData } : undefined;
 }
 
-async function textOf(line: Buffer): Promise<unknown> {
-  const reader = new JsonReader(new Set(['additional_data']));
+/**
+ * The value of one member of a line; undefined if the line isn't a JSON object in UTF-8 with that member. Yields to
+ * other work every few milliseconds.
+ */
+export async function memberOf(line: Buffer, name: string): Promise<unknown> {
+  const reader = new JsonReader(new Set([name]));
   const turns = new Turns();
   try {
     for (let at = 0; at < line.length; at += STEP_BYTES) {
@@ -34,5 +39,5 @@ async function textOf(line: Buffer): Promise<unknown> {
     if (error instanceof SyntaxError) return undefined;
     throw error;
   }
-  return reader.members.get('additional_data');
+  return reader.members.get(name);
 }

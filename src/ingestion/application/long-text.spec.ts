@@ -5,7 +5,7 @@ import { isUnicodeText } from '../../common/text.js';
 import { requestIdentity } from '../domain/idempotency.js';
 import { encodeIndexLine, indexLine } from '../domain/layout.js';
 import type { Upload } from '../domain/upload.js';
-import { decodeIndexLine } from './line-decoding.js';
+import { decodeIndexLine, memberOf } from './line-decoding.js';
 import { requestDigest } from './request-digest.js';
 
 // Texts that resemble parts of an index line. The decoder must not mistake them for members of the line.
@@ -69,6 +69,7 @@ describe('work on a long text', () => {
   it.each<[string, () => unknown]>([
     ['encodeIndexLine', () => encodeIndexLine(long)],
     ['decodeIndexLine', () => decodeIndexLine(line)],
+    ['memberOf', () => memberOf(line, 'upload_id')],
     ['requestDigest', () => requestDigest(long)],
     ['isUnicodeText', () => isUnicodeText(long.additionalData ?? '')],
   ])('yields to the event loop repeatedly: %s', async (_, work) => {

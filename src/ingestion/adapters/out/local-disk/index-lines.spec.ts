@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { GatedDisk } from '../../../../testing/gated-disk.js';
-import { readLines } from './index-lines.js';
+import { readLines, uploadIdOf } from './index-lines.js';
 
 const MIB = 1024 * 1024;
 
@@ -49,5 +49,25 @@ describe('readLines', () => {
     const copied = concat.mock.results.reduce((sum, { value }) => sum + (value as Buffer).length, 0);
     vi.restoreAllMocks();
     expect(copied).toBeLessThan(2 * long.length);
+  });
+});
+
+describe('uploadIdOf', () => {
+  const text = 'x'.repeat(100_000);
+
+  it.each<[string, string | Buffer, string | undefined]>([
+    ['a short line', '{"upload_id":"u","filename":"f"}', 'u'],
+    ['a long line', `{"upload_id":"u","additional_data":"${text}"}`, 'u'],
+    ['a short line with another id', '{"upload_id":7}', undefined],
+    ['a long line with another id', `{"upload_id":7,"additional_data":"${text}"}`, undefined],
+    ['a long line without an id', `{"additional_data":"${text}"}`, undefined],
+    ['a long list', `[{"upload_id":"u"},"${text}"]`, undefined],
+    ['a long line that ends early', `{"upload_id":"u","additional_data":"${text}`, undefined],
+    ['a short line that is not UTF-8', Buffer.from('{"upload_id":"\xff"}', 'latin1'), undefined],
+    ['a long line that is not UTF-8', Buffer.from(`{"upload_id":"u","additional_data":"${text}\xff"}`, 'latin1'), undefined],
+    ['null', 'null', undefined],
+    ['nothing', '', undefined],
+  ])('reads the id of %s', async (_, line, id) => {
+    expect(await uploadIdOf(Buffer.from(line as string))).toBe(id);
   });
 });

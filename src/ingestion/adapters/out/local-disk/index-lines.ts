@@ -1,4 +1,6 @@
-import { constants, isUtf8 } from 'node:buffer';
+import { constants } from 'node:buffer';
+import { LONG_LINE_BYTES, memberOf } from '../../../application/line-decoding.js';
+import { parseJson } from '../../../application/line-text.js';
 import type { DiskFile } from './disk.js';
 
 export const NEWLINE = 0x0a;
@@ -9,15 +11,13 @@ const OPENING_BRACE = 0x7b;
 /** The warning about a long line that `readLines` omits from a segment (a file of index lines). */
 export const foreignLineWarning = (path: string): string => `${path} has a long line that is not a line of the index; skipping the line.`;
 
-/** The `upload_id` of an index line; undefined if the line isn't JSON in UTF-8 with a text as its `upload_id`. */
-export function uploadIdOf(line: Buffer): string | undefined {
-  if (!isUtf8(line)) return undefined;
-  try {
-    const { upload_id: id } = JSON.parse(line.toString()) as { upload_id?: unknown };
-    return typeof id === 'string' ? id : undefined;
-  } catch {
-    return undefined;
-  }
+/**
+ * The `upload_id` of an index line; undefined if the line isn't JSON in UTF-8 with a text as its `upload_id`. Yields to
+ * other work if the line is long.
+ */
+export async function uploadIdOf(line: Buffer): Promise<string | undefined> {
+  const id = line.length > LONG_LINE_BYTES ? await memberOf(line, 'upload_id') : (parseJson(line) as { upload_id?: unknown } | null | undefined)?.upload_id;
+  return typeof id === 'string' ? id : undefined;
 }
 
 /**

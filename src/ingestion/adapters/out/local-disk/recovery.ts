@@ -232,7 +232,7 @@ async function deleteIndexed(
     try {
       const from = name === first ? position.offset : 0;
       const warn = (): void => { store.logger.warn(foreignLineWarning(store.at(directory, name))); };
-      for await (const line of readLines(file, from, Infinity, warn)) ids.delete(uploadIdOf(line) ?? '');
+      for await (const line of readLines(file, from, Infinity, warn)) ids.delete((await uploadIdOf(line)) ?? '');
     } finally {
       await file.close();
     }

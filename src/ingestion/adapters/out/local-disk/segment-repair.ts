@@ -42,7 +42,7 @@ async function soundLength(file: DiskFile, size: number): Promise<number> {
     const end = Buffer.alloc(size - from);
     await file.read(end, from);
     const begin = from === 0 ? 0 : end.lastIndexOf(NEWLINE, -MAX_BATCH_BYTES - 1) + 1;
-    const sound = soundLines(end, begin);
+    const sound = await soundLines(end, begin);
     if (from === 0 || (begin > 0 && sound > begin)) return from + sound;
   }
 }
@@ -51,10 +51,10 @@ async function soundLength(file: DiskFile, size: number): Promise<number> {
  * The offset in `bytes` of the first invalid or incomplete line from `begin` on; the length of `bytes` if there is
  * none.
  */
-function soundLines(bytes: Buffer, begin: number): number {
+async function soundLines(bytes: Buffer, begin: number): Promise<number> {
   let sound = begin;
   for (let end = bytes.indexOf(NEWLINE, sound); end >= 0; end = bytes.indexOf(NEWLINE, sound)) {
-    if (uploadIdOf(bytes.subarray(sound, end)) === undefined) break;
+    if ((await uploadIdOf(bytes.subarray(sound, end))) === undefined) break;
     sound = end + 1;
   }
   return sound;
