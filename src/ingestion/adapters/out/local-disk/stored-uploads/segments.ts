@@ -8,6 +8,8 @@ import { SegmentReader, type SegmentSpan } from './segment-reader.js';
 /** The maximum number of segments whose spans (first and last times) are remembered. A span takes about 200 bytes. */
 const MOST_SPANS = 10_000;
 const DAY_BEGIN = 'date=';
+/** The maximum number of directories whose names are remembered. */
+const MOST_DIRECTORIES = 1_000;
 /**
  * The names in a directory are remembered only if the directory didn't change in this many nanoseconds before. Changes
  * shortly after each other may get the same time, as the clock of a file system is coarse.
@@ -22,24 +24,21 @@ export class Segments {
    */
   private readonly spans = new Map<string, SegmentSpan | undefined>();
 
-  /**
-   * The names in the directories of the days, sorted, by the path of the directory. They are valid until the directory
-   * changes.
-   */
-  private readonly dayNames = new Map<string, { readonly changedAt: bigint; readonly names: readonly string[] }>();
+  /** The names in directories, sorted, by the path of the directory. They are valid until the directory changes. */
+  private readonly names = new Map<string, { readonly changedAt: bigint; readonly names: readonly string[] }>();
 
   constructor(private readonly store: StoreDirectory) {}
 
   /** The UTC days (`YYYY-MM-DD`) that have a directory of segments for one of the given kinds, newest first. */
   async days(kinds: readonly UploadKind[] = UPLOAD_KINDS): Promise<Iterable<string>> {
-    const names = await Promise.all(kinds.map((kind) => this.dayNamesIn(linesDirectory(kind))));
+    const names = await Promise.all(kinds.map((kind) => this.namesIn(linesDirectory(kind))));
     return daysOf([...new Set(names.flat())].sort().reverse());
   }
 
   /** Paths of the segments of one kind and day, relative to the store's root, in the order of their names. */
   async of(kind: UploadKind, day: string): Promise<string[]> {
     const directory = `${linesDirectory(kind)}/date=${day}`;
-    return (await this.names(directory)).filter(SEGMENTS.isFile).sort().map((name) => `${directory}/${name}`);
+    return (await this.namesIn(directory)).filter(SEGMENTS.isFile).map((name) => `${directory}/${name}`);
   }
 
   /**
@@ -91,16 +90,19 @@ export class Segments {
     return this.store.disorders.of(segment, span);
   }
 
-  private async dayNamesIn(path: string): Promise<readonly string[]> {
+  private async namesIn(path: string): Promise<readonly string[]> {
     const changedAt = this.store.disk.changedAt(this.store.at(path));
-    const known = this.dayNames.get(path);
-    if (known?.changedAt === changedAt) return known?.names ?? [];
-    const names = (await this.names(path)).sort();
-    if (changedAt !== undefined && BigInt(Date.now()) * 1_000_000n - changedAt > SETTLED_NS) this.dayNames.set(path, { changedAt, names });
+    const known = this.names.get(path);
+    if (known && known.changedAt === changedAt) return known.names;
+    const names = (await this.readNames(path)).sort();
+    if (changedAt !== undefined && BigInt(Date.now()) * 1_000_000n - changedAt > SETTLED_NS) {
+      if (this.names.size >= MOST_DIRECTORIES) this.names.clear();
+      this.names.set(path, { changedAt, names });
+    }
     return names;
   }
 
-  private async names(path: string): Promise<string[]> {
+  private async readNames(path: string): Promise<string[]> {
     try {
       return await this.store.disk.readDirectory(this.store.at(path));
     } catch (error) {
