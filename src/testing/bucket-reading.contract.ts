@@ -143,6 +143,24 @@ export function bucketReadingContract(subjectOf: () => BucketContractSubject, ru
     });
   });
 
+  describe('listAfter', () => {
+    const keys = Array.from({ length: 2 * PAGE_SIZE + 1 }, (_, index) => `x/${index + 100}`);
+    for (const [where, after, listed] of [
+      ['with the first object, after a text before all keys', 'x/', keys],
+      ['with the second object, after the key of the first', 'x/100', keys.slice(1)],
+      ['in the middle, after a text that is not a key', 'x/1005', keys.slice(1)],
+      ['with the last object', keys.at(-2) ?? '', keys.slice(-1)],
+      ['with no object, after the key of the last', keys.at(-1) ?? '', []],
+      ['with the first object, after a text before the prefix', 'w', keys],
+    ] as const) {
+      it(PROMISES.after, `if the store has it, begins ${where}`, async () => {
+        await atOnce([...keys, 'w', 'y'], (key) => bucket.create(key, Buffer.alloc(0)));
+        const found = bucket.listAfter('x/', after);
+        if (found) assertEqual((await gather(found)).map(({ key }) => key), [...listed]);
+      });
+    }
+  });
+
   describe('listDirectories', () => {
     it(PROMISES.directories, 'lists each directory once, even over several pages, and no objects', async () => {
       const directories = Array.from({ length: 2 * PAGE_SIZE + 1 }, (_, index) => `kind=x/date=${index + 100}/`);

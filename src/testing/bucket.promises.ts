@@ -58,6 +58,10 @@ export const PROMISES = {
     sentence: 'Lists the objects whose keys begin with a prefix, in the byte order of their keys, page by page.',
     advice: 'Compare the prefix as text; it may end within a name.',
   },
+  after: {
+    sentence: 'Like `list`, but leaves out the objects whose keys are `after` or precede it, without reading their names.',
+    advice: 'Compare the keys as bytes, and follow the continuation of each page. `after` need not be the key of an object.',
+  },
   directories: {
     sentence: 'Lists the directories directly below a prefix, each once, as keys up to and including the next `/`.',
     advice: "List with the store's delimiter `/`, and merge what two pages have in common.",

@@ -95,10 +95,19 @@ export class InMemoryBucket extends Bucket {
     });
   }
 
-  override async *list(prefix: string): AsyncGenerator<ListedObject> {
+  override list(prefix: string): AsyncGenerator<ListedObject> {
+    return this.listedWhere(prefix, () => true);
+  }
+
+  override listAfter(prefix: string, after: string): AsyncGenerator<ListedObject> | undefined {
+    const end = Buffer.from(after);
+    return this.listedWhere(prefix, (key) => Buffer.compare(Buffer.from(key), end) > 0);
+  }
+
+  private async *listedWhere(prefix: string, isListed: (key: string) => boolean): AsyncGenerator<ListedObject> {
     const listed = await this.run('list', prefix, () =>
       [...this.objects]
-        .filter(([key]) => key.startsWith(prefix))
+        .filter(([key]) => key.startsWith(prefix) && isListed(key))
         .map(([key, { bytes, writtenAt }]) => ({ order: Buffer.from(key), listed: { key, size: bytes.length, ageMs: this.now() - writtenAt } }))
         .sort((a, b) => Buffer.compare(a.order, b.order))
         .map(({ listed }) => listed),

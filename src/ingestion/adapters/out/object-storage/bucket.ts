@@ -92,6 +92,14 @@ export abstract class Bucket {
   /** Lists the objects whose keys begin with a prefix, in the byte order of their keys, page by page. */
   abstract list(prefix: string): AsyncIterable<ListedObject>;
 
+  /**
+   * Like `list`, but leaves out the objects whose keys are `after` or precede it, without reading their names. Undefined
+   * if the store can only list by prefix, as by default. Without it, a time span is listed with up to 50 requests.
+   */
+  listAfter(_prefix: string, _after: string): AsyncIterable<ListedObject> | undefined {
+    return undefined;
+  }
+
   /** Lists the directories directly below a prefix, each once, as keys up to and including the next `/`. */
   abstract listDirectories(prefix: string): AsyncIterable<string>;
 

@@ -45,6 +45,11 @@ export class ObservedBucket extends Bucket {
     return observeEntries(this.observe, 'list', this.bucket.list(prefix));
   }
 
+  override listAfter(prefix: string, after: string): AsyncIterable<ListedObject> | undefined {
+    const listed = this.bucket.listAfter(prefix, after);
+    return listed && observeEntries(this.observe, 'list', listed);
+  }
+
   override listDirectories(prefix: string): AsyncIterable<string> {
     return observeEntries(this.observe, 'listDirectories', this.bucket.listDirectories(prefix));
   }

@@ -134,11 +134,21 @@ function timeText(time: number): string {
 
 /**
  * Lists the objects whose keys consist of `prefix` and a name with a time from `begin` (included) to `end` (excluded),
- * in milliseconds since 1970. `begin` is rounded down and `end` is rounded up to a multiple of FINEST_MS (about 4 s). A
- * store lists by prefix only, so each request covers a span whose length in milliseconds is a power of 16. All requests
- * are sent at once.
+ * in milliseconds since 1970. `begin` is rounded down and `end` is rounded up to a multiple of FINEST_MS (about 4 s). If
+ * the store can only list by prefix, each request covers a span whose length in milliseconds is a power of 16, and all
+ * requests are sent at once.
  */
 export async function listNamed(bucket: Bucket, prefix: string, begin: number, end: number): Promise<ListedObject[]> {
+  const following = bucket.listAfter(prefix, prefix + timeText(Math.floor(begin / FINEST_MS) * FINEST_MS));
+  if (following) {
+    const objects: ListedObject[] = [];
+    const endKey = prefix + timeText(Math.ceil(end / FINEST_MS) * FINEST_MS);
+    for await (const object of following) {
+      if (object.key >= endKey) break;
+      objects.push(object);
+    }
+    return objects;
+  }
   const lists = prefixesBetween(begin, end).map(async (time) => {
     const objects: ListedObject[] = [];
     for await (const object of bucket.list(prefix + time)) objects.push(object);

@@ -6,6 +6,7 @@ import {
   HeadObjectCommand,
   ListMultipartUploadsCommand,
   ListObjectsV2Command,
+  type ListObjectsV2CommandInput,
   type ListObjectsV2CommandOutput,
   PutObjectCommand,
   S3ServiceException,
@@ -28,6 +29,8 @@ export interface S3BucketOptions extends S3ConnectionOptions {
   /** Maximum number of objects in one page of a listing. Default: the store's maximum. */
   readonly pageSize?: number;
 }
+
+type ListOptions = Pick<ListObjectsV2CommandInput, 'Delimiter' | 'StartAfter'>;
 
 const MIB = 1024 * 1024;
 /** The smallest part that S3 accepts, in bytes. Only the last part of an upload may be smaller. */
@@ -113,9 +116,17 @@ export class S3Bucket extends Bucket {
     }
   }
 
-  override async *list(prefix: string): AsyncGenerator<ListedObject> {
+  override list(prefix: string): AsyncGenerator<ListedObject> {
+    return this.listed(prefix);
+  }
+
+  override listAfter(prefix: string, after: string): AsyncGenerator<ListedObject> {
+    return this.listed(prefix, { StartAfter: this.connection.prefix + after });
+  }
+
+  private async *listed(prefix: string, options?: ListOptions): AsyncGenerator<ListedObject> {
     const { connection } = this;
-    for await (const page of this.pages(prefix)) {
+    for await (const page of this.pages(prefix, options)) {
       for (const { Key = '', Size = 0, LastModified } of page.Contents ?? []) {
         yield { key: Key.slice(connection.prefix.length), size: Size, ageMs: connection.watch.ageOf(LastModified, page) };
       }
@@ -123,7 +134,7 @@ export class S3Bucket extends Bucket {
   }
 
   override async *listDirectories(prefix: string): AsyncGenerator<string> {
-    for await (const page of this.pages(prefix, '/')) {
+    for await (const page of this.pages(prefix, { Delimiter: '/' })) {
       for (const { Prefix = '' } of page.CommonPrefixes ?? []) yield Prefix.slice(this.connection.prefix.length);
     }
   }
@@ -191,9 +202,9 @@ export class S3Bucket extends Bucket {
     });
   }
 
-  private async *pages(prefix: string, Delimiter?: string): AsyncGenerator<ListObjectsV2CommandOutput> {
+  private async *pages(prefix: string, options?: ListOptions): AsyncGenerator<ListObjectsV2CommandOutput> {
     const { connection } = this;
-    const input = { Bucket: connection.bucket, Prefix: connection.prefix + prefix, Delimiter, MaxKeys: this.pageSize };
+    const input = { Bucket: connection.bucket, Prefix: connection.prefix + prefix, MaxKeys: this.pageSize, ...options };
     let ContinuationToken: string | undefined;
     do {
       const command: ListObjectsV2Command = new ListObjectsV2Command({ ...input, ContinuationToken });

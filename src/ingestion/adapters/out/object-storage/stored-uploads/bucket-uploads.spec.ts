@@ -76,6 +76,11 @@ class PagedBucket extends InMemoryBucket {
     return this.inPages(prefix, super.list(prefix));
   }
 
+  override listAfter(prefix: string, after: string): AsyncGenerator<ListedObject> | undefined {
+    const listed = super.listAfter(prefix, after);
+    return listed && this.inPages(prefix, listed);
+  }
+
   override listDirectories(prefix: string): AsyncGenerator<string> {
     return this.inPages(prefix, directoriesIn(prefix, super.list(prefix)));
   }
@@ -237,14 +242,17 @@ describe.each([
     vi.useRealTimers();
   });
 
-  it.each(['own', 'shared', 'late', 'slow'] as const)('has uploads that are found with three requests one after the other (%s)', async (segment) => {
+  it.each(['own', 'shared', 'late', 'slow'] as const)('has uploads that are found with a few requests one after the other (%s)', async (segment) => {
+    const isCurrent = now < 23 * HOUR_MS;
+    const rounds = isCurrent ? { own: 1, shared: 3, late: 4, slow: 3 }[segment] : 3;
+    const requests = isCurrent ? { own: 2, shared: 50, late: 500, slow: 500 }[segment] : 500;
     const some = uploads[segment].filter((__, index, all) => index % Math.ceil(all.length / 4) === 0);
     expect(some.length).toBeGreaterThan(1);
     for (const upload of some) {
       const count = countRequests(bucket);
       expect(await new BucketUploads(bucket).find(upload.uploadId)).toEqual(upload);
-      expect(count.rounds).toBeLessThanOrEqual(3);
-      expect(count.requests).toBeLessThan(500);
+      expect(count.rounds).toBeLessThanOrEqual(rounds);
+      expect(count.requests).toBeLessThanOrEqual(requests);
     }
   });
 
@@ -254,6 +262,16 @@ describe.each([
     expect(idsOf(page.uploads)).toEqual(idsOf(uploads.newest.slice(0, limit)));
     expect(count.rounds).toBeLessThanOrEqual(3);
     expect(count.requests).toBeLessThan(600);
+  });
+
+  it('is found and listed by prefixes if the store lists by nothing else', async () => {
+    const [upload] = uploads.shared;
+    const listsByPrefix = Object.assign(bucket.another(), { listAfter: () => undefined });
+    const count = countRequests(listsByPrefix);
+    const stored = new BucketUploads(listsByPrefix);
+    expect(await stored.find(upload?.uploadId ?? '')).toEqual(upload);
+    expect(idsOf((await stored.list({}, 100)).uploads)).toEqual(idsOf(uploads.newest.slice(0, 100)));
+    expect(count.requests).toBeLessThan(1_000);
   });
 });
 

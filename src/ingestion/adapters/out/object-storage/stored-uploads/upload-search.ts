@@ -44,10 +44,11 @@ export interface FoundLine {
 }
 
 /**
- * Finds the index line of an upload by the upload's id. At most three requests wait for each other: one that lists
- * segments, one that reads lines, and one more for a long segment that compaction created, or for a line that was
- * written late. More are needed in two cases: for a slow upload on a day with more than 1,000 slow uploads, and for an
- * upload of a machine whose clock was set back.
+ * Finds the index line of an upload by the upload's id. At most three requests wait for each other. On the current day:
+ * one that reads the upload's own segment, one that lists segments, and one that reads lines. On other days: one that
+ * lists segments, one that reads lines, and one more for a long segment that compaction created. More are needed in
+ * three cases: for a shared line that was written late on the current day, for a slow upload on a day with more than
+ * 1,000 slow uploads, and for an upload of a machine whose clock was set back.
  *
  * @returns undefined if no segment contains such a line. Throws errors of the bucket.
  */
@@ -96,6 +97,9 @@ class UploadSearch {
 
   async run(): Promise<FoundLine | undefined> {
     const own = this.search(this.days.map((day) => ({ key: `${directoryOf(day)}${this.uploadId}.ndjson`, size: 0, ageMs: 0 })));
+    // An upload with a file has a segment of its own until compaction. Reading it takes a fifth of the processor time of
+    // the listings, so these begin only if there is none. On other days, four requests would then follow each other.
+    if (!this.days.some(mayBeCompacted) && (await own)) return own;
     // Three listings, each searched as soon as it is complete, without waiting for the others.
     const listings = [
       this.days.map((day) => this.near(day)),
