@@ -1,4 +1,4 @@
-import { APPEND, BARE_APPEND, BARE_STORE, MULTER, MULTER_FLUSH, SERVICE, SERVICE_LOGGING, SERVICE_SILENT, STREAMED_FILE } from './competitors.mjs';
+import { APPEND, BARE_APPEND, BARE_STORE, MULTER, MULTER_FLUSH, SERVICE, SERVICE_LOGGING, SERVICE_SAMPLED, SERVICE_SILENT, SERVICE_TRACED, STREAMED_FILE } from './competitors.mjs';
 import { bootOnce, HeldUploads } from './held-uploads.mjs';
 import { files4KiB, form, form1GiB, json, raw1GiB } from './loads.mjs';
 
@@ -22,6 +22,8 @@ export const CONTESTS = {
     service: { competitor: SERVICE, load: json(128) },
     logging: { competitor: SERVICE_LOGGING, load: json(128) },
     silent: { competitor: SERVICE_SILENT, load: json(128) },
+    traced: { competitor: SERVICE_TRACED, load: json(128) },
+    sampled: { competitor: SERVICE_SAMPLED, load: json(128) },
     bareStore: { competitor: BARE_STORE, load: json(128) },
     bareAppend: { competitor: BARE_APPEND, load: json(128) },
   },

@@ -13,6 +13,8 @@ export const ROWS = [
   row('store-32', 'our store, small JSON, 32 connections', 'json-32', ['bareStore', 'rate'], ['bareAppend', 'rate'], atLeast(0.9)),
   row('store-128', 'our store, small JSON, 128 connections', 'json-128', ['bareStore', 'rate'], ['bareAppend', 'rate'], atLeast(0.9)),
   row('log', 'log line a request, 128 connections', 'json-128', ['logging', 'rate'], ['silent', 'rate'], atLeast(0.93)),
+  row('traces', 'traces of all requests, 128 connections', 'json-128', ['traced', 'rate'], ['service', 'rate'], atLeast(0.5)),
+  row('traces-1', 'traces of 1 % of requests, 128 connections', 'json-128', ['sampled', 'rate'], ['service', 'rate'], atLeast(0.8)),
   row('multer', 'small, 32 connections', 'json-32', ['service', 'rate'], ['multer', 'rate'], atLeast(2)),
   row('multer-flush', 'small, 32 connections', 'json-32', ['service', 'rate'], ['multerFlush', 'rate'], atLeast(3.5)),
   row('json-1', 'small JSON, 1 connection', 'json-1', ['service', 'rate'], ['append', 'rate'], atLeast(0.9)),
