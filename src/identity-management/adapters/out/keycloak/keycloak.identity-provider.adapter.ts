@@ -180,8 +180,9 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   private async look(previous: Findings | undefined, operation: Operation): Promise<Findings> {
     const isRecent = performance.now() - this.checkedAt < (this.options.checkedForMs ?? 30_000);
     if (previous && isWell(previous) && isRecent && (await this.hasApi(operation))) return previous;
-    // The time is set before the check, so that it is set even if the check is too slow and is aborted. If nothing was
-    // wrong before, the next checks then make only one call, which may end in time.
+    // Set before the check, not after it, because a slow check is aborted. If nothing was wrong before, the whole check
+    // then isn't repeated for half a minute (`checkedForMs`). Health checks in that time make a single call, which may
+    // end in time.
     this.checkedAt = performance.now();
     return await checkRealm(this.api, this.options, operation);
   }

@@ -19,8 +19,8 @@ import { DEFAULT_CONTENT_TYPE, type UploadHead } from './upload-head.js';
  */
 export interface UploadBody extends Pick<UploadLoadDataCommand, 'file' | 'additionalData'> {
   /**
-   * The memory that the body has taken from the process's budget; undefined if it has taken none. Must be released when
-   * the upload has ended, whether or not it succeeded.
+   * The memory that the body takes from the process's budget; undefined for a body that never takes any. Must be
+   * released when the upload has ended, whether or not it succeeded.
    */
   readonly memory?: BodyMemory;
 }

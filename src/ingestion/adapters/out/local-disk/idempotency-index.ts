@@ -29,7 +29,7 @@ import { keyReadingProgress } from './key-reading-progress.js';
 import { DamagedDatabaseError } from './self-checking-database.js';
 import type { StorePresence } from './store-presence.js';
 
-/** The most rows that one transaction writes to a database. Such a transaction takes a few milliseconds. */
+/** The most entries that one transaction writes to a database. Such a transaction takes a few milliseconds. */
 const ROWS_AT_ONCE = 25;
 /**
  * How long index lines are read before other work of the process can run, in milliseconds. A database transaction is

@@ -224,8 +224,8 @@ export class KeyDatabases {
   }
 
   /**
-   * The names in the directory of the databases. Creates the directory if it is missing. If an unusable directory or
-   * anything else has its name, first renames that.
+   * Lists the directory of the databases. If the directory is missing, creates it. If the directory is unusable, or
+   * something else is at its path, sets that aside (renames it) and creates a new directory.
    */
   private async makeDirectory(): Promise<string[]> {
     const { disk, directories } = this.options;

@@ -11,7 +11,10 @@ const DIGEST_BYTES = 32;
 
 /** The claims of idempotency keys that must exist, according to the index lines that were read. */
 export interface ComparedClaims {
-  /** All segments that were written before this time were read: in milliseconds since 1970, by the store's clock. */
+  /**
+   * The next comparison reads only segments that were written at this time or later. In milliseconds since 1970, by the
+   * store's clock.
+   */
   readonly readUntil: number;
   /**
    * The claims that the lines of the last 24 hours need, by `claimNumber`. The value is the time at which the segment

@@ -81,9 +81,9 @@ export class Sweeper {
       // A marker less than a minute old was renewed after it was listed, so the process of the upload is alive.
       if (found.ageMs < LOST_AFTER_MS) return;
       const isComplete = await this.isComplete(marker);
-      // The marker is replaced only if it still has the version that was read, so that only one process decides on the
-      // upload. A process that stalls before it looks for the line may not find it, because compaction moves a line
-      // once its marker is gone. But then the replacement fails too, and the process doesn't remove the file.
+      // Replaces the marker only if it still has the version that was read, so only one process decides on the upload.
+      // This process may have stalled before it looked for the line, and compaction may have moved the line meanwhile.
+      // But compaction moves a line only after its marker is gone. The replacement then fails, and the file stays.
       const decided = { ...marker, ...(isComplete ? { complete: true } : { failed: true }) };
       version = await this.bucket.replace(key, bytesOf(decided), version);
       if (version === undefined) return;
