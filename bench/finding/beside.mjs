@@ -1,8 +1,12 @@
+import { mkdir } from 'node:fs/promises';
 import { Agent, get } from 'node:http';
 import { connect } from 'node:net';
+import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import { MemoryMeter } from '../support/memory-meter.mjs';
 import { Progress } from '../support/progress.mjs';
+import { Services } from '../support/service.mjs';
 import { json } from '../uploads/loads.mjs';
 import { uploadFile } from './content.mjs';
 import { fillStore } from './filled-store.mjs';
@@ -17,36 +21,41 @@ const READER_BYTES = 16 * 1024;
 const LOOKUPS_PER_SECOND = 50;
 
 /**
- * Compares the rate of small uploads while another client finds and lists uploads with the rate of small uploads alone.
- * The two rates are measured in turns.
+ * Compares the rate of small uploads while another client finds and lists uploads with the rate while this client sends
+ * the same requests to a bare server, because the clients and the service share the processor. The two rates are
+ * measured in turns.
  */
 export async function measureUploadsBesideLookups(services, { uploads, days }) {
   const { large } = await fillStore(services.data, { uploads, days });
   const service = await services.start();
+  const bareServices = new Services(join(services.directory, 'bare'), fileURLToPath(new URL('bare-answers.mjs', import.meta.url)));
+  await mkdir(bareServices.directory);
+  const bare = await bareServices.start();
   const headers = { Authorization: `Bearer ${await service.token()}` };
   // Not `fetch`, which takes a millisecond of the processor for each request. The service and its clients share the cores.
   const agent = new Agent({ keepAlive: true });
-  const look = (index) =>
+  const look = (url, index) =>
     new Promise((done, failed) => {
       const target = index % 2 ? '/uploads' : `/uploads/${large[index % large.length]}`;
-      get(service.url + target, { agent, headers }, (answer) => {
+      get(url + target, { agent, headers }, (answer) => {
         if (answer.statusCode !== 200) failed(new Error(`A lookup was answered with ${answer.statusCode}.`));
         answer.resume().once('end', done).once('error', failed);
       }).once('error', failed);
     });
-  const whileLooking = async (work) => {
+  const whileLooking = (url) => async (work) => {
     const ending = new AbortController();
     const looking = (async () => {
-      for (let index = 0; !ending.signal.aborted; index++) await Promise.all([look(index), delay(1000 / LOOKUPS_PER_SECOND)]);
+      for (let index = 0; !ending.signal.aborted; index++) await Promise.all([look(url, index), delay(1000 / LOOKUPS_PER_SECOND)]);
     })();
     const result = await work();
     ending.abort();
     await looking;
     return result;
   };
-  const { ratio, text } = await compareRates(service, `beside ${LOOKUPS_PER_SECOND} lookups/s`, whileLooking);
+  const { ratio, text } = await compareRates(service, `beside ${LOOKUPS_PER_SECOND} lookups/s`, whileLooking(service.url), whileLooking(bare.url));
   agent.destroy();
-  return [{ title: `small uploads beside ${LOOKUPS_PER_SECOND} lookups/s`, figure: text, goal: '>= 0.95', ok: ratio >= 0.95 }];
+  await bareServices.end();
+  return [{ title: `small uploads beside ${LOOKUPS_PER_SECOND} lookups/s, compared with the same requests to a bare server`, figure: text, goal: '>= 0.95', ok: ratio >= 0.95 }];
 }
 
 /**
@@ -94,13 +103,13 @@ function slowReader({ port }, id, token) {
 }
 
 /**
- * Measures the rate of small uploads in turns: alone, and inside `during`, which keeps other clients busy while it runs
- * the work it receives.
+ * Measures the rate of small uploads in turns: inside `otherwise`, by default alone, and inside `during`. Both may keep
+ * other clients busy while they run the work they receive.
  */
-async function compareRates(service, title, during) {
+async function compareRates(service, title, during, otherwise = (work) => work()) {
   const progress = new Progress();
   const load = json(CONNECTIONS);
-  const rates = { alone: [], beside: [] };
+  const rates = { otherwise: [], beside: [] };
   const { signal } = new AbortController();
   const rate = async () => {
     const { figures, others } = await load(service, SECONDS, signal);
@@ -109,12 +118,12 @@ async function compareRates(service, title, during) {
   };
   for (let round = 1; round <= ROUNDS; round++) {
     progress.show(`uploads ${title}: round ${round} of ${ROUNDS}`);
-    rates.alone.push(await rate());
+    rates.otherwise.push(await otherwise(rate));
     rates.beside.push(await during(rate));
   }
   progress.clear();
-  const ratios = rates.beside.map((each, round) => each / rates.alone[round]);
+  const ratios = rates.beside.map((each, round) => each / rates.otherwise[round]);
   const ratio = median(ratios);
-  const text = `${Math.round(median(rates.beside))}/s, alone ${Math.round(median(rates.alone))}/s: ${ratio.toFixed(2)} (${Math.min(...ratios).toFixed(2)}-${Math.max(...ratios).toFixed(2)})`;
+  const text = `${Math.round(median(rates.beside))}/s, otherwise ${Math.round(median(rates.otherwise))}/s: ${ratio.toFixed(2)} (${Math.min(...ratios).toFixed(2)}-${Math.max(...ratios).toFixed(2)})`;
   return { ratio, text };
 }

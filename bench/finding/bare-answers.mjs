@@ -1,0 +1,9 @@
+// Answers like a page of uploads, or like one upload, without storing or finding anything.
+import { createServer } from 'node:http';
+import { listen } from '../uploads/competitors/listen.mjs';
+
+const LINE_BYTES = 360;
+const one = Buffer.alloc(LINE_BYTES, ' ');
+const page = Buffer.alloc(100 * LINE_BYTES, ' ');
+
+listen(createServer(({ url }, response) => response.end(url === '/uploads' ? page : one)));
