@@ -102,6 +102,12 @@ export class MixedLoad {
     this.#agent.destroy();
   }
 
+  /** The number of connections to the service. */
+  get connections() {
+    const { sockets, freeSockets } = this.#agent;
+    return [sockets, freeSockets].flatMap((each) => Object.values(each)).flat().length;
+  }
+
   /** The number of requests without an answer yet. */
   get inFlight() {
     return this.#inFlight.size;

@@ -13,7 +13,7 @@ const MIB = 1024 * 1024;
  * @typedef {object} Sample
  * @property {number} at seconds since the start
  * @property {number} memory resident memory, in MiB
- * @property {number} descriptors
+ * @property {number} descriptors without those of the load's connections
  * @property {number} threads
  * @property {number} [lag] mean lag of the event loop since the last reading, in milliseconds; read every 5 s
  */
@@ -22,10 +22,11 @@ const MIB = 1024 * 1024;
  * Samples a service until the signal is aborted.
  *
  * @param {{ url: string, child: { pid: number } }} service
+ * @param {() => number} connections the number of the load's connections to the service
  * @param {AbortSignal} signal
  * @param {(sample: Sample) => void} onSample
  */
-export async function observe(service, signal, onSample) {
+export async function observe(service, connections, signal, onSample) {
   const began = performance.now();
   const meter = new MemoryMeter(service.child.pid);
   const count = async (name) => (await readdir(`/proc/${service.child.pid}/${name}`)).length;
@@ -33,7 +34,7 @@ export async function observe(service, signal, onSample) {
     const [memory, descriptors, threads] = await Promise.all([meter.now(), count('fd'), count('task')]);
     const at = (performance.now() - began) / 1000;
     const lag = index % METRICS_EVERY === 0 ? { lag: await meanLag(service.url) } : {};
-    onSample({ at, memory: memory / MIB, descriptors, threads, ...lag });
+    onSample({ at, memory: memory / MIB, descriptors: descriptors - connections(), threads, ...lag });
     await delay(Math.max(0, SAMPLE_MS * (index + 1) - (performance.now() - began)), undefined, { signal }).catch(() => undefined);
   }
 }

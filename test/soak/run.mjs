@@ -26,7 +26,7 @@ const WINDOW_SECONDS = 10;
 const { values } = parseArgs({
   options: {
     minutes: { type: 'string', default: '60' },
-    rate: { type: 'string', default: '50' },
+    rate: { type: 'string' },
     seed: { type: 'string', default: '1' },
     only: { type: 'string', default: 'local,distributed' },
     directory: { type: 'string', default: 'soak-results' },
@@ -40,7 +40,7 @@ Runs the service under a constant mixed load, prints how memory, descriptors, th
 between the second and the last quarter of the time, and draws their curves.
 
   --minutes <n>       how long each setup runs (60)
-  --rate <n>          requests per second (50)
+  --rate <n>          requests per second (local: 200, distributed: 50)
   --only <setups>     local: the defaults, with a local disk and the embedded identity provider
                       distributed: a bucket of versitygw, and Keycloak
   --seed <n>          repeats the random choices (1)
@@ -48,6 +48,12 @@ between the second and the last quarter of the time, and draws their curves.
 
 Example: npm run soak -- --minutes=15 --only=local
 `;
+
+/**
+ * The requests per second. With fewer, the heap would be collected only once or twice in a quarter of an hour, and
+ * memory would seem to grow until then.
+ */
+const RATES = { local: 200, distributed: 50 };
 
 /** Each setup runs `work` with the environment of the service and a function that requests a token. */
 const SETUPS = {
@@ -75,7 +81,7 @@ function soak(name, { minutes, rate, seed, directory, progress }) {
       await load.prepare();
       const ending = new AbortController();
       const samples = [];
-      const observing = observe(service, ending.signal, (sample) => {
+      const observing = observe(service, () => load.connections, ending.signal, (sample) => {
         samples.push(sample);
         progress.show(`${name}: ${Math.round(sample.at)} of ${seconds} s, ${load.sent} requests, ${load.inFlight} in flight, ${Math.round(sample.memory)} MiB`);
       });
@@ -164,7 +170,7 @@ await runCommand(async () => {
       outcomes.push(false);
       continue;
     }
-    outcomes.push(await soak(name, { minutes: Number(values.minutes), rate: Number(values.rate), seed: Number(values.seed), directory: values.directory, progress }));
+    outcomes.push(await soak(name, { minutes: Number(values.minutes), rate: Number(values.rate ?? RATES[name]), seed: Number(values.seed), directory: values.directory, progress }));
   }
   return outcomes.every(Boolean) ? 0 : 1;
 });
