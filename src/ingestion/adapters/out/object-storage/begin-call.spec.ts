@@ -1,20 +1,19 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { beginCall, type CallKind } from './begin-call.js';
-
-const times = (count: number, kind: CallKind): CallKind[] => Array.from({ length: count }, () => kind);
-
-/** Requests calls of these kinds at once. Returns the first letters of the kinds in the order in which the calls began. */
-async function begun(kinds: readonly CallKind[]): Promise<string> {
-  let order = '';
-  await Promise.all(kinds.map(async (kind) => {
-    await beginCall(kind);
-    order += kind.charAt(0);
-  }));
-  return order;
-}
+import { asJob, beginCall } from './begin-call.js';
 
 describe('beginCall', () => {
+  let order = '';
+  /** Requests calls at once, and notes this letter when each begins. */
+  const calls = async (letter: string, count: number): Promise<void> => {
+    await Promise.all(Array.from({ length: count }, async () => {
+      await beginCall();
+      order += letter;
+    }));
+  };
+  const job = (letter: string, count: number): Promise<void> => asJob(() => calls(letter, count));
+
   beforeEach(() => {
+    order = '';
     // The clock stands still, so that the length of an iteration doesn't decide.
     vi.spyOn(performance, 'now').mockReturnValue(0);
   });
@@ -24,12 +23,14 @@ describe('beginCall', () => {
     for (let iteration = 0; iteration < 2; iteration++) await new Promise(setImmediate);
   });
 
-  it.each<[string, CallKind[], string]>([
-    ['calls of one kind in their order', times(6, 'small'), 'ssssss'],
-    ['a small call soon, although many reads wait', [...times(12, 'read'), 'small'], 'rsrrrrrrrrrrr'],
-    ['a read soon, although many small calls wait', [...times(12, 'small'), 'read'], 'ssssrssssssss'],
-    ['one read in each iteration while small calls wait', [...times(5, 'read'), ...times(6, 'small')], 'rsssrsssrrr'],
-  ])('begins %s', async (_, kinds, expected) => {
-    expect(await begun(kinds)).toBe(expected);
+  it.each<[string, () => Promise<unknown>[], string]>([
+    ['single calls in their order', () => [calls('a', 2), calls('b', 3)], 'aabbb'],
+    ['a single call soon, although many of a job wait', () => [job('j', 12), calls('s', 1)], 'jsjjjjjjjjjjj'],
+    ['a call of a job soon, although many single calls wait', () => [calls('s', 12), job('j', 1)], 'ssssjssssssss'],
+    ['one call of jobs in each iteration while single calls wait', () => [job('j', 5), calls('s', 6)], 'jsssjsssjjj'],
+    ['calls of jobs in turn', () => [job('j', 5), job('k', 2), job('l', 3)], 'jjkljkljlj'],
+  ])('begins %s', async (_, begin, expected) => {
+    await Promise.all(begin());
+    expect(order).toBe(expected);
   });
 });

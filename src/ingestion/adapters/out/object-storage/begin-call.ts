@@ -1,29 +1,35 @@
-/**
- * What a call to a store does: `read` opens an object to read it, and a call of any other kind is `small`. A page of the
- * list of uploads opens hundreds of objects, so an upload must not wait for these.
- */
-export type CallKind = 'read' | 'small';
+import { AsyncLocalStorage } from 'node:async_hooks';
 
-/**
- * Each iteration of the event loop begins at most MOST_CALLS calls to stores, and none after MOST_MS milliseconds. If
- * calls of both kinds wait, one of them is a read.
- */
+/** Each iteration of the event loop begins at most MOST_CALLS calls to stores, and none after MOST_MS milliseconds. */
 const MOST_CALLS = 4;
 const MOST_MS = 5;
 
-const waiting: Readonly<Record<CallKind, (() => void)[]>> = { read: [], small: [] };
+type Queue = (() => void)[];
+/** The calls that wait and aren't part of a job. */
+const single: Queue = [];
+/** The calls of each job that has waiting ones (see `asJob`). The first call of the first job begins next. */
+const jobs: Queue[] = [];
+const currentJob = new AsyncLocalStorage<Queue>();
 /** Whether a call to a store has begun in this iteration of the event loop. Further calls are then queued. */
 let hasBegun = false;
 
 /**
- * Resolves when a call to a store may begin. Calls of one kind begin in the order of their requests. The SDKs of stores
- * need about a millisecond of processor time to begin a call, and several milliseconds in a process that has just
- * started. So one iteration of the event loop begins at most four calls, and none after 5 ms. Between iterations, other
- * requests are answered.
+ * Runs work that makes hundreds of calls to a store at once, as a page of the list of uploads does. Other calls, such
+ * as those of an upload, don't wait for the calls of a job, and jobs begin calls in turn.
  */
-export function beginCall(kind: CallKind): Promise<void> {
+export const asJob = <Result>(work: () => Promise<Result>): Promise<Result> => currentJob.run([], work);
+
+/**
+ * Resolves when a call to a store may begin. The SDKs of stores need about a millisecond of processor time to begin a
+ * call, and several milliseconds in a process that has just started. So one iteration of the event loop begins at most
+ * four calls, and none after 5 ms. Between iterations, other requests are answered. While single calls wait, only the
+ * first call of each iteration is one of a job.
+ */
+export function beginCall(): Promise<void> {
   return new Promise((resolve) => {
-    waiting[kind].push(resolve);
+    const queue = currentJob.getStore() ?? single;
+    if (queue !== single && queue.length === 0) jobs.push(queue);
+    queue.push(resolve);
     if (!hasBegun) beginCalls();
   });
 }
@@ -33,7 +39,7 @@ function beginCalls(): void {
   const end = performance.now() + MOST_MS;
   let begun = 0;
   const beginNext = (): void => {
-    const next = (begun === 0 ? waiting.read.shift() : undefined) ?? waiting.small.shift() ?? waiting.read.shift();
+    const next = (begun === 0 ? nextOfJobs() : undefined) ?? single.shift() ?? nextOfJobs();
     next?.();
     begun += 1;
     // The SDK begins the call in microtasks. The queue of `nextTick` runs only when no microtask is left, so the next
@@ -48,9 +54,16 @@ function beginCalls(): void {
   beginNext();
 }
 
+function nextOfJobs(): (() => void) | undefined {
+  const job = jobs.shift();
+  const next = job?.shift();
+  if (job && job.length > 0) jobs.push(job);
+  return next;
+}
+
 function endIteration(): void {
   hasBegun = false;
   if (isAnyWaiting()) beginCalls();
 }
 
-const isAnyWaiting = (): boolean => waiting.small.length > 0 || waiting.read.length > 0;
+const isAnyWaiting = (): boolean => single.length > 0 || jobs.length > 0;

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { TokenCredential } from '@azure/identity';
 import { type BlobRequestConditions, type BlockBlobClient, ContainerClient, RestError } from '@azure/storage-blob';
 import { withTimeLimit } from '../../../../../common/time-limit.js';
-import { beginCall, type CallKind } from '../begin-call.js';
+import { beginCall } from '../begin-call.js';
 import { Bucket, type ByteRange, type ListedObject, missingRight, ObjectExistsError, type ReadObject, significantOffset, StoreSilentError } from '../bucket.js';
 import { PartMemory } from '../part-memory.js';
 import { sendParts } from '../parts.js';
@@ -124,7 +124,7 @@ export class AzureBlobBucket extends Bucket {
     const { first, last } = range ?? { first: 0, last: undefined };
     const count = last === undefined ? undefined : last - first + 1;
     try {
-      const found = await this.ask((abortSignal) => unlessAbsent(this.blob(key).download(first, count, { abortSignal })), 'read');
+      const found = await this.ask((abortSignal) => unlessAbsent(this.blob(key).download(first, count, { abortSignal })));
       return found && this.piecesOf(given(found.readableStreamBody) as Body);
     } catch (error) {
       if (hasCode(error, 'InvalidRange')) return Readable.from([]);
@@ -270,8 +270,8 @@ export class AzureBlobBucket extends Bucket {
   }
 
   /** Sends a request, and aborts it after the time-out. By itself, the SDK would wait for a silent store forever. */
-  private async ask<T>(request: (abortSignal: AbortSignal) => Promise<T>, kind: CallKind = 'small'): Promise<T> {
-    await beginCall(kind);
+  private async ask<T>(request: (abortSignal: AbortSignal) => Promise<T>): Promise<T> {
+    await beginCall();
     const controller = new AbortController();
     return withTimeLimit(this.timeoutMs, request(controller.signal), () => {
       const error = new StoreSilentError(this.timeoutMs);

@@ -3,7 +3,7 @@ import { env } from 'node:process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { S3Client, type S3ClientConfig } from '@aws-sdk/client-s3';
 import { withTimeLimit } from '../../../../../common/time-limit.js';
-import { beginCall, type CallKind } from '../begin-call.js';
+import { beginCall } from '../begin-call.js';
 import { StoreSilentError } from '../bucket.js';
 import { isPassing, isSkewLearnt } from './s3-errors.js';
 import { StoreWatch } from './store-watch.js';
@@ -89,8 +89,8 @@ export class S3Connection {
    *
    * @throws StoreSilentError when the time-out has passed; any error of the call.
    */
-  async within<T>(call: (options: { readonly abortSignal: AbortSignal }) => Promise<T>, kind: CallKind = 'small'): Promise<T> {
-    await beginCall(kind);
+  async within<T>(call: (options: { readonly abortSignal: AbortSignal }) => Promise<T>): Promise<T> {
+    await beginCall();
     const ending = new AbortController();
     // Aborting by the signal isn't enough, because some operations ignore the signal, for example fetching credentials.
     // So the time limit ends the call too.

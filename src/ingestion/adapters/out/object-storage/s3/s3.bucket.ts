@@ -108,7 +108,7 @@ export class S3Bucket extends Bucket {
     const { connection } = this;
     const command = new GetObjectCommand({ ...connection.at(key), ...(range && { Range: `bytes=${range.first}-${range.last}` }) });
     try {
-      const output = await orUndefined(connection.within((options) => connection.client.send(command, options), 'read'));
+      const output = await orUndefined(connection.within((options) => connection.client.send(command, options)));
       return output?.Body && piecesOf(output.Body as Readable);
     } catch (error) {
       if (errorNameOf(error) === 'InvalidRange') return Readable.from([]);

@@ -1,6 +1,7 @@
 import { storageFailure } from '../../../../application/storage-failure.js';
 import { type ByteRange, type CustomerAccess, type RemovalOptions, StoredUploads, type UploadFilter, type UploadPage, type UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
 import type { Upload } from '../../../../domain/upload.js';
+import { asJob } from '../begin-call.js';
 import type { Bucket } from '../bucket.js';
 import { RETENTION_TURN } from '../keys.js';
 import { Turn } from '../turn.js';
@@ -39,7 +40,7 @@ export class BucketUploads extends StoredUploads {
   }
 
   override list(filter: UploadFilter, limit: number, after?: UploadPosition): Promise<UploadPage> {
-    return this.page(filter, limit, after).catch(storageFailure('The uploads could not be listed.'));
+    return asJob(() => this.page(filter, limit, after)).catch(storageFailure('The uploads could not be listed.'));
   }
 
   override async openContent({ content }: Upload, range?: ByteRange): Promise<AsyncIterable<Uint8Array> | undefined> {

@@ -1,6 +1,7 @@
 import { timeOfUuid } from '../../../../../common/uuid.js';
 import { UPLOAD_ID } from '../../../../domain/layout-names.js';
 import { MAX_UPLOAD_DURATION_MS, UPLOAD_KINDS, type Upload } from '../../../../domain/upload.js';
+import { asJob } from '../begin-call.js';
 import type { Bucket, ByteRange, ListedObject } from '../bucket.js';
 import { dateAt, type Day, dayOf, directoryOf, endOf, listNamed, NAME_TOLERANCE_MS, parseName, slowPrefix, uploadIdIn } from '../segment-names.js';
 import { firstPage, isFew, mayBeCompacted, targets } from './day-listing.js';
@@ -100,6 +101,11 @@ class UploadSearch {
     // An upload with a file has a segment of its own until compaction. Reading it takes a fifth of the processor time of
     // the listings, so these begin only if there is none. On other days, four requests would then follow each other.
     if (!this.days.some(mayBeCompacted) && (await own)) return own;
+    return asJob(() => this.elsewhere(own));
+  }
+
+  /** Searches for the line in segments that are listed, unless `own` finds it. */
+  private async elsewhere(own: Promise<FoundLine | undefined>): Promise<FoundLine | undefined> {
     // Three listings, each searched as soon as it is complete, without waiting for the others.
     const listings = [
       this.days.map((day) => this.near(day)),
