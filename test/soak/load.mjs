@@ -19,13 +19,13 @@ const BOUNDARY = 'soak-boundary';
 
 /** How often each kind of request is sent, of 1,000 requests. */
 const MIX = {
-  json: 490,
+  json: 498,
   file: 150,
   form: 50,
   large: 5,
   find: 90,
   content: 90,
-  list: 10,
+  list: 2,
   users: 35,
   roles: 30,
   assign: 10,
