@@ -1,10 +1,12 @@
 import { readdir } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { MemoryMeter } from '../../bench/support/memory-meter.mjs';
+import { GarbageCollector } from './garbage-collector.mjs';
 
 const SAMPLE_MS = 1_000;
-/** Every so many samples `/metrics` is read. */
+/** Every so many samples `/metrics` is read, and the garbage is collected before the memory is read. */
 const METRICS_EVERY = 5;
+const MEMORY_EVERY = 10;
 const MIB = 1024 * 1024;
 
 /**
@@ -12,7 +14,7 @@ const MIB = 1024 * 1024;
  *
  * @typedef {object} Sample
  * @property {number} at seconds since the start
- * @property {number} memory resident memory, in MiB
+ * @property {number} [memory] resident memory after the garbage was collected, in MiB; read every 10 s
  * @property {number} descriptors without those of the load's connections
  * @property {number} threads
  * @property {number} [lag] mean lag of the event loop since the last reading, in milliseconds; read every 5 s
@@ -29,14 +31,18 @@ const MIB = 1024 * 1024;
 export async function observe(service, connections, signal, onSample) {
   const began = performance.now();
   const meter = new MemoryMeter(service.child.pid);
+  const collector = await GarbageCollector.connect(service);
   const count = async (name) => (await readdir(`/proc/${service.child.pid}/${name}`)).length;
   for (let index = 0; !signal.aborted; index++) {
-    const [memory, descriptors, threads] = await Promise.all([meter.now(), count('fd'), count('task')]);
+    const [descriptors, threads] = await Promise.all([count('fd'), count('task')]);
     const at = (performance.now() - began) / 1000;
     const lag = index % METRICS_EVERY === 0 ? { lag: await meanLag(service.url) } : {};
-    onSample({ at, memory: memory / MIB, descriptors: descriptors - connections(), threads, ...lag });
+    if (index % MEMORY_EVERY === 0) await collector.collect();
+    const memory = index % MEMORY_EVERY === 0 ? { memory: (await meter.now()) / MIB } : {};
+    onSample({ at, descriptors: descriptors - connections(), threads, ...memory, ...lag });
     await delay(Math.max(0, SAMPLE_MS * (index + 1) - (performance.now() - began)), undefined, { signal }).catch(() => undefined);
   }
+  collector.close();
 }
 
 async function meanLag(url) {

@@ -14,6 +14,7 @@ import { Random } from '../../dist/testing/random.js';
 import { missingBucket, withBucket } from '../crash/bucket.mjs';
 import { isKeycloakAvailable } from '../servers/keycloak.mjs';
 import { drawCurves } from './curves.mjs';
+import { INSPECTED } from './garbage-collector.mjs';
 import { MixedLoad } from './load.mjs';
 import { observe } from './observer.mjs';
 
@@ -49,10 +50,7 @@ between the second and the last quarter of the time, and draws their curves.
 Example: npm run soak -- --minutes=15 --only=local
 `;
 
-/**
- * The requests per second. With fewer, the heap would be collected only once or twice in a quarter of an hour, and
- * memory would seem to grow until then.
- */
+/** The requests per second. */
 const RATES = { local: 200, distributed: 50 };
 
 /** Each setup runs `work` with the environment of the service and a function that requests a token. */
@@ -76,14 +74,14 @@ function soak(name, { minutes, rate, seed, directory, progress }) {
   const seconds = minutes * 60;
   return SETUPS[name]((variables, newToken) =>
     withServices(async (services) => {
-      const service = await services.start({ LOG_LEVEL: 'info', UV_THREADPOOL_SIZE: '4', ...variables });
+      const service = await services.start({ NODE_OPTIONS: INSPECTED, LOG_LEVEL: 'info', UV_THREADPOOL_SIZE: '4', ...variables });
       const load = new MixedLoad(service, () => newToken(service), new Random(seed));
       await load.prepare();
       const ending = new AbortController();
       const samples = [];
       const observing = observe(service, () => load.connections, ending.signal, (sample) => {
         samples.push(sample);
-        progress.show(`${name}: ${Math.round(sample.at)} of ${seconds} s, ${load.sent} requests, ${load.inFlight} in flight, ${Math.round(sample.memory)} MiB`);
+        progress.show(`${name}: ${Math.round(sample.at)} of ${seconds} s, ${load.sent} requests, ${load.inFlight} in flight`);
       });
       const loading = load.run(rate, ending.signal);
       await Promise.race([delay(seconds * 1000), service.death('The service'), observing, loading]);

@@ -1,0 +1,42 @@
+import { once } from 'node:events';
+import { WebSocket } from 'undici';
+
+/** The option that lets a `GarbageCollector` reach a Node process, by Node's inspector. */
+export const INSPECTED = '--inspect=127.0.0.1:0';
+
+/** Makes a service collect its garbage. Without that, memory depends on when the heap was last collected. */
+export class GarbageCollector {
+  #socket;
+  #calls = 0;
+
+  /** @param {{ output: string }} service runs with `INSPECTED` */
+  static async connect({ output }) {
+    const collector = new GarbageCollector();
+    collector.#socket = new WebSocket(/ws:\/\/\S+/.exec(output)[0]);
+    await once(collector.#socket, 'open');
+    return collector;
+  }
+
+  /** Resolves when the garbage is collected. Rejects when the service has ended. */
+  async collect() {
+    const id = ++this.#calls;
+    const ended = new AbortController();
+    const whenClosed = once(this.#socket, 'close', { signal: ended.signal }).then(() => {
+      throw new Error('The service has ended.');
+    });
+    try {
+      this.#socket.send(JSON.stringify({ id, method: 'HeapProfiler.collectGarbage' }));
+      for (let answered; answered !== id; ) {
+        const [{ data }] = await Promise.race([once(this.#socket, 'message'), whenClosed]);
+        answered = JSON.parse(data).id;
+      }
+    } finally {
+      whenClosed.catch(() => undefined);
+      ended.abort();
+    }
+  }
+
+  close() {
+    this.#socket.close();
+  }
+}
