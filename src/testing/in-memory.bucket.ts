@@ -96,18 +96,19 @@ export class InMemoryBucket extends Bucket {
   }
 
   override list(prefix: string): AsyncGenerator<ListedObject> {
-    return this.listedWhere(prefix, () => true);
+    return this.listFrom(prefix, (key) => key.startsWith(prefix));
   }
 
   override listAfter(prefix: string, after: string): AsyncGenerator<ListedObject> | undefined {
     const end = Buffer.from(after);
-    return this.listedWhere(prefix, (key) => Buffer.compare(Buffer.from(key), end) > 0);
+    return this.listFrom(after, (key) => key.startsWith(prefix) && Buffer.compare(Buffer.from(key), end) > 0);
   }
 
-  private async *listedWhere(prefix: string, isListed: (key: string) => boolean): AsyncGenerator<ListedObject> {
-    const listed = await this.run('list', prefix, () =>
+  /** @param begin the text at which the listing begins, which `before` and `after` get as the key. */
+  private async *listFrom(begin: string, isListed: (key: string) => boolean): AsyncGenerator<ListedObject> {
+    const listed = await this.run('list', begin, () =>
       [...this.objects]
-        .filter(([key]) => key.startsWith(prefix) && isListed(key))
+        .filter(([key]) => isListed(key))
         .map(([key, { bytes, writtenAt }]) => ({ order: Buffer.from(key), listed: { key, size: bytes.length, ageMs: this.now() - writtenAt } }))
         .sort((a, b) => Buffer.compare(a.order, b.order))
         .map(({ listed }) => listed),
