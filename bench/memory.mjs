@@ -118,7 +118,7 @@ async function fillDatabase(data) {
   const { immediately, openIdentityDatabase } = await import(join(embedded, 'identity-database.js'));
   await (await EmbeddedIdentityProvider.open(data)).close();
   const database = await openIdentityDatabase(join(data, 'identity/identity.db'));
-  immediately(database, () => {
+  await immediately(database, () => {
     const insert = database.prepare('INSERT INTO users (user_id, email, name) VALUES (?, ?, ?)');
     for (let user = 0; user < USERS; user++) insert.run(`embedded|${randomUUID()}`, `user${user}@grid.example`, `User ${user}`);
   });

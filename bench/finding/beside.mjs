@@ -31,6 +31,7 @@ export async function measureUploadsBesideLookups(services, { uploads, days }) {
   const bareServices = new Services(join(services.directory, 'bare'), fileURLToPath(new URL('bare-answers.mjs', import.meta.url)));
   await mkdir(bareServices.directory);
   const bare = await bareServices.start();
+  services.atEnd(() => bare.child.kill('SIGKILL'));
   const headers = { Authorization: `Bearer ${await service.token()}` };
   // Not `fetch`, which takes a millisecond of the processor for each request. The service and its clients share the cores.
   const agent = new Agent({ keepAlive: true });
@@ -47,14 +48,15 @@ export async function measureUploadsBesideLookups(services, { uploads, days }) {
     const looking = (async () => {
       for (let index = 0; !ending.signal.aborted; index++) await Promise.all([look(url, index), delay(1000 / LOOKUPS_PER_SECOND)]);
     })();
-    const result = await work();
-    ending.abort();
-    await looking;
-    return result;
+    try {
+      return await work();
+    } finally {
+      ending.abort();
+      await looking;
+    }
   };
   const { ratio, text } = await compareRates(service, `beside ${LOOKUPS_PER_SECOND} lookups/s`, whileLooking(service.url), whileLooking(bare.url));
   agent.destroy();
-  await bareServices.end();
   return [{ title: `small uploads beside ${LOOKUPS_PER_SECOND} lookups/s, compared with the same requests to a bare server`, figure: text, goal: '>= 0.95', ok: ratio >= 0.95 }];
 }
 

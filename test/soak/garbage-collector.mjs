@@ -13,12 +13,13 @@ export class GarbageCollector {
   static async connect({ output }) {
     const collector = new GarbageCollector();
     collector.#socket = new WebSocket(/ws:\/\/\S+/.exec(output)[0]);
-    await once(collector.#socket, 'open');
+    await Promise.race([once(collector.#socket, 'open'), once(collector.#socket, 'close')]);
     return collector;
   }
 
   /** Resolves when the garbage is collected. Rejects when the service has ended. */
   async collect() {
+    if (this.#socket.readyState !== WebSocket.OPEN) throw new Error('The service has ended.');
     const id = ++this.#calls;
     const ended = new AbortController();
     const whenClosed = once(this.#socket, 'close', { signal: ended.signal }).then(() => {

@@ -166,7 +166,7 @@ metadata:
 spec:
   {{- include "load-data-service.pod" . | nindent 2 }}
   serviceAccountName: {{ include "load-data-service.serviceAccountName" . }}
-  {{- /* The time of preStop counts too. After SHUTDOWN_TIMEOUT_MS the service takes up to 2 seconds to close its adapters. */}}
+  {{- /* The time of preStop counts too. Besides SHUTDOWN_DELAY_MS and SHUTDOWN_TIMEOUT_MS, the service takes up to 3 seconds. */}}
   terminationGracePeriodSeconds: {{ add $preStopSeconds (divf (add ($environment.SHUTDOWN_DELAY_MS | default "0") ($environment.SHUTDOWN_TIMEOUT_MS | default "10000")) 1000 | ceil) 5 }}
   {{- if eq .Values.shape "distributed" }}
   {{- with .Values.topologySpreadConstraints }}

@@ -212,9 +212,11 @@ export class IdentityStore {
     }
     close(this.opened);
     const opened = await open(this.path, false);
-    if (!(await isIntact(opened.reader))) {
+    try {
+      if (!(await isIntact(opened.reader))) throw new Error(`${this.path} is damaged: put an intact copy back`);
+    } catch (error) {
       close(opened);
-      throw new Error(`${this.path} is damaged: put an intact copy back`);
+      throw error;
     }
     this.opened = opened;
   }

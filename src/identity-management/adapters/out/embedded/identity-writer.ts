@@ -9,8 +9,8 @@ import { checkpoint, type IdentityDatabase, type Statements, transaction } from 
 export class IdentityWriter implements Statements {
   private readonly database: IdentityDatabase;
   /**
-   * Compiled statements by their SQL. All of them are kept, because the garbage collector finalizes statements on the
-   * main thread, which would block while a commit of the same connection is in progress.
+   * Compiled statements by their SQL. They are kept, except after an error, because the garbage collector finalizes
+   * statements on the main thread, which would block while a commit of the same connection is in progress.
    */
   private readonly statements = new Map<string, Database.Statement>();
 

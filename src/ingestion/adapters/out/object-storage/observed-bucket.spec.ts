@@ -55,6 +55,7 @@ describe('ObservedBucket', () => {
   it.each<[string, (bucket: ObservedBucket) => Promise<unknown>, string[]]>([
     ['that is read to its end', async (bucket) => { for await (const each of bucket.list('')) expect(each.size).toBe(1); }, ['list begins', 'list ok']],
     ['that is left early', async (bucket) => { for await (const each of bucket.list('')) { expect(each.key).toBe('a'); break; } }, ['list begins', 'list ok']],
+    ['that begins after a key', async (bucket) => { for await (const each of bucket.listAfter('', 'a') ?? []) expect(each.key).not.toBe('a'); }, ['list begins', 'list ok']],
     ['of directories', async (bucket) => { for await (const each of bucket.listDirectories('')) expect(each).toBe('d/'); }, ['listDirectories begins', 'listDirectories ok']],
   ])('shows a listing as one call: one %s', async (_name, list, calls) => {
     const inner = new InMemoryBucket();

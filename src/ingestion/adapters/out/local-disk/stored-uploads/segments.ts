@@ -91,11 +91,12 @@ export class Segments {
   }
 
   private async namesIn(path: string): Promise<readonly string[]> {
+    const now = BigInt(Date.now()) * 1_000_000n;
     const changedAt = this.store.disk.changedAt(this.store.at(path));
     const known = this.names.get(path);
     if (known && known.changedAt === changedAt) return known.names;
     const names = (await this.readNames(path)).sort();
-    if (changedAt !== undefined && BigInt(Date.now()) * 1_000_000n - changedAt > SETTLED_NS) {
+    if (changedAt !== undefined && now - changedAt > SETTLED_NS) {
       if (this.names.size >= MOST_DIRECTORIES) this.names.clear();
       this.names.set(path, { changedAt, names });
     }

@@ -50,6 +50,17 @@ describe('S3Bucket', () => {
     expect.assertions(2);
   });
 
+  it('lets the store begin a listing after a key', async () => {
+    const asked: (string | null)[] = [];
+    await open((request, response) => {
+      const { searchParams } = new URL(request.url ?? '', 'http://localhost');
+      asked.push(searchParams.get('prefix'), searchParams.get('start-after'));
+      response.end(LISTING);
+    });
+    for await (const { key } of bucket.listAfter('uploads/', 'uploads/b')) expect(key).toBe('a');
+    expect(asked).toEqual(['data/uploads/', 'data/uploads/b']);
+  });
+
   it('rejects when the store reports that a single object was not removed', async () => {
     await open((_, response) => {
       response.end('<DeleteResult><Error><Key>data/b</Key><Code>AccessDenied</Code><Message>No.</Message></Error></DeleteResult>');

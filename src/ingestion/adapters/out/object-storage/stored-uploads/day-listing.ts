@@ -44,8 +44,8 @@ export async function firstPage(bucket: Bucket, day: Day): Promise<{ segments: L
 export async function targets(bucket: Bucket, day: Day, prefix = directoryOf(day)): Promise<ListedObject[]> {
   if (!mayBeCompacted(day)) return [];
   // The begin and the end of the listed span are rounded to multiples of a power of 16 ms, so that the listing takes
-  // few requests. The begin is rounded down by a minute at most. So it stays after the end of the day: there may be
-  // many segments with earlier times.
+  // few requests also by prefix. The begin is rounded down by a minute at most. So it stays after the end of the day:
+  // there may be many segments with earlier times.
   const begin = Math.floor((endOf(day) + DAY_GRACE_MS) / 16 ** 4) * 16 ** 4;
   const end = Math.ceil((Date.now() + HOUR_MS) / 16 ** 6) * 16 ** 6;
   const segments = await listNamed(bucket, prefix, begin, end);

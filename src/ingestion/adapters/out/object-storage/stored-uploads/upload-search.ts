@@ -45,11 +45,11 @@ export interface FoundLine {
 }
 
 /**
- * Finds the index line of an upload by the upload's id. At most three requests wait for each other. On the current day:
- * one that reads the upload's own segment, one that lists segments, and one that reads lines. On other days: one that
- * lists segments, one that reads lines, and one more for a long segment that compaction created. More are needed in
- * three cases: for a shared line that was written late on the current day, for a slow upload on a day with more than
- * 1,000 slow uploads, and for an upload of a machine whose clock was set back.
+ * Finds the index line of an upload by the upload's id. At most three requests wait for each other. On the current day,
+ * until its last hour: one that reads the upload's own segment, one that lists segments, and one that reads lines. On
+ * other days: one that lists segments, one that reads lines, and one more for a long segment that compaction created.
+ * More are needed in three cases: for a shared line that was written late on the current day, for a slow upload on a
+ * day with more than 1,000 slow uploads, and for an upload of a machine whose clock was set back.
  *
  * @returns undefined if no segment contains such a line. Throws errors of the bucket.
  */
