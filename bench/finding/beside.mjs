@@ -1,12 +1,9 @@
-import { mkdir } from 'node:fs/promises';
 import { Agent, get } from 'node:http';
 import { connect } from 'node:net';
-import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { MemoryMeter } from '../support/memory-meter.mjs';
 import { Progress } from '../support/progress.mjs';
-import { Services } from '../support/service.mjs';
 import { json } from '../uploads/loads.mjs';
 import { uploadFile } from './content.mjs';
 import { fillStore } from './filled-store.mjs';
@@ -28,10 +25,8 @@ const LOOKUPS_PER_SECOND = 50;
 export async function measureUploadsBesideLookups(services, { uploads, days }) {
   const { large } = await fillStore(services.data, { uploads, days });
   const service = await services.start();
-  const bareServices = new Services(join(services.directory, 'bare'), fileURLToPath(new URL('bare-answers.mjs', import.meta.url)));
-  await mkdir(bareServices.directory);
-  const bare = await bareServices.start();
-  services.atEnd(() => bare.child.kill('SIGKILL'));
+  services.program = fileURLToPath(new URL('bare-answers.mjs', import.meta.url));
+  const bare = await services.start();
   const headers = { Authorization: `Bearer ${await service.token()}` };
   // Not `fetch`, which takes a millisecond of the processor for each request. The service and its clients share the cores.
   const agent = new Agent({ keepAlive: true });

@@ -37,12 +37,16 @@ export async function observe(service, connections, signal, onSample) {
     const [descriptors, threads] = await Promise.all([count('fd'), count('task')]);
     const at = (performance.now() - began) / 1000;
     const lag = index % METRICS_EVERY === 0 ? { lag: await meanLag(service.url) } : {};
-    if (index % MEMORY_EVERY === 0) await collector.collect();
-    const memory = index % MEMORY_EVERY === 0 ? { memory: (await meter.now()) / MIB } : {};
+    const memory = index % MEMORY_EVERY === 0 ? { memory: await memoryInUse(collector, meter) } : {};
     onSample({ at, descriptors: descriptors - connections(), threads, ...memory, ...lag });
     await delay(Math.max(0, SAMPLE_MS * (index + 1) - (performance.now() - began)), undefined, { signal }).catch(() => undefined);
   }
   collector.close();
+}
+
+async function memoryInUse(collector, meter) {
+  await collector.collect();
+  return (await meter.now()) / MIB;
 }
 
 async function meanLag(url) {

@@ -50,7 +50,7 @@ between the second and the last quarter of the time, and draws their curves.
 Example: npm run soak -- --minutes=15 --only=local
 `;
 
-/** The requests per second. */
+/** The requests per second. In a bucket, an upload takes several times the processor time of one on the local disk. */
 const RATES = { local: 200, distributed: 50 };
 
 /** Each setup runs `work` with the environment of the service and a function that requests a token. */

@@ -2,12 +2,13 @@ import { JsonReader } from '../../common/json-reader.js';
 import { Turns } from '../../common/turns.js';
 import { parseIndexLine } from '../domain/layout.js';
 import type { Upload } from '../domain/upload.js';
+import { parseJson } from './line-text.js';
 
 /** In an index line, TEXT_BEGIN is directly before the text of `additional_data`, and TEXT_END directly after it. */
 const TEXT_BEGIN = '"additional_data":"';
 const TEXT_END = '","received_at":"';
 /** A line of more bytes than this is parsed in steps, between which other work runs. */
-export const LONG_LINE_BYTES = 64 * 1024;
+const LONG_LINE_BYTES = 64 * 1024;
 const STEP_BYTES = 16 * 1024;
 
 /**
@@ -24,9 +25,10 @@ export async function decodeIndexLine(line: Buffer): Promise<Upload | undefined>
 
 /**
  * The value of one member of a line; undefined if the line isn't a JSON object in UTF-8 with that member. Yields to
- * other work every few milliseconds.
+ * other work if the line is long.
  */
 export async function memberOf(line: Buffer, name: string): Promise<unknown> {
+  if (line.length <= LONG_LINE_BYTES) return (parseJson(line) as Readonly<Record<string, unknown>> | null | undefined)?.[name];
   const reader = new JsonReader(new Set([name]));
   const turns = new Turns();
   try {

@@ -1,6 +1,5 @@
 import { constants } from 'node:buffer';
-import { LONG_LINE_BYTES, memberOf } from '../../../application/line-decoding.js';
-import { parseJson } from '../../../application/line-text.js';
+import { memberOf } from '../../../application/line-decoding.js';
 import type { DiskFile } from './disk.js';
 
 export const NEWLINE = 0x0a;
@@ -16,7 +15,7 @@ export const foreignLineWarning = (path: string): string => `${path} has a long 
  * other work if the line is long.
  */
 export async function uploadIdOf(line: Buffer): Promise<string | undefined> {
-  const id = line.length > LONG_LINE_BYTES ? await memberOf(line, 'upload_id') : (parseJson(line) as { upload_id?: unknown } | null | undefined)?.upload_id;
+  const id = await memberOf(line, 'upload_id');
   return typeof id === 'string' ? id : undefined;
 }
 

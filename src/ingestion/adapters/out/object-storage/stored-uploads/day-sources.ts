@@ -110,8 +110,8 @@ export class DaySources {
       latest: Math.min(end - 1 + tolerance, endOf(day) - 1),
       read: async () => {
         // A window of time begins and ends at multiples of its length, so that listing it takes one or two requests if
-        // the store lists by prefix only. The first window of the current day goes on to the end of the day, in case the clock
-        // of another machine is ahead.
+        // the store lists by prefix only. The first window of the current day goes on to the end of the day, in case the
+        // clock of another machine is ahead.
         const begin = Math.floor((Math.min(end, Date.now()) - span / 2) / span) * span;
         const moving = this.moving.get(day);
         if (moving) moving.later = undefined;
