@@ -12,7 +12,7 @@ export interface FileIdentity {
  */
 export function statUnlessAbsent(path: string): BigIntStats | undefined {
   try {
-    return statSync(path, { bigint: true });
+    return statSync(path, { bigint: true, throwIfNoEntry: false });
   } catch (error) {
     if (error instanceof Error && 'code' in error && (error.code === 'ENOENT' || error.code === 'ENOTDIR')) return undefined;
     throw error;

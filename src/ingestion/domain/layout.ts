@@ -92,6 +92,19 @@ export const encodeIndexLine = (upload: Upload): Buffer | Promise<Buffer> =>
 export const encodeDescription = (upload: Upload): Buffer | Promise<Buffer> =>
   hasLongText(upload) ? encodeLong(upload, description) : Buffer.from(description(upload));
 
+/**
+ * The bytes of `describedUpload` of each upload, as a JSON array. Yields to other work if an `additional_data` is long.
+ */
+export async function encodeDescriptions(uploads: readonly Upload[]): Promise<Buffer> {
+  // To encode all uploads at once takes half as long as to encode them one by one.
+  if (!uploads.some(hasLongText)) return Buffer.from(JSON.stringify(uploads.map(describedUpload)));
+  const parts: Buffer[] = [];
+  for (const upload of uploads) parts.push(parts.length === 0 ? BEGIN : COMMA, await encodeDescription(upload));
+  return Buffer.concat([...parts, END]);
+}
+
+const [BEGIN, COMMA, END] = ['[', ',', ']'].map((text) => Buffer.from(text)) as [Buffer, Buffer, Buffer];
+
 const lineWithNewline = (upload: Upload): string => `${indexLine(upload)}\n`;
 
 const description = (upload: Upload): string => JSON.stringify(describedUpload(upload));

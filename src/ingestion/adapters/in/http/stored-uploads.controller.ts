@@ -11,7 +11,7 @@ import { RawQuery } from '../../../../http/query.js';
 import { sendJson, sendJsonText } from '../../../../http/exchange.js';
 import { ServiceController } from '../../../../http/service-controller.decorator.js';
 import { sendBytes } from '../../../../http/send-bytes.js';
-import { encodeDescription } from '../../../domain/layout.js';
+import { encodeDescription, encodeDescriptions } from '../../../domain/layout.js';
 import { FindUpload } from '../../../application/find-upload.use-case.js';
 import { ListUploads } from '../../../application/list-uploads.use-case.js';
 import { RemoveUploads } from '../../../application/remove-uploads.use-case.js';
@@ -40,11 +40,8 @@ export class StoredUploadsController {
     assertCovered(request, new RawQuery(request).single('customer_id'));
     const { filter, limit, after } = readUploadListQuery(request);
     const { uploads, next } = await this.listUploads.execute(filter, limit, after);
-    const items: Buffer[] = [];
-    for (const upload of uploads) items.push(await encodeDescription(upload), COMMA);
-    items.pop();
-    const end = `],"next_page_token":${JSON.stringify(next && encodePageToken(next))}}`;
-    sendJsonText(response, Buffer.concat([Buffer.from('{"uploads":['), ...items, Buffer.from(end)]));
+    const end = `,"next_page_token":${JSON.stringify(next && encodePageToken(next))}}`;
+    sendJsonText(response, Buffer.concat([Buffer.from('{"uploads":'), await encodeDescriptions(uploads), Buffer.from(end)]));
   }
 
   @Get(':upload_id')
@@ -118,8 +115,6 @@ export class StoredUploadsController {
  * (RFC 6266, appendix D).
  */
 const asAttachment = (filename: string): string => contentDisposition(filename, { fallback: filename.replace(/[^ -~]/g, '?') });
-
-const COMMA = Buffer.from(',');
 
 /**
  * @throws ServiceError `unauthorized` if the request's token doesn't cover the customer; without a `customerId`, if the

@@ -32,7 +32,7 @@ export class Segments {
   /** The UTC days (`YYYY-MM-DD`) that have a directory of segments for one of the given kinds, newest first. */
   async days(kinds: readonly UploadKind[] = UPLOAD_KINDS): Promise<Iterable<string>> {
     const names = await Promise.all(kinds.map((kind) => this.namesIn(linesDirectory(kind))));
-    return daysOf([...new Set(names.flat())].sort().reverse());
+    return daysOf(names);
   }
 
   /** Paths of the segments of one kind and day, relative to the store's root, in the order of their names. */
@@ -93,10 +93,11 @@ export class Segments {
   private async namesIn(path: string): Promise<readonly string[]> {
     const now = BigInt(Date.now()) * 1_000_000n;
     const changedAt = this.store.disk.changedAt(this.store.at(path));
+    if (changedAt === undefined) return [];
     const known = this.names.get(path);
     if (known && known.changedAt === changedAt) return known.names;
     const names = (await this.readNames(path)).sort();
-    if (changedAt !== undefined && now - changedAt > SETTLED_NS) {
+    if (now - changedAt > SETTLED_NS) {
       if (this.names.size >= MOST_DIRECTORIES) this.names.clear();
       this.names.set(path, { changedAt, names });
     }
@@ -113,10 +114,21 @@ export class Segments {
   }
 }
 
-/** Checks a name only when its day is asked for, because there may be thousands, and a caller mostly needs the first. */
-function* daysOf(names: readonly string[]): Generator<string> {
-  for (const name of names) {
-    const day = name.slice(DAY_BEGIN.length);
-    if (name.startsWith(DAY_BEGIN) && isDate(day)) yield day;
+/**
+ * The days that directories are named after, newest first. Looks at a name only when its day is asked for, because there
+ * may be thousands, and a caller mostly needs the first.
+ *
+ * @param lists the names of directories, sorted, each without duplicates.
+ */
+function* daysOf(lists: readonly (readonly string[])[]): Generator<string> {
+  const left = lists.map((names) => ({ names, last: names.length - 1 }));
+  for (;;) {
+    const newest = left.reduce((name, { names, last }) => maximum(name, names[last] ?? ''), '');
+    if (newest === '') return;
+    for (const list of left) if (list.names[list.last] === newest) list.last -= 1;
+    const day = newest.slice(DAY_BEGIN.length);
+    if (newest.startsWith(DAY_BEGIN) && isDate(day)) yield day;
   }
 }
+
+const maximum = (one: string, other: string): string => (one > other ? one : other);
