@@ -6,7 +6,7 @@ import type { Bucket } from '../ingestion/adapters/out/object-storage/bucket.js'
 export interface BucketObservers {
   /** Observes each call to the bucket. */
   readonly observeCall: Observer;
-  /** Called before a request to S3 is repeated. Not called for Azure, whose SDK doesn't report repeats. */
+  /** Called before a request to the store is repeated. */
   readonly onRetry: () => void;
 }
 
@@ -35,7 +35,7 @@ async function openUnobserved(environment: BucketEnvironment, maxUploadBytes: nu
     case 'azure': {
       const { AzureBlobBucket } = await import('../ingestion/adapters/out/object-storage/azure-blob/azure-blob.bucket.js');
       try {
-        return new AzureBlobBucket({ ...environment, maxUploadBytes });
+        return new AzureBlobBucket({ ...environment, maxUploadBytes, ...(onRetry && { onRetry }) });
       } catch {
         // The error of Azure's SDK isn't passed on as the cause, because its message may contain the key of the storage
         // account.

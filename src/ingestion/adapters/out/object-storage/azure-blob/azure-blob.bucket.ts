@@ -25,6 +25,8 @@ export interface AzureBlobBucketOptions {
   readonly maxUploadBytes?: number;
   /** Maximum number of objects in one page of a listing. Default: the store's maximum. */
   readonly pageSize?: number;
+  /** Called before a request is repeated. Default: nothing is called. */
+  readonly onRetry?: () => void;
 }
 
 /** The body of a download as the SDK actually returns it. The SDK's types declare fewer of its methods. */
@@ -48,19 +50,20 @@ const LONGEST_CLEARING_MS = 2_000;
  * A container of Azure Blob Storage. A hierarchical namespace isn't supported, because it lists directories as objects.
  */
 export class AzureBlobBucket extends Bucket {
-  private readonly container: ContainerClient;
+  private readonly container: Container;
   private readonly prefix: string;
   private readonly timeoutMs: number;
   private readonly memory: PartMemory;
   private readonly pageSize: number | undefined;
   private offsetMs = 0;
 
-  constructor({ container, prefix = '', account, timeoutMs, maxUploadBytes = 0, pageSize }: AzureBlobBucketOptions) {
+  constructor({ container, prefix = '', account, timeoutMs, maxUploadBytes = 0, pageSize, onRetry }: AzureBlobBucketOptions) {
     super();
     this.container =
       'url' in account
-        ? new ContainerClient(`${account.url.replace(/\/+$/, '')}/${container}`, new DefaultCredential(), { retryOptions: RETRIES })
-        : new ContainerClient(account.connectionString, container, { retryOptions: RETRIES });
+        ? new Container(`${account.url.replace(/\/+$/, '')}/${container}`, new DefaultCredential(), { retryOptions: RETRIES })
+        : new Container(account.connectionString, container, { retryOptions: RETRIES });
+    if (onRetry) this.container.observeRetries(onRetry);
     this.prefix = prefix;
     this.timeoutMs = timeoutMs;
     this.memory = new PartMemory(Math.max(LEAST_BLOCK_BYTES, Math.ceil(maxUploadBytes / MOST_BLOCKS)));
@@ -280,6 +283,27 @@ export class AzureBlobBucket extends Bucket {
     });
   }
 }
+
+/** A `ContainerClient` whose repeated requests can be observed, which the SDK has no option for. */
+class Container extends ContainerClient {
+  /** Makes this client, and the clients of its blobs, call a function before they repeat a request. */
+  observeRetries(onRetry: () => void): void {
+    const sent = new WeakSet();
+    const observe: PipelinePolicy = {
+      name: 'observeRetries',
+      sendRequest(request, next) {
+        if (sent.has(request)) onRetry();
+        sent.add(request);
+        return next(request);
+      },
+    };
+    this.storageClientContext.pipeline.addPolicy(observe, { afterPhase: 'Retry' });
+  }
+}
+
+/** A step on the way of each attempt to send a request. */
+type PipelinePolicy = Parameters<ContainerPipeline['addPolicy']>[0];
+type ContainerPipeline = Container['storageClientContext']['pipeline'];
 
 /** `DefaultAzureCredential`, whose module is loaded on first use because it is large. */
 class DefaultCredential implements TokenCredential {
