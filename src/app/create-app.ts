@@ -6,7 +6,7 @@ import type { Environment } from '../configuration/service.js';
 import type { TracingEnvironment } from '../configuration/tracing.js';
 import { readVariables, type Variables } from '../configuration/variables.js';
 import { HttpAdapter } from '../http/http.adapter.js';
-import { createLogger, PinoLoggerService, SamplingLoggerService } from '../operations/logging.js';
+import { createLogger, PinoLoggerService } from '../operations/logging.js';
 import type { Tracing } from '../operations/tracing/tracing.js';
 import { AppModule, type AppParts } from './app.module.js';
 import { setUpApp } from './app.setup.js';
@@ -48,7 +48,7 @@ export async function createAppFor(environment: Environment, parts: AppParts = {
   const tracing = environment.tracing && (await startTracing(environment.tracing));
   const logger = await createLogger(environment.logLevel, tracing?.logMembers);
   for (const warning of environment.warnings) logger.warn(warning);
-  const nestLogger = environment.logSample > 1 ? new SamplingLoggerService(logger, environment.logSample) : new PinoLoggerService(logger);
+  const nestLogger = new PinoLoggerService(logger, { every: environment.logSample, customers: environment.logCustomers });
   const created = new CreatedInstances(nestLogger);
   const options: NestApplicationOptions = {
     // Nest parses bodies only for the routes of modules that a team adds (`imports`). The service reads the bodies of

@@ -114,6 +114,7 @@ const VARIABLES: Readonly<Record<string, Variable>> = {
     good: ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'].map((level) => [level, level] as const),
     wrong: ['loud', 'INFO'],
   },
+  LOG_CUSTOMERS: { read: ({ logCustomers }) => logCustomers, unset: false, good: [['true', true], ['false', false]], wrong: ['yes', '1'] },
   LOG_SAMPLE: { read: ({ logSample }) => logSample, unset: 1, good: [['1', 1], ['100', 100]], wrong: [...NOT_WHOLE, '0'] },
   // The other variables of OpenTelemetry are tested further below.
   OTEL_EXPORTER_OTLP_ENDPOINT: {

@@ -46,6 +46,7 @@ export const SERVICE_VARIABLES = {
   SHUTDOWN_TIMEOUT_MS: whole(10_000, 0, HIGHEST_TIMEOUT_MS),
   LOG_LEVEL: oneOf(...LOG_LEVELS).default('info'),
   LOG_SAMPLE: whole(1, 1, 1_000_000),
+  LOG_CUSTOMERS: oneOf('true', 'false').default('false'),
 };
 
 const VARIABLES = z.object(SERVICE_VARIABLES);
@@ -130,6 +131,7 @@ function settingsOf<Others extends object>(found: z.infer<typeof VARIABLES>, oth
     shutdownTimeoutMs: found.SHUTDOWN_TIMEOUT_MS,
     logLevel: found.LOG_LEVEL,
     logSample: found.LOG_SAMPLE,
+    logCustomers: found.LOG_CUSTOMERS === 'true',
   };
 }
 

@@ -34,6 +34,8 @@ export interface Exchange {
   isLogged?: boolean;
   /** The id of the trace to which the request belongs, for the log. Undefined if the request isn't traced. */
   traceId?: string;
+  /** The customer whose uploads the request is about, as soon as it is known. */
+  customerId?: string;
   /** Why the request was refused, for the log. Undefined for a request that was not refused. */
   refusal?: { readonly kind: string; readonly reason: string };
 }
@@ -68,6 +70,12 @@ export function beginExchange(request: IncomingMessage, response: ServerResponse
 }
 
 export const exchangeOf = (request: IncomingMessage): Exchange | undefined => (request as InExchange)[EXCHANGE];
+
+/** Notes, for the log, the customer whose uploads a request is about. The id must be valid. */
+export function noteCustomer(request: IncomingMessage, customerId: string | undefined): void {
+  const exchange = exchangeOf(request);
+  if (exchange && customerId !== undefined) exchange.customerId = customerId;
+}
 
 /** The exchange of the latest request on a connection; undefined if there was none. */
 export const latestExchange = (socket: Socket): Exchange | undefined => (socket as InExchange)[EXCHANGE];

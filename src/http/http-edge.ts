@@ -251,7 +251,7 @@ function logExchange(exchange: Exchange, status: number | undefined, details: ob
   exchange.isLogged = true;
   const { requestId, startedAt, path, request, response, traceId: trace_id } = exchange;
   const ms = Math.round((performance.now() - startedAt) * 10) / 10;
-  logger.log(new LogEntry({ msg: 'request', requestId, trace_id, method: request.method, path, status, ms, uploadId: response.getHeader('x-upload-id'), ...details }));
+  logger.log(new LogEntry({ msg: 'request', requestId, trace_id, method: request.method, path, status, ms, uploadId: response.getHeader('x-upload-id'), ...details }, exchange.customerId));
 }
 
 /**

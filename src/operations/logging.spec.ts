@@ -2,7 +2,7 @@ import { PassThrough } from 'node:stream';
 import { type Logger, pino } from 'pino';
 import pretty from 'pino-pretty';
 import { describe, expect, it } from 'vitest';
-import { LOG_SERIALIZERS, PinoLoggerService, PRETTY, SamplingLoggerService } from './logging.js';
+import { LOG_SERIALIZERS, PinoLoggerService, PRETTY } from './logging.js';
 
 function logged(write: (logger: PinoLoggerService) => void, of: (logger: Logger) => PinoLoggerService = (logger) => new PinoLoggerService(logger)): Record<string, unknown>[] {
   const stream = new PassThrough();
@@ -65,7 +65,7 @@ describe('the log', () => {
       logger.log('text');
       logger.warn({ msg: 'request', status: 200 });
     };
-    const lines = logged(write, (logger) => new SamplingLoggerService(logger, 3));
+    const lines = logged(write, (logger) => new PinoLoggerService(logger, { every: 3 }));
     expect(lines.filter(({ level, status, aborted }) => level === 30 && status === 200 && aborted === undefined).map(({ requestId }) => requestId)).toEqual([0, 3]);
     expect(lines).toHaveLength(2 + 6 + 6 + 6 + 3);
   });

@@ -1,6 +1,7 @@
 import type { LoggerService } from '@nestjs/common';
 import { type Logger, pino } from 'pino';
 import type { PrettyOptions } from 'pino-pretty';
+import { LogEntry } from '../http/log-entry.js';
 import { LogOutput } from './log-output.js';
 
 /** One for the process, because each has a listener for the end of the process. */
@@ -26,7 +27,7 @@ const text = (value: unknown): string => (typeof value === 'string' || typeof va
  */
 export const PRETTY = {
   singleLine: true,
-  ignore: 'context,requestId,trace_id,method,path,status,ms,uploadId,kind,reason,aborted',
+  ignore: 'context,requestId,trace_id,method,path,status,ms,uploadId,customerId,kind,reason,aborted',
   messageFormat: ({ msg, requestId, method, path, status, ms, kind, reason, aborted }) => {
     const outcome = aborted ? 'aborted' : text(status);
     const request = [text(method), text(path), outcome, ms === undefined ? '' : `${text(ms)} ms`];
@@ -72,11 +73,29 @@ const BOOT_FAILURES = new Set(['ExceptionHandler', 'NestApplication']);
 /** The serializers of the members of a log line, by the member's name. */
 export const LOG_SERIALIZERS = { err: describeError };
 
+export interface LogOptions {
+  /** One in this many lines of successful requests is written. Default: 1. */
+  readonly every?: number;
+  /** Whether the lines of requests have `customerId`. Default: false. */
+  readonly customers?: boolean;
+}
+
 /** Nest's logger on top of pino. `Logger.log({ msg, ... })` writes a line with the members of that object. */
 export class PinoLoggerService implements LoggerService {
-  constructor(private readonly logger: Logger) {}
+  private readonly every: number;
+  private readonly customers: boolean;
+  private successes = 0;
+
+  constructor(
+    private readonly logger: Logger,
+    { every = 1, customers = false }: LogOptions = {},
+  ) {
+    this.every = every;
+    this.customers = customers;
+  }
 
   log(message: unknown, ...rest: unknown[]): void {
+    if (this.every > 1 && isSuccess(message) && this.successes++ % this.every !== 0) return;
     this.write(BOOT_DETAILS.has(String(rest.at(-1))) ? 'debug' : 'info', message, rest);
   }
 
@@ -107,7 +126,8 @@ export class PinoLoggerService implements LoggerService {
     let stack: string | undefined;
     for (const part of rest) if (typeof part === 'string') [stack, context] = [context, part];
     if (typeof message === 'object' && message !== null && !(message instanceof Error)) {
-      this.logger[level]({ context, ...message });
+      const customer = this.customers && message instanceof LogEntry && { customerId: message.customerId };
+      this.logger[level]({ context, ...message, ...customer });
       return;
     }
     const err = [message, ...rest].find((part) => part instanceof Error);
@@ -119,20 +139,4 @@ export class PinoLoggerService implements LoggerService {
 function isSuccess(message: unknown): boolean {
   const { msg, status, aborted } = (typeof message === 'object' && message !== null ? message : {}) as { readonly msg?: unknown; readonly status?: unknown; readonly aborted?: unknown };
   return msg === 'request' && typeof status === 'number' && status < 400 && aborted === undefined;
-}
-
-/** Like `PinoLoggerService`, but writes only one in `every` lines of successful requests. */
-export class SamplingLoggerService extends PinoLoggerService {
-  private successes = 0;
-
-  constructor(
-    logger: Logger,
-    private readonly every: number,
-  ) {
-    super(logger);
-  }
-
-  override log(message: unknown, ...rest: unknown[]): void {
-    if (!isSuccess(message) || this.successes++ % this.every === 0) super.log(message, ...rest);
-  }
 }

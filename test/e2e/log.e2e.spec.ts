@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { LOG_SERIALIZERS, PinoLoggerService } from '../../src/operations/logging.js';
+import { LOG_SERIALIZERS, type LogOptions, PinoLoggerService } from '../../src/operations/logging.js';
 import { exchange, open, readAnswer } from '../support/raw.js';
 import { type RunningService, startService } from '../support/service.js';
 
@@ -14,12 +14,12 @@ const UPLOAD = `/ingestHistoricalLoadData/upload_historical?${WHO}`;
 const IDENTITY = '/idpManagementBackend';
 
 /** Starts a service in this process that logs like a service in its own process. `logged` returns the log so far. */
-async function startLogging(variables: Record<string, string> = {}): Promise<RunningService & { readonly logged: () => string }> {
+async function startLogging(variables: Record<string, string> = {}, options: LogOptions = {}): Promise<RunningService & { readonly logged: () => string }> {
   const service = await startService(variables);
   const stream = new PassThrough();
   let text = '';
   stream.on('data', (chunk: Buffer) => (text += chunk.toString()));
-  service.app.useLogger(new PinoLoggerService(pino({ base: null, level: 'trace', serializers: LOG_SERIALIZERS }, stream)));
+  service.app.useLogger(new PinoLoggerService(pino({ base: null, level: 'trace', serializers: LOG_SERIALIZERS }, stream), options));
   return { ...service, logged: () => text };
 }
 
@@ -161,6 +161,25 @@ describe('the log', () => {
     expect(service.logged()).not.toMatch(/mark/i);
     expect(service.logged()).not.toContain(token);
   });
+});
+
+it('with LOG_CUSTOMERS names the customer of each request about uploads, and nothing else that the client sent', async () => {
+  const service = await startLogging({}, { customers: true });
+  const headers = { Authorization: `Bearer ${await service.adminToken()}` };
+  const customerOf = async (id: string, method: string, path: string): Promise<unknown> => {
+    await (await fetch(`${service.url}${path}`, { method, headers: { ...headers, 'X-Request-Id': id, 'Content-Type': 'text/csv' }, ...(method === 'POST' && { body: 'MARK' }) })).arrayBuffer();
+    const line = await vi.waitFor(() => service.logged().split('\n').find((each) => each.includes(`"requestId":"${id}"`)) ?? expect.fail(`no line of ${id}`));
+    expect(line.replaceAll('MARK-customer', '')).not.toContain(MARK);
+    return (JSON.parse(line) as Record<string, unknown>).customerId;
+  };
+  expect(await customerOf('store', 'POST', UPLOAD)).toBe('MARK-customer');
+  const [{ upload_id: id }] = ((await (await fetch(`${service.url}/uploads`, { headers })).json()) as { uploads: [{ upload_id: string }] }).uploads;
+  for (const path of [`/uploads/${id}`, `/uploads/${id}/content`, '/uploads?customer_id=MARK-customer']) expect(await customerOf(path.replaceAll(/\W/g, '-'), 'GET', path)).toBe('MARK-customer');
+  expect(await customerOf('list-all', 'GET', '/uploads')).toBeUndefined();
+  expect(await customerOf('invalid', 'GET', '/uploads?customer_id=MARK%00')).toBeUndefined();
+  expect(await customerOf('remove', 'DELETE', `/uploads/${id}`)).toBe('MARK-customer');
+  expect(await customerOf('remove-all', 'DELETE', '/uploads?customer_id=MARK-customer')).toBe('MARK-customer');
+  await service.close();
 });
 
 it('reports what failed on a disk and where, without the customer', async () => {

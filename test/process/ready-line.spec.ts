@@ -31,7 +31,7 @@ describe('the ready line', () => {
 
   // Each row starts a service, so a row combines several variables to save time.
   it.each<[string, Record<string, string>, RegExp]>([
-    ['LOG_LEVEL=trace, on every address', { LOG_LEVEL: 'trace', HOST: '0.0.0.0' }, UPLOADED],
+    ['LOG_LEVEL=trace, on every address', { LOG_LEVEL: 'trace', LOG_CUSTOMERS: 'true', HOST: '0.0.0.0' }, UPLOADED],
     ['LOG_LEVEL=silent, with a base path', { LOG_LEVEL: 'silent', BASE_PATH: '/grid/v1' }, UPLOADED],
     ['LOG_LEVEL=info, with uploads that need a token', { LOG_LEVEL: 'info', INGESTION_AUTH: 'required' }, /^\{"status":"(ok|success)"/],
   ])('is the only line that is not JSON, and ends with a command that works when pasted: %s', async (_, variables, answer) => {
@@ -49,6 +49,7 @@ describe('the ready line', () => {
     expectJsonBut(readyLine, program);
     expect(program.stderr).toBe('');
     if (variables.LOG_LEVEL === 'silent') expect(program.lines).toEqual([readyLine]);
+    expect(program.lines.some((line) => line.includes('"customerId":"acme-energy"'))).toBe(variables.LOG_CUSTOMERS === 'true');
   });
 
   it.each<[string, Record<string, string>]>([

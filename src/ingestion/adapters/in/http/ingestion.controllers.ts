@@ -4,7 +4,7 @@ import { ApiTags } from '@nestjs/swagger';
 import { type AccessTokenVerifier, coversCustomer } from '../../../../authentication/access-token.js';
 import { ServiceError } from '../../../../common/service-error.js';
 import { sha256Field } from '../../../../http/digest-fields.js';
-import { sendJson } from '../../../../http/exchange.js';
+import { noteCustomer, sendJson } from '../../../../http/exchange.js';
 import { RawQuery } from '../../../../http/query.js';
 import { ServiceController } from '../../../../http/service-controller.decorator.js';
 import { UploadLoadData } from '../../../application/upload-load-data.use-case.js';
@@ -56,8 +56,9 @@ abstract class UploadController {
    */
   protected async store(kind: UploadKind, request: IncomingMessage, response: ServerResponse): Promise<void> {
     const head = readUploadHead(request, this.limits);
-    const body = await openUploadBody(request, head, this.limits);
     const { customer_id: customerId, filename, manufacturer } = head.query;
+    noteCustomer(request, customerId);
+    const body = await openUploadBody(request, head, this.limits);
     try {
       const { file, additionalData } = body;
       const command = { kind, customerId, filename, manufacturer, idempotencyKey: head.idempotencyKey, file, additionalData };

@@ -8,7 +8,7 @@ import { ServiceError } from '../../../../common/service-error.js';
 import { isCached, requestedRange } from '../../../../http/byte-range.js';
 import { sha256Field } from '../../../../http/digest-fields.js';
 import { RawQuery } from '../../../../http/query.js';
-import { sendJson, sendJsonText } from '../../../../http/exchange.js';
+import { noteCustomer, sendJson, sendJsonText } from '../../../../http/exchange.js';
 import { ServiceController } from '../../../../http/service-controller.decorator.js';
 import { sendBytes } from '../../../../http/send-bytes.js';
 import { encodeDescription, encodeDescriptions } from '../../../domain/layout.js';
@@ -39,6 +39,7 @@ export class StoredUploadsController {
   async list(@Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
     assertCovered(request, new RawQuery(request).single('customer_id'));
     const { filter, limit, after } = readUploadListQuery(request);
+    noteCustomer(request, filter.customerId);
     const { uploads, next } = await this.listUploads.execute(filter, limit, after);
     const end = `,"next_page_token":${JSON.stringify(next && encodePageToken(next))}}`;
     sendJsonText(response, Buffer.concat([Buffer.from('{"uploads":'), await encodeDescriptions(uploads), Buffer.from(end)]));
@@ -105,6 +106,7 @@ export class StoredUploadsController {
   async removeAll(@Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
     assertCovered(request, new RawQuery(request).single('customer_id'));
     const filter = readUploadRemovalQuery(request);
+    noteCustomer(request, filter.customerId);
     const deleted = await this.removeUploads.all(filter, { signal: whileConnected(response) });
     sendJson(response, { status: 'success', deleted });
   }
@@ -124,9 +126,13 @@ function assertCovered(request: IncomingMessage, customerId: string | undefined)
   if (!coversCustomer(customersOf(request), customerId)) throw new ServiceError('unauthorized', 'The customer_id claim of the token does not cover the customer.');
 }
 
+/** Returns a function that reports whether the caller may access a customer's uploads, and notes the customer for the log. */
 function accessOf(request: IncomingMessage): (customerId: string) => boolean {
   const customers = customersOf(request);
-  return (customerId) => coversCustomer(customers, customerId);
+  return (customerId) => {
+    noteCustomer(request, customerId);
+    return coversCustomer(customers, customerId);
+  };
 }
 
 /** Returns a signal that aborts when the client disconnects. */
