@@ -1,6 +1,6 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm, statfs, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createApp } from '../../src/app/index.js';
@@ -106,12 +106,31 @@ describe('the metrics show', () => {
   });
 
   it('the space on the volume of DATA_DIR, unless it is away', async () => {
-    const { '': free = 0 } = await values('load_data_disk_free_bytes');
-    const { '': size = 0 } = await values('load_data_disk_size_bytes');
-    expect(free).toBeGreaterThan(0);
-    expect(size).toBeGreaterThan(free);
+    await mkdir(join(directory, 'staging'));
+    const free = await values('load_data_disk_free_bytes');
+    const size = await values('load_data_disk_size_bytes');
+    expect([Object.keys(free), Object.keys(size)]).toEqual([['directory="DATA_DIR"'], ['directory="DATA_DIR"']]);
+    expect(free['directory="DATA_DIR"']).toBeGreaterThan(0);
+    expect(size['directory="DATA_DIR"']).toBeGreaterThan(free['directory="DATA_DIR"'] ?? NaN);
     await rm(directory, { recursive: true });
     expect([await values('load_data_disk_free_bytes'), await values('load_data_disk_size_bytes')]).toEqual([{}, {}]);
+  });
+
+  it.runIf(process.platform === 'linux')('the space on another volume once, by the first directory that is on it now', async () => {
+    const other = await mkdtemp(resolve(directory.startsWith('/dev/shm/') ? 'dist' : '/dev/shm', 'volume-'));
+    try {
+      await mkdir(join(directory, 'files'));
+      for (const part of ['files/kind=nowcast', 'events']) await symlink(other, join(directory, part));
+      for (const metric of ['load_data_disk_free_bytes', 'load_data_disk_size_bytes']) {
+        expect(Object.keys(await values(metric))).toEqual(['directory="DATA_DIR"', 'directory="DATA_DIR/files/kind=nowcast"']);
+      }
+      const { blocks, bsize } = await statfs(other);
+      expect((await values('load_data_disk_size_bytes'))['directory="DATA_DIR/files/kind=nowcast"']).toBe(blocks * bsize);
+      await rm(join(directory, 'files/kind=nowcast'));
+      expect(Object.keys(await values('load_data_disk_free_bytes'))).toEqual(['directory="DATA_DIR"', 'directory="DATA_DIR/events"']);
+    } finally {
+      await rm(other, { recursive: true });
+    }
   });
 
   it('how far the clock was set', async () => {
