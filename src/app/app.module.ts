@@ -6,6 +6,7 @@ import { baseUrl } from '../configuration/served-address.js';
 import type { Environment } from '../configuration/service.js';
 import { eventsFor } from './events.factory.js';
 import { fileStorageFor } from './file-storage.factory.js';
+import { POSSIBLE_VOLUMES } from '../ingestion/adapters/out/local-disk/store-directory.js';
 import { OriginGuard } from '../http/origin.guard.js';
 import { WholeApplicationModule } from '../http/whole-application.module.js';
 import { RateLimitGuard, rateLimit } from '../operations/rate-limit.js';
@@ -19,7 +20,7 @@ import { HealthController } from '../operations/health/health.controller.js';
 import { Readiness } from '../operations/health/readiness.js';
 import { MetricsController } from '../operations/metrics/metrics.controller.js';
 import { RequestMetrics } from '../operations/metrics/request-metrics.js';
-import { MeasuredDirectory, StateMetrics } from '../operations/metrics/state-metrics.js';
+import { MeasuredDirectories, StateMetrics } from '../operations/metrics/state-metrics.js';
 import { OperationsModule } from '../operations/operations.module.js';
 import type { Tracing } from '../operations/tracing/tracing.js';
 import { ServiceAddress } from '../operations/service-address.js';
@@ -98,7 +99,7 @@ export class AppModule {
         ...(tracing ? [{ provide: TRACING, useFactory: () => tracing }] : []),
         Readiness,
         RequestMetrics,
-        { provide: MeasuredDirectory, useValue: new MeasuredDirectory(usesDataDirectory(environment) ? environment.dataDirectory : undefined) },
+        { provide: MeasuredDirectories, useValue: new MeasuredDirectories(usesDataDirectory(environment) ? environment.dataDirectory : undefined, POSSIBLE_VOLUMES) },
         StateMetrics,
         // Nest runs the guards in the order of this list.
         ...(rateLimitPerMinute > 0 ? [{ provide: APP_GUARD, useClass: RateLimitGuard }] : []),

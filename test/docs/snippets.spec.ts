@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { join, sep } from 'node:path';
 import { promisify } from 'node:util';
 import ts from 'typescript';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -23,7 +23,7 @@ async function snippets(page: string): Promise<string[]> {
 
 /** The link anchors of a Markdown page's headings: the headings in lower case, with hyphens in place of blanks. */
 const anchors = (page: string): string[] =>
-  [...page.matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) => heading.toLowerCase().replace(/[^a-z0-9 -]/g, '').replaceAll(' ', '-'));
+  [...page.matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) => heading.toLowerCase().replace(/[^a-z0-9_ -]/g, '').replaceAll(' ', '-'));
 
 describe('README', () => {
   it('shows how to swap an adapter in a test in ten lines that run', async () => {
@@ -71,7 +71,14 @@ describe('npm test', () => {
 
 describe('the pages', () => {
   it('link only to existing files and headings', async () => {
-    const pages = ['README.md', 'CONTRIBUTING.md', 'docs/adapters.md', 'docs/auth0.md', 'docs/behind-a-proxy.md', 'docs/beside-your-own-controllers.md', 'docs/checking-a-store.md', 'docs/clients.md', 'docs/data-directory.md', 'docs/deploying.md', 'docs/durability.md', 'docs/keycloak.md', 'docs/kubernetes.md', 'docs/log.md', 'docs/managing-uploads.md', 'docs/monitoring.md', 'docs/object-storage.md', 'docs/performance.md', 'docs/reading-uploads.md', 'docs/receivers.md', 'docs/runbook.md', 'docs/telling-uploads.md', 'docs/README.md', 'docs/testing.md', 'docs/troubleshooting.md', 'docs/versions.md', 'docs/adr/README.md', 'examples/README.md', 'deploy/helm/load-data-service/README.md'];
+    const inDirectories = await Promise.all(
+      ['docs', 'deploy', 'examples'].map(async (root) => {
+        const entries = await readdir(root, { recursive: true });
+        return entries.filter((name) => name.endsWith('.md') && !name.split(sep).includes('node_modules')).map((name) => join(root, name));
+      }),
+    );
+    const pages = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md', ...inDirectories.flat()];
+    expect(pages.length).toBeGreaterThan(50);
     for (const page of pages) {
       for (const [link, path = '', heading] of (await readFile(page, 'utf8')).matchAll(/\]\((?!http)([^)#]*)(?:#([^)]*))?\)/g)) {
         const text = await readFile(path ? join(page, '..', path) : page, 'utf8').catch((error: unknown) => (error as NodeJS.ErrnoException).code);
@@ -95,6 +102,18 @@ describe('the pages', () => {
     const index = await readFile('docs/README.md', 'utf8');
     const pages = (await readdir('docs')).filter((name) => name.endsWith('.md') && name !== 'README.md');
     expect(pages.filter((name) => !index.includes(`](${name})`))).toEqual([]);
+  });
+
+  it('link from secrets as files to the section of README that says which variables', async () => {
+    const [, heading = ''] = /which variables\]\(\.\.\/README\.md#([^)]*)\)/.exec(await readFile('docs/deploying.md', 'utf8')) ?? [];
+    const section = (await readFile('README.md', 'utf8')).split(/^(?=#+ )/m).find((text) => anchors(text).includes(heading));
+    expect(section).toContain('set its variable with `_FILE`');
+  });
+
+  it('lead an operator to metrics, alerts, the runbook and the log', async () => {
+    const [operations, growth] = await Promise.all(['docs/operations.md', 'docs/growth-and-quotas.md'].map((page) => readFile(page, 'utf8')));
+    for (const page of ['monitoring.md', 'runbook.md', 'log.md']) expect(operations).toContain(`](${page})`);
+    for (const text of ['`load_data_disk_free_bytes`', '](runbook.md#loaddatadiskfullinfourhours)']) expect(growth).toContain(text);
   });
 
   it('explain each kind of error, with its status', async () => {

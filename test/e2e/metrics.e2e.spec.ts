@@ -1,14 +1,20 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm, statfs, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createApp } from '../../src/app/index.js';
 import { processMemory } from '../../src/common/memory-budget.js';
 import { decodingSlots } from '../../src/http/decoding-slots.js';
+import { ObjectStorageFileStorage } from '../../src/ingestion/adapters/out/object-storage/object-storage.file-storage.adapter.js';
+import { ObservedBucket } from '../../src/ingestion/adapters/out/object-storage/observed-bucket.js';
+import { measuredBucket } from '../../src/operations/metrics/measured-bucket.js';
+import { measuredFlush } from '../../src/operations/metrics/measured-file-storage.js';
+import { Metrics } from '../../src/operations/metrics/metrics.js';
 import { TokenIssuer } from '../../src/identity-management/adapters/out/embedded/token-issuer.js';
 import type { NewRole, ProviderCallOptions, UploadDraft, UploadReceipt } from '../../src/index.js';
-import { InMemoryFileStorage, InMemoryIdentityProvider } from '../../src/testing/index.js';
+import { InMemoryBucket, InMemoryFileStorage, InMemoryIdentityProvider } from '../../src/testing/index.js';
+import { SlowUpload } from '../support/slow-upload.js';
 
 const UPLOAD = '/ingestHistoricalLoadData/upload_historical?customer_id=a&filename=b.csv&manufacturer=c';
 
@@ -106,12 +112,31 @@ describe('the metrics show', () => {
   });
 
   it('the space on the volume of DATA_DIR, unless it is away', async () => {
-    const { '': free = 0 } = await values('load_data_disk_free_bytes');
-    const { '': size = 0 } = await values('load_data_disk_size_bytes');
-    expect(free).toBeGreaterThan(0);
-    expect(size).toBeGreaterThan(free);
+    await mkdir(join(directory, 'staging'));
+    const free = await values('load_data_disk_free_bytes');
+    const size = await values('load_data_disk_size_bytes');
+    expect([Object.keys(free), Object.keys(size)]).toEqual([['directory="DATA_DIR"'], ['directory="DATA_DIR"']]);
+    expect(free['directory="DATA_DIR"']).toBeGreaterThan(0);
+    expect(size['directory="DATA_DIR"']).toBeGreaterThan(free['directory="DATA_DIR"'] ?? NaN);
     await rm(directory, { recursive: true });
     expect([await values('load_data_disk_free_bytes'), await values('load_data_disk_size_bytes')]).toEqual([{}, {}]);
+  });
+
+  it.runIf(process.platform === 'linux')('the space on another volume once, by the first directory that is on it now', async () => {
+    const other = await mkdtemp(resolve(directory.startsWith('/dev/shm/') ? 'dist' : '/dev/shm', 'volume-'));
+    try {
+      await mkdir(join(directory, 'files'));
+      for (const part of ['files/kind=nowcast', 'events']) await symlink(other, join(directory, part));
+      for (const metric of ['load_data_disk_free_bytes', 'load_data_disk_size_bytes']) {
+        expect(Object.keys(await values(metric))).toEqual(['directory="DATA_DIR"', 'directory="DATA_DIR/files/kind=nowcast"']);
+      }
+      const { blocks, bsize } = await statfs(other);
+      expect((await values('load_data_disk_size_bytes'))['directory="DATA_DIR/files/kind=nowcast"']).toBe(blocks * bsize);
+      await rm(join(directory, 'files/kind=nowcast'));
+      expect(Object.keys(await values('load_data_disk_free_bytes'))).toEqual(['directory="DATA_DIR"', 'directory="DATA_DIR/events"']);
+    } finally {
+      await rm(other, { recursive: true });
+    }
   });
 
   it('how far the clock was set', async () => {
@@ -145,6 +170,60 @@ describe('the metrics show', () => {
     for (const held of holders) held.release();
     for (const slot of slots) (await slot)();
     expect(await values('load_data_queue_length')).toEqual({ 'queue="body_memory"': 0, 'queue="decoding"': 0 });
+  });
+});
+
+describe('the metrics of a bucket', () => {
+  let bucket: InMemoryBucket;
+
+  const json = { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: '{"additional_data":"meter 7"}' };
+  const file = { method: 'POST', headers: { 'Content-Type': 'text/csv' }, body: 'a,b' };
+
+  beforeEach(async () => {
+    await app.close();
+    bucket = new InMemoryBucket();
+    const fileStorage = {
+      inject: [Metrics],
+      useFactory: (metrics: Metrics) => new ObjectStorageFileStorage({ bucket: new ObservedBucket(bucket, measuredBucket(metrics).observeCall), onFlush: measuredFlush(metrics) }),
+    };
+    app = await createApp({ fileStorage, environment: { DATA_DIR: directory, LOG_LEVEL: 'silent' } });
+    await app.listen(0, '127.0.0.1');
+    url = await app.getUrl();
+  });
+
+  /** How many uploads of files to the bucket had each outcome. */
+  const uploadCalls = async () => {
+    const calls = Object.entries(await values('load_data_bucket_calls_total'));
+    return Object.fromEntries<number>(calls.filter(([labels]) => labels.startsWith('operation="upload"')).map(([labels, count]) => [/outcome="(.*)"/.exec(labels)?.[1] ?? '', count]));
+  };
+
+  it('count calls that succeed, that the bucket fails, and that clients abort', async () => {
+    expect((await fetch(url + UPLOAD, file)).status).toBe(200);
+    expect(await uploadCalls()).toEqual({ ok: 1 });
+
+    bucket.before = (operation) => {
+      if (operation === 'upload') throw new Error('SlowDown');
+    };
+    expect((await fetch(url + UPLOAD, file)).status).toBe(500);
+    expect(await uploadCalls()).toEqual({ ok: 1, failed: 1 });
+
+    bucket.before = () => undefined;
+    const wrongDigest = { 'X-Upload-Digest': `sha-256=:${Buffer.alloc(32).toString('base64')}:` };
+    expect((await fetch(url + UPLOAD, { ...file, headers: { ...file.headers, ...wrongDigest } })).status).toBe(400);
+    expect(await uploadCalls()).toEqual({ ok: 1, failed: 1, aborted: 1 });
+
+    const client = await SlowUpload.begin(Number(new URL(url).port));
+    await expect.poll(() => values('load_data_bucket_calls_in_progress'), { interval: 5 }).toEqual({ '': 1 });
+    client.destroy();
+    await expect.poll(uploadCalls, { interval: 5 }).toEqual({ ok: 1, failed: 1, aborted: 2 });
+    await expect.poll(() => values('load_data_bucket_calls_in_progress'), { interval: 5 }).toEqual({ '': 0 });
+  });
+
+  it('count the lines that are written to the index', async () => {
+    expect(await values('load_data_flushed_lines_total')).toEqual({ '': 0 });
+    const answers = await Promise.all([json, json, file].map((request) => fetch(url + UPLOAD, request)));
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200]);
+    expect(await values('load_data_flushed_lines_total')).toEqual({ '': 3 });
   });
 });
 

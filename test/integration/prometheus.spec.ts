@@ -6,7 +6,9 @@ import { isPrometheusAvailable, type Prometheus, runPromtool, startPrometheus } 
 import { type ServiceProcess, Workspace } from '../support/process.js';
 import { WebhookReceiver } from '../support/webhook-receiver.js';
 
+const CONFIGURATION = 'deploy/prometheus/prometheus.yml';
 const RULES = 'deploy/prometheus/load-data-service.rules.yml';
+const RULE_TESTS = ['deploy/prometheus/load-data-service.rules.test.yml', 'deploy/prometheus/error-budget.test.yml'];
 const DASHBOARD = 'deploy/grafana/load-data-service.json';
 const JOB = 'load-data-service';
 const CONTAINER = 'load-data';
@@ -39,20 +41,33 @@ async function load({ url }: ServiceProcess, token: string, signal: AbortSignal)
   }
 }
 
+/** Each `eval_time` of a file of rule tests, with the alert and whether it fires then. */
+const cases = (text: string) => [...text.matchAll(/alertname: (\w+)\n +exp_alerts:( \[\])?\n/g)].map(([, alert = '', none]) => ({ alert, fires: none === undefined }));
+
 describe.runIf(isPrometheusAvailable())('the rules', () => {
-  it('are valid, and so is the configuration that loads them', async () => {
-    expect(await runPromtool(['check', 'config', 'deploy/prometheus/prometheus.yml'])).toEqual({ code: 0, output: expect.stringMatching(/SUCCESS: \d+ rules found/) as string });
+  it('are valid, and so is the configuration that loads them and sends alerts to an Alertmanager', async () => {
+    expect(await runPromtool(['check', 'config', CONFIGURATION])).toEqual({ code: 0, output: expect.stringMatching(/SUCCESS: \d+ rules found/) as string });
+    expect(await readFile(CONFIGURATION, 'utf8')).toMatch(/^alerting:\n {2}alertmanagers:\n(?: .*\n)*? +- targets: \['.+'\]$/m);
   });
 
-  it.each(['deploy/prometheus/load-data-service.rules.test.yml', 'deploy/prometheus/error-budget.test.yml'])('alert when they should: %s', async (file) => {
+  it.each(RULE_TESTS)('alert when they should: %s', async (file) => {
     expect(await runPromtool(['test', 'rules', file])).toEqual({ code: 0, output: expect.stringContaining('SUCCESS') as string });
   });
 
   it('are each tested, with an alert and without', async () => {
-    const [rules, ...tests] = await Promise.all([RULES, 'deploy/prometheus/load-data-service.rules.test.yml', 'deploy/prometheus/error-budget.test.yml'].map((file) => readFile(file, 'utf8')));
+    const [rules = '', ...tests] = await Promise.all([RULES, ...RULE_TESTS].map((file) => readFile(file, 'utf8')));
+    const tested = tests.flatMap(cases);
+    const names = [...rules.matchAll(/- alert: (\w+)/g)].map(([, name]) => name);
+    for (const fires of [true, false]) expect(new Set(tested.filter((each) => each.fires === fires).map(({ alert }) => alert)), fires ? 'fires' : 'is silent').toEqual(new Set(names));
+  });
+
+  it('have a section each in the runbook', async () => {
+    const [rules, runbook] = await Promise.all([RULES, 'docs/runbook.md'].map((file) => readFile(file, 'utf8')));
     const names = [...(rules ?? '').matchAll(/- alert: (\w+)/g)].map(([, name]) => name);
-    const tested = [...tests.join('').matchAll(/alertname: (\w+)\n +exp_alerts:\n/g)].map(([, name]) => name);
-    expect(new Set(tested)).toEqual(new Set(names));
+    const links = [...(rules ?? '').matchAll(/runbook: docs\/runbook\.md#(\w+)/g)].map(([, anchor]) => anchor);
+    const headings = [...(runbook ?? '').matchAll(/^## (\w+)$/gm)].map(([, heading]) => heading);
+    expect(headings).toEqual(names);
+    expect(links).toEqual(names.map((name) => name?.toLowerCase()));
   });
 });
 

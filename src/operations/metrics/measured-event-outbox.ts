@@ -1,7 +1,10 @@
 import { EventOutbox, type OutboxBatch, type OutboxEvent } from '../../ingestion/application/ports/event-outbox.port.js';
 import type { Metrics } from './metrics.js';
 
-/** Passes calls on to an outbox, and measures how old the oldest event is that this process has not delivered yet. */
+/**
+ * Passes calls on to an outbox, and measures how old the oldest event is that this process has not delivered yet. While
+ * the outbox fails, an event may wait in it unseen, so its first failure counts as an event.
+ */
 export class MeasuredEventOutbox extends EventOutbox {
   constructor(
     private readonly outbox: EventOutbox,
@@ -10,24 +13,35 @@ export class MeasuredEventOutbox extends EventOutbox {
     super();
   }
 
-  override open(): Promise<void> {
-    return this.outbox.open();
+  override async open(): Promise<void> {
+    await this.noteFailure(() => this.outbox.open());
+    this.metrics.oldestEvent = undefined;
   }
 
   override async next(limit: number): Promise<OutboxBatch | undefined> {
-    const batch = await this.outbox.next(limit);
+    const batch = await this.noteFailure(() => this.outbox.next(limit));
     // A batch's first event counts as the oldest until the next call of `next`, even after the batch was confirmed,
     // because further undelivered events may follow.
     this.metrics.oldestEvent = batch?.events[0] && timeOf(batch.events[0]);
     return batch;
   }
 
+  /** If this rejects, which breaks the promise of the port, the delivery ends and `next` isn't called again. */
   override wait(signal: AbortSignal): Promise<void> {
-    return this.outbox.wait(signal);
+    return this.noteFailure(() => this.outbox.wait(signal));
   }
 
   override close(): Promise<void> {
     return this.outbox.close();
+  }
+
+  private async noteFailure<Result>(call: () => Promise<Result>): Promise<Result> {
+    try {
+      return await call();
+    } catch (error) {
+      this.metrics.oldestEvent ??= new Date();
+      throw error;
+    }
   }
 }
 

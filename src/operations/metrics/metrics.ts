@@ -57,7 +57,10 @@ export class Metrics {
   readonly flushSeconds = this.histogram('load_data_flush_duration_seconds', 'Time of a flush of the index', []);
   readonly eventDeliveries = this.counter('load_data_event_deliveries_total', 'Deliveries of events', ['outcome']);
   readonly eventsDelivered = this.counter('load_data_events_delivered_total', 'Events in the deliveries that succeeded', ['type']);
-  /** When the oldest event happened that was not delivered yet; undefined if all events were delivered. */
+  /**
+   * When the oldest event happened that was not delivered yet, or when the outbox of events began to fail. Undefined if
+   * all events were delivered.
+   */
   oldestEvent: Date | undefined;
   readonly bucketCalls = this.counter('load_data_bucket_calls_total', 'Calls to the bucket', ['operation', 'outcome']);
   readonly bucketSeconds = this.histogram('load_data_bucket_call_duration_seconds', 'Time of a call to the bucket', ['operation']);

@@ -1,4 +1,5 @@
-import { statfs } from 'node:fs/promises';
+import { stat, statfs } from 'node:fs/promises';
+import { join, posix } from 'node:path';
 import { Injectable } from '@nestjs/common';
 import { Gauge } from 'prom-client';
 import { type HealthState, Readiness } from '../health/readiness.js';
@@ -6,29 +7,42 @@ import { Metrics } from './metrics.js';
 
 const STATES: readonly HealthState[] = ['up', 'degraded', 'down'];
 
-/** The directory whose volume is measured; its path is undefined if the service keeps nothing in a directory. */
-export class MeasuredDirectory {
-  constructor(readonly path: string | undefined) {}
+/** The directories whose volumes are measured: DATA_DIR, and directories in it that may be volumes of their own. */
+export class MeasuredDirectories {
+  constructor(
+    /** The path of DATA_DIR. Undefined if the service keeps nothing there. */
+    readonly root: string | undefined,
+    /** Paths relative to DATA_DIR. The directories may be missing, and may appear later. */
+    readonly parts: readonly string[],
+  ) {}
+}
+
+/** The space on a volume, in bytes, and the first of the measured directories that is on it. */
+interface Volume {
+  readonly directory: string;
+  readonly free: number;
+  readonly size: number;
 }
 
 /**
- * Measures the health of the service's dependencies, as `/health/ready` reports it, and the space on the volume of
+ * Measures the health of the service's dependencies, as `/health/ready` reports it, and the space on the volumes of
  * DATA_DIR. Measures whenever the metrics are read.
  */
 @Injectable()
 export class StateMetrics {
   private checking: Promise<Readonly<Record<string, HealthState>>> | undefined;
+  private measuring: Promise<readonly Volume[]> | undefined;
 
   constructor(
     { registry }: Metrics,
     private readonly readiness: Readiness,
-    { path }: MeasuredDirectory,
+    private readonly directories: MeasuredDirectories,
   ) {
     registry.registerMetric(this.ready());
     registry.registerMetric(this.dependencies());
-    if (path === undefined) return;
-    registry.registerMetric(space('load_data_disk_free_bytes', 'Bytes that are free on the volume of DATA_DIR', path, 'bavail'));
-    registry.registerMetric(space('load_data_disk_size_bytes', 'Size of the volume of DATA_DIR in bytes', path, 'blocks'));
+    if (directories.root === undefined) return;
+    registry.registerMetric(this.space('load_data_disk_free_bytes', 'Bytes that are free on each volume of DATA_DIR', 'free'));
+    registry.registerMetric(this.space('load_data_disk_size_bytes', 'Size of each volume of DATA_DIR in bytes', 'size'));
   }
 
   private ready(): Gauge {
@@ -65,21 +79,39 @@ export class StateMetrics {
     this.checking ??= this.readiness.states().finally(() => { this.checking = undefined; });
     return this.checking;
   }
+
+  /** A gauge with a value for each volume that can be read. */
+  private space(name: string, help: string, member: 'free' | 'size'): Gauge {
+    const volumes = () => this.volumes();
+    return new Gauge({
+      name,
+      help,
+      labelNames: ['directory'],
+      registers: [],
+      async collect() {
+        const found = await volumes();
+        this.reset();
+        for (const volume of found) this.set({ directory: volume.directory }, volume[member]);
+      },
+    });
+  }
+
+  /** The volumes of DATA_DIR. Callers share a measurement in progress, so that the gauges have the same directories. */
+  private volumes(): Promise<readonly Volume[]> {
+    this.measuring ??= volumesOf(this.directories).finally(() => { this.measuring = undefined; });
+    return this.measuring;
+  }
 }
 
-/**
- * A gauge of the free blocks (`bavail`) or all blocks of the volume of `path`, in bytes. The gauge has no value while
- * the volume can't be read.
- */
-function space(name: string, help: string, path: string, member: 'bavail' | 'blocks'): Gauge {
-  return new Gauge({
-    name,
-    help,
-    registers: [],
-    async collect() {
-      const volume = await statfs(path).catch(() => undefined);
-      if (volume) this.set(volume[member] * volume.bsize);
-      else this.remove();
-    },
-  });
+/** Returns each volume once, even if several directories are on it. Leaves out directories that can't be read. */
+async function volumesOf({ root = '', parts }: MeasuredDirectories): Promise<Volume[]> {
+  const measured = await Promise.all(['', ...parts].map((part) => volumeAt(join(root, part), posix.join('DATA_DIR', part)).catch(() => undefined)));
+  const volumes = new Map<bigint, Volume>();
+  for (const found of measured) if (found && !volumes.has(found.device)) volumes.set(found.device, found.volume);
+  return [...volumes.values()];
+}
+
+async function volumeAt(path: string, directory: string): Promise<{ readonly device: bigint; readonly volume: Volume }> {
+  const [{ dev }, { bavail, blocks, bsize }] = await Promise.all([stat(path, { bigint: true }), statfs(path)]);
+  return { device: dev, volume: { directory, free: bavail * bsize, size: blocks * bsize } };
 }

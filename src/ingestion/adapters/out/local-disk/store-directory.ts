@@ -8,7 +8,7 @@ import { contentDirectory, linesDirectory } from '../../../domain/layout.js';
 import { UPLOAD_KINDS } from '../../../domain/upload.js';
 import type { Disk } from './disk.js';
 import { DurableDirectories } from './durable-directories.js';
-import { EventEntries } from './event-outbox/event-entries.js';
+import { EventEntries, EVENTS } from './event-outbox/event-entries.js';
 import { IdempotencyKeys, type OpenSegment } from './idempotency-keys.js';
 import { PendingMarkers } from './pending-markers.js';
 import { SegmentDisorders } from './stored-uploads/segment-disorders.js';
@@ -22,6 +22,9 @@ const COPIED_BYTES = 1024 * 1024;
  * own.
  */
 export const STORE_PARTS = [...UPLOAD_KINDS.flatMap((kind) => [linesDirectory(kind), contentDirectory(kind)]), 'staging', 'pending'];
+
+/** All directories of a store that may be volumes of their own, relative to the store's root. Not every store has each. */
+export const POSSIBLE_VOLUMES = [...STORE_PARTS, EVENTS];
 
 /** The root directory of a store, with the services that its operations share. */
 export class StoreDirectory {
