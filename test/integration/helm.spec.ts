@@ -1,18 +1,21 @@
-import { cp, readFile, rename, writeFile } from 'node:fs/promises';
+import { cp, mkdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parseAuth0SetupEnvironment, parseKeycloakSetupEnvironment } from '../../src/configuration/commands.js';
 import { EVENTS_NAMES } from '../../src/configuration/events.js';
 import { IDENTITY_PROVIDERS } from '../../src/configuration/identity.js';
+import { SECRET_FILE_NAMES } from '../../src/configuration/secret-files.js';
 import { parseEnvironment, SERVICE_VARIABLES } from '../../src/configuration/service.js';
 import { FILE_STORAGES } from '../../src/configuration/storage.js';
 import { isHelmAvailable, readManifests, runHelm } from '../servers/helm.mjs';
-import { CHART, Chart, configured, environmentOf, type Labels, type Manifest, merged, ofKind, type Pod, pod, podsOf, PROVIDERS, RELEASE, selects, servicePod, STORES, type Values } from '../support/helm-chart.js';
+import { CHART, Chart, configured, environmentOf, type Labels, type Manifest, merged, ofKind, type Pod, pod, podsOf, PROVIDERS, RELEASE, secretOf, selects, servicePod, STORES, type Values } from '../support/helm-chart.js';
 import { Workspace } from '../support/process.js';
 import { startService } from '../support/service.js';
 
 /** The oldest version that the chart accepts, one that is common, and the newest with a published schema. */
 const KUBERNETES = ['1.30', '1.34', '1.37'];
+
+const keys = (names: readonly string[]) => Object.fromEntries(names.map((name) => [name, name]));
 
 interface Case {
   readonly name: string;
@@ -25,6 +28,8 @@ const SETUP_CREDENTIALS: Readonly<Record<string, readonly string[]>> = {
   auth0: ['AUTH0_SETUP_CLIENT_ID', 'AUTH0_SETUP_CLIENT_SECRET'],
 };
 const BASE_PATH = '/load/v1';
+/** The secrets of the service besides those of its store and identity provider. */
+const OTHER_SECRETS = ['EVENTS_WEBHOOK_URL', 'EVENTS_WEBHOOK_SECRET', 'EMBEDDED_ADMIN_SECRET', 'OTEL_EXPORTER_OTLP_HEADERS'];
 
 const NO_OPTIONS: Values = {
   serviceAccount: { create: false },
@@ -40,7 +45,7 @@ const NO_OPTIONS: Values = {
 function allOptions(shape: string, store: string, provider: string): Values {
   const credentials = SETUP_CREDENTIALS[provider];
   return merged(
-    configured({ BASE_PATH, INGESTION_AUTH: 'required', MAX_UPLOAD_BYTES: 53_687_091_200, SHUTDOWN_TIMEOUT_MS: 90_500, RETENTION_DAYS: 730, TRUST_PROXY: 2, LOG_SAMPLE: 10, OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector.observability:4318', OTEL_SDK_DISABLED: false, OTEL_BSP_MAX_QUEUE_SIZE: 4096, OTEL_TRACES_SAMPLER_ARG: 0.01 }, 'EVENTS_WEBHOOK_URL', 'EVENTS_WEBHOOK_SECRET', 'EMBEDDED_ADMIN_SECRET'),
+    configured({ BASE_PATH, INGESTION_AUTH: 'required', MAX_UPLOAD_BYTES: 53_687_091_200, SHUTDOWN_TIMEOUT_MS: 90_500, RETENTION_DAYS: 730, TRUST_PROXY: 2, LOG_SAMPLE: 10, OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector.observability:4318', OTEL_SDK_DISABLED: false, OTEL_BSP_MAX_QUEUE_SIZE: 4096, OTEL_TRACES_SAMPLER_ARG: 0.01 }, ...OTHER_SECRETS),
     {
       image: { repository: 'registry.example.com/load-data-service', digest: `sha256:${'0'.repeat(64)}` },
       imagePullSecrets: [{ name: 'registry' }],
@@ -68,6 +73,22 @@ function allOptions(shape: string, store: string, provider: string): Values {
   );
 }
 
+/** The folder in the pods for the files of secrets. */
+const SECRETS_DIRECTORY = '/secrets';
+
+/** These values, with each secret of the service in a file. Those that an SDK reads remain variables. */
+function secretsInFiles(values: Values): Values {
+  const { secret } = merged(values, configured({}, ...OTHER_SECRETS)) as { secret: { existingSecret: string; keys: Record<string, string> } };
+  const isInFile = (name: string) => SECRET_FILE_NAMES.includes(`${name}_FILE`);
+  const names = Object.keys(secret.keys);
+  const variables = names.filter((name) => !isInFile(name));
+  return merged({ ...values, ...configured(values.config as Values, ...variables), ...(variables.length === 0 && { secret: {} }) }, {
+    config: Object.fromEntries(names.filter(isInFile).map((name) => [`${name}_FILE`, `${SECRETS_DIRECTORY}/${name}`])),
+    extraVolumes: [{ name: 'secrets', secret: { secretName: 'load-data' } }],
+    extraVolumeMounts: [{ name: 'secrets', mountPath: SECRETS_DIRECTORY, readOnly: true }],
+  });
+}
+
 /** Whether a shape makes sense with a store and an identity provider. */
 function isSensible(shape: string, store: string, provider: string): boolean {
   const isBucket = store === 's3' || store.startsWith('azure');
@@ -79,10 +100,12 @@ const MATRIX = ['embedded', 'distributed'].flatMap((shape) =>
     Object.entries(PROVIDERS)
       .filter(([provider]) => isSensible(shape, store, provider))
       .flatMap(([provider, ofProvider]) =>
-        Object.entries({ 'no options': NO_OPTIONS, 'default options': {}, 'all options': allOptions(shape, store, provider) }).map(([options, values]) => ({
-          name: `${shape}, ${store}, ${provider}, ${options}`,
-          values: merged({ shape }, ofStore, ofProvider, values),
-        })),
+        Object.entries({
+          'no options': merged(ofStore, ofProvider, NO_OPTIONS),
+          'default options': merged(ofStore, ofProvider),
+          'all options': merged(ofStore, ofProvider, allOptions(shape, store, provider)),
+          'secrets in files': secretsInFiles(merged(ofStore, ofProvider)),
+        }).map(([options, values]) => ({ name: `${shape}, ${store}, ${provider}, ${options}`, values: merged({ shape }, values) })),
       ),
   ),
 );
@@ -123,8 +146,13 @@ describe.runIf(isHelmAvailable())('the Helm chart', () => {
   let cases: readonly Case[];
   let problems: readonly string[];
 
+  /** The variables of a pod, with the paths of the files that a test has written in place of those that would be mounted. */
+  const mounted = (variables: Record<string, string>) => Object.fromEntries(Object.entries(variables).map(([name, value]) => [name, value.replace(SECRETS_DIRECTORY, `${chart.directory}$&`)]));
+
   beforeAll(async () => {
     chart = await Chart.create();
+    await mkdir(`${chart.directory}${SECRETS_DIRECTORY}`);
+    for (const name of SECRET_FILE_NAMES.map((file) => file.replace(/_FILE$/, ''))) await writeFile(`${chart.directory}${SECRETS_DIRECTORY}/${name}`, `${secretOf(name)}\n`);
     const manifests: string[] = [];
     const rest = [...MATRIX.entries()];
     const worker = async () => {
@@ -145,7 +173,7 @@ describe.runIf(isHelmAvailable())('the Helm chart', () => {
 
   it('is valid in three versions of Kubernetes, with every store, identity provider and option', () => {
     expect(problems).toEqual([]);
-    expect(cases.length).toBe(78);
+    expect(cases.length).toBe(104);
     const kinds = new Set(cases.flatMap(({ objects }) => objects.map(({ kind }) => kind)));
     expect([...kinds].sort()).toEqual(['CronJob', 'Deployment', 'HorizontalPodAutoscaler', 'Ingress', 'Job', 'NetworkPolicy', 'PodDisruptionBudget', 'Service', 'ServiceAccount', 'ServiceMonitor', 'StatefulSet']);
   });
@@ -195,7 +223,7 @@ describe.runIf(isHelmAvailable())('the Helm chart', () => {
   });
 
   it('contains no secret, but refers to the keys of a Secret', () => {
-    const isSecret = /SECRET|PASSWORD|CONNECTION_STRING|WEBHOOK|TOKEN/;
+    const isSecret = /(?:SECRET|PASSWORD|CONNECTION_STRING|WEBHOOK|TOKEN|ACCESS_KEY|HEADERS)(?!.*_FILE$)/;
     for (const { name, objects } of cases) {
       expect(objects.filter(({ kind }) => kind === 'Secret' || kind === 'ConfigMap'), name).toEqual([]);
       const variables = podsOf(objects).flatMap(({ pod }) => pod.spec.containers[0].env);
@@ -207,6 +235,7 @@ describe.runIf(isHelmAvailable())('the Helm chart', () => {
   describe('the environment', () => {
     const adapters = [...Object.values(FILE_STORAGES), ...Object.values(IDENTITY_PROVIDERS)];
     const names = new Set([...Object.keys(SERVICE_VARIABLES), ...adapters.flatMap(({ in: { shape } }) => Object.keys(shape)), ...EVENTS_NAMES]);
+    for (const file of SECRET_FILE_NAMES) if (names.has(file.replace(/_FILE$/, ''))) names.add(file);
 
     it('can have every variable of the service, and no other', async () => {
       const schema = JSON.parse(await readFile(`${CHART}/values.schema.json`, 'utf8')) as { properties: { config: { properties: object } } };
@@ -225,12 +254,21 @@ describe.runIf(isHelmAvailable())('the Helm chart', () => {
         const { env } = servicePod(objects).spec.containers[0];
         expect(new Set(env.map((variable) => variable.name)).size, name).toBe(env.length);
         const variables = environmentOf(servicePod(objects).spec.containers[0]);
-        const environment = parseEnvironment(variables);
+        const environment = parseEnvironment(mounted(variables));
         expect({ name, ...environment }).toMatchObject({ name, production: true, host: '0.0.0.0', port: 3000, dataDirectory: '/data', warnings: [] });
         expect(environment.publicUrl, name).toMatch(name.endsWith('all options') ? /^https:\/\/load\.example\.com\/load\/v1$/ : /^http:\/\/load-data-service\.load\.svc$/);
         const { config = {} } = values as { config?: Record<string, unknown> };
         expect(variables, name).toMatchObject(Object.fromEntries(Object.entries(config).map(([variable, value]) => [variable, String(value)])));
       }
+    });
+
+    it("of the set-up has the file of the client's secret", async () => {
+      const setup = { identitySetup: { enabled: true, existingSecret: 'a', keys: keys(SETUP_CREDENTIALS.keycloak ?? []) } };
+      const [container] = pod(await render(merged({ shape: 'distributed' }, secretsInFiles(merged(STORES.s3, PROVIDERS.keycloak)), setup)), 'Job').spec.containers;
+      const variables = environmentOf(container);
+      expect(variables).toMatchObject({ KEYCLOAK_CLIENT_SECRET_FILE: `${SECRETS_DIRECTORY}/KEYCLOAK_CLIENT_SECRET` });
+      expect(container.volumeMounts).toContainEqual({ name: 'secrets', mountPath: SECRETS_DIRECTORY, readOnly: true });
+      expect(() => parseKeycloakSetupEnvironment(mounted(variables))).not.toThrow();
     });
 
     it('of the Jobs is accepted by their commands', () => {
@@ -369,7 +407,6 @@ describe.runIf(isHelmAvailable())('the Helm chart', () => {
 
   describe('refuses', () => {
     const distributed = merged({ shape: 'distributed' }, STORES.s3, PROVIDERS.keycloak);
-    const keys = (names: readonly string[]) => Object.fromEntries(names.map((name) => [name, name]));
     it.each<[string, Values, string]>([
       ['an unknown shape', { shape: 'both' }, "at '/shape': value must be one of 'embedded', 'distributed'"],
       ['an unknown value', { replicas: 3 }, "additional properties 'replicas' not allowed"],
@@ -383,11 +420,14 @@ describe.runIf(isHelmAvailable())('the Helm chart', () => {
       ['a volume that nothing uses', { ...distributed, shape: 'embedded' }, 'shape embedded has a volume, on which nothing is kept with FILE_STORAGE s3 and IDENTITY_PROVIDER keycloak: use shape distributed.'],
       ['S3 without a bucket', merged(distributed, { config: { S3_BUCKET: '' } }), 'config.S3_BUCKET must be set, because FILE_STORAGE s3 needs it.'],
       ['Azure without a container', { config: { FILE_STORAGE: 'azure', AZURE_STORAGE_ACCOUNT_URL: 'https://a.example' } }, 'config.AZURE_STORAGE_CONTAINER must be set, because FILE_STORAGE azure needs it.'],
-      ['Azure without an account', { config: { FILE_STORAGE: 'azure', AZURE_STORAGE_CONTAINER: 'a' } }, 'FILE_STORAGE azure needs either config.AZURE_STORAGE_ACCOUNT_URL or secret.keys.AZURE_STORAGE_CONNECTION_STRING.'],
+      ['Azure without an account', { config: { FILE_STORAGE: 'azure', AZURE_STORAGE_CONTAINER: 'a' } }, 'FILE_STORAGE azure needs either config.AZURE_STORAGE_ACCOUNT_URL or secret.keys.AZURE_STORAGE_CONNECTION_STRING (or config.AZURE_STORAGE_CONNECTION_STRING_FILE).'],
+      ['Azure with both', merged(STORES['azure by URL'], { config: { AZURE_STORAGE_CONNECTION_STRING_FILE: '/secrets/a' } }), 'FILE_STORAGE azure needs either'],
       ['Keycloak without its realm', merged(distributed, { config: { KEYCLOAK_REALM: '' } }), 'config.KEYCLOAK_REALM must be set, because IDENTITY_PROVIDER keycloak needs it.'],
-      ['Keycloak without a secret', { ...distributed, secret: {} }, 'secret.keys.KEYCLOAK_CLIENT_SECRET must name a key in secret.existingSecret, because IDENTITY_PROVIDER keycloak needs it.'],
+      ['Keycloak without a secret', { ...distributed, secret: {} }, 'secret.keys.KEYCLOAK_CLIENT_SECRET must name a key in secret.existingSecret, or config.KEYCLOAK_CLIENT_SECRET_FILE the path of a file, because IDENTITY_PROVIDER keycloak needs it.'],
       ['Auth0 without anything', { config: { IDENTITY_PROVIDER: 'auth0' } }, 'config.OIDC_AUDIENCE must be set, because IDENTITY_PROVIDER auth0 needs it.'],
-      ['a webhook without a secret', { secret: { existingSecret: 's', keys: { EVENTS_WEBHOOK_URL: 'url' } } }, 'secret.keys.EVENTS_WEBHOOK_SECRET must name a key in secret.existingSecret, because EVENTS_WEBHOOK_URL needs it.'],
+      ['a webhook without a secret', { secret: { existingSecret: 's', keys: { EVENTS_WEBHOOK_URL: 'url' } } }, 'secret.keys.EVENTS_WEBHOOK_SECRET must name a key in secret.existingSecret, or config.EVENTS_WEBHOOK_SECRET_FILE the path of a file, because EVENTS_WEBHOOK_URL needs it.'],
+      ['a webhook in a file without a secret', { config: { EVENTS_WEBHOOK_URL_FILE: '/secrets/url' } }, 'secret.keys.EVENTS_WEBHOOK_SECRET must name a key in secret.existingSecret, or config.EVENTS_WEBHOOK_SECRET_FILE the path of a file, because EVENTS_WEBHOOK_URL needs it.'],
+      ['a secret that is also in a file', merged(distributed, { config: { KEYCLOAK_CLIENT_SECRET_FILE: '/secrets/a' } }), 'KEYCLOAK_CLIENT_SECRET is set by secret.keys, and KEYCLOAK_CLIENT_SECRET_FILE by config: set only one of them.'],
       ['keys without a Secret', { secret: { keys: { EMBEDDED_ADMIN_SECRET: 'admin' } } }, "secret.keys has keys, but secret.existingSecret doesn't name the Secret that contains them."],
       ['a Secret without keys', { secret: { existingSecret: 's' } }, "secret.existingSecret names a Secret, but secret.keys doesn't say which variable is in which key."],
       ['a variable that is set twice', { config: { S3_REGION: 'a' }, extraEnv: [{ name: 'S3_REGION', value: 'b' }] }, 'S3_REGION is in extraEnv and set by config: set it once, in config or in secret.keys.'],
@@ -408,7 +448,7 @@ describe.runIf(isHelmAvailable())('the Helm chart', () => {
       await expect(template(values)).rejects.toThrow(sentence);
     });
 
-    it.each(['EMBEDDED_ADMIN_SECRET', 'KEYCLOAK_CLIENT_SECRET', 'AUTH0_CLIENT_SECRET', 'AZURE_STORAGE_CONNECTION_STRING', 'EVENTS_WEBHOOK_URL', 'EVENTS_WEBHOOK_SECRET'])('the value of %s, without repeating it', async (name) => {
+    it.each(['EMBEDDED_ADMIN_SECRET', 'KEYCLOAK_CLIENT_SECRET', 'AUTH0_CLIENT_SECRET', 'AZURE_STORAGE_CONNECTION_STRING', 'EVENTS_WEBHOOK_URL', 'EVENTS_WEBHOOK_SECRET', 'OTEL_EXPORTER_OTLP_HEADERS', 'OTEL_EXPORTER_OTLP_TRACES_HEADERS'])('the value of %s, without repeating it', async (name) => {
       const failures = await Promise.all([{ config: { [name]: 'hunter2' } }, { extraEnv: [{ name, value: 'hunter2' }] }].map((values) => template(values).then(String, String)));
       expect(failures[0]).toContain(`config contains ${name}, which is a secret: put it into a Secret, and name its key in secret.keys.`);
       expect(failures[1]).toContain(`extraEnv contains the value of ${name}, which is a secret: put it into a Secret, and name its key in secret.keys.`);
@@ -423,6 +463,7 @@ describe.runIf(isHelmAvailable())('the Helm chart', () => {
     it('nothing that an own variable may supply', async () => {
       const secretKeyRef = { name: 's', key: 'k' };
       await template({ ...distributed, secret: {}, extraEnv: [{ name: 'KEYCLOAK_CLIENT_SECRET', valueFrom: { secretKeyRef } }] });
+      await template({ ...distributed, secret: {}, extraEnv: [{ name: 'KEYCLOAK_CLIENT_SECRET_FILE', value: '/secrets/a' }] });
       await template({ ...distributed, secret: {}, extraEnvFrom: [{ secretRef: { name: 's' } }] });
     });
   });
