@@ -8,6 +8,7 @@ import { SECRET_FILE_NAMES } from '../../src/configuration/secret-files.js';
 import { parseEnvironment, SERVICE_VARIABLES } from '../../src/configuration/service.js';
 import { FILE_STORAGES } from '../../src/configuration/storage.js';
 import { isHelmAvailable, readManifests, runHelm } from '../servers/helm.mjs';
+import { isPrometheusAvailable, runPromtool } from '../servers/prometheus.mjs';
 import { CHART, Chart, configured, environmentOf, type Labels, type Manifest, merged, ofKind, type Pod, pod, podsOf, PROVIDERS, RELEASE, secretOf, selects, servicePod, STORES, type Values } from '../support/helm-chart.js';
 import { Workspace } from '../support/process.js';
 import { startService } from '../support/service.js';
@@ -30,6 +31,7 @@ const SETUP_CREDENTIALS: Readonly<Record<string, readonly string[]>> = {
 const BASE_PATH = '/load/v1';
 /** The secrets of the service besides those of its store and identity provider. */
 const OTHER_SECRETS = ['EVENTS_WEBHOOK_URL', 'EVENTS_WEBHOOK_SECRET', 'EMBEDDED_ADMIN_SECRET', 'OTEL_EXPORTER_OTLP_HEADERS'];
+const RULES = 'deploy/prometheus/load-data-service.rules.yml';
 
 const NO_OPTIONS: Values = {
   serviceAccount: { create: false },
@@ -61,6 +63,7 @@ function allOptions(shape: string, store: string, provider: string): Values {
       ingress: { enabled: true, className: 'nginx', host: 'load.example.com', tlsSecret: 'tls' },
       networkPolicy: { enabled: true, from: [{ podSelector: {} }], extraEgress: [{ to: [{ ipBlock: { cidr: '10.0.0.0/8' } }] }] },
       serviceMonitor: { enabled: true, labels: { release: 'prometheus' } },
+      prometheusRule: { enabled: true, labels: { release: 'prometheus' } },
       podAnnotations: { note: 'x' },
       podLabels: { 'azure.workload.identity/use': 'true' },
       priorityClassName: 'high',
@@ -175,7 +178,7 @@ describe.runIf(isHelmAvailable())('the Helm chart', () => {
     expect(problems).toEqual([]);
     expect(cases.length).toBe(104);
     const kinds = new Set(cases.flatMap(({ objects }) => objects.map(({ kind }) => kind)));
-    expect([...kinds].sort()).toEqual(['CronJob', 'Deployment', 'HorizontalPodAutoscaler', 'Ingress', 'Job', 'NetworkPolicy', 'PodDisruptionBudget', 'Service', 'ServiceAccount', 'ServiceMonitor', 'StatefulSet']);
+    expect([...kinds].sort()).toEqual(['CronJob', 'Deployment', 'HorizontalPodAutoscaler', 'Ingress', 'Job', 'NetworkPolicy', 'PodDisruptionBudget', 'PrometheusRule', 'Service', 'ServiceAccount', 'ServiceMonitor', 'StatefulSet']);
   });
 
   it('is valid with its examples', async () => {
@@ -335,6 +338,34 @@ describe.runIf(isHelmAvailable())('the Helm chart', () => {
       const monitor = ofKind(objects, 'ServiceMonitor');
       if (monitor) expect([monitor.spec?.endpoints?.[0]?.port, selects(monitor.spec?.selector?.matchLabels ?? {}, service?.metadata.labels ?? {})], name).toEqual(['http', true]);
     }
+  });
+
+  it('names the job of Prometheus so that the rules find it, whatever the Service is called', async () => {
+    const selectors = new Set([...(await readFile(RULES, 'utf8')).matchAll(/job=~"([^"]+)"/g)].map(([, selector = '']) => `^(?:${selector})$`));
+    expect(selectors.size).toBe(1);
+    const ofCases = cases.flatMap(({ objects }) => ofKind(objects, 'ServiceMonitor') ?? []);
+    expect(ofCases.length).toBeGreaterThan(20);
+    const renamed = [{}, { fullnameOverride: 'ingest' }, { nameOverride: 'ingest' }].map(async (names) => ofKind(await render({ serviceMonitor: { enabled: true }, ...names }), 'ServiceMonitor'));
+    const jobs = [...ofCases, ...(await Promise.all(renamed))].map((monitor) => monitor?.spec?.endpoints?.[0]?.relabelings?.[0]);
+    for (const job of jobs) {
+      expect(job?.targetLabel).toBe('job');
+      for (const selector of selectors) expect(job?.replacement).toMatch(new RegExp(selector));
+    }
+    expect(jobs.slice(-3).map((job) => job?.replacement)).toEqual(['load-data-service', 'load-data-ingest', 'load-data-service-ingest']);
+  });
+
+  it('has the rules of deploy/prometheus', async () => {
+    const rules = await readFile(RULES, 'utf8');
+    // After a change of the rules: cp deploy/prometheus/load-data-service.rules.yml deploy/helm/load-data-service/files/
+    expect(await readFile(`${CHART}/files/load-data-service.rules.yml`, 'utf8')).toBe(rules);
+    const [[read] = []] = (await readManifests([rules], [])).objects;
+    const inChart = ofKind(await render({ prometheusRule: { enabled: true } }), 'PrometheusRule')?.spec;
+    expect(inChart).toEqual(read);
+    expect(inChart?.groups?.[0]?.rules.length).toBeGreaterThan(9);
+    if (!isPrometheusAvailable()) return;
+    const file = join(chart.directory, 'rules.json');
+    await writeFile(file, JSON.stringify(inChart));
+    expect(await runPromtool(['check', 'rules', file])).toEqual({ code: 0, output: expect.stringContaining('SUCCESS') as string });
   });
 
   it('gives the service time to stop', async () => {
