@@ -368,6 +368,17 @@ describe.runIf(isHelmAvailable())('the Helm chart', () => {
     expect(await runPromtool(['check', 'rules', file])).toEqual({ code: 0, output: expect.stringContaining('SUCCESS') as string });
   });
 
+  it('sets for ingress-nginx what the configuration of nginx sets', async () => {
+    const annotations = ofKind(await render({ ingress: { enabled: true, host: 'load.example.com' } }), 'Ingress')?.metadata.annotations ?? {};
+    const nginx = await readFile('deploy/nginx/load-data-service.conf', 'utf8');
+    const settings = { 'proxy-request-buffering': 'proxy_request_buffering', 'client-body-buffer-size': 'client_body_buffer_size', 'proxy-read-timeout': 'proxy_read_timeout', 'proxy-send-timeout': 'proxy_send_timeout' };
+    for (const [annotation, directive] of Object.entries(settings)) {
+      const value = new RegExp(`^ +${directive} (\\w+);$`, 'm').exec(nginx)?.[1];
+      // The annotations of timeouts are seconds.
+      expect([annotation, annotations[`nginx.ingress.kubernetes.io/${annotation}`]]).toEqual([annotation, value?.replace(/^(\d+)s$/, '$1')]);
+    }
+  });
+
   it('gives the service time to stop', async () => {
     const limits = [undefined, 0, 1_001, 90_500];
     for (const timeout of limits) {
