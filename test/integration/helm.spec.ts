@@ -149,7 +149,7 @@ describe.runIf(isHelmAvailable())('the Helm chart', () => {
   let cases: readonly Case[];
   let problems: readonly string[];
 
-  /** The variables of a pod, with the paths of the files that a test has written in place of those that would be mounted. */
+  /** The variables of a pod, with the files of secrets that this spec has written instead of those that are mounted. */
   const mounted = (variables: Record<string, string>) => Object.fromEntries(Object.entries(variables).map(([name, value]) => [name, value.replace(SECRETS_DIRECTORY, `${chart.directory}$&`)]));
 
   beforeAll(async () => {
