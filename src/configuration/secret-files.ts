@@ -13,6 +13,8 @@ const SECRETS = [
   'AZURE_STORAGE_CONNECTION_STRING',
   'EVENTS_WEBHOOK_URL',
   'EVENTS_WEBHOOK_SECRET',
+  'OTEL_EXPORTER_OTLP_HEADERS',
+  'OTEL_EXPORTER_OTLP_TRACES_HEADERS',
 ];
 type Variables = Readonly<Record<string, string | undefined>>;
 

@@ -94,7 +94,7 @@ describe('the pages', () => {
     const source = (await Promise.all(files.map((name) => readFile(join('src/configuration', name), 'utf8')))).join('');
     const found = [...source.matchAll(/\b([A-Z][A-Z0-9_]+): (?:z$|z\.|whole|oneOf|adapterName|text|required|httpUrl)/gm)].map(([, name = '']) => name).filter((name) => name !== 'NODE_ENV');
     const names = new Set(found);
-    expect(names.size).toBe(56);
+    expect(names.size).toBe(57);
     for (const name of names) expect(readme).toContain(`\`${name}\``);
   });
 

@@ -1,19 +1,22 @@
-import { cp, readFile, rename, writeFile } from 'node:fs/promises';
+import { cp, mkdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parseAuth0SetupEnvironment, parseKeycloakSetupEnvironment } from '../../src/configuration/commands.js';
 import { EVENTS_NAMES } from '../../src/configuration/events.js';
 import { IDENTITY_PROVIDERS } from '../../src/configuration/identity.js';
+import { SECRET_FILE_NAMES } from '../../src/configuration/secret-files.js';
 import { parseEnvironment, SERVICE_VARIABLES } from '../../src/configuration/service.js';
 import { FILE_STORAGES } from '../../src/configuration/storage.js';
-import { TRACING_SCHEMAS } from '../../src/configuration/tracing.js';
 import { isHelmAvailable, readManifests, runHelm } from '../servers/helm.mjs';
-import { CHART, Chart, configured, environmentOf, type Labels, type Manifest, merged, ofKind, type Pod, pod, podsOf, PROVIDERS, RELEASE, selects, servicePod, STORES, type Values } from '../support/helm-chart.js';
+import { isPrometheusAvailable, runPromtool } from '../servers/prometheus.mjs';
+import { CHART, Chart, configured, environmentOf, type Labels, type Manifest, merged, ofKind, type Pod, pod, podsOf, PROVIDERS, RELEASE, secretOf, selects, servicePod, STORES, type Values } from '../support/helm-chart.js';
 import { Workspace } from '../support/process.js';
 import { startService } from '../support/service.js';
 
 /** The oldest version that the chart accepts, one that is common, and the newest with a published schema. */
 const KUBERNETES = ['1.30', '1.34', '1.37'];
+
+const keys = (names: readonly string[]) => Object.fromEntries(names.map((name) => [name, name]));
 
 interface Case {
   readonly name: string;
@@ -26,6 +29,9 @@ const SETUP_CREDENTIALS: Readonly<Record<string, readonly string[]>> = {
   auth0: ['AUTH0_SETUP_CLIENT_ID', 'AUTH0_SETUP_CLIENT_SECRET'],
 };
 const BASE_PATH = '/load/v1';
+/** The secrets of the service besides those of its store and identity provider. */
+const OTHER_SECRETS = ['EVENTS_WEBHOOK_URL', 'EVENTS_WEBHOOK_SECRET', 'EMBEDDED_ADMIN_SECRET', 'OTEL_EXPORTER_OTLP_HEADERS'];
+const RULES = 'deploy/prometheus/load-data-service.rules.yml';
 
 const NO_OPTIONS: Values = {
   serviceAccount: { create: false },
@@ -41,7 +47,7 @@ const NO_OPTIONS: Values = {
 function allOptions(shape: string, store: string, provider: string): Values {
   const credentials = SETUP_CREDENTIALS[provider];
   return merged(
-    configured({ BASE_PATH, INGESTION_AUTH: 'required', MAX_UPLOAD_BYTES: 53_687_091_200, SHUTDOWN_TIMEOUT_MS: 90_500, RETENTION_DAYS: 730, TRUST_PROXY: 2, LOG_SAMPLE: 10, OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector.observability:4318' }, 'EVENTS_WEBHOOK_URL', 'EVENTS_WEBHOOK_SECRET', 'EMBEDDED_ADMIN_SECRET'),
+    configured({ BASE_PATH, INGESTION_AUTH: 'required', MAX_UPLOAD_BYTES: 53_687_091_200, SHUTDOWN_TIMEOUT_MS: 90_500, RETENTION_DAYS: 730, TRUST_PROXY: 2, LOG_SAMPLE: 10, OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector.observability:4318', OTEL_SDK_DISABLED: false, OTEL_BSP_MAX_QUEUE_SIZE: 4096, OTEL_TRACES_SAMPLER_ARG: 0.01 }, ...OTHER_SECRETS),
     {
       image: { repository: 'registry.example.com/load-data-service', digest: `sha256:${'0'.repeat(64)}` },
       imagePullSecrets: [{ name: 'registry' }],
@@ -57,6 +63,7 @@ function allOptions(shape: string, store: string, provider: string): Values {
       ingress: { enabled: true, className: 'nginx', host: 'load.example.com', tlsSecret: 'tls' },
       networkPolicy: { enabled: true, from: [{ podSelector: {} }], extraEgress: [{ to: [{ ipBlock: { cidr: '10.0.0.0/8' } }] }] },
       serviceMonitor: { enabled: true, labels: { release: 'prometheus' } },
+      prometheusRule: { enabled: true, labels: { release: 'prometheus' } },
       podAnnotations: { note: 'x' },
       podLabels: { 'azure.workload.identity/use': 'true' },
       priorityClassName: 'high',
@@ -67,6 +74,22 @@ function allOptions(shape: string, store: string, provider: string): Values {
     shape === 'distributed' ? { autoscaling: { enabled: true } } : {},
     credentials ? { identitySetup: { enabled: true, existingSecret: 'administrator', keys: Object.fromEntries(credentials.map((name) => [name, name])) } } : {},
   );
+}
+
+/** The folder in the pods for the files of secrets. */
+const SECRETS_DIRECTORY = '/secrets';
+
+/** These values, with each secret of the service in a file. Those that an SDK reads remain variables. */
+function secretsInFiles(values: Values): Values {
+  const { secret } = merged(values, configured({}, ...OTHER_SECRETS)) as { secret: { existingSecret: string; keys: Record<string, string> } };
+  const isInFile = (name: string) => SECRET_FILE_NAMES.includes(`${name}_FILE`);
+  const names = Object.keys(secret.keys);
+  const variables = names.filter((name) => !isInFile(name));
+  return merged({ ...values, ...configured(values.config as Values, ...variables), ...(variables.length === 0 && { secret: {} }) }, {
+    config: Object.fromEntries(names.filter(isInFile).map((name) => [`${name}_FILE`, `${SECRETS_DIRECTORY}/${name}`])),
+    extraVolumes: [{ name: 'secrets', secret: { secretName: 'load-data' } }],
+    extraVolumeMounts: [{ name: 'secrets', mountPath: SECRETS_DIRECTORY, readOnly: true }],
+  });
 }
 
 /** Whether a shape makes sense with a store and an identity provider. */
@@ -80,10 +103,12 @@ const MATRIX = ['embedded', 'distributed'].flatMap((shape) =>
     Object.entries(PROVIDERS)
       .filter(([provider]) => isSensible(shape, store, provider))
       .flatMap(([provider, ofProvider]) =>
-        Object.entries({ 'no options': NO_OPTIONS, 'default options': {}, 'all options': allOptions(shape, store, provider) }).map(([options, values]) => ({
-          name: `${shape}, ${store}, ${provider}, ${options}`,
-          values: merged({ shape }, ofStore, ofProvider, values),
-        })),
+        Object.entries({
+          'no options': merged(ofStore, ofProvider, NO_OPTIONS),
+          'default options': merged(ofStore, ofProvider),
+          'all options': merged(ofStore, ofProvider, allOptions(shape, store, provider)),
+          'secrets in files': secretsInFiles(merged(ofStore, ofProvider)),
+        }).map(([options, values]) => ({ name: `${shape}, ${store}, ${provider}, ${options}`, values: merged({ shape }, values) })),
       ),
   ),
 );
@@ -124,8 +149,13 @@ describe.runIf(isHelmAvailable())('the Helm chart', () => {
   let cases: readonly Case[];
   let problems: readonly string[];
 
+  /** The variables of a pod, with the files of secrets that this spec has written instead of those that are mounted. */
+  const mounted = (variables: Record<string, string>) => Object.fromEntries(Object.entries(variables).map(([name, value]) => [name, value.replace(SECRETS_DIRECTORY, `${chart.directory}$&`)]));
+
   beforeAll(async () => {
     chart = await Chart.create();
+    await mkdir(`${chart.directory}${SECRETS_DIRECTORY}`);
+    for (const name of SECRET_FILE_NAMES.map((file) => file.replace(/_FILE$/, ''))) await writeFile(`${chart.directory}${SECRETS_DIRECTORY}/${name}`, `${secretOf(name)}\n`);
     const manifests: string[] = [];
     const rest = [...MATRIX.entries()];
     const worker = async () => {
@@ -146,9 +176,9 @@ describe.runIf(isHelmAvailable())('the Helm chart', () => {
 
   it('is valid in three versions of Kubernetes, with every store, identity provider and option', () => {
     expect(problems).toEqual([]);
-    expect(cases.length).toBe(78);
+    expect(cases.length).toBe(104);
     const kinds = new Set(cases.flatMap(({ objects }) => objects.map(({ kind }) => kind)));
-    expect([...kinds].sort()).toEqual(['CronJob', 'Deployment', 'HorizontalPodAutoscaler', 'Ingress', 'Job', 'NetworkPolicy', 'PodDisruptionBudget', 'Service', 'ServiceAccount', 'ServiceMonitor', 'StatefulSet']);
+    expect([...kinds].sort()).toEqual(['CronJob', 'Deployment', 'HorizontalPodAutoscaler', 'Ingress', 'Job', 'NetworkPolicy', 'PodDisruptionBudget', 'PrometheusRule', 'Service', 'ServiceAccount', 'ServiceMonitor', 'StatefulSet']);
   });
 
   it('is valid with its examples', async () => {
@@ -196,7 +226,7 @@ describe.runIf(isHelmAvailable())('the Helm chart', () => {
   });
 
   it('contains no secret, but refers to the keys of a Secret', () => {
-    const isSecret = /SECRET|PASSWORD|CONNECTION_STRING|WEBHOOK|TOKEN/;
+    const isSecret = /(?:SECRET|PASSWORD|CONNECTION_STRING|WEBHOOK|TOKEN|ACCESS_KEY|HEADERS)(?!.*_FILE$)/;
     for (const { name, objects } of cases) {
       expect(objects.filter(({ kind }) => kind === 'Secret' || kind === 'ConfigMap'), name).toEqual([]);
       const variables = podsOf(objects).flatMap(({ pod }) => pod.spec.containers[0].env);
@@ -208,6 +238,7 @@ describe.runIf(isHelmAvailable())('the Helm chart', () => {
   describe('the environment', () => {
     const adapters = [...Object.values(FILE_STORAGES), ...Object.values(IDENTITY_PROVIDERS)];
     const names = new Set([...Object.keys(SERVICE_VARIABLES), ...adapters.flatMap(({ in: { shape } }) => Object.keys(shape)), ...EVENTS_NAMES]);
+    for (const file of SECRET_FILE_NAMES) if (names.has(file.replace(/_FILE$/, ''))) names.add(file);
 
     it('can have every variable of the service, and no other', async () => {
       const schema = JSON.parse(await readFile(`${CHART}/values.schema.json`, 'utf8')) as { properties: { config: { properties: object } } };
@@ -216,9 +247,9 @@ describe.runIf(isHelmAvailable())('the Helm chart', () => {
     });
 
     it('has only variables that the service knows', () => {
-      const others = [...Object.keys(TRACING_SCHEMAS), 'AWS_ACCESS_KEY_ID', 'AWS_SECRET_ACCESS_KEY', 'NODE_EXTRA_CA_CERTS', ...Object.values(SETUP_CREDENTIALS).flat()];
+      const others = ['AWS_ACCESS_KEY_ID', 'AWS_SECRET_ACCESS_KEY', 'NODE_EXTRA_CA_CERTS', ...Object.values(SETUP_CREDENTIALS).flat()];
       const set = new Set(cases.flatMap(({ objects }) => podsOf(objects).flatMap(({ pod }) => pod.spec.containers[0].env.map(({ name }) => name))));
-      expect([...set].filter((name) => !names.has(name) && !others.includes(name))).toEqual([]);
+      expect([...set].filter((name) => !names.has(name) && !others.includes(name) && !name.startsWith('OTEL_'))).toEqual([]);
     });
 
     it('is accepted by the service, without a warning', () => {
@@ -226,12 +257,21 @@ describe.runIf(isHelmAvailable())('the Helm chart', () => {
         const { env } = servicePod(objects).spec.containers[0];
         expect(new Set(env.map((variable) => variable.name)).size, name).toBe(env.length);
         const variables = environmentOf(servicePod(objects).spec.containers[0]);
-        const environment = parseEnvironment(variables);
+        const environment = parseEnvironment(mounted(variables));
         expect({ name, ...environment }).toMatchObject({ name, production: true, host: '0.0.0.0', port: 3000, dataDirectory: '/data', warnings: [] });
         expect(environment.publicUrl, name).toMatch(name.endsWith('all options') ? /^https:\/\/load\.example\.com\/load\/v1$/ : /^http:\/\/load-data-service\.load\.svc$/);
         const { config = {} } = values as { config?: Record<string, unknown> };
         expect(variables, name).toMatchObject(Object.fromEntries(Object.entries(config).map(([variable, value]) => [variable, String(value)])));
       }
+    });
+
+    it("of the set-up has the file of the client's secret", async () => {
+      const setup = { identitySetup: { enabled: true, existingSecret: 'a', keys: keys(SETUP_CREDENTIALS.keycloak ?? []) } };
+      const [container] = pod(await render(merged({ shape: 'distributed' }, secretsInFiles(merged(STORES.s3, PROVIDERS.keycloak)), setup)), 'Job').spec.containers;
+      const variables = environmentOf(container);
+      expect(variables).toMatchObject({ KEYCLOAK_CLIENT_SECRET_FILE: `${SECRETS_DIRECTORY}/KEYCLOAK_CLIENT_SECRET` });
+      expect(container.volumeMounts).toContainEqual({ name: 'secrets', mountPath: SECRETS_DIRECTORY, readOnly: true });
+      expect(() => parseKeycloakSetupEnvironment(mounted(variables))).not.toThrow();
     });
 
     it('of the Jobs is accepted by their commands', () => {
@@ -297,6 +337,43 @@ describe.runIf(isHelmAvailable())('the Helm chart', () => {
       }
       const monitor = ofKind(objects, 'ServiceMonitor');
       if (monitor) expect([monitor.spec?.endpoints?.[0]?.port, selects(monitor.spec?.selector?.matchLabels ?? {}, service?.metadata.labels ?? {})], name).toEqual(['http', true]);
+    }
+  });
+
+  it('names the job of Prometheus so that the rules find it, whatever the Service is called', async () => {
+    const selectors = new Set([...(await readFile(RULES, 'utf8')).matchAll(/job=~"([^"]+)"/g)].map(([, selector = '']) => `^(?:${selector})$`));
+    expect(selectors.size).toBe(1);
+    const ofCases = cases.flatMap(({ objects }) => ofKind(objects, 'ServiceMonitor') ?? []);
+    expect(ofCases.length).toBeGreaterThan(20);
+    const renamed = [{}, { fullnameOverride: 'ingest' }, { nameOverride: 'ingest' }].map(async (names) => ofKind(await render({ serviceMonitor: { enabled: true }, ...names }), 'ServiceMonitor'));
+    const jobs = [...ofCases, ...(await Promise.all(renamed))].map((monitor) => monitor?.spec?.endpoints?.[0]?.relabelings?.[0]);
+    for (const job of jobs) {
+      expect(job?.targetLabel).toBe('job');
+      for (const selector of selectors) expect(job?.replacement).toMatch(new RegExp(selector));
+    }
+    expect(jobs.slice(-3).map((job) => job?.replacement)).toEqual(['load-data-service', 'load-data-ingest', 'load-data-service-ingest']);
+  });
+
+  it('has the rules of deploy/prometheus', async () => {
+    const rules = await readFile(RULES, 'utf8');
+    const [[read] = []] = (await readManifests([rules], [])).objects;
+    const inChart = ofKind(await render({ prometheusRule: { enabled: true } }), 'PrometheusRule')?.spec;
+    expect(inChart).toEqual(read);
+    expect(inChart?.groups?.[0]?.rules.length).toBeGreaterThan(9);
+    if (!isPrometheusAvailable()) return;
+    const file = join(chart.directory, 'rules.json');
+    await writeFile(file, JSON.stringify(inChart));
+    expect(await runPromtool(['check', 'rules', file])).toEqual({ code: 0, output: expect.stringContaining('SUCCESS') as string });
+  });
+
+  it('sets for ingress-nginx what the configuration of nginx sets', async () => {
+    const annotations = ofKind(await render({ ingress: { enabled: true, host: 'load.example.com' } }), 'Ingress')?.metadata.annotations ?? {};
+    const nginx = await readFile('deploy/nginx/load-data-service.conf', 'utf8');
+    const settings = { 'proxy-request-buffering': 'proxy_request_buffering', 'client-body-buffer-size': 'client_body_buffer_size', 'proxy-read-timeout': 'proxy_read_timeout', 'proxy-send-timeout': 'proxy_send_timeout' };
+    for (const [annotation, directive] of Object.entries(settings)) {
+      const value = new RegExp(`^ +${directive} (\\w+);$`, 'm').exec(nginx)?.[1];
+      // The annotations of timeouts are seconds.
+      expect([annotation, annotations[`nginx.ingress.kubernetes.io/${annotation}`]]).toEqual([annotation, value?.replace(/^(\d+)s$/, '$1')]);
     }
   });
 
@@ -370,7 +447,6 @@ describe.runIf(isHelmAvailable())('the Helm chart', () => {
 
   describe('refuses', () => {
     const distributed = merged({ shape: 'distributed' }, STORES.s3, PROVIDERS.keycloak);
-    const keys = (names: readonly string[]) => Object.fromEntries(names.map((name) => [name, name]));
     it.each<[string, Values, string]>([
       ['an unknown shape', { shape: 'both' }, "at '/shape': value must be one of 'embedded', 'distributed'"],
       ['an unknown value', { replicas: 3 }, "additional properties 'replicas' not allowed"],
@@ -384,11 +460,14 @@ describe.runIf(isHelmAvailable())('the Helm chart', () => {
       ['a volume that nothing uses', { ...distributed, shape: 'embedded' }, 'shape embedded has a volume, on which nothing is kept with FILE_STORAGE s3 and IDENTITY_PROVIDER keycloak: use shape distributed.'],
       ['S3 without a bucket', merged(distributed, { config: { S3_BUCKET: '' } }), 'config.S3_BUCKET must be set, because FILE_STORAGE s3 needs it.'],
       ['Azure without a container', { config: { FILE_STORAGE: 'azure', AZURE_STORAGE_ACCOUNT_URL: 'https://a.example' } }, 'config.AZURE_STORAGE_CONTAINER must be set, because FILE_STORAGE azure needs it.'],
-      ['Azure without an account', { config: { FILE_STORAGE: 'azure', AZURE_STORAGE_CONTAINER: 'a' } }, 'FILE_STORAGE azure needs either config.AZURE_STORAGE_ACCOUNT_URL or secret.keys.AZURE_STORAGE_CONNECTION_STRING.'],
+      ['Azure without an account', { config: { FILE_STORAGE: 'azure', AZURE_STORAGE_CONTAINER: 'a' } }, 'FILE_STORAGE azure needs either config.AZURE_STORAGE_ACCOUNT_URL or secret.keys.AZURE_STORAGE_CONNECTION_STRING (or config.AZURE_STORAGE_CONNECTION_STRING_FILE).'],
+      ['Azure with both', merged(STORES['azure by URL'], { config: { AZURE_STORAGE_CONNECTION_STRING_FILE: '/secrets/a' } }), 'FILE_STORAGE azure needs either'],
       ['Keycloak without its realm', merged(distributed, { config: { KEYCLOAK_REALM: '' } }), 'config.KEYCLOAK_REALM must be set, because IDENTITY_PROVIDER keycloak needs it.'],
-      ['Keycloak without a secret', { ...distributed, secret: {} }, 'secret.keys.KEYCLOAK_CLIENT_SECRET must name a key in secret.existingSecret, because IDENTITY_PROVIDER keycloak needs it.'],
+      ['Keycloak without a secret', { ...distributed, secret: {} }, 'secret.keys.KEYCLOAK_CLIENT_SECRET must name a key in secret.existingSecret, or config.KEYCLOAK_CLIENT_SECRET_FILE the path of a file, because IDENTITY_PROVIDER keycloak needs it.'],
       ['Auth0 without anything', { config: { IDENTITY_PROVIDER: 'auth0' } }, 'config.OIDC_AUDIENCE must be set, because IDENTITY_PROVIDER auth0 needs it.'],
-      ['a webhook without a secret', { secret: { existingSecret: 's', keys: { EVENTS_WEBHOOK_URL: 'url' } } }, 'secret.keys.EVENTS_WEBHOOK_SECRET must name a key in secret.existingSecret, because EVENTS_WEBHOOK_URL needs it.'],
+      ['a webhook without a secret', { secret: { existingSecret: 's', keys: { EVENTS_WEBHOOK_URL: 'url' } } }, 'secret.keys.EVENTS_WEBHOOK_SECRET must name a key in secret.existingSecret, or config.EVENTS_WEBHOOK_SECRET_FILE the path of a file, because EVENTS_WEBHOOK_URL needs it.'],
+      ['a webhook in a file without a secret', { config: { EVENTS_WEBHOOK_URL_FILE: '/secrets/url' } }, 'secret.keys.EVENTS_WEBHOOK_SECRET must name a key in secret.existingSecret, or config.EVENTS_WEBHOOK_SECRET_FILE the path of a file, because EVENTS_WEBHOOK_URL needs it.'],
+      ['a secret that is also in a file', merged(distributed, { config: { KEYCLOAK_CLIENT_SECRET_FILE: '/secrets/a' } }), 'KEYCLOAK_CLIENT_SECRET is set by secret.keys, and KEYCLOAK_CLIENT_SECRET_FILE by config: set only one of them.'],
       ['keys without a Secret', { secret: { keys: { EMBEDDED_ADMIN_SECRET: 'admin' } } }, "secret.keys has keys, but secret.existingSecret doesn't name the Secret that contains them."],
       ['a Secret without keys', { secret: { existingSecret: 's' } }, "secret.existingSecret names a Secret, but secret.keys doesn't say which variable is in which key."],
       ['a variable that is set twice', { config: { S3_REGION: 'a' }, extraEnv: [{ name: 'S3_REGION', value: 'b' }] }, 'S3_REGION is in extraEnv and set by config: set it once, in config or in secret.keys.'],
@@ -409,7 +488,7 @@ describe.runIf(isHelmAvailable())('the Helm chart', () => {
       await expect(template(values)).rejects.toThrow(sentence);
     });
 
-    it.each(['EMBEDDED_ADMIN_SECRET', 'KEYCLOAK_CLIENT_SECRET', 'AUTH0_CLIENT_SECRET', 'AZURE_STORAGE_CONNECTION_STRING', 'EVENTS_WEBHOOK_URL', 'EVENTS_WEBHOOK_SECRET'])('the value of %s, without repeating it', async (name) => {
+    it.each(['EMBEDDED_ADMIN_SECRET', 'KEYCLOAK_CLIENT_SECRET', 'AUTH0_CLIENT_SECRET', 'AZURE_STORAGE_CONNECTION_STRING', 'EVENTS_WEBHOOK_URL', 'EVENTS_WEBHOOK_SECRET', 'OTEL_EXPORTER_OTLP_HEADERS', 'OTEL_EXPORTER_OTLP_TRACES_HEADERS'])('the value of %s, without repeating it', async (name) => {
       const failures = await Promise.all([{ config: { [name]: 'hunter2' } }, { extraEnv: [{ name, value: 'hunter2' }] }].map((values) => template(values).then(String, String)));
       expect(failures[0]).toContain(`config contains ${name}, which is a secret: put it into a Secret, and name its key in secret.keys.`);
       expect(failures[1]).toContain(`extraEnv contains the value of ${name}, which is a secret: put it into a Secret, and name its key in secret.keys.`);
@@ -424,6 +503,7 @@ describe.runIf(isHelmAvailable())('the Helm chart', () => {
     it('nothing that an own variable may supply', async () => {
       const secretKeyRef = { name: 's', key: 'k' };
       await template({ ...distributed, secret: {}, extraEnv: [{ name: 'KEYCLOAK_CLIENT_SECRET', valueFrom: { secretKeyRef } }] });
+      await template({ ...distributed, secret: {}, extraEnv: [{ name: 'KEYCLOAK_CLIENT_SECRET_FILE', value: '/secrets/a' }] });
       await template({ ...distributed, secret: {}, extraEnvFrom: [{ secretRef: { name: 's' } }] });
     });
   });

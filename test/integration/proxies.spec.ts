@@ -358,6 +358,11 @@ describe('the configurations of the proxies', () => {
     expect(await readFile(HAPROXY.configuration, 'utf8')).toMatch(/^ +option http-server-close$/m);
   });
 
+  it("don't let HAProxy run as root", async () => {
+    const [, global = ''] = (await readFile(HAPROXY.configuration, 'utf8')).split(/^(?:global|defaults)$/m);
+    expect(global.match(/^ +(?:chroot|user|group|uid|gid) .*$/gm)).toEqual(['    chroot /var/lib/haproxy', '    user haproxy', '    group haproxy']);
+  });
+
   it('let a form of the largest size through', async () => {
     const [mebibytes = 0] = await settings(NGINX.configuration, /^ +client_max_body_size (\d+)m;/gm);
     expect(mebibytes * MIB).toBe(defaults.maxUploadBytes + defaults.maxJsonBytes + MIB);

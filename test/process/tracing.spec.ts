@@ -1,6 +1,8 @@
 import { once } from 'node:events';
+import { writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { AUDIENCE, jwkOf, now, rsaKey, signToken } from '../../src/testing/test-issuer.js';
 import { freePort } from '../servers/server.mjs';
@@ -31,7 +33,9 @@ describe('with a receiver of traces', () => {
   beforeAll(async () => {
     workspace = await Workspace.create();
     [receiver, webhook] = await Promise.all([OtlpReceiver.start(), WebhookReceiver.answering()]);
-    service = await workspace.start({ ...receiver.variables, ...webhook.variables, OTEL_RESOURCE_ATTRIBUTES: 'deployment.environment.name=test', OTEL_EXPORTER_OTLP_HEADERS: 'x-key=k' });
+    const headers = join(workspace.directory, 'headers');
+    await writeFile(headers, 'x-key-of-file=f\n');
+    service = await workspace.start({ ...receiver.variables, ...webhook.variables, OTEL_RESOURCE_ATTRIBUTES: 'deployment.environment.name=test', OTEL_EXPORTER_OTLP_HEADERS: 'x-key=k', OTEL_EXPORTER_OTLP_TRACES_HEADERS_FILE: headers });
   });
   afterAll(async () => {
     await workspace.dispose();
@@ -62,7 +66,7 @@ describe('with a receiver of traces', () => {
       resource: { 'service.name': 'load-data-service', 'deployment.environment.name': 'test' },
     });
     expect(receiver.below(span)).toEqual(expect.arrayContaining(['UploadLoadData', 'UploadLoadData > FileStorage.store', `UploadLoadData > FileStorage.store > ${wait}`]));
-    expect(receiver.headers['x-key']).toBe('k');
+    expect(receiver.headers).toMatchObject({ 'x-key': 'k', 'x-key-of-file': 'f' });
   });
 
   it('a request continues the trace of its traceparent, and the log names it', async () => {

@@ -9,7 +9,7 @@ import yaml
 from kubernetes_validate import utils
 
 # No schemas are published together with Kubernetes' own for the kinds of operators.
-WITHOUT_SCHEMA = {"ServiceMonitor"}
+WITHOUT_SCHEMA = {"PrometheusRule", "ServiceMonitor"}
 
 # The library reads a version's definitions, which are some megabytes, for each object.
 utils.schema_contents = functools.lru_cache(maxsize=None)(utils.schema_contents)

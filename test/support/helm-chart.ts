@@ -59,7 +59,8 @@ export interface Manifest {
     readonly template?: Pod;
     readonly jobTemplate?: { readonly spec: { readonly template: Pod } };
     readonly selector?: Labels & { readonly matchLabels?: Labels };
-    readonly endpoints?: readonly { readonly path: string; readonly port: string }[];
+    readonly endpoints?: readonly { readonly path: string; readonly port: string; readonly relabelings?: readonly { readonly targetLabel: string; readonly replacement: string }[] }[];
+    readonly groups?: readonly { readonly rules: readonly object[] }[];
     readonly ports?: readonly { readonly name: string; readonly targetPort: string }[];
     readonly rules?: readonly { readonly http: { readonly paths: readonly { readonly path: string; readonly pathType: string }[] } }[];
   };

@@ -72,6 +72,8 @@ export const HAPROXY: ProxyKind = {
   ],
   below: (basePath) => [['meth GET uri ', `meth GET uri ${basePath}`]],
   placed: ({ directory, port, replicas: [first, second] }) => [
+    // Only root can change to another user, and the user exists only where the package is installed.
+    [/^ +(?:chroot|user|group) .*\n/gm, ''],
     ['bind :443', `bind 127.0.0.1:${port}`],
     ['/etc/ssl/load-data-service.pem', join(directory, 'certificate.pem')],
     [/abns@load-data-service/g, `abns@load-data-service-${port}`],

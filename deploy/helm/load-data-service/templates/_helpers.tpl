@@ -64,7 +64,8 @@ http://{{ include "load-data-service.fullname" . }}.{{ .Release.Namespace }}.svc
 {{- $variables := dict "HOST" "0.0.0.0" "TRUST_PROXY" (ternary "1" "0" .Values.ingress.enabled) "PUBLIC_URL" (include "load-data-service.publicUrl" .) }}
 {{- range $name, $value := .Values.config }}
 {{- /* Helm reads 5368709120 as a float, whose text would be 5.36870912e+09. */}}
-{{- $_ := set $variables $name (kindIs "float64" $value | ternary ($value | int64) $value | toString) }}
+{{- $isWhole := and (kindIs "float64" $value) (eq (float64 $value) (floor $value)) }}
+{{- $_ := set $variables $name (ternary (int64 $value) $value $isWhole | toString) }}
 {{- end }}
 {{- merge (dict "NODE_ENV" "production" "PORT" "3000" "DATA_DIR" "/data") $variables | toYaml }}
 {{- end }}

@@ -10,7 +10,7 @@ only the service knows, such as whether a URL is one, it refuses itself when it 
 {{- $fileStorage := include "load-data-service.fileStorage" . }}
 {{- $identityProvider := include "load-data-service.identityProvider" . }}
 {{- $environment := include "load-data-service.environment" . | fromYaml }}
-{{- $isSecret := "(SECRET|PASSWORD|CONNECTION_STRING|ACCESS_KEY|TOKEN|WEBHOOK_URL)$" }}
+{{- $isSecret := "(SECRET|PASSWORD|CONNECTION_STRING|ACCESS_KEY|TOKEN|WEBHOOK_URL|HEADERS)$" }}
 
 {{- /* Which variables the pods have. */}}
 {{- $sources := dict }}
@@ -32,6 +32,16 @@ only the service knows, such as whether a URL is one, it refuses itself when it 
 {{- $_ := set $sources .name "extraEnv" }}
 {{- if and (hasKey . "value") (regexMatch $isSecret .name) }}
 {{- $problems = append $problems (printf "extraEnv contains the value of %s, which is a secret: put it into a Secret, and name its key in secret.keys." .name) }}
+{{- end }}
+{{- end }}
+{{- /* A secret may also be in a file, whose path is in a variable with the suffix _FILE. */}}
+{{- range $file := keys $sources | sortAlpha }}
+{{- $secret := trimSuffix "_FILE" $file }}
+{{- if and (ne $secret $file) (regexMatch $isSecret $secret) }}
+{{- if hasKey $sources $secret }}
+{{- $problems = append $problems (printf "%s is set by %s, and %s by %s: set only one of them." $secret (get $sources $secret) $file (get $sources $file)) }}
+{{- end }}
+{{- $_ := set $sources $secret (get $sources $file) }}
 {{- end }}
 {{- end }}
 {{- range $name, $value := $config }}
@@ -100,12 +110,12 @@ only the service knows, such as whether a URL is one, it refuses itself when it 
 {{- range $chosen, $names := $secrets }}
 {{- range $names }}
 {{- if not (hasKey $sources .) }}
-{{- $problems = append $problems (printf "secret.keys.%s must name a key in secret.existingSecret, because %s needs it." . $chosen) }}
+{{- $problems = append $problems (printf "secret.keys.%s must name a key in secret.existingSecret, or config.%s_FILE the path of a file, because %s needs it." . . $chosen) }}
 {{- end }}
 {{- end }}
 {{- end }}
 {{- if and (eq $fileStorage "azure") (eq (hasKey $sources "AZURE_STORAGE_ACCOUNT_URL") (hasKey $sources "AZURE_STORAGE_CONNECTION_STRING")) }}
-{{- $problems = append $problems "FILE_STORAGE azure needs either config.AZURE_STORAGE_ACCOUNT_URL or secret.keys.AZURE_STORAGE_CONNECTION_STRING." }}
+{{- $problems = append $problems "FILE_STORAGE azure needs either config.AZURE_STORAGE_ACCOUNT_URL or secret.keys.AZURE_STORAGE_CONNECTION_STRING (or config.AZURE_STORAGE_CONNECTION_STRING_FILE)." }}
 {{- end }}
 {{- end }}
 {{- if and .Values.secret.keys (not .Values.secret.existingSecret) }}
