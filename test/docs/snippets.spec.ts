@@ -155,11 +155,4 @@ describe('the pages', () => {
     const versions = await Promise.all(recommended.map(async ([file, pattern]) => [file, ...[...(await readFile(file, 'utf8')).matchAll(new RegExp(pattern, 'gm'))].map(([, major]) => major)]));
     expect(versions).toEqual([['.nvmrc', '24'], ['Dockerfile', '24', '24'], ['src/common/node-version.ts', '24'], ['test/integration/node-versions.spec.ts', '24']]);
   });
-
-  it('describe in README every variable that compose.yaml sets, except those of Keycloak itself', async () => {
-    const readme = await readFile('README.md', 'utf8');
-    const names = [...(await readFile('compose.yaml', 'utf8')).matchAll(/^ {6}([A-Z][A-Z0-9_]+):/gm)].map(([, name = '']) => name);
-    const unknown = names.filter((name) => !name.startsWith('KC_') && !readme.includes(`\`${name}\``));
-    expect({ unknown, some: names.length > 10 }).toEqual({ unknown: [], some: true });
-  });
 });

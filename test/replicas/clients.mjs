@@ -1,10 +1,14 @@
 import { request } from 'node:http';
+import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
 import { ListeningAgent } from '../crash/listening-agent.mjs';
 import { someUpload } from '../crash/load.mjs';
 
 const AGAIN_MS = 100;
+const PIECES = 10;
+/** How long a slow client pauses after each piece of an upload, so that an upload takes 3-5 s. */
+const SLOW_PAUSE_MS = { least: 300, more: 200 };
 
 /**
  * @typedef {object} Failure a request that was not answered with 200
@@ -35,16 +39,16 @@ export class Clients {
    * @param {number} port where the proxy listens
    * @param {import('../crash/ledger.mjs').Ledger} ledger records the uploads that are answered with 200
    * @param {import('../../dist/testing/random.js').Random} random
-   * @param {{ connections: number, largest: number }} options how many clients there are, and how many bytes their
-   *   files have at most
+   * @param {{ connections: number, slow: number, largest: number }} options how many clients there are, how many more
+   *   send each upload in 3-5 s, and how many bytes the files have at most
    */
-  constructor(port, ledger, random, { connections, largest }) {
+  constructor(port, ledger, random, { connections, slow, largest }) {
     this.#port = port;
     this.#ledger = ledger;
     this.#random = random;
     this.#sizes = { largest };
-    this.#agent = new ListeningAgent({ keepAlive: true, maxSockets: connections });
-    this.#ended = Promise.all(Array.from({ length: connections }, () => this.#work()));
+    this.#agent = new ListeningAgent({ keepAlive: true, maxSockets: connections + slow });
+    this.#ended = Promise.all(Array.from({ length: connections + slow }, (_, client) => this.#work(client < slow)));
   }
 
   /** Stops the clients. Resolves when the uploads in flight are answered, and those with a key were answered with 200. */
@@ -54,9 +58,9 @@ export class Clients {
     this.#agent.destroy();
   }
 
-  async #work() {
+  async #work(isSlow) {
     while (this.#isGoing) {
-      const upload = someUpload(this.#random, this.#ledger.nextName(), this.#sizes);
+      const upload = { ...someUpload(this.#random, this.#ledger.nextName(), this.#sizes), isSlow };
       const isKeyed = 'Idempotency-Key' in upload.headers;
       for (let pauseMs = await this.#upload(upload); pauseMs !== undefined && isKeyed; ) {
         await delay(pauseMs);
@@ -66,10 +70,11 @@ export class Clients {
   }
 
   /** Uploads once. Resolves to the time after which to repeat, in milliseconds; undefined if the upload is stored. */
-  async #upload({ path, headers, body, sent }, isRepeated = false) {
+  async #upload(upload, isRepeated = false) {
+    const { sent } = upload;
     const began = performance.now();
     this.sent += 1;
-    const { status, id, retryAfter, error } = await this.#send(path, headers, body).catch(({ code, message }) => ({ error: code ?? message }));
+    const { status, id, retryAfter, error } = await this.#send(upload).catch(({ code, message }) => ({ error: code ?? message }));
     if (status === 200) {
       this.#ledger.acknowledge(id, sent);
       return undefined;
@@ -82,7 +87,7 @@ export class Clients {
     return AGAIN_MS;
   }
 
-  #send(path, headers, body) {
+  #send({ path, headers, body, isSlow }) {
     return new Promise((resolve, reject) => {
       const options = { port: this.#port, host: '127.0.0.1', method: 'POST', path, headers, agent: this.#agent };
       const upload = request(options);
@@ -90,7 +95,16 @@ export class Clients {
         const { statusCode: status, headers: received } = answer;
         text(answer).then(() => { resolve({ status, id: received['x-upload-id'], retryAfter: Number(received['retry-after']) }); }, reject);
       });
-      upload.end(body);
+      if (isSlow) Readable.from(this.#slowly(body)).pipe(upload);
+      else upload.end(body);
     });
+  }
+
+  async *#slowly(body) {
+    const pauseMs = SLOW_PAUSE_MS.least + this.#random.below(SLOW_PAUSE_MS.more);
+    for (let piece = 0; piece < PIECES; piece++) {
+      yield body.subarray((piece * body.length) / PIECES, ((piece + 1) * body.length) / PIECES);
+      await delay(pauseMs);
+    }
   }
 }

@@ -21,6 +21,8 @@ import { Replica, restarts } from './replica.mjs';
 
 const LARGEST_BYTES = 200_000;
 const CONNECTIONS = 16;
+/** Clients whose uploads take 3-5 s: longer than most of a restart, and less than SHUTDOWN_TIMEOUT_MS. */
+const SLOW_CONNECTIONS = 4;
 /** How long all replicas serve between two restarts, in milliseconds. */
 const SERVING_MS = 500;
 const MOST_SHOWN = 10;
@@ -47,7 +49,7 @@ function part(title, { count, random, progress, realm, mayFail }, disturb) {
       try {
         const ledger = new Ledger({ mayRefuse: mayFail });
         const port = Number(new URL(nginx.endpoint).port);
-        const clients = new Clients(port, ledger, random, { connections: CONNECTIONS, largest: LARGEST_BYTES });
+        const clients = new Clients(port, ledger, random, { connections: CONNECTIONS, slow: SLOW_CONNECTIONS, largest: LARGEST_BYTES });
         const people = new People(port, await realm.operatorToken(), title.replaceAll(/\W+/g, '-').toLowerCase(), random);
         const disturbances = [];
         await delay(SERVING_MS);
