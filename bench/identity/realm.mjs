@@ -66,6 +66,16 @@ export class Realm {
     return this.#token(OPERATOR);
   }
 
+  /** Creates another client for the service, as docs/replacing-secrets.md describes. Resolves to its secret. */
+  async addClient(clientId) {
+    return (await this.#server.setUp({ KEYCLOAK_CLIENT_ID: clientId })).KEYCLOAK_CLIENT_SECRET;
+  }
+
+  async removeClient(clientId) {
+    const [{ id }] = await this.#server.administer('GET', `/clients?clientId=${clientId}`);
+    await this.#server.administer('DELETE', `/clients/${id}`);
+  }
+
   /** Creates roles and users until the realm has at least these numbers of them. */
   async fill({ roles, users }, { signal, show }) {
     const token = await this.serviceToken();

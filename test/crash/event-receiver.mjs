@@ -2,14 +2,18 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { buffer } from 'node:stream/consumers';
+import { setTimeout as delay } from 'node:timers/promises';
 import { Webhook } from 'standardwebhooks';
 
 /** The share of the deliveries that the receiver refuses, or ends without an answer. */
 const REFUSED_SHARE = 0.03;
 const BROKEN_SHARE = 0.03;
+const LOOK_EVERY_MS = 100;
+
+export const newSecret = () => `whsec_${randomBytes(32).toString('base64')}`;
 
 /**
- * A webhook that counts how often it was told of each event. Some deliveries fail: it answers them with 503 or breaks
+ * A webhook that counts how often it was told of each event. Some deliveries may fail: it answers them with 503 or breaks
  * their connection, and doesn't count them.
  */
 export class EventReceiver {
@@ -17,19 +21,27 @@ export class EventReceiver {
   findings = [];
   /** How often an event was told again. */
   toldTwice = 0;
+  /** The number of deliveries, and of those whose signature or body was not valid, which are answered with 401. */
+  deliveries = 0;
+  refused = 0;
+  /** The only secret with which a delivery must be signed, in the form of Standard Webhooks. */
+  secret = newSecret();
   /** The ids of the events in the order in which they were first told, with their places in this order. */
   #order = new Map();
   /** The ids of the events of the last delivery that counted. */
   #last = [];
   /** The ids of the events that may be told again, each once, because of a kill. */
   #repeatable = new Set();
-  #secret = `whsec_${randomBytes(32).toString('base64')}`;
   #random;
   #server = createServer((request, response) => {
-    this.#take(request, response).catch((error) => this.findings.push(`a delivery is not valid: ${error.message}`));
+    this.#take(request, response).catch((error) => {
+      this.refused += 1;
+      this.findings.push(`a delivery is not valid: ${error.message}`);
+      response.writeHead(401).end();
+    });
   });
 
-  /** @param {import('../../dist/testing/random.js').Random} random */
+  /** @param {import('../../dist/testing/random.js').Random} [random] chooses the deliveries that fail. Default: none */
   static async start(random) {
     const receiver = new EventReceiver();
     receiver.#random = random;
@@ -40,7 +52,7 @@ export class EventReceiver {
 
   /** The environment of a service that tells this receiver. */
   get variables() {
-    return { EVENTS_WEBHOOK_URL: `http://127.0.0.1:${this.#server.address().port}/`, EVENTS_WEBHOOK_SECRET: this.#secret };
+    return { EVENTS_WEBHOOK_URL: `http://127.0.0.1:${this.#server.address().port}/`, EVENTS_WEBHOOK_SECRET: this.secret };
   }
 
   /** The number of different events that were told. */
@@ -72,6 +84,18 @@ export class EventReceiver {
     return this.#repeatable.has(id);
   }
 
+  /**
+   * Waits until all of these uploads were told as stored or as removed, but not longer than a time in milliseconds.
+   *
+   * @returns {Promise<string[]>} a sentence about each that was not told
+   */
+  async untold(ids, withinMs) {
+    const began = performance.now();
+    const left = () => ids.filter((id) => !this.hasTold(id) && !this.hasTold(`${id}-removed`));
+    while (left().length > 0 && performance.now() - began < withinMs) await delay(LOOK_EVERY_MS);
+    return left().map((id) => `${id} was never told`);
+  }
+
   close() {
     this.#server.close();
     this.#server.closeAllConnections();
@@ -81,15 +105,16 @@ export class EventReceiver {
     // A killed service breaks its connection, so that a body may end early. Such a delivery doesn't count.
     const body = await buffer(request).catch(() => undefined);
     if (body === undefined) return;
-    if (this.#random.chance(BROKEN_SHARE)) {
+    this.deliveries += 1;
+    if (this.#random?.chance(BROKEN_SHARE)) {
       request.socket.destroy();
       return;
     }
-    if (this.#random.chance(REFUSED_SHARE)) {
+    if (this.#random?.chance(REFUSED_SHARE)) {
       response.writeHead(503, { 'Retry-After': '0' }).end();
       return;
     }
-    const events = new Webhook(this.#secret).verify(body, request.headers);
+    const events = new Webhook(this.secret).verify(body, request.headers);
     for (const { id } of events) this.#count(id);
     this.#last = events.map(({ id }) => id);
     response.writeHead(204).end();

@@ -83,6 +83,23 @@ describe('telling of uploads', () => {
     expect(await toldIds(3)).toEqual([first, whileOff, last]);
   });
 
+  it('is told of everything while the secret is replaced, by requests that are valid for the one secret that the receiver knows', async () => {
+    const [old, other] = [secretText(SECRET), Buffer.alloc(32, 2)];
+    const signedWith = (...secrets: string[]) => ({ ...receiver.variables, EVENTS_WEBHOOK_SECRET: secrets.join(' ') });
+    await start();
+    const ids = [await upload()];
+    await toldIds(1);
+    await restart(signedWith(secretText(other), old));
+    ids.push(await upload());
+    await toldIds(2);
+    receiver.secret = other;
+    ids.push(await upload());
+    await toldIds(3);
+    await restart(signedWith(secretText(other)));
+    ids.push(await upload());
+    expect(await toldIds(4)).toEqual(ids);
+  });
+
   it('answers uploads and is ready while the receiver is down, and shows that in the log and the metrics', async () => {
     const accept = receiver.listener;
     receiver.listener = (request) => { request.socket.destroy(); };

@@ -1,11 +1,13 @@
+import { join } from 'node:path';
 import { parseEnv } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { PERMISSIONS } from '../../src/authentication/permissions.js';
 import { type Auth0StandIn, type ClientCredentials, SERVICE_SCOPES } from '../../src/testing/index.js';
 import { callManagementApi, type CheckedAuth0, ownViolations, startCheckedAuth0 } from '../support/checked-auth0.js';
 import { identityRequests } from '../support/identity-requests.js';
-import { Workspace } from '../support/process.js';
+import { type ServiceProcess, Workspace } from '../support/process.js';
 import { type Findings, readiness } from '../support/readiness.js';
+import { until } from '../support/replicas.js';
 import { startService } from '../support/service.js';
 
 const PUBLIC_URL = 'http://load.grid.example/load';
@@ -383,6 +385,48 @@ describe('npm run auth0:setup', { timeout: 60_000 }, () => {
     const { code, stdout } = await workspace.auth0Setup([], { ...variables, AUTH0_CLIENT_ID: clientId });
     expect({ code, id: parseEnv(stdout).AUTH0_CLIENT_ID }).toEqual({ code: 0, id: clientId });
     expect(await administer(`GET /clients/${clientId}`)).toMatchObject({ name: 'renamed', app_type: 'non_interactive' });
+  });
+
+  it('creates a second application of the service when the first has another name, and no request fails while services change over', async () => {
+    const { environment: first } = await setUp();
+    const token = await tenant.issueToken({ audience: API, permissions: PERMISSIONS });
+    const start = (name: string, environment: Record<string, string>) => workspace.start({ ...environment, DATA_DIR: join(workspace.directory, name) });
+    const replicas: [string, ServiceProcess][] = [['one', await start('one', first)], ['other', await start('other', first)]];
+    let serving = replicas.map(([, service]) => service);
+    const statuses: number[] = [];
+    const traffic = { isOver: false };
+    const requests = (async () => {
+      while (!traffic.isOver) {
+        const origin = serving.at(statuses.length % serving.length)?.origin ?? '';
+        statuses.push((await fetch(`${origin}/idpManagementBackend/roles`, { headers: { Authorization: `Bearer ${token}` } })).status);
+      }
+    })();
+    /** Waits until each service has answered requests for which it needed a new token of the Management API. */
+    const served = async () => {
+      tenant.expireManagementTokens();
+      const wanted = statuses.length + 2 * serving.length;
+      await until(() => statuses.length >= wanted);
+    };
+    try {
+      await served();
+      await administer(`PATCH ${await clientPath(SERVICE)}`, { name: `${SERVICE} (old)` });
+      const second = await setUp();
+      expect(second.changes).toContain(`+ application ${SERVICE}`);
+      await served();
+      for (const [name, service] of replicas) {
+        serving = serving.filter((one) => one !== service);
+        await service.program.end('SIGTERM');
+        serving = [...serving, await start(name, second.environment)];
+        await served();
+      }
+      await administer(`DELETE /clients/${first.AUTH0_CLIENT_ID ?? ''}`);
+      await served();
+    } finally {
+      traffic.isOver = true;
+      await requests;
+    }
+    expect(statuses.filter((status) => status !== 200)).toEqual([]);
+    await Promise.all(serving.map(({ program }) => program.end('SIGTERM')));
   });
 
   it.each(['AUTH0_CLIENT_ID', 'SWAGGER_UI_CLIENT_ID'])('changes nothing when %s is the id of no application', async (variable) => {

@@ -1,5 +1,7 @@
 import { execFile } from 'node:child_process';
+import { once } from 'node:events';
 import { readFile, stat } from 'node:fs/promises';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -44,6 +46,8 @@ describe('the commands of docs/replacing-secrets.md', () => {
     expect(await statusWith(old)).toBe(200);
     await paste(add);
     await service.program.end('SIGTERM');
+    // Until the next process is ready, nobody listens.
+    await expect(once(connect(service.port, '127.0.0.1'), 'connect')).rejects.toMatchObject({ code: 'ECONNREFUSED' });
     const start = () => workspace.start({ PORT: new URL(origin).port });
     service = await start();
     const token = await newToken();

@@ -33,13 +33,16 @@ export class Replica {
  */
 export const restarts = (signal, rounds, program = () => undefined) =>
   async function* restart(replicas) {
-    for (let round = 0; round < rounds; round++) {
-      for (const replica of replicas) {
-        const from = performance.now();
-        await replica.end(signal);
-        const to = performance.now();
-        await replica.start(program(round));
-        yield { from, to };
-      }
-    }
+    for (let round = 0; round < rounds; round++) yield* restartEach(replicas, signal, program(round));
   };
+
+/** Does the same once. The replicas start with their variables, which may have changed. */
+export async function* restartEach(replicas, signal, program) {
+  for (const replica of replicas) {
+    const from = performance.now();
+    await replica.end(signal);
+    const to = performance.now();
+    await replica.start(program);
+    yield { from, to };
+  }
+}

@@ -1,5 +1,5 @@
-// Restarts and kills replicas of the built service behind nginx while clients upload, and create roles and users in
-// Keycloak. Compares the bucket that the replicas share, and Keycloak, with the answers.
+// Restarts and kills replicas of the built service behind nginx, and replaces their secrets, while clients upload, and
+// create roles and users in Keycloak. Compares the bucket that the replicas share, and Keycloak, with the answers.
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -18,6 +18,7 @@ import { missingNginx, startNginx } from './nginx.mjs';
 import { programOf } from './other-version.mjs';
 import { People } from './people.mjs';
 import { Replica, restarts } from './replica.mjs';
+import { Secrets } from './secrets.mjs';
 
 const LARGEST_BYTES = 200_000;
 const CONNECTIONS = 16;
@@ -32,16 +33,23 @@ const TITLE_WIDTH = 28;
 /**
  * Sends requests while `disturb` runs, and compares the bucket and Keycloak afterwards.
  *
- * @param {(replicas: Replica[]) => AsyncGenerator<{ from: number, to: number }>} disturb see `restarts`
+ * @param {object} options
+ * @param {boolean} [options.replacesSecrets] whether `disturb` replaces the secrets of the replicas, which then have a
+ *   webhook too
+ * @param {(replicas: Replica[], secrets?: Secrets) => AsyncGenerator<{ from: number, to: number }>} disturb see
+ *   `restarts`
  * @returns {Promise<{ rows: [string, (number | string)[]][], findings: string[] }>}
  */
-function part(title, { count, random, progress, realm, mayFail }, disturb) {
-  return withBucket(({ variables, directory }) =>
+function part(title, { count, random, progress, realm, mayFail, replacesSecrets = false }, disturb) {
+  const work = (store) =>
     withServices(async (services) => {
+      const { variables, directory } = store;
+      const secrets = replacesSecrets ? await Secrets.create(store, realm) : undefined;
+      services.atEnd(() => secrets?.close());
       const replicas = await Promise.all(
         Array.from({ length: count }, async (_, number) => {
           const own = { DATA_DIR: join(services.directory, `replica-${number}`), PORT: String(await freePort()) };
-          return new Replica(services, { ...variables, ...realm.variables(realm.endpoint), ...own, TRUST_PROXY: '1' });
+          return new Replica(services, { ...variables, ...realm.variables(realm.endpoint), ...secrets?.variables, ...own, TRUST_PROXY: '1' });
         }),
       );
       for (const replica of replicas) await replica.start();
@@ -53,7 +61,7 @@ function part(title, { count, random, progress, realm, mayFail }, disturb) {
         const people = new People(port, await realm.operatorToken(), title.replaceAll(/\W+/g, '-').toLowerCase(), random);
         const disturbances = [];
         await delay(SERVING_MS);
-        for await (const disturbance of disturb(replicas)) {
+        for await (const disturbance of disturb(replicas, secrets)) {
           disturbances.push(disturbance);
           const failed = clients.failures.length + people.failures.length;
           progress.show(`${title}: ${disturbances.length} times, ${clients.sent + people.sent} requests, ${failed} failed`);
@@ -61,6 +69,7 @@ function part(title, { count, random, progress, realm, mayFail }, disturb) {
         }
         await clients.stop();
         const { lost, doubled } = await people.stop();
+        const told = await secrets?.told(ledger.acknowledgedIds);
         await untilSwept(directory, progress);
         for (const replica of replicas) await replica.end('SIGTERM');
         await ledger.compare(directory);
@@ -69,16 +78,19 @@ function part(title, { count, random, progress, realm, mayFail }, disturb) {
         const forbidden = mayFail ? [...late, ...latePeople] : [...clients.failures, ...people.failures];
         const findings = [
           ...forbidden.map(({ what }) => `a request failed: ${what}`),
+          ...(told?.findings ?? []),
           ...[ledger.lost, ledger.doubled, ledger.halfShown, ledger.wrong, lost, doubled].flatMap((found) => [...found]),
         ].map((finding) => `${title}: ${finding}`);
         const uploads = [clients.sent, clients.failures.length, late.length, clients.waits, ledger.acknowledged, ledger.lost.size, ledger.doubled.size, ledger.halfShown.size, ledger.wrong.size];
         const others = [people.sent, people.failures.length, latePeople.length, '', people.acknowledged, lost.length, doubled.length, '', ''];
-        return { rows: [[title, uploads], ['  roles and users', others]], findings };
+        const rows = [[title, uploads], ['  roles and users', others]];
+        if (told) rows.push(['  events', [told.requests, told.refused, '', '', told.events, told.lost, told.twice, '', '']]);
+        return { rows, findings };
       } finally {
         await nginx.stop();
       }
-    }),
-  );
+    });
+  return withBucket(work, { iam: replacesSecrets });
 }
 
 /** @returns {Promise<boolean>} whether nothing was lost or stored twice, and no request failed that may not. */
@@ -90,6 +102,7 @@ async function replicas({ rounds, other, only, ...options }) {
   const parts = {
     stop: () => part('SIGTERM', stopped, restarts('SIGTERM', rounds)),
     kill: () => part('kill -9', killed, restarts('SIGKILL', rounds)),
+    rotate: () => part('new secrets, SIGTERM', { ...stopped, replacesSecrets: true }, (all, secrets) => secrets.replace(all, rounds)),
     ...(other && {
       update: () => part('another version, SIGTERM', stopped, restarts('SIGTERM', 2 * rounds, change)),
       'killed-update': () => part('another version, kill -9', killed, restarts('SIGKILL', 2 * rounds, change)),
@@ -112,12 +125,13 @@ async function replicas({ rounds, other, only, ...options }) {
 const HELP = `Usage: npm run test:replicas -- [options]
 
 Restarts and kills replicas behind nginx while clients upload and create roles and users, and compares the bucket and
-the lists with all answers. Needs nginx, Java and Maven for Keycloak, and Go for versitygw.
+the lists with all answers. Also restarts them with new secrets, and then removes the old ones, as
+docs/replacing-secrets.md describes. Needs nginx, Java and Maven for Keycloak, and Go for versitygw.
 
   --replicas <n>     how many replicas (2)
-  --rounds <n>       how often each replica is restarted in each part (10)
+  --rounds <n>       how often each replica is restarted in each part, or all secrets are replaced (10)
   --other <program>  another version of the service, as a tarball of npm pack or its dist/main.js
-  --only <parts>     stop, kill; with --other also update, killed-update; separated by commas
+  --only <parts>     stop, kill, rotate; with --other also update, killed-update; separated by commas
   --seed <n>         repeats the choices of a run, but not the timing of processes
 
 Example: npm run test:replicas -- --rounds=1 --only=stop
@@ -141,7 +155,7 @@ async function main() {
   }
   const [count, rounds, seed] = [values.replicas, values.rounds, values.seed].map(Number);
   const only = values.only?.split(',');
-  const known = ['stop', 'kill', ...(values.other ? ['update', 'killed-update'] : [])];
+  const known = ['stop', 'kill', 'rotate', ...(values.other ? ['update', 'killed-update'] : [])];
   const isWrong = ![count, rounds, seed].every(Number.isSafeInteger) || count < 2 || rounds < 1 || seed < 0;
   const problem =
     (isWrong ? '--replicas must be a whole number of at least 2, --rounds of at least 1, and --seed of at least 0' : undefined) ??

@@ -2,6 +2,13 @@ import type { Server, ServerOptions } from './server.mjs';
 
 /** Keycloak on the loopback interface, with one realm besides its own, all in memory: `restart()` restores the original realm with new keys. */
 export interface Keycloak extends Server {
+  /** The variables with which `npm run keycloak:setup` gets the rights of Keycloak's administrator. */
+  readonly administrator: Readonly<Record<string, string>>;
+  /**
+   * Runs the built `keycloak:setup` on the realm, with more variables if given. Resolves to the environment that it
+   * prints for the service. Rejects with its output if it fails.
+   */
+  setUp(variables?: Readonly<Record<string, string>>): Promise<Record<string, string>>;
   /**
    * Calls the Admin API of the realm as Keycloak's administrator. `path` begins after the name of the realm. Rejects if the
    * status isn't 2xx.

@@ -37,6 +37,8 @@ class Keycloak extends Server {
     this.#realm = realm;
   }
 
+  administrator = { KEYCLOAK_ADMIN_USERNAME: ADMINISTRATOR.KC_BOOTSTRAP_ADMIN_USERNAME, KEYCLOAK_ADMIN_PASSWORD: ADMINISTRATOR.KC_BOOTSTRAP_ADMIN_PASSWORD };
+
   async administer(method, path, body) {
     const url = `${this.endpoint}/admin/realms/${this.#realm}${path}`;
     const ask = async () => {
@@ -52,6 +54,14 @@ class Keycloak extends Server {
     const text = await response.text();
     if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`);
     return text === '' ? undefined : JSON.parse(text);
+  }
+
+  async setUp(variables = {}) {
+    const { PATH, HOME } = process.env;
+    const env = { PATH, HOME, KEYCLOAK_URL: this.endpoint, KEYCLOAK_REALM: this.#realm, ...this.administrator, ...variables };
+    const program = join(import.meta.dirname, '../../dist/commands/keycloak-setup.js');
+    const { stdout } = await promisify(execFile)(process.execPath, [program], { cwd: this.directory, env });
+    return parseEnv(stdout);
   }
 
   async #administratorToken() {
@@ -120,12 +130,7 @@ export async function startKeycloak({ realm, virtualMachine = FAST_START, log })
 if (process.argv[1] === import.meta.filename) {
   await serveShell(async () => {
     const server = await startKeycloak({ realm: { realm: 'load-data', enabled: true } });
-    const { PATH, HOME } = process.env;
-    const { KC_BOOTSTRAP_ADMIN_USERNAME, KC_BOOTSTRAP_ADMIN_PASSWORD } = ADMINISTRATOR;
-    const administrator = { KEYCLOAK_ADMIN_USERNAME: KC_BOOTSTRAP_ADMIN_USERNAME, KEYCLOAK_ADMIN_PASSWORD: KC_BOOTSTRAP_ADMIN_PASSWORD };
-    const env = { PATH, HOME, KEYCLOAK_URL: server.endpoint, KEYCLOAK_REALM: 'load-data', ...administrator };
-    const program = join(import.meta.dirname, '../../dist/commands/keycloak-setup.js');
-    const { stdout } = await promisify(execFile)(process.execPath, [program], { cwd: server.directory, env });
-    return { server, variables: { ...parseEnv(stdout), ...administrator, KEYCLOAK_HOME: server.directory } };
+    const variables = await server.setUp();
+    return { server, variables: { ...variables, ...server.administrator, KEYCLOAK_HOME: server.directory } };
   });
 }

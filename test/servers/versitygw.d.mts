@@ -11,6 +11,10 @@ export interface Versitygw extends Server {
   createBucket(name: string): Promise<void>;
   /** Creates a user with the rights in a bucket's policy, which names the user by the access key id. Requires `iam`. */
   createUser(accessKeyId: string, secretAccessKey: string): Promise<void>;
+  /** Deletes a user. The store refuses the user's requests from then on. Requires `iam`. */
+  deleteUser(accessKeyId: string): Promise<void>;
+  /** Gives these users, and no others, all rights in a bucket: replaces the bucket's policy. */
+  allowOnly(accessKeyIds: readonly string[], bucket: string): Promise<void>;
 }
 
 export interface VersitygwOptions extends ServerOptions {

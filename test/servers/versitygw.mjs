@@ -4,7 +4,7 @@ import { execFile } from 'node:child_process';
 import { mkdtemp } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
+import { CreateBucketCommand, PutBucketPolicyCommand, S3Client } from '@aws-sdk/client-s3';
 import { GoProgram } from './go-program.mjs';
 import { freePort, serveShell, Server } from './server.mjs';
 
@@ -28,20 +28,38 @@ class Versitygw extends Server {
     };
   }
 
-  async createBucket(name) {
+  createBucket(name) {
+    return this.#send(new CreateBucketCommand({ Bucket: name }));
+  }
+
+  createUser(name, secret) {
+    return this.#administer('create-user', '--access', name, '--secret', secret, '--role', 'user');
+  }
+
+  deleteUser(name) {
+    return this.#administer('delete-user', '--access', name);
+  }
+
+  allowOnly(names, bucket) {
+    const Resource = [`arn:aws:s3:::${bucket}`, `arn:aws:s3:::${bucket}/*`];
+    const Statement = [{ Effect: 'Allow', Principal: { AWS: names }, Action: 's3:*', Resource }];
+    return this.#send(new PutBucketPolicyCommand({ Bucket: bucket, Policy: JSON.stringify({ Version: '2012-10-17', Statement }) }));
+  }
+
+  async #send(command) {
     const { endpoint, region, accessKeyId, secretAccessKey } = this;
     const client = new S3Client({ endpoint, region, forcePathStyle: true, credentials: { accessKeyId, secretAccessKey } });
     try {
-      await client.send(new CreateBucketCommand({ Bucket: name }));
+      await client.send(command);
     } finally {
       client.destroy();
     }
   }
 
-  async createUser(name, secret) {
+  async #administer(...command) {
     const { endpoint, region, accessKeyId, secretAccessKey } = this;
     const admin = ['admin', '--endpoint-url', endpoint, '--region', region, '--access', accessKeyId, '--secret', secretAccessKey];
-    await promisify(execFile)(PROGRAM.binary, [...admin, 'create-user', '--access', name, '--secret', secret, '--role', 'user']);
+    await promisify(execFile)(PROGRAM.binary, [...admin, ...command]);
   }
 }
 

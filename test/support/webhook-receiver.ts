@@ -8,6 +8,8 @@ import type { UploadEvent } from '../../src/ingestion/application/ports/upload-e
 export interface TakenRequest {
   readonly body: string;
   readonly headers: IncomingMessage['headers'];
+  /** The secret that the webhook knew when the request arrived. */
+  readonly secret: Buffer;
 }
 
 /**
@@ -25,7 +27,8 @@ export class WebhookReceiver {
   private constructor(
     /** Answers each request. It need not read the request's body. */
     public listener: RequestListener,
-    private readonly secret: Buffer,
+    /** The only secret that the webhook knows. */
+    public secret: Buffer,
   ) {
     this.server = createServer((request, response) => { this.listener(request, response); });
     this.server.on('connection', (socket: Socket) => {
@@ -64,7 +67,7 @@ export class WebhookReceiver {
   take(request: IncomingMessage, response: ServerResponse, status: number, answer = ''): void {
     const chunks: Buffer[] = [];
     request.on('data', (chunk: Buffer) => chunks.push(chunk)).on('end', () => {
-      if (status >= 200 && status < 300) this.taken.push({ body: Buffer.concat(chunks).toString(), headers: request.headers });
+      if (status >= 200 && status < 300) this.taken.push({ body: Buffer.concat(chunks).toString(), headers: request.headers, secret: this.secret });
       response.writeHead(status).end(answer);
       for (const notify of this.watchers) notify();
       this.watchers.clear();
@@ -73,8 +76,8 @@ export class WebhookReceiver {
 
   /** The events in all kept requests. Throws if a request's signature or an event is invalid. */
   events(): UploadEvent[] {
-    return this.taken.flatMap(({ body, headers }) => {
-      new Webhook(secretText(this.secret)).verify(body, headers as Record<string, string>);
+    return this.taken.flatMap(({ body, headers, secret }) => {
+      new Webhook(secretText(secret)).verify(body, headers as Record<string, string>);
       const batch = HTTP.toEvent<unknown>({ headers, body }) as CloudEvent<unknown>[];
       return batch.map((event) => (event.validate(), event.toJSON() as unknown as UploadEvent));
     });
