@@ -478,6 +478,15 @@ describe('idempotency keys on the local disk', () => {
       expect(warnings).toEqual([expect.stringContaining('Uploads are refused'), expect.stringContaining('is back')]);
     });
 
+    it.each(['uploads/kind=historical', 'files', 'files/kind=historical'])('refuses a repeated request while only %s/ is missing', async (part) => {
+      await store('a');
+      await expectKept('a');
+      await rename(view.at(part), away());
+      await expectRefused('a');
+      await rename(away(), view.at(part));
+      await expectKept('a');
+    });
+
     it('touches no databases of another store in its place, even on another day', async () => {
       await store('a');
       await reopen();
