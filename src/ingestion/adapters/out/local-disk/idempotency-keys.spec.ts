@@ -586,8 +586,7 @@ describe('idempotency keys on the local disk', () => {
     });
 
     it('is unhealthy, because uploads with a key fail', async () => {
-      // The health check opens the segment without reading it, so it fails only if opening fails.
-      if (failing === 'open') await expect(storage.checkHealth()).rejects.toMatchObject({ kind: 'storage-failure' });
+      await expect(storage.checkHealth()).rejects.toMatchObject({ kind: 'storage-failure' });
       await expect(store('a')).rejects.toMatchObject({ kind: 'storage-failure' });
       await expect(storage.checkHealth()).rejects.toMatchObject({ kind: 'storage-failure' });
     });
@@ -598,6 +597,15 @@ describe('idempotency keys on the local disk', () => {
       await storage.checkHealth();
       await expectKept('a');
     });
+  });
+
+  it.each(['open', 'file.read'])('is healthy while %s fails only for segments that are listed, because uploads with a key succeed', async (failing) => {
+    await store('a');
+    await reopen();
+    disk.gate = (perform, operation, path) =>
+      operation === failing && path.endsWith('.ndjson') ? Promise.reject(Object.assign(new Error('EIO: i/o error'), { code: 'EIO' })) : perform();
+    await storage.checkHealth();
+    await expectKept('a');
   });
 
   it('is not touched during boot', async () => {
