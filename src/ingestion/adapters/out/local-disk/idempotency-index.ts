@@ -196,8 +196,7 @@ export class IdempotencyIndex {
     return this.inTurn(() => {
       this.isClosed = true;
       this.completeFrom = undefined;
-      this.databases.close();
-      return Promise.resolve();
+      return this.databases.close();
     });
   }
 

@@ -141,9 +141,10 @@ export class KeyDatabases {
   }
 
   /** Closes all databases. */
-  close(): void {
-    for (const database of this.days.values()) database.close();
+  async close(): Promise<void> {
+    const databases = [...this.days.values()];
     this.days.clear();
+    for (const database of databases) await database.close();
   }
 
   /**
@@ -204,8 +205,9 @@ export class KeyDatabases {
     this.options.onLoss();
     this.damaged.delete(day);
     this.rebuilt.add(day);
-    this.days.get(day)?.close();
+    const database = this.days.get(day);
     this.days.delete(day);
+    await database?.close();
     const name = `${day}.db`;
     const names = await this.makeDirectory();
     let aside = freeName(name, names);
@@ -264,8 +266,8 @@ export class KeyDatabases {
   async removeExpired(from: string): Promise<void> {
     for (const [day, database] of this.days) {
       if (day >= from) continue;
-      database.close();
       this.days.delete(day);
+      await database.close();
     }
     const first = utcDate(new Date(Date.parse(from) - DAYS_KEPT * DAY_MS));
     const { disk } = this.options;
