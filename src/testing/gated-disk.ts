@@ -173,9 +173,7 @@ export class GatedDisk extends Disk {
 
   override openDatabase(path: string): SelfCheckingDatabase {
     const database = this.disk.openDatabase(path);
-    this.held.add(() => {
-      database.close();
-    });
+    this.held.add(() => database.close());
     return database;
   }
 

@@ -3,9 +3,9 @@ import { chmodSync, closeSync, constants, fstatSync, openSync, readSync } from '
 import { dirname } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import Database from 'libsql';
-import AsyncDatabase from 'libsql/promise';
 import { DataDirectoryError } from '../../../../common/data-directory/data-directory-error.js';
 import { irregularDatabaseFile } from '../../../../common/data-directory/database-files.js';
+import { runInThread } from '../../../../common/data-directory/run-in-thread.js';
 import { ServiceError } from '../../../../common/service-error.js';
 import { ProviderError, ProviderUnavailable } from '../../../domain/errors.js';
 import { isCode, syncDirectory } from './private-files.js';
@@ -139,12 +139,6 @@ export async function isIntact(database: IdentityDatabase): Promise<boolean> {
  * Waits for the disk in a thread: the connection must not be used meanwhile.
  */
 export const checkpoint = (database: IdentityDatabase): Promise<void> => runInThread(database, 'PRAGMA wal_checkpoint(TRUNCATE)');
-
-/**
- * Runs SQL in a thread of libsql. Using the connection before the promise has settled would block the main thread. Both
- * of libsql's classes wrap the same native connection, so the asynchronous `exec` works on a synchronous one.
- */
-const runInThread = (database: IdentityDatabase, sql: string): Promise<void> => AsyncDatabase.prototype.exec.call(database, sql) as Promise<void>;
 
 /** Whether a database isn't empty and lacks a table or column of the service. It then belongs to another program. */
 function isForeign(database: IdentityDatabase): boolean {

@@ -36,6 +36,8 @@ const ROWS_AT_ONCE = 25;
  * never interrupted.
  */
 const LONGEST_TURN_MS = 10;
+/** How much of a segment is read to find out whether its disk can be read, in bytes. */
+const PROBED_BYTES = 4096;
 
 export interface IdempotencyIndexOptions {
   readonly disk: Disk;
@@ -112,17 +114,16 @@ export class IdempotencyIndex {
   }
 
   /**
-   * Resolves if a call of `ready` can be expected to succeed. Opens the segments (files of index lines) that `ready`
-   * would read, without reading them. If the last `ready` failed, repeats it.
+   * Resolves if a call of `ready` can be expected to succeed. Opens the segments (files of index lines) that `ready` may
+   * need, and reads the beginning of one that this process doesn't write to. If that fails, or the last `ready` has
+   * failed, calls `ready`, which finds out what it needs.
    *
-   * @throws StoreAwayError; an error of the file system, or of the failed attempt.
+   * @throws StoreAwayError; an error of the file system, or of `ready`.
    */
   async assertReadable(): Promise<void> {
-    if (this.hasFailed) return this.ready();
     const from = firstKeptDay();
-    if (this.completeFrom === from) return;
-    const { disk, root } = this.options;
-    for (const { path } of await this.segmentsFrom(from)) await (await unlessAbsent(disk.open(join(root, path))))?.close();
+    if (!this.hasFailed && (this.completeFrom === from || (await this.canRead(await this.segmentsFrom(from))))) return;
+    await this.ready();
   }
 
   /**
@@ -195,9 +196,32 @@ export class IdempotencyIndex {
     return this.inTurn(() => {
       this.isClosed = true;
       this.completeFrom = undefined;
-      this.databases.close();
-      return Promise.resolve();
+      return this.databases.close();
     });
+  }
+
+  /**
+   * Whether the segments can be opened, and the beginning of the last one can be read that this process doesn't write
+   * to. (What it has written is read from memory, so reading it would not show that the disk fails.)
+   */
+  private async canRead(segments: readonly SegmentToRead[]): Promise<boolean> {
+    const { disk, root } = this.options;
+    const probed = segments.findLast(({ isOpen }) => !isOpen);
+    const block = Buffer.alloc(PROBED_BYTES);
+    try {
+      for (const segment of segments) {
+        const file = await unlessAbsent(disk.open(join(root, segment.path)));
+        if (!file) continue;
+        try {
+          if (segment === probed) await file.read(block, 0);
+        } finally {
+          await file.close();
+        }
+      }
+      return true;
+    } catch {
+      return false;
+    }
   }
 
   private inTurn<T>(work: () => Promise<T>): Promise<T> {

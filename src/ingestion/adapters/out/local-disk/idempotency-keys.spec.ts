@@ -120,6 +120,7 @@ describe('idempotency keys on the local disk', () => {
       await store('old');
       await reopen();
       await writeFile(view.at(`idempotency/${TODAY}.damaged-1`), '');
+      await mkdir(view.at('idempotency/2025-06-09.db.damaged-1'));
       await writeFile(view.at('idempotency/notes.txt'), '');
       // Eight days later, the databases must still be there, so that a clock that jumps ahead by a few days and back
       // causes no rebuild.
@@ -129,7 +130,8 @@ describe('idempotency keys on the local disk', () => {
       setClock(NOON + 10 * DAY);
       await store('new');
       await storage.close();
-      expect(await databases()).toEqual(['2025-06-18.db', '2025-06-20.db', 'notes.txt']);
+      expect(await databases()).toEqual(['2025-06-09.db.damaged-1', '2025-06-18.db', '2025-06-20.db', 'notes.txt']);
+      expect(warnings).toEqual([]);
     });
   });
 
@@ -223,6 +225,45 @@ describe('idempotency keys on the local disk', () => {
       await expectKept('a');
       await reopen();
       await expectKept('a');
+    });
+
+    describe('when five were set aside already', () => {
+      const NUMBERS = [1, 2, 3, 4, 5];
+      const fill = (path: string) => Promise.all(NUMBERS.map((number) => writeFile(`${path}.damaged-${number}`, 'kept')));
+      beforeEach(async () => {
+        await store('a');
+        await storage.close();
+      });
+
+      it('is removed', async () => {
+        await fill(path());
+        await writeFile(path(), 'no database at all');
+        await open();
+        await expectKept('a');
+        expect(warnings).toEqual([expect.stringContaining('It was removed, as there are damaged ones already')]);
+        expect(await databases()).toEqual(expect.arrayContaining([TODAY, ...NUMBERS.map((number) => `${TODAY}.damaged-${number}`)]));
+      });
+
+      it('is still set aside if it is a directory, which may have contents', async () => {
+        await fill(path());
+        await rm(path());
+        await mkdir(path());
+        await writeFile(join(path(), 'contents'), '');
+        await open();
+        await expectKept('a');
+        const aside = (await databases()).find((name) => name.length > `${TODAY}.damaged-1`.length);
+        expect(await readdir(view.at(`idempotency/${aside}`))).toEqual(['contents']);
+        expect(warnings).toEqual([expect.stringContaining(`It was renamed to ${aside}`)]);
+      });
+
+      it('is still set aside as a whole directory', async () => {
+        await fill(view.at('idempotency'));
+        await rm(view.at('idempotency'), { recursive: true });
+        await writeFile(view.at('idempotency'), '');
+        await open();
+        await expectKept('a');
+        expect(warnings).toContainEqual(expect.stringMatching(/It was renamed to idempotency\.damaged-.{36}, which may be removed/));
+      });
     });
 
     it('is not considered damaged when too few file descriptors are left to open it', async () => {
@@ -478,6 +519,15 @@ describe('idempotency keys on the local disk', () => {
       expect(warnings).toEqual([expect.stringContaining('Uploads are refused'), expect.stringContaining('is back')]);
     });
 
+    it.each(['uploads/kind=historical', 'files', 'files/kind=historical'])('refuses a repeated request while only %s/ is missing', async (part) => {
+      await store('a');
+      await expectKept('a');
+      await rename(view.at(part), away());
+      await expectRefused('a');
+      await rename(away(), view.at(part));
+      await expectKept('a');
+    });
+
     it('touches no databases of another store in its place, even on another day', async () => {
       await store('a');
       await reopen();
@@ -536,8 +586,7 @@ describe('idempotency keys on the local disk', () => {
     });
 
     it('is unhealthy, because uploads with a key fail', async () => {
-      // The health check opens the segment without reading it, so it fails only if opening fails.
-      if (failing === 'open') await expect(storage.checkHealth()).rejects.toMatchObject({ kind: 'storage-failure' });
+      await expect(storage.checkHealth()).rejects.toMatchObject({ kind: 'storage-failure' });
       await expect(store('a')).rejects.toMatchObject({ kind: 'storage-failure' });
       await expect(storage.checkHealth()).rejects.toMatchObject({ kind: 'storage-failure' });
     });
@@ -548,6 +597,15 @@ describe('idempotency keys on the local disk', () => {
       await storage.checkHealth();
       await expectKept('a');
     });
+  });
+
+  it.each(['open', 'file.read'])('is healthy while %s fails only for segments that are listed, because uploads with a key succeed', async (failing) => {
+    await store('a');
+    await reopen();
+    disk.gate = (perform, operation, path) =>
+      operation === failing && path.endsWith('.ndjson') ? Promise.reject(Object.assign(new Error('EIO: i/o error'), { code: 'EIO' })) : perform();
+    await storage.checkHealth();
+    await expectKept('a');
   });
 
   it('is not touched during boot', async () => {

@@ -24,7 +24,6 @@ const RETRY_AFTER_SECONDS = 1;
  * database of keys was damaged.
  */
 const MOST_ATTEMPTS = 3;
-const NO_PARTS: readonly string[] = [];
 const KEY_MEMBER = Buffer.from('"idempotency_key":');
 
 /** A segment (a file of index lines) that this process still writes to. */
@@ -167,9 +166,9 @@ export class IdempotencyKeys {
         throw new ServiceError('request-in-progress', 'A request with this Idempotency-Key is in progress.', { retryAfterSeconds: RETRY_AFTER_SECONDS });
       }
       try {
-        // The store must be present: an open database can still be read after its volume has gone away, but the upload
-        // that the database reports may be gone with the volume.
-        this.presence.assertHere(NO_PARTS);
+        // The store must be present with all its parts: an open database can still be read after a volume has gone away,
+        // but the upload that the database reports may be gone with the volume.
+        this.presence.assertHere();
         const earlier = this.find(scope);
         if (!earlier && this.waiting.size >= MOST_WAITING) throw new Error('Too many keys are to be added.');
         if (!earlier) this.running.set(scope, this.begun++);

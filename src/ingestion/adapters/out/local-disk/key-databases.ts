@@ -1,6 +1,7 @@
 import { basename, join } from 'node:path';
+import { v4 as randomUuid } from 'uuid';
 import { DataDirectoryError } from '../../../../common/data-directory/data-directory-error.js';
-import { DATABASE_SUFFIXES } from '../../../../common/data-directory/database-files.js';
+import { DATABASE_SUFFIXES, irregularDatabaseFile } from '../../../../common/data-directory/database-files.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
 import { utcDate } from '../../../domain/layout.js';
 import { hasCode, unlessAbsent } from './disk-error.js';
@@ -13,7 +14,10 @@ import { DamagedDatabaseError, type SelfCheckingDatabase } from './self-checking
  * ahead by a few days and back, the database then needn't be rebuilt.
  */
 const DAYS_KEPT = 7;
-/** How many databases of one day are kept for inspection after they were set aside (renamed). */
+/**
+ * How many databases of one day are kept for inspection after they were set aside (renamed). More are kept only of what
+ * can't be removed, such as a directory in place of a database.
+ */
 const MOST_SET_ASIDE = 5;
 const DAY_MS = 24 * 60 * 60 * 1000;
 
@@ -35,7 +39,8 @@ export interface KeyDatabasesOptions {
 /**
  * The databases of idempotency keys in `idempotency/`, one for each UTC day. The database of a day is created when it
  * is first used. A damaged database is set aside: it is renamed, a warning is logged, and an empty database takes its
- * place. If five databases of the same day were renamed already, the damaged one is removed instead.
+ * place. If five databases of the same day were renamed already, the damaged one is removed instead, unless one of its
+ * files isn't a regular file.
  */
 export class KeyDatabases {
   /** Absolute path of the directory of the databases. */
@@ -136,9 +141,10 @@ export class KeyDatabases {
   }
 
   /** Closes all databases. */
-  close(): void {
-    for (const database of this.days.values()) database.close();
+  async close(): Promise<void> {
+    const databases = [...this.days.values()];
     this.days.clear();
+    for (const database of databases) await database.close();
   }
 
   /**
@@ -191,20 +197,22 @@ export class KeyDatabases {
   }
 
   /**
-   * Sets the database of a day aside: renames it and logs a warning. If five databases of the same day were renamed
-   * already, removes it instead. The next use of the day creates an empty database.
+   * Sets the database of a day aside: renames or removes it (see `KeyDatabases`), and logs a warning. The next use of
+   * the day creates an empty database.
    */
   async setAside(day: string, reason: DamagedDatabaseError): Promise<void> {
     this.setAsides += 1;
     this.options.onLoss();
     this.damaged.delete(day);
     this.rebuilt.add(day);
-    this.days.get(day)?.close();
+    const database = this.days.get(day);
     this.days.delete(day);
+    await database?.close();
     const name = `${day}.db`;
     const names = await this.makeDirectory();
-    const aside = freeName(name, names);
+    let aside = freeName(name, names);
     try {
+      if (aside === undefined && irregularDatabaseFile(this.pathOf(day)) !== undefined) aside = uniqueName(name);
       // SQLite's log is moved too, because SQLite would apply a log that was left behind to the new database.
       for (const suffix of DATABASE_SUFFIXES) {
         if (names.includes(name + suffix)) await unlessAbsent(this.moveAside(name + suffix, aside && aside + suffix));
@@ -244,9 +252,8 @@ export class KeyDatabases {
 
   private async setDirectoryAside(reason: unknown): Promise<void> {
     const { disk, root, logger } = this.options;
-    const aside = freeName('idempotency', await disk.readDirectory(root));
+    const aside = freeName('idempotency', await disk.readDirectory(root)) ?? uniqueName('idempotency');
     this.options.assertUsable();
-    if (aside === undefined) throw reason;
     await disk.rename(this.directory, join(root, aside));
     this.setAsides += 1;
     logger.warn(`${this.directory} can't be used (${(reason as Error).message}). It was renamed to ${aside}, which may be removed.`);
@@ -254,17 +261,20 @@ export class KeyDatabases {
 
   /**
    * Closes the databases of days before `from`, whose keys have all expired. Removes the databases of days more than
-   * seven days before `from`.
+   * seven days before `from`, but leaves what isn't a regular file, such as a directory that was set aside.
    */
   async removeExpired(from: string): Promise<void> {
     for (const [day, database] of this.days) {
       if (day >= from) continue;
-      database.close();
       this.days.delete(day);
+      await database.close();
     }
     const first = utcDate(new Date(Date.parse(from) - DAYS_KEPT * DAY_MS));
+    const { disk } = this.options;
     for (const name of await this.makeDirectory()) {
-      if (/^\d{4}-\d\d-\d\d\.db/.test(name) && name < first) await this.options.disk.remove(join(this.directory, name));
+      if (!/^\d{4}-\d\d-\d\d\.db/.test(name) || name >= first) continue;
+      const path = join(this.directory, name);
+      if ((await disk.plainFileSize(path)) !== undefined) await disk.remove(path);
     }
   }
 }
@@ -283,3 +293,6 @@ function freeName(name: string, taken: readonly string[]): string | undefined {
   const names = Array.from({ length: MOST_SET_ASIDE }, (_, index) => `${name}.damaged-${index + 1}`);
   return names.find((candidate) => !taken.some((other) => other.startsWith(candidate)));
 }
+
+/** The name for what is set aside although all names of `freeName` are taken. */
+const uniqueName = (name: string): string => `${name}.damaged-${randomUuid()}`;

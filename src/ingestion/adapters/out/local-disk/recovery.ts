@@ -1,6 +1,7 @@
 import { basename, dirname } from 'node:path';
 import { JOURNAL_EXTENSION } from './content-journals.js';
 import { DataDirectoryError } from '../../../../common/data-directory/data-directory-error.js';
+import { Turns } from '../../../../common/turns.js';
 import { SEGMENTS } from '../../../domain/layout-names.js';
 import { hasCode, NotAFileError, unlessAbsent } from './disk-error.js';
 import { type DiskFile, readWhole } from './disk.js';
@@ -82,7 +83,12 @@ async function replay(store: StoreDirectory, journal: string, links: LinkCheck):
     store.logger.warn(`${store.at(journal)} is not a journal of this store; leaving it alone.`);
     return;
   }
-  const records = [...decodeRecords(content)];
+  const records: JournalRecord[] = [];
+  const turns = new Turns();
+  for (const record of decodeRecords(content)) {
+    if (turns.isOver) await turns.next();
+    records.push(record);
+  }
   const missing = await withoutLine(store, new Map(records.map(({ uploadId, marker }) => [uploadId, marker])));
   let isReplayed = true;
   for (const record of records) {
@@ -217,7 +223,10 @@ function earliestPositions(positions: Iterable<IndexPosition>): Map<string, Inde
   return earliest;
 }
 
-/** Removes from `ids` each upload whose index line is in the given directory, at the given position or after it. */
+/**
+ * Removes from `ids` each upload whose index line is in the given directory, at the given position or after it. Yields
+ * to other work of the process.
+ */
 async function deleteIndexed(
   store: StoreDirectory,
   directory: string,
@@ -226,13 +235,17 @@ async function deleteIndexed(
 ): Promise<void> {
   const first = basename(position.segment);
   const names = await segmentNames(store, directory);
+  const turns = new Turns();
   for (const name of names.filter((name) => name >= first).sort()) {
     const file = await unlessForeign(store, () => openSegment(store, `${directory}/${name}`));
     if (!file) continue;
     try {
       const from = name === first ? position.offset : 0;
       const warn = (): void => { store.logger.warn(foreignLineWarning(store.at(directory, name))); };
-      for await (const line of readLines(file, from, Infinity, warn)) ids.delete((await uploadIdOf(line)) ?? '');
+      for await (const line of readLines(file, from, Infinity, warn)) {
+        if (turns.isOver) await turns.next();
+        ids.delete((await uploadIdOf(line)) ?? '');
+      }
     } finally {
       await file.close();
     }

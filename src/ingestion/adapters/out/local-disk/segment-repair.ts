@@ -1,3 +1,4 @@
+import { Turns } from '../../../../common/turns.js';
 import { hasCode } from './disk-error.js';
 import type { DiskFile } from './disk.js';
 import { MAX_BATCH_BYTES } from './index-log.js';
@@ -49,11 +50,13 @@ async function soundLength(file: DiskFile, size: number): Promise<number> {
 
 /**
  * The offset in `bytes` of the first invalid or incomplete line from `begin` on; the length of `bytes` if there is
- * none.
+ * none. Yields to other work of the process.
  */
 async function soundLines(bytes: Buffer, begin: number): Promise<number> {
   let sound = begin;
+  const turns = new Turns();
   for (let end = bytes.indexOf(NEWLINE, sound); end >= 0; end = bytes.indexOf(NEWLINE, sound)) {
+    if (turns.isOver) await turns.next();
     if ((await uploadIdOf(bytes.subarray(sound, end))) === undefined) break;
     sound = end + 1;
   }

@@ -1,6 +1,8 @@
 import { copyFile, mkdtemp, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setImmediate } from 'node:timers/promises';
+import Database from 'libsql';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { DamagedDatabaseError, SelfCheckingDatabase } from './self-checking-database.js';
 
@@ -31,7 +33,7 @@ describe('SelfCheckingDatabase', () => {
     database = SelfCheckingDatabase.open(path);
   });
   afterEach(async () => {
-    database.close();
+    await database.close();
     await rm(directory, { recursive: true });
   });
 
@@ -43,7 +45,7 @@ describe('SelfCheckingDatabase', () => {
     expect(await logBytes()).toBe(0);
     const copy = await openWithoutLog();
     expect([copy.get('name 0'), copy.get(`name ${ENTRIES - 1}`), copy.get('another')]).toEqual([0, ENTRIES - 1, undefined]);
-    copy.close();
+    await copy.close();
 
     put(ENTRIES, 2 * ENTRIES);
     await database.checkpoint();
@@ -60,10 +62,25 @@ describe('SelfCheckingDatabase', () => {
 
   it('has all entries in the file after it is closed', async () => {
     put(0, ENTRIES);
-    database.close();
+    await database.close();
     const copy = await openWithoutLog();
     expect(copy.get(`name ${ENTRIES - 1}`)).toBe(ENTRIES - 1);
-    copy.close();
+    await copy.close();
+  });
+
+  it('does not block the main thread while closing it waits', async () => {
+    const { database: connection } = database as unknown as { database: Database.Database };
+    // Releases the exclusive lock, so that another connection can make SQLite wait.
+    connection.exec('PRAGMA journal_mode = MEMORY; PRAGMA locking_mode = NORMAL; SELECT count(*) FROM sqlite_schema; PRAGMA busy_timeout = 10000');
+    const other = new Database(path);
+    other.exec('BEGIN EXCLUSIVE');
+    let isClosed = false;
+    const closing = database.close().then(() => (isClosed = true));
+    await setImmediate();
+    expect(isClosed).toBe(false);
+    other.exec('COMMIT');
+    await closing;
+    other.close();
   });
 
   it.each(['', '-wal'])('reports damage when its file%s was removed', async (suffix) => {

@@ -5,6 +5,7 @@ import { dirname } from 'node:path';
 import { promisify } from 'node:util';
 import Database from 'libsql';
 import { irregularDatabaseFile } from '../../../../common/data-directory/database-files.js';
+import { runInThread } from '../../../../common/data-directory/run-in-thread.js';
 import { hasCode } from './disk-error.js';
 
 /** The version of the schema, which is stored in the header of the database file. */
@@ -28,6 +29,12 @@ const CHECKSUM_BYTES = 16;
  */
 const CHECKPOINT_AFTER = 1_000;
 const syncDescriptor = promisify(fdatasync);
+/**
+ * Moves SQLite's log into the database file, syncs both, and releases the lock. libsql's own `close` keeps the lock
+ * until every statement is garbage-collected. With a rollback journal on disk, the release would fail if the database
+ * file was moved, so the journal is in memory.
+ */
+const RELEASE = 'PRAGMA synchronous = NORMAL; PRAGMA journal_mode = MEMORY; PRAGMA locking_mode = NORMAL; SELECT count(*) FROM sqlite_schema';
 /** Codes of SQLite's errors that don't mean that the database is damaged. */
 const NOT_DAMAGE = ['SQLITE_FULL', 'SQLITE_NOMEM'];
 
@@ -56,11 +63,11 @@ interface ChainedRecord {
  * the next record's key. The last record before a missing name thus proves that the name is missing, so finding out
  * that a name is missing takes one lookup, too.
  *
- * Everything but `checkpoint` is synchronous. Every method but `close` throws DamagedDatabaseError for damage, and
+ * Everything but `checkpoint` and `close` is synchronous. Every method but `close` throws DamagedDatabaseError for damage, and
  * SqliteError if the disk is full or memory is short.
  */
 export class SelfCheckingDatabase {
-  private isOpen = true;
+  private closing: Promise<void> | undefined;
   /** How many entries were written since the last checkpoint. */
   private logged = 0;
   /**
@@ -68,7 +75,10 @@ export class SelfCheckingDatabase {
    * because closing one would release SQLite's lock (POSIX).
    */
   private readonly descriptors = new Map<string, number>();
-  /** Compiled statements by their SQL. Compiling a statement costs far more than running it. */
+  /**
+   * Compiled statements by their SQL. Compiling a statement costs far more than running it. All are kept, because the
+   * garbage collector finalizes statements on the main thread, which would block while `close` is in progress.
+   */
   private readonly statements = new Map<string, Database.Statement>();
 
   private constructor(
@@ -91,7 +101,13 @@ export class SelfCheckingDatabase {
         opened.prepare();
         return opened;
       } catch (error) {
-        opened.close();
+        // Waits for the disk, because the caller may open another database at the path at once.
+        try {
+          database.exec(RELEASE);
+        } catch {
+          // The error that is thrown says what is wrong.
+        }
+        database.close();
         throw error;
       }
     });
@@ -145,7 +161,7 @@ export class SelfCheckingDatabase {
    * `checkpoint` resolves. Rejects with the errors that the other methods throw.
    */
   async checkpoint(isForced = false): Promise<void> {
-    if ((!isForced && this.logged < CHECKPOINT_AFTER) || !this.isOpen) return;
+    if ((!isForced && this.logged < CHECKPOINT_AFTER) || this.closing) return;
     const isFirst = this.descriptors.size === 0;
     const file = this.descriptorOf('');
     const log = this.descriptorOf('-wal');
@@ -158,19 +174,18 @@ export class SelfCheckingDatabase {
     await this.sync(log);
   }
 
-  /** Closes the database and releases its lock. Idempotent. */
-  close(): void {
-    if (!this.isOpen) return;
-    this.isOpen = false;
-    try {
-      this.database.exec('PRAGMA synchronous = NORMAL');
-      // libsql's own `close` keeps the lock until every statement is garbage-collected, so the lock is released here.
-      // With a rollback journal on disk, the release would fail if the database file was moved, so the journal is in
-      // memory.
-      this.database.exec('PRAGMA journal_mode = MEMORY; PRAGMA locking_mode = NORMAL; SELECT count(*) FROM sqlite_schema');
-    } catch {
-      // If the database is damaged, the next attempt to open it reports the damage.
-    }
+  /**
+   * Closes the database and releases its lock. Waits for the disk in a thread: the database must not be used any more,
+   * nor another one opened at the path before `close` resolves. Idempotent.
+   */
+  close(): Promise<void> {
+    this.closing ??= this.release();
+    return this.closing;
+  }
+
+  private async release(): Promise<void> {
+    // If the database is damaged, the next attempt to open it reports the damage.
+    await runInThread(this.database, RELEASE).catch(() => undefined);
     this.database.close();
     for (const descriptor of this.descriptors.values()) closeSync(descriptor);
   }
@@ -225,13 +240,13 @@ export class SelfCheckingDatabase {
 
   private runPragma(pragma: string): void {
     checked(this.path, () => {
-      if (this.isOpen) this.database.exec(`PRAGMA ${pragma}`);
+      if (!this.closing) this.database.exec(`PRAGMA ${pragma}`);
     });
   }
 
   private prepare(): void {
-    const { user_version: version } = this.database.prepare('PRAGMA user_version').get() as { user_version: number };
-    const isNew = version === 0 && this.database.prepare('SELECT 1 FROM sqlite_schema').get() === undefined;
+    const { user_version: version } = this.statement('PRAGMA user_version').get() as { user_version: number };
+    const isNew = version === 0 && this.statement('SELECT 1 FROM sqlite_schema').get() === undefined;
     if (!isNew && version !== SCHEMA_VERSION) throw new DamagedDatabaseError(this.path, 'it has another schema');
     if (!isNew) return;
     this.database.exec(`BEGIN; ${SCHEMA}; PRAGMA user_version = ${SCHEMA_VERSION}`);

@@ -83,15 +83,15 @@ export class UnderWay {
 }
 
 /**
- * The paths, relative to the store's root, of the files that a journal or a removal list names.
+ * Resolves to the paths, relative to the store's root, of the files that a journal or a removal list names.
  *
  * @param name the name of the journal or list in `pending/`.
  * @param bytes its bytes.
  */
-const filesIn = (name: string, bytes: Buffer): string[] =>
-  name.endsWith(JOURNAL_EXTENSION)
-    ? [...decodeRecords(bytes)].map(({ marker }) => marker.content_path)
-    : (decodeRemovalList(bytes)?.uploads ?? []).flatMap(({ contentPath }) => contentPath ?? []);
+async function filesIn(name: string, bytes: Buffer): Promise<string[]> {
+  if (name.endsWith(JOURNAL_EXTENSION)) return [...decodeRecords(bytes)].map(({ marker }) => marker.content_path);
+  return ((await decodeRemovalList(bytes))?.uploads ?? []).flatMap(({ contentPath }) => contentPath ?? []);
+}
 
 const namesIn = async (directory: string): Promise<string[]> => (await unlessAbsent(readdir(directory))) ?? [];
 

@@ -1,5 +1,7 @@
+import { Turns } from '../../../../../common/turns.js';
 import { parseJson } from '../../../../application/line-text.js';
 import { isContentOf, isLayoutPath, SEGMENTS } from '../../../../domain/layout-names.js';
+import { NEWLINE } from '../index-lines.js';
 
 /** Suffix of the names of removal lists in `pending/`. */
 export const REMOVAL_EXTENSION = '.removal';
@@ -39,16 +41,26 @@ export function* encodeRemovalList({ segment, removedAt, uploads }: RemovalList)
 const encodeLines = (lines: readonly object[]): Buffer => Buffer.from(lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
 
 /**
- * Decodes a removal list. Undefined if the bytes are incomplete, or aren't a removal list of this store. Accepts only
- * paths of the store's layout, because recovery rewrites and removes the files that the paths name.
+ * Decodes a removal list. Resolves to undefined if the bytes are incomplete, or aren't a removal list of this store.
+ * Accepts only paths of the store's layout, because recovery rewrites and removes the files that the paths name. Yields
+ * to other work of the process, because the list may be long.
  */
-export function decodeRemovalList(bytes: Buffer): RemovalList | undefined {
-  const lines = bytes.toString().split('\n');
-  if (lines.pop() !== '') return undefined;
-  const [first, ...uploads] = lines.map((line) => parseJson(Buffer.from(line)));
-  const { segment, removedAt } = (first ?? {}) as { readonly segment?: unknown; readonly removedAt?: unknown };
+export async function decodeRemovalList(bytes: Buffer): Promise<RemovalList | undefined> {
+  if (bytes.at(-1) !== NEWLINE) return undefined;
+  const firstEnd = bytes.indexOf(NEWLINE);
+  const first = parseJson(bytes.subarray(0, firstEnd)) ?? {};
+  const { segment, removedAt } = first as { readonly segment?: unknown; readonly removedAt?: unknown };
   if (typeof segment !== 'string' || !isLayoutPath(segment, SEGMENTS)) return undefined;
-  return uploads.every(isRemovedUpload) ? { segment, removedAt: typeof removedAt === 'string' ? removedAt : new Date().toISOString(), uploads } : undefined;
+  const uploads: RemovedUpload[] = [];
+  const turns = new Turns();
+  for (let begin = firstEnd + 1, end; begin < bytes.length; begin = end + 1) {
+    if (turns.isOver) await turns.next();
+    end = bytes.indexOf(NEWLINE, begin);
+    const upload = parseJson(bytes.subarray(begin, end));
+    if (!isRemovedUpload(upload)) return undefined;
+    uploads.push(upload);
+  }
+  return { segment, removedAt: typeof removedAt === 'string' ? removedAt : new Date().toISOString(), uploads };
 }
 
 function isRemovedUpload(value: unknown): value is RemovedUpload {

@@ -73,7 +73,7 @@ export async function completeRemovals(
     if (!name.endsWith(REMOVAL_EXTENSION)) continue;
     let list: RemovalList | undefined;
     try {
-      list = decodeRemovalList((await readWhole(store.disk, path)) ?? Buffer.alloc(0));
+      list = await decodeRemovalList((await readWhole(store.disk, path)) ?? Buffer.alloc(0));
       if (list && (await isSafe(list))) {
         await complete(store, path, list);
         await store.disk.remove(path);
