@@ -95,7 +95,7 @@ export class Segments {
     const changedAt = this.store.disk.changedAt(this.store.at(path));
     if (changedAt === undefined) return [];
     const known = this.names.get(path);
-    if (known && known.changedAt === changedAt) return known.names;
+    if (known?.changedAt === changedAt) return known.names;
     const names = (await this.readNames(path)).sort();
     if (now - changedAt > SETTLED_NS) {
       if (this.names.size >= MOST_DIRECTORIES) this.names.clear();
