@@ -26,6 +26,10 @@ export class MeasuredEventOutbox extends EventOutbox {
     return this.outbox.wait(signal);
   }
 
+  override giveWay(): Promise<void> {
+    return this.outbox.giveWay();
+  }
+
   override close(): Promise<void> {
     return this.outbox.close();
   }
