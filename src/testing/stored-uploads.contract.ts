@@ -276,6 +276,19 @@ export function storedUploadsContract(name: string, setUp: () => Promise<FileSto
         await assertOnly([atFour, atFive].filter((upload) => upload !== undefined));
       });
 
+      it(PROMISES.expired, 'removes the uploads that were received before a time, whenever they began', async () => {
+        const [lastMs, midnight] = [12 - 1 / HOUR_MS, 12];
+        await storeAt([-36, -12, lastMs]);
+        const kept = await storeAt([midnight, 36]);
+        for (const hour of [lastMs, midnight]) {
+          const draft = anUploadDraft().with({ receivedAt: at(hour - 23) }).file('slow').build();
+          const upload = await storeUpload(storage, { ...draft, conclude: async (stored) => ({ ...(await draft.conclude(stored)), receivedAt: at(hour) }) });
+          if (hour === midnight) kept.push(upload);
+        }
+        assert.equal(await uploadsOf(storage).removeExpired(at(midnight)), 4);
+        await assertOnly(kept);
+      });
+
       it(PROMISES.dryRun, 'only counts in a dry run', async () => {
         const uploads = await storeAt([0, 24, 25]);
         const progress: number[] = [];

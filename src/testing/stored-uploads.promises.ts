@@ -68,6 +68,10 @@ export const PROMISES = {
     sentence: 'Removes all uploads that a filter selects, as `remove` does.',
     advice: 'Select by the same rules as list(), and return the number of removed uploads.',
   },
+  expired: {
+    sentence: 'Removes the uploads that were received before a time, as `removeAll` does.',
+    advice: 'Compare receivedAt with the time, to the millisecond, and not the day or the time in the id.',
+  },
   dryRun: {
     sentence: 'Whether to count the uploads only, and remove nothing.',
     advice: 'Count in a dry run, report with onProgress, and remove nothing.',

@@ -11,6 +11,11 @@ const MOST_EVENTS = 500;
 const FIRST_PAUSE_MS = 1_000;
 const LONGEST_PAUSE_MS = 5 * 60 * 1000;
 /**
+ * During a pause of at least this many milliseconds, another process may deliver the events. It is longer than the time
+ * after which each process of a store asks for events.
+ */
+const GIVING_WAY_MS = 10_000;
+/**
  * How long the relay pauses after a delivery, in milliseconds, so that further events gather for the next one. It
  * pauses only if the delivery had fewer than MOST_EVENTS events, and the last of these is younger than GATHERING_MS.
  */
@@ -40,6 +45,9 @@ export class EventRelayOptions {
  * repeated until it succeeds, with pauses of about 1 s, 2 s, 4 s, and so on up to five minutes, each shortened at
  * random by up to half. The receiver can ask for a longer pause, but five minutes is the limit. Uploads never wait for
  * a delivery.
+ *
+ * During a long pause, another process of the store may deliver, because it may reach a receiver that this one can't
+ * reach. Not if the receiver asked for the pause: it was reached then.
  */
 @Injectable()
 export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShutdown {
@@ -49,6 +57,10 @@ export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShut
   /** Aborted ENDING_MS after the service began to stop. A delivery that is still in progress then ends. */
   private readonly cutting = new AbortController();
   private running: Promise<void> | undefined;
+  /** The number of failed attempts since the last one that succeeded. */
+  private failures = 0;
+  /** Whether this process gave way to others since its last attempt that succeeded. */
+  private hasGivenWay = false;
 
   constructor(
     private readonly fileStorage: FileStorage,
@@ -111,7 +123,7 @@ export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShut
       limit = batch.events.length;
       await this.events.deliver(batch.events.map((event) => uploadEventOf(event, source)), this.cutting.signal);
       return batch;
-    });
+    }, outbox);
   }
 
   /** If the delivered batch isn't full and its last event is younger than GATHERING_MS, waits for further events. */
@@ -122,21 +134,37 @@ export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShut
   /**
    * Runs a step, and repeats it until it succeeds, with a growing pause after each failure. Resolves to the result of
    * the step; undefined if the service stops before the step succeeds.
+   *
+   * @param outbox the outbox that other processes may take during a long pause. Default: none is given way.
    */
-  private async untilSuccess<T>(step: () => Promise<T>): Promise<T | undefined> {
-    for (let failures = 1; ; failures++) {
+  private async untilSuccess<T>(step: () => Promise<T>, outbox?: EventOutbox): Promise<T | undefined> {
+    for (;;) {
       try {
         const result = await step();
-        if (failures > 1) this.logger.log('Events are delivered again.');
+        // There may be nothing to deliver only because another process delivers. This process then hasn't reached the
+        // receiver again, so its pauses go on growing when its turn comes again.
+        if (result === undefined && this.hasGivenWay) return undefined;
+        if (this.failures > 0) this.logger.log('Events are delivered again.');
+        this.failures = 0;
+        this.hasGivenWay = false;
         return result;
       } catch (error) {
         if (!this.isStopping()) {
-          if (failures === 1) this.logger.warn('Delivering events failed; retrying until it succeeds.', error);
-          await this.pause(pauseAfter(failures, error));
+          this.failures += 1;
+          if (this.failures === 1) this.logger.warn('Delivering events failed; retrying until it succeeds.', error);
+          const pauseMs = pauseAfter(this.failures, error);
+          await Promise.all([this.pause(pauseMs), outbox && pauseMs >= GIVING_WAY_MS && !isAskedFor(error) && this.giveWay(outbox)]);
         }
         if (this.isStopping()) return undefined;
       }
     }
+  }
+
+  private async giveWay(outbox: EventOutbox): Promise<void> {
+    this.hasGivenWay = true;
+    await outbox.giveWay().catch((error: unknown) => {
+      this.logger.warn('Leaving the events to another process failed.', error);
+    });
   }
 
   private isStopping(): boolean {
@@ -157,5 +185,8 @@ function pauseAfter(failures: number, error: unknown): number {
   const wanted = error instanceof DeliveryError ? (error.retryAfterSeconds ?? 0) * 1000 : 0;
   return Math.min(Math.max(growing, wanted), LONGEST_PAUSE_MS);
 }
+
+/** Whether the receiver asked for the pause after a failed delivery. */
+const isAskedFor = (error: unknown): boolean => error instanceof DeliveryError && error.retryAfterSeconds !== undefined;
 
 const timeOf = (event: OutboxEvent | undefined): number => (event?.type === 'stored' ? event.upload.receivedAt : event?.removedAt)?.getTime() ?? 0;

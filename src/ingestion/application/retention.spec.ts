@@ -44,6 +44,43 @@ describe('retention', () => {
     expect(log.entries.map(({ text }) => text)).toEqual([removed('2026-01-01'), removed('2026-01-01'), removed('2026-01-02')]);
   });
 
+  it('keeps uploads of the first day within the period, by the time at which they were received', async () => {
+    const received = (receivedAt: string) => storage.store(anUploadDraft().with({ receivedAt: new Date(receivedAt) }).build());
+    await received('2025-12-31T23:59:59.999Z');
+    await received('2026-01-01T00:00:00.000Z');
+    const slow = anUploadDraft().with({ receivedAt: new Date('2025-12-31T12:00:00Z') }).build();
+    await storage.store({ ...slow, conclude: async (stored) => ({ ...(await slow.conclude(stored)), receivedAt: new Date('2026-01-01T11:00:00Z') }) });
+    retention.onApplicationBootstrap();
+    await vi.advanceTimersByTimeAsync(0);
+    expect(storage.uploads.map(({ receivedAt }) => receivedAt.toISOString())).toEqual(['2026-01-01T00:00:00.000Z', '2026-01-01T11:00:00.000Z']);
+  });
+
+  it.each([
+    ['forward', 10],
+    ['back', -10],
+  ])('removes nothing after the clock jumped %s, until it was steady for a day', async (direction, years) => {
+    await store('2026-01-31');
+    retention.onApplicationBootstrap();
+    await vi.advanceTimersByTimeAsync(0);
+    const daysMs = years * 365 * 24 * HOUR_MS;
+    vi.setSystemTime(Date.now() + daysMs);
+    await store(new Date(NOON + daysMs - 40 * 24 * HOUR_MS).toISOString().slice(0, 10));
+    await vi.advanceTimersByTimeAsync(24 * HOUR_MS);
+    expect(storage.uploads).toHaveLength(2);
+    const message = expect.stringContaining(`The clock of the machine jumped ${direction} by 87600 hours. No uploads are removed by RETENTION_DAYS until`) as string;
+    expect(log.entries.map(({ text }) => text)).toEqual([message]);
+    await vi.advanceTimersByTimeAsync(HOUR_MS);
+    expect(storage.uploads).toHaveLength(years > 0 ? 0 : 1);
+  });
+
+  it('goes on when the clock is set by less than an hour', async () => {
+    await store('2025-12-31');
+    vi.setSystemTime(NOON + 0.9 * HOUR_MS);
+    retention.onApplicationBootstrap();
+    await vi.advanceTimersByTimeAsync(0);
+    expect(keptDays()).toEqual([]);
+  });
+
   it('tries again an hour after a failure', async () => {
     await store('2025-12-31');
     storage.failWith(new Error('The store is away.'));

@@ -5,6 +5,10 @@ import type { StoredUploads } from './ports/stored-uploads.port.js';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 const EVERY_MS = 60 * 60 * 1000;
+/** The clock jumped if it moved by more milliseconds than this against the monotonic clock, which is never set. */
+const MOST_SHIFT_MS = 60 * 60 * 1000;
+/** After a jump of the clock, uploads are removed again when it was steady for this long, in milliseconds. */
+const STEADY_MS = DAY_MS;
 
 /** How many days uploads are kept. */
 export class RetentionPeriod {
@@ -12,13 +16,20 @@ export class RetentionPeriod {
   constructor(readonly days: number) {}
 }
 
-/** Removes the uploads that are older than the retention period: when the service starts, and then every hour. */
+/**
+ * Removes the uploads that are older than the retention period: when the service starts, and then every hour. After the
+ * machine's clock jumped by more than an hour, removes nothing until the clock was steady for a day, because a single
+ * run at a wrong time in the future would remove all uploads.
+ */
 @Injectable()
 export class Retention implements OnApplicationBootstrap, OnApplicationShutdown {
   private readonly logger = new Logger(Retention.name);
   private readonly ending = new AbortController();
   private timer: NodeJS.Timeout | undefined;
   private removing: Promise<void> | undefined;
+  private clockOffset = clockOffset();
+  /** When the last jump of the clock was noticed, by the monotonic clock; undefined while the clock is trusted. */
+  private jumpedAt: number | undefined;
 
   constructor(
     private readonly fileStorage: FileStorage,
@@ -40,7 +51,8 @@ export class Retention implements OnApplicationBootstrap, OnApplicationShutdown 
   }
 
   private run(storedUploads: StoredUploads): void {
-    this.removing = this.removeExpired(storedUploads).finally(() => {
+    const removing = this.isClockTrusted() ? this.removeExpired(storedUploads) : Promise.resolve();
+    this.removing = removing.finally(() => {
       if (!this.ending.signal.aborted) this.timer = setTimeout(() => { this.run(storedUploads); }, EVERY_MS).unref();
     });
   }
@@ -57,4 +69,22 @@ export class Retention implements OnApplicationBootstrap, OnApplicationShutdown 
       if (!signal.aborted) this.logger.warn(`Removing the uploads of the days before ${first} failed; retrying in an hour.`, error);
     }
   }
+
+  /** Whether the clock was steady for a day, or since the start. Logs a warning if it jumped since the last call. */
+  private isClockTrusted(): boolean {
+    const offset = clockOffset();
+    const shift = offset - this.clockOffset;
+    this.clockOffset = offset;
+    if (Math.abs(shift) > MOST_SHIFT_MS) {
+      const hours = Math.round(Math.abs(shift) / EVERY_MS);
+      this.logger.warn(`The clock of the machine jumped ${shift > 0 ? 'forward' : 'back'} by ${hours} hours. No uploads are removed by RETENTION_DAYS until the clock was steady for a day, or the service is restarted.`);
+      this.jumpedAt = performance.now();
+    } else if (this.jumpedAt !== undefined && performance.now() - this.jumpedAt >= STEADY_MS) {
+      this.jumpedAt = undefined;
+    }
+    return this.jumpedAt === undefined;
+  }
 }
+
+/** The difference between the machine's clock and the monotonic clock, in milliseconds. Changes only when the clock is set. */
+const clockOffset = (): number => Date.now() - performance.now();

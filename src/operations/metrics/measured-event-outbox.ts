@@ -31,6 +31,10 @@ export class MeasuredEventOutbox extends EventOutbox {
     return this.noteFailure(() => this.outbox.wait(signal));
   }
 
+  override giveWay(): Promise<void> {
+    return this.outbox.giveWay();
+  }
+
   override close(): Promise<void> {
     return this.outbox.close();
   }

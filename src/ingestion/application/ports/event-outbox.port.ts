@@ -68,6 +68,16 @@ export abstract class EventOutbox {
    */
   abstract wait(signal: AbortSignal): Promise<void>;
 
+  /**
+   * Allows another process to deliver the events of the store until the next call of `next`. Called before a long pause
+   * after deliveries that failed, because another process may reach the receiver. If none has taken over by then, `next`
+   * returns the same batch again, as after any failed delivery. Default: does nothing, as in a store that only one
+   * process uses.
+   */
+  giveWay(): Promise<void> {
+    return Promise.resolve();
+  }
+
   /** Allows another process to deliver the events of the store. Resolves when this process no longer prevents that. */
   abstract close(): Promise<void>;
 }

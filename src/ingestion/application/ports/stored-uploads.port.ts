@@ -85,7 +85,7 @@ export abstract class StoredUploads {
   /**
    * Removes the uploads that were received before a time, as `removeAll` does. Called regularly by each process that
    * uses the store. A store that several processes may use overrides this method, so that only one of them does the
-   * work.
+   * work. A store with a clock of its own moves `end` back by as much as this machine's clock is ahead.
    *
    * @returns the number of uploads that this call removed.
    */

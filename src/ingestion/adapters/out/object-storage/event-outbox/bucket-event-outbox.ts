@@ -38,7 +38,7 @@ const MOST_LISTED = 1_000;
  * (`writeRemoved`).
  *
  * One process at a time delivers events: the one that holds the cursor. If it crashes, another takes over within a
- * minute.
+ * minute. If it can't reach the receiver, another can take over during its pauses (`giveWay`).
  */
 export class BucketEventOutbox extends EventOutbox {
   private readonly lease: CursorLease;
@@ -77,6 +77,10 @@ export class BucketEventOutbox extends EventOutbox {
 
   override wait(signal: AbortSignal): Promise<void> {
     return this.news.sleep(POLL_EVERY_MS, signal);
+  }
+
+  override giveWay(): Promise<void> {
+    return this.alone(() => this.lease.offer());
   }
 
   override close(): Promise<void> {
@@ -132,7 +136,7 @@ export class BucketEventOutbox extends EventOutbox {
   }
 
   private async take(): Promise<Telling | undefined> {
-    if (this.telling) return this.telling;
+    if (this.telling && (await this.lease.keep())) return this.telling;
     // Compares the absolute difference, because this machine's clock may have been set back since the last try.
     if (this.closing || Math.abs(Date.now() - this.triedAt) < POLL_EVERY_MS) return undefined;
     this.triedAt = Date.now();

@@ -82,6 +82,35 @@ export class CursorLease {
   }
 
   /**
+   * Offers the cursor to other processes: any of them can take it at once. Until then, this process keeps it, and renews
+   * it as before. If the write fails, the next renewal offers the cursor. Does nothing if this process doesn't hold it.
+   */
+  async offer(): Promise<void> {
+    if (!this.held) return;
+    this.held.cursor.teller = null;
+    await this.write().catch(() => undefined);
+  }
+
+  /**
+   * Takes back the cursor if this process has offered it. Resolves to whether this process holds the cursor. Throws
+   * errors of the bucket.
+   */
+  async keep(): Promise<boolean> {
+    const { held } = this;
+    if (!held) return false;
+    if (held.cursor.teller === this.id) return true;
+    held.cursor.teller = this.id;
+    try {
+      await this.write();
+      return true;
+    } catch (error) {
+      if (error instanceof CursorLostError) return false;
+      held.cursor.teller = null;
+      throw error;
+    }
+  }
+
+  /**
    * Gives up the cursor, so that another process can take it. If the write fails, another process can take it after 40
    * s.
    */

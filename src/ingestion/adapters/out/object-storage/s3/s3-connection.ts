@@ -5,6 +5,7 @@ import { S3Client, type S3ClientConfig } from '@aws-sdk/client-s3';
 import { withTimeLimit } from '../../../../../common/time-limit.js';
 import { beginCall } from '../begin-call.js';
 import { StoreSilentError } from '../bucket.js';
+import { Crc32InTurns, Sha256InTurns } from './checksums.js';
 import { isPassing, isSkewLearnt } from './s3-errors.js';
 import { StoreWatch } from './store-watch.js';
 
@@ -60,6 +61,8 @@ export class S3Connection {
       ...(endpoint && { endpoint }),
       ...(credentials && { credentials }),
       forcePathStyle,
+      sha256: Sha256InTurns,
+      checksumAlgorithms: { CRC32: Crc32InTurns },
       expectContinueHeader: false,
       requestHandler: {
         connectionTimeout: Math.min(MOST_CONNECT_MS, timeoutMs),

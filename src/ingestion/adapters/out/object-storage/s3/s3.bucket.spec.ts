@@ -1,7 +1,9 @@
+import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http';
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, type RequestListener, type Server } from 'node:http';
 import { type AddressInfo } from 'node:net';
-import { afterEach, describe, expect, it } from 'vitest';
+import zlib from 'node:zlib';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { processMemory } from '../../../../../common/memory-budget.js';
 import { S3Bucket } from './s3.bucket.js';
 
@@ -136,6 +138,52 @@ describe('S3Bucket', () => {
     });
     expect((await bucket.read('a'))?.bytes.toString()).toBe('bytes');
     expect(retries).toBe(1);
+  });
+
+  it.each<[string, (bytes: Uint8Array) => Promise<unknown>]>([
+    ['an object', (bytes) => bucket.create('a', bytes)],
+    ['a file', (bytes) => bucket.upload('a', one(bytes))],
+  ])('computes the checksums of %s in steps, between which other work runs', async (_, store) => {
+    const bytes = randomBytes(16 * MIB);
+    let headers: IncomingHttpHeaders = {};
+    await open((request, response) => {
+      ({ headers } = request);
+      request.resume().once('end', () => response.writeHead(200, { etag: '"1"' }).end());
+    }, 200_000 * MIB);
+    // Each reading of the clock advances it by a millisecond, so that a turn has few steps on a machine of any speed.
+    let now = performance.now();
+    vi.spyOn(performance, 'now').mockImplementation(() => now++);
+    const hashed = { inTurn: 0, most: 0, inAll: 0 };
+    const count = (data: unknown): void => {
+      const { length } = data as Buffer;
+      hashed.inTurn += length;
+      hashed.inAll += length;
+      hashed.most = Math.max(hashed.most, hashed.inTurn);
+    };
+    const { crc32 } = zlib;
+    vi.spyOn(zlib, 'crc32').mockImplementation((data, value) => {
+      count(data);
+      return crc32(data, value);
+    });
+    const hashes = Object.getPrototypeOf(createHash('sha256')) as { update: (data: unknown) => unknown };
+    const { update } = hashes;
+    vi.spyOn(hashes, 'update').mockImplementation(function hash(this: unknown, data: unknown) {
+      count(data);
+      return update.call(this, data);
+    });
+    let others = setImmediate(function turnOfOthers() {
+      hashed.inTurn = 0;
+      others = setImmediate(turnOfOthers);
+    });
+    await store(bytes);
+    clearImmediate(others);
+    vi.restoreAllMocks();
+    const checksum = Buffer.alloc(4);
+    checksum.writeUInt32BE(crc32(bytes));
+    expect(headers['x-amz-checksum-crc32']).toBe(checksum.toString('base64'));
+    expect(headers['x-amz-content-sha256']).toBe(createHash('sha256').update(bytes).digest('hex'));
+    expect(hashed.inAll).toBeGreaterThanOrEqual(2 * bytes.length);
+    expect(hashed.most).toBeLessThan(4 * MIB);
   });
 
   it('sends larger parts when the largest file would have too many', async () => {

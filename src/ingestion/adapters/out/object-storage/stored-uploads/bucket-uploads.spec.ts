@@ -295,4 +295,19 @@ describe('expired uploads', () => {
     later.aheadMs = HOUR_MS;
     await expect(new BucketUploads(later).removeExpired(end)).resolves.toBe(1);
   });
+  it.each([
+    ['ten years', 87_600 * HOUR_MS],
+    ['a day', 24 * HOUR_MS],
+    ['five minutes', HOUR_MS / 12],
+  ])("are removed by the store's time if this machine's clock is ahead by %s", async (_, aheadMs) => {
+    vi.useFakeTimers({ toFake: ['Date'], now: MIDNIGHT + 23.95 * HOUR_MS + aheadMs });
+    const bucket = new InMemoryBucket();
+    bucket.aheadMs = -aheadMs;
+    await own(bucket, uploadAt(MIDNIGHT - 25 * HOUR_MS));
+    const kept = uploadAt(MIDNIGHT);
+    await own(bucket, kept);
+    const today = Math.floor(Date.now() / (24 * HOUR_MS)) * 24 * HOUR_MS;
+    await expect(new BucketUploads(bucket).removeExpired(new Date(today))).resolves.toBe(1);
+    expect(await listed(bucket, {}, 10)).toEqual([kept]);
+  });
 });

@@ -1,5 +1,6 @@
 import { storageFailure } from '../../../../application/storage-failure.js';
 import { type ByteRange, type CustomerAccess, type RemovalOptions, StoredUploads, type UploadFilter, type UploadPage, type UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
+import { utcDate } from '../../../../domain/layout.js';
 import type { Upload } from '../../../../domain/upload.js';
 import { asJob } from '../begin-call.js';
 import type { Bucket } from '../bucket.js';
@@ -60,7 +61,16 @@ export class BucketUploads extends StoredUploads {
 
   override async removeExpired(end: Date, options: RemovalOptions = {}): Promise<number> {
     const isOurs = await new Turn(this.bucket, RETENTION_TURN, RETENTION_TURN_MS).take().catch(storageFailure('Expired uploads could not be removed.'));
-    return isOurs ? this.removeAll({ to: end }, options) : 0;
+    return isOurs ? this.removeAll({ to: this.untilExpired(end) }, options) : 0;
+  }
+
+  /**
+   * The time before which uploads have expired, also if this machine's clock is ahead of the store's: `end` was then
+   * computed from a time in the future. It is moved back to the beginning of a day, because uploads expire by days.
+   */
+  private untilExpired(end: Date): Date {
+    const { clockOffsetMs } = this.bucket;
+    return clockOffsetMs < 0 ? new Date(utcDate(new Date(end.getTime() + clockOffsetMs))) : end;
   }
 
   /**

@@ -18,6 +18,11 @@ const REMNANT = z.object({
   upload_id: z.string(),
   /** The upload's customer. Missing in a marker that an earlier version of the service has written. */
   customer_id: z.string().optional(),
+  /**
+   * The key of the segment that the upload's index line is removed from. Missing in a marker that an earlier version of
+   * the service has written.
+   */
+  segment: z.string().optional(),
   /** Path of the upload's file; null for an upload without a file. */
   content_path: z.string().nullable(),
   /** The key of the object that claims the upload's idempotency key; null if there is none. */
@@ -34,15 +39,16 @@ const REMOVAL = z.object({ removed: z.array(REMNANT) });
 /**
  * Describes what is left to do for an upload when its index line is removed; undefined if nothing is.
  *
+ * @param segment the key of the segment that contains the line.
  * @param removedAt the time of the removal, for its event; undefined if no event is to be delivered.
  */
-export function remnantOf(upload: Upload, removedAt?: Date): Remnant | undefined {
+export function remnantOf(upload: Upload, segment: string, removedAt?: Date): Remnant | undefined {
   const { uploadId, kind, customerId, content, receivedAt } = upload;
   const scope = idempotencyScope(upload);
   const isClaimed = scope !== null && Date.now() - receivedAt.getTime() < CLAIMED_FOR_MS;
   if (!content && !isClaimed && !removedAt) return undefined;
   const told = removedAt && { kind, customer_id: customerId, received_at: receivedAt.toISOString(), removed_at: removedAt.toISOString() };
-  return { upload_id: uploadId, customer_id: customerId, content_path: content?.path ?? null, claim: isClaimed ? claimKey(scope) : null, ...(told && { told }) };
+  return { upload_id: uploadId, customer_id: customerId, segment, content_path: content?.path ?? null, claim: isClaimed ? claimKey(scope) : null, ...(told && { told }) };
 }
 
 /** The data of the events of removed uploads. Leaves out uploads for which no event is to be delivered. */

@@ -2,12 +2,15 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { BucketView } from '../../../../../testing/bucket.view.js';
 import { InMemoryBucket } from '../../../../../testing/in-memory.bucket.js';
 import { anUploadDraft, storeUpload } from '../../../../../testing/upload-draft.builder.js';
+import { indexLine } from '../../../../domain/layout.js';
 import type { Upload } from '../../../../domain/upload.js';
 import { compactDay } from '../compaction.js';
 import { ObjectStorageFileStorage } from '../object-storage.file-storage.adapter.js';
+import { segmentOf } from '../segment-names.js';
 import { verifyBucket } from '../store-verification/verify-bucket.js';
 import { Sweeper } from '../sweeper.js';
 import { BucketUploads } from './bucket-uploads.js';
+import { newRemovalKey } from './removal-marker.js';
 
 const HOUR_MS = 3_600_000;
 const DATE = '2026-03-10';
@@ -235,4 +238,78 @@ it('of some uploads of a customer keeps the bytes of an upload whose line anothe
   expect(counts).toEqual([0]);
   expect(await linesIn()).toHaveLength(7);
   await expectConsistent();
+});
+
+describe('a removal from a segment with a foreign name, on a day with more segments than one listing shows,', () => {
+  const FOREIGN = `uploads/kind=historical/date=${DATE}/zzz.ndjson`;
+  let uploads: Upload[];
+  beforeEach(async () => {
+    uploads = await storeUploads();
+    const segments = (await view.keys('uploads/')).filter((key) => !key.includes('slow-'));
+    const lines = await Promise.all(segments.map((key) => view.bytes(key)));
+    await bucket.create(FOREIGN, Buffer.concat(lines.flatMap((bytes) => bytes ?? [])));
+    await bucket.remove(segments);
+    for (let index = 0; index < 1_000; index += 1) await bucket.create(`uploads/kind=historical/date=${DATE}/0000${index}.ndjson`, Buffer.alloc(0));
+  });
+
+  /** Begins a removal of a customer's uploads, and stops it after it has written its marker. */
+  const stopRemoval = async (customerId: string) => {
+    const process = bucket.another();
+    const stopped = new Promise<void>((resolve) => {
+      process.after = (operation, key) => {
+        if (operation !== 'create' || !key.startsWith('staging/')) return;
+        resolve();
+        return new Promise<void>(() => undefined);
+      };
+    });
+    void new BucketUploads(process).removeAll({ customerId });
+    await stopped;
+  };
+
+  it.each([
+    ['the current day', NOON + HOUR_MS],
+    ['a past day', NOON + 50 * HOUR_MS],
+  ])('is completed after a crash: %s', async (_, now) => {
+    vi.setSystemTime(now);
+    await stopRemoval('customer-1');
+    expect(await linesIn()).toEqual(idsOf(uploads));
+    await new Sweeper(later(11 * 60_000), logger).sweep();
+    // An upload without a file and idempotency key isn't in the marker.
+    expect(await linesIn()).toEqual(idsOf(uploads.filter(({ customerId, content }) => customerId === 'customer-2' || !content)));
+    await expectConsistent();
+    expect(await view.keys('staging/')).toEqual([]);
+  });
+
+  it('keeps its bytes while another process removes other uploads of the customer', async () => {
+    await stopRemoval('customer-1');
+    await new BucketUploads(bucket.another()).removeAll({ customerId: 'customer-1', to: new Date(0) });
+    expect(await linesIn()).toEqual(idsOf(uploads));
+    await expectConsistent();
+  });
+
+  it('is completed with one read of each segment, and without a search', async () => {
+    const slow = (await view.keys('uploads/')).find((key) => key.includes('slow-'));
+    await stopRemoval('customer-1');
+    const process = later(11 * 60_000);
+    const reads: string[] = [];
+    process.before = (operation, key) => {
+      if (['read', 'open', 'list'].includes(operation) && key.startsWith('uploads/')) reads.push(key);
+    };
+    await new Sweeper(process, logger).sweep();
+    expect(reads.sort()).toEqual([slow, FOREIGN]);
+  });
+
+  it('is completed from a marker that names no segment, as earlier versions write them', async () => {
+    const [upload] = uploads;
+    if (!upload) throw new Error('No upload was stored.');
+    const { uploadId, content } = upload;
+    const lines = String(await view.bytes(FOREIGN)).split('\n');
+    await bucket.create(segmentOf(upload), Buffer.from(`${indexLine(upload)}\n`));
+    await bucket.replace(FOREIGN, Buffer.from(lines.filter((line) => !line.includes(uploadId)).join('\n')));
+    const remnant = { upload_id: uploadId, content_path: content?.path ?? null, claim: null };
+    await bucket.create(newRemovalKey(Date.now()), Buffer.from(JSON.stringify({ removed: [remnant] })));
+    await new Sweeper(later(11 * 60_000), logger).sweep();
+    expect(await linesIn()).toEqual(idsWithout(idsOf(uploads), [uploadId]));
+    await expectConsistent();
+  });
 });

@@ -10,8 +10,10 @@ import { type Day, dayOf, directoryOf, endOf } from '../segment-names.js';
 import { DayHold, HoldLostError } from './day-hold.js';
 import { daysOf, mayBeCompacted } from './day-listing.js';
 import { eachOf } from './each-of.js';
+import { markedSegments } from './marked-segments.js';
 import { RemnantRemoval } from './remnant-removal.js';
 import { isRemovalKey, parseRemoval, type Remnant, remnantOf } from './removal-marker.js';
+import { linesIn } from './segment-lines.js';
 import { rewrite, type Rewriting, withoutLines } from './segment-rewriting.js';
 import { findLine, type FoundLine } from './upload-search.js';
 
@@ -27,7 +29,7 @@ const MOST_BYTES = 8 * 1024 * 1024;
  * Removes uploads. Any number of processes may remove uploads at once, and each may crash or stall at any step:
  *
  * 1. Keep compaction from the day (`DayHold`), if compaction may have begun there.
- * 2. Write a marker that names the files and claims of the uploads, and the data of the events.
+ * 2. Write a marker that names the files, claims and segments of the uploads, and the data of the events.
  * 3. Rewrite the segments without the lines of the uploads, each in one request. A segment without any other line
  *    becomes empty. If it is older than 24 hours, it is removed instead, because no late request of its writer can then
  *    create it again.
@@ -56,7 +58,7 @@ export class UploadRemoval {
       return (await this.clearRemnants(isWanted)) > 0;
     }
     if (!mayAccess(found.upload.customerId)) return false;
-    const remnant = remnantOf(found.upload, await this.remnantRemoval.timeToTell());
+    const remnant = remnantOf(found.upload, found.segment, await this.remnantRemoval.timeToTell());
     const marks = await this.remnantRemoval.mark(remnant ? [remnant] : []);
     const isRemoved = await this.removeLine(found, dayOf(found.segment));
     await this.remnantRemoval.conclude(marks, () => isRemoved);
@@ -75,7 +77,8 @@ export class UploadRemoval {
     if (!found || found.ageMs < LOST_AFTER_MS) return true;
     const remnants = parseRemoval(found.bytes);
     if (!remnants) return false;
-    await eachOf(remnants, ({ upload_id: uploadId }) => this.removeCopies(uploadId));
+    const settled = await this.removeMarkedLines(remnants);
+    await eachOf(remnants, async ({ upload_id: uploadId }) => { if (!settled.has(uploadId)) await this.removeCopies(uploadId); });
     await this.remnantRemoval.conclude([{ key, remnants }]);
     return true;
   }
@@ -118,15 +121,53 @@ export class UploadRemoval {
     let count = 0;
     for await (const { key } of this.bucket.list(MARKERS)) {
       const found = isRemovalKey(key) ? await this.bucket.read(key) : undefined;
-      const remnants = (found && parseRemoval(found.bytes)) ?? [];
-      const gone: Remnant[] = [];
-      await eachOf(remnants.filter(isWanted), async (remnant) => {
-        if (!(await findLine(this.bucket, remnant.upload_id))) gone.push(remnant);
-      });
+      const gone = await this.withoutLine(((found && parseRemoval(found.bytes)) ?? []).filter(isWanted));
       await this.remnantRemoval.clear(gone);
       count += gone.length;
     }
     return count;
+  }
+
+  /**
+   * Selects the remnants of a marker whose index lines are gone: neither in the segments that the marker names, nor,
+   * if the line may be elsewhere, found by a search.
+   */
+  private async withoutLine(remnants: readonly Remnant[]): Promise<readonly Remnant[]> {
+    const present = new Set<string>();
+    const settled = new Set<string>();
+    await eachOf(markedSegments(remnants).flat(), async ({ key, day, ids }) => {
+      const segment = await this.bucket.read(key);
+      if (!segment) return;
+      for await (const { upload } of linesIn(segment.bytes)) if (ids.has(upload.uploadId)) present.add(upload.uploadId);
+      if (!mayBeCompacted(day)) for (const id of ids) settled.add(id);
+    });
+    const gone: Remnant[] = [];
+    await eachOf(remnants, async (remnant) => {
+      const { upload_id: uploadId } = remnant;
+      if (!present.has(uploadId) && (settled.has(uploadId) || !(await findLine(this.bucket, uploadId)))) gone.push(remnant);
+    });
+    return gone;
+  }
+
+  /**
+   * Removes the index lines of a marker's uploads from the segments that the marker names. A search might miss a
+   * segment with a foreign name.
+   *
+   * @returns the ids of the uploads that needn't be searched for: their segments exist, and compaction of the day can't
+   *   have begun, so no other segment has their lines.
+   */
+  private async removeMarkedLines(remnants: readonly Remnant[]): Promise<ReadonlySet<string>> {
+    const settled = new Set<string>();
+    for (const segments of markedSegments(remnants)) {
+      await this.held(segments[0]?.day, async (hold) => {
+        await eachOf(segments, async ({ key, day, ids }) => {
+          const removed = await this.removeFromSegment(key, ids);
+          if (removed !== undefined && !mayBeCompacted(day)) for (const id of ids) settled.add(id);
+        });
+        await hold?.check();
+      });
+    }
+    return settled;
   }
 
   private async days({ kind, from, to }: UploadFilter): Promise<Day[]> {
@@ -195,7 +236,7 @@ export class UploadRemoval {
       return;
     }
     const removed = rewritings.flatMap((rewriting) => rewriting.removed);
-    const marks = await this.remnantRemoval.mark(removed.flatMap((upload) => remnantOf(upload, removedAt) ?? []));
+    const marks = await this.remnantRemoval.mark(rewritings.flatMap(({ key, removed: uploads }) => uploads.flatMap((upload) => remnantOf(upload, key, removedAt) ?? [])));
     const gone = new Set<string>();
     const onGone = (uploads: readonly Upload[]): void => {
       for (const { uploadId } of uploads) gone.add(uploadId);
@@ -229,13 +270,9 @@ export class UploadRemoval {
    * from all segments that contain it. Resolves to whether a line was removed.
    */
   private async removeLine({ upload: { uploadId }, segment }: FoundLine, day: Day | undefined): Promise<boolean> {
-    const isWanted = (upload: Upload): boolean => upload.uploadId === uploadId;
+    const ids = new Set([uploadId]);
     let removed = 0;
-    const removeFrom = async (key: string): Promise<void> => {
-      const object = await this.bucket.read(key);
-      const rewriting = object && (await withoutLines(key, object, isWanted));
-      if (rewriting) removed += (await rewrite(this.bucket, rewriting, isWanted)).length;
-    };
+    const removeFrom = async (key: string): Promise<void> => { removed += (await this.removeFromSegment(key, ids)) ?? 0; };
     await this.held(day, async (hold) => {
       if (!hold) {
         await removeFrom(segment);
@@ -247,6 +284,18 @@ export class UploadRemoval {
       await hold.check();
     });
     return removed > 0;
+  }
+
+  /**
+   * Removes the index lines of uploads from a segment. Resolves to the number of removed lines; undefined if the segment
+   * is missing.
+   */
+  private async removeFromSegment(key: string, ids: ReadonlySet<string>): Promise<number | undefined> {
+    const isWanted = ({ uploadId }: Upload): boolean => ids.has(uploadId);
+    const object = await this.bucket.read(key);
+    if (!object) return undefined;
+    const rewriting = await withoutLines(key, object, isWanted);
+    return rewriting ? (await rewrite(this.bucket, rewriting, isWanted)).length : 0;
   }
 }
 

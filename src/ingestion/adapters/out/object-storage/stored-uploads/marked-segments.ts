@@ -1,0 +1,25 @@
+import { type Day, dayOf } from '../segment-names.js';
+import type { Remnant } from './removal-marker.js';
+
+/** A segment that a marker of removals names, and the ids of the uploads whose lines are removed from this segment. */
+export interface MarkedSegment {
+  readonly key: string;
+  readonly day: Day;
+  readonly ids: ReadonlySet<string>;
+}
+
+/** The segments that a marker names, by their days, each segment once. A marker usually names segments of one day. */
+export function markedSegments(remnants: readonly Remnant[]): (readonly MarkedSegment[])[] {
+  const segments = new Map<string, Set<string>>();
+  for (const { upload_id: uploadId, segment } of remnants) {
+    if (segment !== undefined) segments.set(segment, (segments.get(segment) ?? new Set()).add(uploadId));
+  }
+  const days = new Map<string, MarkedSegment[]>();
+  for (const [key, ids] of segments) {
+    const day = dayOf(key);
+    if (!day) continue;
+    const name = `${day.kind} ${day.date}`;
+    days.set(name, [...(days.get(name) ?? []), { key, day, ids }]);
+  }
+  return [...days.values()];
+}
