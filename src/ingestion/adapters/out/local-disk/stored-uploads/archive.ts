@@ -20,6 +20,8 @@ const DAY_MS = 24 * 60 * 60 * 1000;
 export class Archive {
   private readonly segments: Segments;
   private removing: Promise<unknown> = Promise.resolve();
+  /** How many times lines may have been removed so far. Counted when the removal has ended, also if it has failed. */
+  private removals = 0;
   private readonly ending = new AbortController();
 
   constructor(
@@ -58,15 +60,18 @@ export class Archive {
     return new FileBytes(file, range?.first ?? 0, range ? range.last + 1 : content.size);
   }
 
-  remove(uploadId: string, mayAccess: CustomerAccess = () => true): Promise<boolean> {
+  async remove(uploadId: string, mayAccess: CustomerAccess = () => true): Promise<boolean> {
+    const { removals } = this;
+    // Searches before the removal's turn, because a search for an unknown id may read a whole day.
+    const found = await this.findLine(uploadId);
+    if (found && !mayAccess(found.upload.customerId)) return false;
     return this.inTurn(async () => {
       const resumed = await this.resumeRemovals();
-      const found = await this.findLine(uploadId);
-      if (!found) return isCompleted(resumed, uploadId, mayAccess);
+      const isThere = found !== undefined && (removals === this.removals || (await this.left(found.segment, new Set([uploadId]))).has(uploadId));
+      if (!isThere) return isCompleted(resumed, uploadId, mayAccess);
       const { segment, upload } = found;
-      if (!mayAccess(upload.customerId)) return false;
       await this.prepare((upload.content?.size ?? Infinity) <= this.mostSmallBytes, this.store.openSegments.has(segment));
-      await removeUploads(this.store, { segment, removedAt: new Date().toISOString(), uploads: [removedUpload(upload)] });
+      await this.removeUploads(segment, [removedUpload(upload)]);
       return true;
     });
   }
@@ -85,7 +90,7 @@ export class Archive {
         signal?.throwIfAborted();
         this.ending.signal.throwIfAborted();
         const removed = await this.selected(path, filter);
-        if (removed.length > 0 && !dryRun) await removeUploads(this.store, { segment: path, removedAt: new Date().toISOString(), uploads: removed });
+        if (removed.length > 0 && !dryRun) await this.removeUploads(path, removed);
         this.store.presence.assertHere();
         uploads += removed.length;
         onProgress({ segments: index + 1, allSegments: paths.length, uploads });
@@ -122,10 +127,32 @@ export class Archive {
     return found;
   }
 
+  /** Those of the given uploads whose lines are still in a segment. Reads at most the segment once. */
+  private async left(segment: string, uploadIds: ReadonlySet<string>): Promise<Set<string>> {
+    const left = new Set<string>();
+    for await (const line of this.lines(segment)) {
+      const uploadId = headOf(line)?.uploadId;
+      if (uploadId !== undefined && uploadIds.has(uploadId)) left.add(uploadId);
+      if (left.size === uploadIds.size) break;
+    }
+    this.store.presence.assertHere();
+    return left;
+  }
+
   /** Completes the removals that failed before. */
   private async resumeRemovals(): Promise<ResumedRemovals> {
     this.store.presence.assertHere();
-    return completeRemovals(this.store, await this.store.markers.ids());
+    const resumed = await completeRemovals(this.store, await this.store.markers.ids());
+    if (resumed.completed.length > 0 || resumed.failed.length > 0) this.removals += 1;
+    return resumed;
+  }
+
+  private async removeUploads(segment: string, uploads: readonly RemovedUpload[]): Promise<void> {
+    try {
+      await removeUploads(this.store, { segment, removedAt: new Date().toISOString(), uploads });
+    } finally {
+      this.removals += 1;
+    }
   }
 
   private async prepare(purge: boolean, rotate: boolean): Promise<void> {
@@ -162,15 +189,20 @@ export class Archive {
   }
 
   private async selected(path: string, filter: UploadFilter): Promise<RemovedUpload[]> {
+    const removed: RemovedUpload[] = [];
+    for await (const line of this.lines(path, filter.customerId)) {
+      const upload = await decodeIndexLine(line);
+      if (upload && isSelected(upload, filter)) removed.push(removedUpload(upload));
+    }
+    return removed;
+  }
+
+  /** The lines of the segment at a path as `linesOf` yields them. None if the segment is missing. */
+  private async *lines(path: string, customerId?: string): AsyncGenerator<Buffer> {
     const segment = await this.segments.open(path);
-    if (!segment) return [];
+    if (!segment) return;
     try {
-      const removed: RemovedUpload[] = [];
-      for await (const line of linesOf(segment, path, filter.customerId)) {
-        const upload = await decodeIndexLine(line);
-        if (upload && isSelected(upload, filter)) removed.push(removedUpload(upload));
-      }
-      return removed;
+      yield* linesOf(segment, path, customerId);
     } finally {
       await segment.close();
     }

@@ -1,0 +1,56 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { DataDirectoryView } from '../../../../../testing/data-directory.view.js';
+import { GatedDisk } from '../../../../../testing/gated-disk.js';
+import { anUploadDraft, storeUpload } from '../../../../../testing/upload-draft.builder.js';
+import { LocalDiskFileStorage } from '../local-disk.file-storage.adapter.js';
+
+let view: DataDirectoryView;
+let disk: GatedDisk;
+let storage: LocalDiskFileStorage;
+let warnings: string[];
+
+const open = async (): Promise<LocalDiskFileStorage> => {
+  const logger = { warn: (message: string) => warnings.push(message) };
+  return (storage = await LocalDiskFileStorage.open({ directory: view.directory, disk, logger }));
+};
+const remove = (uploadId: string): Promise<boolean> => storage.storedUploads.remove(uploadId);
+
+beforeEach(async () => {
+  warnings = [];
+  view = new DataDirectoryView(await mkdtemp(join(tmpdir(), 'removals-')));
+  disk = new GatedDisk();
+  await open();
+});
+afterEach(async () => {
+  await storage.close();
+  await rm(view.directory, { recursive: true });
+});
+
+it('removes an upload while the search for an unknown id still goes on', async () => {
+  const { uploadId } = await storeUpload(storage, anUploadDraft().build());
+  const search = disk.holdNext('open');
+  const unknown = remove(anUploadDraft().build().uploadId);
+  await search.reached;
+  expect(await remove(uploadId)).toBe(true);
+  search.release();
+  expect(await unknown).toBe(false);
+});
+
+it('removes an upload once, although two callers found it at the same time', async () => {
+  const { uploadId } = await storeUpload(storage, anUploadDraft().file('bytes').build());
+  expect((await Promise.all([remove(uploadId), remove(uploadId)])).sort()).toEqual([false, true]);
+  expect(await view.lines()).toEqual([]);
+});
+
+it('does not count an upload as removed that was found before all of its customer were removed', async () => {
+  const { uploadId, customerId } = await storeUpload(storage, anUploadDraft().build());
+  const search = disk.holdNext('file.close');
+  const late = remove(uploadId);
+  await search.reached;
+  expect(await storage.storedUploads.removeAll({ customerId })).toBe(1);
+  search.release();
+  expect(await late).toBe(false);
+});
