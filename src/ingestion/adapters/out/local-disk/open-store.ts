@@ -7,7 +7,7 @@ import type { UploadDraft, UploadReceipt } from '../../../application/ports/file
 import { storageFailure } from '../../../application/storage-failure.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
 import { encodeIndexLine, segmentDirectory } from '../../../domain/layout.js';
-import type { Upload, UploadKind } from '../../../domain/upload.js';
+import { type Upload, UPLOAD_KINDS, type UploadKind } from '../../../domain/upload.js';
 import { JournalUnavailableError } from './content-journals.js';
 import type { StoreAwayError } from './disk-error.js';
 import type { Disk } from './disk.js';
@@ -138,7 +138,7 @@ export class OpenStore {
   async beginEvents(): Promise<void> {
     if (this.everySegmentTold) return;
     await this.directory.events.begin();
-    await this.rotate();
+    await this.rotate(UPLOAD_KINDS);
     this.everySegmentTold = true;
   }
 
@@ -245,15 +245,15 @@ export class OpenStore {
     if (this.closing) throw new ServiceError('storage-failure', 'The store was closed meanwhile: it went away, or the service is stopping.');
   }
 
-  private async settle(purge: boolean, rotate: boolean): Promise<void> {
-    if (rotate) await this.rotate();
+  private async settle(purge: boolean, rotate: readonly UploadKind[]): Promise<void> {
+    await this.rotate(rotate);
     // Waits for the uploads in progress, because their markers may refer to the segments that were just closed.
     await Promise.allSettled([...this.finishing]);
     await this.directory.journals.settleAll(purge);
   }
 
-  private async rotate(): Promise<void> {
-    await Promise.all(Object.values(this.logs).map((log) => log.rotate()));
+  private async rotate(kinds: readonly UploadKind[]): Promise<void> {
+    await Promise.all(kinds.map((kind) => this.logs[kind].rotate()));
   }
 
   private async finishAll(): Promise<void> {

@@ -30,9 +30,10 @@ export class Archive {
      * Waits until nothing in progress refers to the segments (files of index lines) that are closed.
      *
      * @param purge whether to also remove the journals, which have copies of small files.
-     * @param rotate whether to first close the segments that accept lines. Otherwise, the caller must not change these.
+     * @param rotate the kinds whose segment that accepts lines is closed first. The caller must not change the other
+     *   such segments.
      */
-    private readonly settle: (purge: boolean, rotate: boolean) => Promise<void>,
+    private readonly settle: (purge: boolean, rotate: readonly UploadKind[]) => Promise<void>,
     /** The longest file that a journal may have a copy of, in bytes. */
     private readonly mostSmallBytes: number,
   ) {
@@ -70,7 +71,7 @@ export class Archive {
       const isThere = found !== undefined && (removals === this.removals || (await this.left(found.segment, new Set([uploadId]))).has(uploadId));
       if (!isThere) return isCompleted(resumed, uploadId, mayAccess);
       const { segment, upload } = found;
-      await this.prepare((upload.content?.size ?? Infinity) <= this.mostSmallBytes, this.store.openSegments.has(segment));
+      await this.prepare((upload.content?.size ?? Infinity) <= this.mostSmallBytes, this.kindsOfOpen([segment]));
       await this.removeUploads(segment, [removedUpload(upload)]);
       return true;
     });
@@ -83,8 +84,13 @@ export class Archive {
       const resumed = dryRun ? undefined : await this.resumeRemovals();
       // The segments are listed before `prepare` closes the open ones. A segment that is opened later must be left
       // alone, because the marker of an upload in progress may refer to it.
-      const paths = await this.segmentsOf(filter);
-      if (!dryRun && paths.length > 0) await this.prepare(true, true);
+      let paths = await this.segmentsOf(filter);
+      if (!dryRun) {
+        // An open segment without such uploads stays open: each that is closed early is one more segment to search.
+        const unaffected = await this.unaffected(paths.filter((path) => this.store.openSegments.has(path)), filter);
+        paths = paths.filter((path) => !unaffected.has(path));
+        if (paths.length > 0) await this.prepare(true, this.kindsOfOpen(paths));
+      }
       let uploads = 0;
       for (const [index, path] of paths.entries()) {
         signal?.throwIfAborted();
@@ -139,6 +145,19 @@ export class Archive {
     return left;
   }
 
+  /** Those of some segments in which a filter selects no upload. */
+  private async unaffected(paths: readonly string[], filter: UploadFilter): Promise<Set<string>> {
+    const unaffected = new Set<string>();
+    for (const path of paths) if ((await this.selected(path, filter)).length === 0) unaffected.add(path);
+    return unaffected;
+  }
+
+  /** The kinds of those segments that still accept lines. */
+  private kindsOfOpen(paths: readonly string[]): UploadKind[] {
+    const open = paths.filter((path) => this.store.openSegments.has(path)).map(kindOf);
+    return UPLOAD_KINDS.filter((kind) => open.includes(kind));
+  }
+
   /** Completes the removals that failed before. */
   private async resumeRemovals(): Promise<ResumedRemovals> {
     this.store.presence.assertHere();
@@ -155,7 +174,7 @@ export class Archive {
     }
   }
 
-  private async prepare(purge: boolean, rotate: boolean): Promise<void> {
+  private async prepare(purge: boolean, rotate: readonly UploadKind[]): Promise<void> {
     this.store.presence.assertHere();
     await this.settle(purge, rotate);
     await this.clearOffsets();
@@ -209,10 +228,12 @@ export class Archive {
   }
 }
 
+/** The kind of the uploads whose lines are in the segment at a path. */
+const kindOf = (path: string): UploadKind => UPLOAD_KINDS.find((kind) => path.includes(`/kind=${kind}/`)) ?? 'historical';
+
 /** The valid index lines of a segment; if a customer is given, only those of the customer's uploads. */
 async function* linesOf(segment: SegmentReader, path: string, customerId: string | undefined): AsyncGenerator<Buffer> {
-  const kind = UPLOAD_KINDS.find((each) => path.includes(`/kind=${each}/`)) ?? 'historical';
-  const isWanted = customerId === undefined ? () => true : isOfCustomer(kind, customerId);
+  const isWanted = customerId === undefined ? () => true : isOfCustomer(kindOf(path), customerId);
   for (let end = segment.length; end > 0; ) {
     const { begin, lines } = await segment.linesBefore(end);
     for (const { bytes } of lines) if (isWanted(bytes) && headOf(bytes)) yield bytes;

@@ -54,3 +54,15 @@ it('does not count an upload as removed that was found before all of its custome
   search.release();
   expect(await late).toBe(false);
 });
+
+it('goes on writing to the same segment after removals that do not concern it', async () => {
+  const [removed] = [await storeUpload(storage, anUploadDraft().build()), await storeUpload(storage, anUploadDraft().with({ kind: 'nowcast' }).build())];
+  const nowcasts = () => view.files('uploads/kind=nowcast');
+  expect(await nowcasts()).toHaveLength(1);
+  expect(await remove(removed.uploadId)).toBe(true);
+  expect(await storage.storedUploads.removeAll({ customerId: 'another' })).toBe(0);
+  expect(await storage.storedUploads.removeAll({ to: new Date(0) })).toBe(0);
+  await storage.store(anUploadDraft().with({ kind: 'nowcast' }).build());
+  expect(await nowcasts()).toHaveLength(1);
+  expect(await view.lines()).toHaveLength(2);
+});
