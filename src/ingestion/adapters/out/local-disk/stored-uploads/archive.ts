@@ -16,12 +16,44 @@ import { findLine, type FoundLine } from './upload-search.js';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
+/** How many single uploads of a segment are removed at most in one batch. */
+const MOST_AT_ONCE = 1_000;
+
+/** What a removal needs of an upload that was found. */
+interface RemovableUpload {
+  /** Path of the upload's segment, relative to the store's root. */
+  readonly segment: string;
+  readonly upload: RemovedUpload & { readonly customerId: string };
+  /** Whether a journal may have a copy of the upload's file. */
+  readonly isInJournal: boolean;
+}
+
+/** Single uploads of one segment that are removed together, so that their removals share one rewrite of the segment. */
+interface Batch {
+  readonly segment: string;
+  /** The uploads by their ids. */
+  readonly uploads: Map<string, RemovedUpload>;
+  /** Whether a journal may have a copy of a file. */
+  isInJournal: boolean;
+  /** How many removals had ended before any of the uploads was searched for. */
+  removals: number;
+  readonly done: Promise<RemovedBatch>;
+}
+
+interface RemovedBatch {
+  /** The ids of the uploads that were removed. The others were gone already. */
+  readonly removed: Set<string>;
+  readonly resumed: ResumedRemovals;
+}
+
 /** The part of an open store that finds, lists, reads and removes stored uploads. Throws errors of the file system. */
 export class Archive {
   private readonly segments: Segments;
   private removing: Promise<unknown> = Promise.resolve();
   /** How many times lines may have been removed so far. Counted when the removal has ended, also if it has failed. */
   private removals = 0;
+  /** For each segment with single uploads to be removed, the batch that waits for its turn and isn't full. */
+  private readonly batches = new Map<string, Batch>();
   private readonly ending = new AbortController();
 
   constructor(
@@ -64,17 +96,12 @@ export class Archive {
   async remove(uploadId: string, mayAccess: CustomerAccess = () => true): Promise<boolean> {
     const { removals } = this;
     // Searches before the removal's turn, because a search for an unknown id may read a whole day.
-    const found = await this.findLine(uploadId);
-    if (found && !mayAccess(found.upload.customerId)) return false;
-    return this.inTurn(async () => {
-      const resumed = await this.resumeRemovals();
-      const isThere = found !== undefined && (removals === this.removals || (await this.left(found.segment, new Set([uploadId]))).has(uploadId));
-      if (!isThere) return isCompleted(resumed, uploadId, mayAccess);
-      const { segment, upload } = found;
-      await this.prepare((upload.content?.size ?? Infinity) <= this.mostSmallBytes, this.kindsOfOpen([segment]));
-      await this.removeUploads(segment, [removedUpload(upload)]);
-      return true;
-    });
+    const found = await this.findRemovable(uploadId);
+    if (!found) return isCompleted(await this.inTurn(() => this.resumeRemovals()), uploadId, mayAccess);
+    if (!mayAccess(found.upload.customerId)) return false;
+    const { removed, resumed } = await this.removeWithOthers(found, removals);
+    // Of several callers that remove the same upload in one batch, only the first gets true.
+    return removed.delete(uploadId) || isCompleted(resumed, uploadId, mayAccess);
   }
 
   removeAll(filter: UploadFilter, options: RemovalOptions): Promise<number> {
@@ -131,6 +158,43 @@ export class Archive {
     const found = await findLine(this.segments, uploadId);
     this.store.presence.assertHere();
     return found;
+  }
+
+  /** Keeps only what a removal needs of the upload, which may have a long `additional_data`. */
+  private async findRemovable(uploadId: string): Promise<RemovableUpload | undefined> {
+    const found = await this.findLine(uploadId);
+    return found && { segment: found.segment, upload: removedUpload(found.upload), isInJournal: (found.upload.content?.size ?? Infinity) <= this.mostSmallBytes };
+  }
+
+  /**
+   * Adds an upload to the waiting batch of its segment; begins a batch if none is waiting, or it is full.
+   *
+   * @param removals the value of `this.removals` before the upload was searched for.
+   */
+  private removeWithOthers({ segment, upload, isInJournal }: RemovableUpload, removals: number): Promise<RemovedBatch> {
+    let batch = this.batches.get(segment);
+    if (!batch || batch.uploads.size >= MOST_AT_ONCE) {
+      const begun: Batch = { segment, uploads: new Map(), isInJournal: false, removals, done: this.inTurn(() => this.removeBatch(begun)) };
+      this.batches.set(segment, (batch = begun));
+    }
+    batch.uploads.set(upload.uploadId, upload);
+    batch.isInJournal ||= isInJournal;
+    batch.removals = Math.min(batch.removals, removals);
+    return batch.done;
+  }
+
+  private async removeBatch(batch: Batch): Promise<RemovedBatch> {
+    const { segment, uploads } = batch;
+    // From here on, no more uploads are added to the batch.
+    if (this.batches.get(segment) === batch) this.batches.delete(segment);
+    const resumed = await this.resumeRemovals();
+    const ids = new Set(uploads.keys());
+    const removed = batch.removals === this.removals ? ids : await this.left(segment, ids);
+    if (removed.size > 0) {
+      await this.prepare(batch.isInJournal, this.kindsOfOpen([segment]));
+      await this.removeUploads(segment, [...uploads.values()].filter(({ uploadId }) => removed.has(uploadId)));
+    }
+    return { removed, resumed };
   }
 
   /** Those of the given uploads whose lines are still in a segment. Reads at most the segment once. */
@@ -255,10 +319,10 @@ function isCompleted({ completed, failed }: ResumedRemovals, uploadId: string, m
 const mayHaveUploadsOf = (list: RemovalList | undefined, customerId: string | undefined): boolean =>
   !list || customerId === undefined || list.uploads.some((upload) => upload.customerId === undefined || upload.customerId === customerId);
 
-const removedUpload = (upload: Upload): RemovedUpload => ({
+const removedUpload = (upload: Upload) => ({
   uploadId: upload.uploadId,
   customerId: upload.customerId,
   receivedAt: upload.receivedAt.toISOString(),
   contentPath: upload.content?.path ?? null,
   scope: idempotencyScope(upload),
-});
+} satisfies RemovedUpload);

@@ -66,3 +66,86 @@ it('goes on writing to the same segment after removals that do not concern it', 
   expect(await nowcasts()).toHaveLength(1);
   expect(await view.lines()).toHaveLength(2);
 });
+
+/**
+ * Holds a removal back before it rewrites its segment, until `others` have found their uploads, and wait for it. Calls
+ * `meanwhile`, lets the removal go on, and returns the results of `others`.
+ */
+async function whileOneIsRemoved(uploadId: string, others: readonly string[], meanwhile = () => {}): Promise<PromiseSettledResult<boolean>[]> {
+  const rewrite = disk.holdNext('create');
+  const first = remove(uploadId);
+  await rewrite.reached;
+  const { gate } = disk;
+  const found = new Promise<void>((resolve) => {
+    let searches = 0;
+    disk.gate = async (perform, operation, path) => {
+      const done = await gate(perform, operation, path);
+      if (operation === 'file.close' && path.endsWith('.ndjson') && ++searches === others.length) setImmediate(resolve);
+      return done;
+    };
+  });
+  const removals = Promise.allSettled(others.map(remove));
+  await found;
+  disk.gate = gate;
+  meanwhile();
+  rewrite.release();
+  expect(await first).toBe(true);
+  return removals;
+}
+
+/** Stores small files, all in one segment. */
+const storeFiles = (count: number) => Promise.all(Array.from({ length: count }, (_, index) => storeUpload(storage, anUploadDraft().file(`file ${index}`).build())));
+
+function countRewrites(): { readonly count: number } {
+  const rewrites = { count: 0 };
+  const { gate } = disk;
+  disk.gate = (perform, operation, path) => {
+    if (operation === 'create' && path.endsWith('.rewritten')) rewrites.count += 1;
+    return gate(perform, operation, path);
+  };
+  return rewrites;
+}
+
+it('rewrites a segment once for all removals that wait', async () => {
+  const [kept, first, ...others] = (await storeFiles(102)).map(({ uploadId }) => uploadId);
+  const rewrites = countRewrites();
+  const removals = await whileOneIsRemoved(first ?? '', others);
+  expect(removals).toEqual(others.map(() => ({ status: 'fulfilled', value: true })));
+  expect(rewrites.count).toBe(2);
+  await storage.close();
+  await open();
+  expect((await view.lines()).map((line) => line.upload_id)).toEqual([kept]);
+  expect(await view.contentPaths()).toHaveLength(1);
+  expect(warnings).toEqual([]);
+});
+
+it('fails all removals that share a rewrite that fails, and completes them with the next one', async () => {
+  const [first, ...others] = (await storeFiles(11)).map(({ uploadId }) => uploadId);
+  let rewrites = 0;
+  disk.gate = (perform, operation, path) => (operation === 'create' && path.endsWith('.rewritten') && ++rewrites === 2 ? Promise.reject(new Error('ENOSPC')) : perform());
+  const removals = await whileOneIsRemoved(first ?? '', others);
+  expect(removals.map(({ status }) => status)).toEqual(others.map(() => 'rejected'));
+  expect(await Promise.all(others.slice(0, 1).map(remove))).toEqual([true]);
+  expect(await view.lines()).toEqual([]);
+  expect(await view.contentPaths()).toEqual([]);
+});
+
+it('removes at most 1,000 uploads with one rewrite', async () => {
+  const [first, ...others] = await Promise.all(Array.from({ length: 1_002 }, async () => (await storage.store(anUploadDraft().build())).uploadId));
+  const rewrites = countRewrites();
+  const removals = await whileOneIsRemoved(first ?? '', others);
+  expect(removals.every((removal) => removal.status === 'fulfilled' && removal.value)).toBe(true);
+  expect(rewrites.count).toBe(3);
+  expect(await view.lines()).toEqual([]);
+});
+
+it('answers the removals that wait when the storage is closed', async () => {
+  const [first, ...others] = (await storeFiles(4)).map(({ uploadId }) => uploadId);
+  let closing: Promise<void> | undefined;
+  const removals = await whileOneIsRemoved(first ?? '', others, () => { closing = storage.close(); });
+  await closing;
+  expect(removals.map(({ status }) => status)).toEqual(others.map(() => 'rejected'));
+  await open();
+  expect(await view.lines()).toHaveLength(3);
+  expect(await view.contentPaths()).toHaveLength(3);
+});
