@@ -1,3 +1,4 @@
+import { basename } from 'node:path';
 import { observeMethods, type Observer } from '../../../../common/observer.js';
 import { ServiceError } from '../../../../common/service-error.js';
 import type { Wakeup } from '../../../../common/wakeup.js';
@@ -15,7 +16,7 @@ import { EventQueue } from './event-outbox/event-queue.js';
 import { HealthProbe } from './health-probe.js';
 import { IndexLog, type IndexLogOptions } from './index-log.js';
 import { type Publication, publishSmall, publishStaged, type StagedFile } from './publication.js';
-import { recover } from './recovery.js';
+import { recover, replayJournal } from './recovery.js';
 import { closeQuietly, writeStagedFile } from './staged-file.js';
 import { StoreDirectory } from './store-directory.js';
 import { Archive } from './stored-uploads/archive.js';
@@ -250,6 +251,18 @@ export class OpenStore {
     // Waits for the uploads in progress, because their markers may refer to the segments that were just closed.
     await Promise.allSettled([...this.finishing]);
     await this.directory.journals.settleAll(purge);
+    if (this.directory.journals.left.size > 0) await this.replayLeft();
+  }
+
+  /** Does for the journals that were left what the next boot would do. */
+  private async replayLeft(): Promise<void> {
+    const { left } = this.directory.journals;
+    // An append that failed may have left a line of an upload in such a journal. Closing the segment cuts the line off.
+    await this.rotate(UPLOAD_KINDS);
+    for (const path of left) {
+      if (!(await replayJournal(this.directory, `pending/${basename(path)}`))) throw new Error(`${path} could not be replayed; retrying before the next removal, and at the next boot.`);
+      left.delete(path);
+    }
   }
 
   private async rotate(kinds: readonly UploadKind[]): Promise<void> {

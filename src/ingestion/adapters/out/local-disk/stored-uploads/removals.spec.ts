@@ -1,9 +1,10 @@
+import { existsSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { DataDirectoryView } from '../../../../../testing/data-directory.view.js';
-import { GatedDisk } from '../../../../../testing/gated-disk.js';
+import { type DiskOperation, GatedDisk } from '../../../../../testing/gated-disk.js';
 import { anUploadDraft, storeUpload } from '../../../../../testing/upload-draft.builder.js';
 import { LocalDiskFileStorage } from '../local-disk.file-storage.adapter.js';
 
@@ -148,4 +149,72 @@ it('answers the removals that wait when the storage is closed', async () => {
   await open();
   expect(await view.lines()).toHaveLength(3);
   expect(await view.contentPaths()).toHaveLength(3);
+});
+
+describe('after a disk has failed once', () => {
+  /** Fails the next of the given operations whose path matches, `times` times. */
+  const failAt = (operations: readonly DiskOperation[], path: RegExp, times = 1) => {
+    let failures = 0;
+    disk.gate = (perform, operation, at) => (operations.includes(operation) && path.test(at) && failures++ < times ? Promise.reject(new Error('EIO')) : perform());
+  };
+  const restart = async () => {
+    await disk.die();
+    disk = new GatedDisk();
+    await open();
+  };
+  const journals = async () => (await view.files('pending')).filter((path) => path.endsWith('.journal'));
+
+  it('removes uploads again, and has written the files whose sync failed anew, each always there', async () => {
+    const kept = await storeUpload(storage, anUploadDraft().file('kept').build());
+    const removed = await storeUpload(storage, anUploadDraft().file('removed').build());
+    failAt(['file.sync'], /[/]files[/]/);
+    const { gate } = disk;
+    const keptPath = kept.content?.path ?? '';
+    const written: string[] = [];
+    let isMissing = false;
+    disk.gate = (perform, operation, path) => {
+      if (operation === 'rename') written.push(path);
+      isMissing ||= !existsSync(view.at(keptPath));
+      return gate(perform, operation, path);
+    };
+    expect(await remove(removed.uploadId)).toBe(true);
+    expect(warnings).toEqual([expect.stringMatching(/^Settling .*[.]journal failed/)]);
+    expect(written).toContain(view.at(keptPath));
+    expect(isMissing).toBe(false);
+    expect(await journals()).toEqual([]);
+    const later = await storeUpload(storage, anUploadDraft().file('later').build());
+    expect(await remove(later.uploadId)).toBe(true);
+    await restart();
+    expect((await view.lines()).map((line) => line.upload_id)).toEqual([kept.uploadId]);
+    expect(await view.contentPaths()).toEqual([keptPath]);
+    expect(String(await view.bytes(keptPath))).toBe('kept');
+  });
+
+  it('rejects removals as long as the files cannot be written, and loses none of them', async () => {
+    const kept = await storeUpload(storage, anUploadDraft().file('kept').build());
+    const removed = await storeUpload(storage, anUploadDraft().build());
+    failAt(['file.sync'], /[/]files[/]/, Infinity);
+    for (let time = 0; time < 2; time++) await expect(remove(removed.uploadId)).rejects.toMatchObject({ kind: 'storage-failure' });
+    expect(String(await view.bytes(kept.content?.path ?? ''))).toBe('kept');
+    disk.gate = (perform) => perform();
+    expect(await remove(removed.uploadId)).toBe(true);
+    expect(await journals()).toEqual([]);
+    expect(await storage.storedUploads.removeAll({})).toBe(1);
+    expect(await view.contentPaths()).toEqual([]);
+  });
+
+  it('removes uploads again after an upload that could be neither stored nor undone, and which is gone then', async () => {
+    const removed = await storeUpload(storage, anUploadDraft().file('removed').build());
+    failAt(['file.sync', 'file.truncate', 'link'], /[.]ndjson$|[/]pending[/]/, Infinity);
+    await expect(storage.store(anUploadDraft().file('failed').build())).rejects.toMatchObject({ kind: 'storage-failure' });
+    expect(await view.contentPaths()).toHaveLength(2);
+    await expect(remove(removed.uploadId)).rejects.toMatchObject({ kind: 'storage-failure' });
+    disk.gate = (perform) => perform();
+    expect(await remove(removed.uploadId)).toBe(true);
+    expect(await view.contentPaths()).toEqual([]);
+    const kept = await storeUpload(storage, anUploadDraft().file('kept').build());
+    await restart();
+    expect((await view.lines()).map((line) => line.upload_id)).toEqual([kept.uploadId]);
+    expect(await view.contentPaths()).toEqual([kept.content?.path]);
+  });
 });
