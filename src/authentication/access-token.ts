@@ -25,4 +25,12 @@ export abstract class AccessTokenVerifier {
    * keys.
    */
   abstract verify(request: IncomingMessage): Promise<AccessToken>;
+
+  /**
+   * Checks whether tokens can be verified. `/health/ready` asks it often, together with the identity provider's health.
+   * Optional; a verifier without it counts as healthy.
+   *
+   * @throws ServiceError `provider-unavailable` while no key of the issuer is known, and the keys can't be fetched.
+   */
+  checkHealth?(): Promise<void>;
 }

@@ -242,3 +242,35 @@ it('a key set is fetched only from http and https URLs', () => {
   expect(() => new KeySet({ url: 'file:///keys.json' })).toThrow(TypeError);
   expect(() => new KeySet({ url: 'keys.json' })).toThrow(TypeError);
 });
+
+describe('the health of a key set', () => {
+  it('is good as soon as the keys were fetched, which takes no further fetch for an hour', async () => {
+    const keys = keySet();
+    await Promise.all([keys.checkHealth(), keys.checkHealth()]);
+    await expect(keys.find('first')).resolves.toBeDefined();
+    await issuer.stop();
+    later(59 * MINUTE);
+    await keys.checkHealth();
+    expect(issuer.fetches).toBe(1);
+    later(MINUTE);
+    await expect(keys.checkHealth()).rejects.toMatchObject(unavailable);
+  });
+
+  it('is bad while there are no keys, with at most one fetch in a cool-down', async () => {
+    issuer.answer = (_, response) => response.writeHead(500).end();
+    const keys = keySet();
+    for (let time = 0; time < 3; time++) await expect(keys.checkHealth()).rejects.toMatchObject(unavailable);
+    expect(issuer.fetches).toBe(1);
+    issuer.answer = undefined;
+    later(2 * SECOND);
+    await keys.checkHealth();
+    expect(issuer.fetches).toBe(2);
+  });
+
+  it('is good without a fetch for each check if the issuer has no keys', async () => {
+    issuer.keys = [];
+    const keys = keySet();
+    for (let time = 0; time < 3; time++) await keys.checkHealth();
+    expect(issuer.fetches).toBe(1);
+  });
+});

@@ -85,6 +85,18 @@ export class KeySet {
     throw this.#unavailable(this.#failure.at, this.#failure.cause);
   }
 
+  /**
+   * Checks whether keys are known that may be used (`maxStaleMs`). If not, waits for a fetch, at most one in a cool-down.
+   *
+   * @throws ServiceError `provider-unavailable` when there is no such key, and the last fetch failed.
+   */
+  async checkHealth(): Promise<void> {
+    const isStale = () => Date.now() >= this.#loadedAt + this.#maxStaleMs;
+    if (this.#keys.size > 0 && !isStale()) return;
+    if (this.#failure || isStale()) await this.#refresh();
+    if (this.#failure) throw this.#unavailable(this.#failure.at, this.#failure.cause);
+  }
+
   async #seek(kid: string): Promise<void> {
     await this.#pending;
     const isSettled = this.#keys.has(kid) || this.#absent.has(kid) || this.#failure !== undefined;

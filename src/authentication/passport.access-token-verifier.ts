@@ -90,11 +90,17 @@ type Authenticate = (request: IncomingMessage) => void;
  */
 export class PassportAccessTokenVerifier extends AccessTokenVerifier {
   readonly #passport: passport.Authenticator = new passport.Passport();
+  readonly #keys: KeySet;
 
   /** @throws RangeError when the clock tolerance is not 0 to 10 seconds. */
   constructor(options: AuthenticationOptions) {
     super();
-    this.#passport.use('access-token', new AccessTokenStrategy(options, new KeySet(options.keySet, options)));
+    this.#keys = new KeySet(options.keySet, options);
+    this.#passport.use('access-token', new AccessTokenStrategy(options, this.#keys));
+  }
+
+  override checkHealth(): Promise<void> {
+    return this.#keys.checkHealth();
   }
 
   override verify(request: IncomingMessage): Promise<AccessToken> {

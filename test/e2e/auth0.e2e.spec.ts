@@ -157,3 +157,32 @@ describe('the service on Auth0', () => {
     }
   });
 });
+
+describe("while Auth0's keys can't be fetched, a new service", () => {
+  const KEYS = 'GET /.well-known/jwks.json';
+  const target = { url: '', token: '' };
+  const { send, ask } = identityRequests(target);
+
+  beforeAll(async () => {
+    checked = await startTenant();
+    tenant = checked.standIn;
+    tenant.fail(KEYS, { kind: 'answer', status: 500 }, { times: Infinity });
+    service = await startService(auth0Variables(tenant));
+    Object.assign(target, { url: service.url, token: await operatorToken(tenant) });
+  });
+  afterAll(stop);
+
+  it('is not ready, because no operation on roles and users can be served, and still stores uploads', async () => {
+    const ready = await send('GET', '/health/ready');
+    expect([ready.status, JSON.parse(ready.body)]).toMatchObject([503, { info: { file_storage: { status: 'up' } }, error: { identity_provider: { status: 'down' } } }]);
+    expect((await ask('roles')).status).toBe(503);
+    const upload = '/ingestNowcastLoadData/upload_nowcast?customer_id=a&filename=b.csv&manufacturer=c';
+    expect((await send('POST', upload, { body: 'a,b' })).status).toBe(200);
+  });
+
+  it('is ready again once they can be fetched', async () => {
+    tenant.recover();
+    await expect.poll(async () => (await send('GET', '/health/ready')).status, { timeout: 10_000 }).toBe(200);
+    expect((await ask('roles')).status).toBe(200);
+  });
+});

@@ -1,5 +1,6 @@
 import { Injectable, Logger } from '@nestjs/common';
 import { type HealthIndicatorResult, HealthIndicatorService } from '@nestjs/terminus';
+import { AccessTokenVerifier } from '../../authentication/access-token.js';
 import { withTimeLimit } from '../../common/time-limit.js';
 import { IdentityProvider } from '../../identity-management/application/ports/identity-provider.port.js';
 import { ProviderMisconfigured } from '../../identity-management/domain/errors.js';
@@ -13,7 +14,10 @@ type Indicator = Pick<Terminus12Indicator, 'up' | 'down'> & Partial<Pick<Terminu
 
 export type HealthState = 'up' | 'degraded' | 'down';
 
-/** Whether the service's dependencies are healthy: the file storage is writable, and the identity provider answers. */
+/**
+ * Whether the service's dependencies are healthy: the file storage is writable, the identity provider answers, and its
+ * access tokens can be verified.
+ */
 @Injectable()
 export class Readiness {
   private readonly logger = new Logger(Readiness.name);
@@ -28,6 +32,7 @@ export class Readiness {
     private readonly indicators: HealthIndicatorService,
     private readonly fileStorage: FileStorage,
     private readonly identityProvider: IdentityProvider,
+    private readonly accessTokens: AccessTokenVerifier,
   ) {}
 
   /**
@@ -41,7 +46,7 @@ export class Readiness {
     (): Promise<HealthIndicatorResult> =>
       this.check(
         'identity_provider',
-        () => this.identityProvider.checkHealth({ signal: AbortSignal.timeout(CHECK_TIMEOUT_MS) }),
+        () => this.checkIdentityProvider(),
         () => this.identityProvider.warnings,
       ),
   ];
@@ -60,6 +65,15 @@ export class Readiness {
     const results = await Promise.all(this.checks.map((check) => check()));
     const found = results.flatMap((result) => Object.entries(result));
     return Object.fromEntries(found.map(([name, { status, warnings }]) => [name, status === 'up' && warnings !== undefined ? 'degraded' : status]));
+  }
+
+  private async checkIdentityProvider(): Promise<void> {
+    const provider = this.identityProvider.checkHealth({ signal: AbortSignal.timeout(CHECK_TIMEOUT_MS) });
+    const tokens = this.accessTokens.checkHealth?.();
+    await Promise.allSettled([provider, tokens]);
+    // If both fail, the provider's error is thrown, because it may name what must be repaired.
+    await provider;
+    await tokens;
   }
 
   private async check(name: string, probe: () => Promise<void>, warningsOf: () => readonly string[] = () => []): Promise<HealthIndicatorResult> {

@@ -85,8 +85,8 @@ export class ContentJournals {
   private readonly unsettled: Use[] = [];
   /** How many calls of `settleAll` in progress want journals to be removed instead of kept for their next use. */
   private purges = 0;
-  /** Whether any journal was left in `pending/` for recovery at the next boot. */
-  private hasLeft = false;
+  /** Absolute paths of the closed journals that were left in `pending/` for recovery (`replayJournal`). */
+  readonly left = new Set<string>();
   private unavailable: { readonly error: JournalUnavailableError; readonly since: number } | undefined;
 
   constructor(
@@ -113,11 +113,11 @@ export class ContentJournals {
 
   /**
    * Syncs the files of all records that were added so far. Resolves when recovery needs no journal for these files any
-   * more.
+   * more but those in `left`.
    *
    * @param purge whether to also remove the journals, which otherwise keep the bytes of these files until new records
    *   overwrite them.
-   * @throws Error if some of these files could not be synced, or a journal is left for the next boot.
+   * @throws Error if a journal could not be emptied, removed or closed.
    */
   async settleAll(purge: boolean): Promise<void> {
     this.purges += Number(purge);
@@ -129,7 +129,7 @@ export class ContentJournals {
       this.purges -= Number(purge);
     }
     if (purge) await Promise.all(this.idle.splice(0).map((journal) => journal.remove()));
-    if (this.unsettled.length > 0 || this.hasLeft) throw new Error('A journal could not be settled; the next boot will settle it.');
+    if (this.unsettled.length > 0) throw new Error('A journal could not be settled; retrying before the next removal, and at the next boot.');
   }
 
   /** Syncs the files of all journals and removes the journals. Call `close` only when no record is waiting or held. */
@@ -286,8 +286,8 @@ export class ContentJournals {
       // If the store went away, the journal is kept, and recovery restores the files from it when the store is back.
       this.site.presence.assertHere();
       if (journal.isLeft) {
-        this.hasLeft = true;
         await journal.close();
+        this.left.add(journal.path);
       } else if (journal.isSound && this.purges === 0) {
         await journal.clear();
         this.idle.push(journal);

@@ -1,3 +1,4 @@
+import { basename } from 'node:path';
 import { observeMethods, type Observer } from '../../../../common/observer.js';
 import { ServiceError } from '../../../../common/service-error.js';
 import type { Wakeup } from '../../../../common/wakeup.js';
@@ -7,7 +8,7 @@ import type { UploadDraft, UploadReceipt } from '../../../application/ports/file
 import { storageFailure } from '../../../application/storage-failure.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
 import { encodeIndexLine, segmentDirectory } from '../../../domain/layout.js';
-import type { Upload, UploadKind } from '../../../domain/upload.js';
+import { type Upload, UPLOAD_KINDS, type UploadKind } from '../../../domain/upload.js';
 import { JournalUnavailableError } from './content-journals.js';
 import type { StoreAwayError } from './disk-error.js';
 import type { Disk } from './disk.js';
@@ -15,7 +16,7 @@ import { EventQueue } from './event-outbox/event-queue.js';
 import { HealthProbe } from './health-probe.js';
 import { IndexLog, type IndexLogOptions } from './index-log.js';
 import { type Publication, publishSmall, publishStaged, type StagedFile } from './publication.js';
-import { recover } from './recovery.js';
+import { recover, replayJournal } from './recovery.js';
 import { closeQuietly, writeStagedFile } from './staged-file.js';
 import { StoreDirectory } from './store-directory.js';
 import { Archive } from './stored-uploads/archive.js';
@@ -138,7 +139,7 @@ export class OpenStore {
   async beginEvents(): Promise<void> {
     if (this.everySegmentTold) return;
     await this.directory.events.begin();
-    await this.rotate();
+    await this.rotate(UPLOAD_KINDS);
     this.everySegmentTold = true;
   }
 
@@ -245,15 +246,27 @@ export class OpenStore {
     if (this.closing) throw new ServiceError('storage-failure', 'The store was closed meanwhile: it went away, or the service is stopping.');
   }
 
-  private async settle(purge: boolean, rotate: boolean): Promise<void> {
-    if (rotate) await this.rotate();
+  private async settle(purge: boolean, rotate: readonly UploadKind[]): Promise<void> {
+    await this.rotate(rotate);
     // Waits for the uploads in progress, because their markers may refer to the segments that were just closed.
     await Promise.allSettled([...this.finishing]);
     await this.directory.journals.settleAll(purge);
+    if (this.directory.journals.left.size > 0) await this.replayLeft();
   }
 
-  private async rotate(): Promise<void> {
-    await Promise.all(Object.values(this.logs).map((log) => log.rotate()));
+  /** Does for the journals that were left what the next boot would do. */
+  private async replayLeft(): Promise<void> {
+    const { left } = this.directory.journals;
+    // An append that failed may have left a line of an upload in such a journal. Closing the segment cuts the line off.
+    await this.rotate(UPLOAD_KINDS);
+    for (const path of left) {
+      if (!(await replayJournal(this.directory, `pending/${basename(path)}`))) throw new Error(`${path} could not be replayed; retrying before the next removal, and at the next boot.`);
+      left.delete(path);
+    }
+  }
+
+  private async rotate(kinds: readonly UploadKind[]): Promise<void> {
+    await Promise.all(kinds.map((kind) => this.logs[kind].rotate()));
   }
 
   private async finishAll(): Promise<void> {

@@ -1,4 +1,5 @@
 import { basename, dirname } from 'node:path';
+import { v7 as uuidV7 } from 'uuid';
 import { JOURNAL_EXTENSION } from './content-journals.js';
 import { DataDirectoryError } from '../../../../common/data-directory/data-directory-error.js';
 import { Turns } from '../../../../common/turns.js';
@@ -71,17 +72,28 @@ async function settle(store: StoreDirectory, publications: Map<string, Publicati
 }
 
 /**
+ * Replays a journal that was left while the store is in use, as `recover` does at boot (see `replay`). All uploads whose
+ * files are in the journal must have ended, and no segment may have a line that a failed append left.
+ *
+ * @param journal the journal's path, relative to the store's root.
+ * @returns false if the journal had to be kept.
+ */
+export function replayJournal(store: StoreDirectory, journal: string): Promise<boolean> {
+  return replay(store, journal, new LinkCheck(store));
+}
+
+/**
  * Restores the files in a journal that have an index line, removes the others, and then removes the journal. A file
  * also counts as having a line if the segment that may have contained the line was moved away. Keeps the journal if
- * some path in it names something that isn't a file of the store.
+ * some path in it names something that isn't a file of the store, and then resolves to false.
  */
-async function replay(store: StoreDirectory, journal: string, links: LinkCheck): Promise<void> {
+async function replay(store: StoreDirectory, journal: string, links: LinkCheck): Promise<boolean> {
   const { disk } = store;
   const content = await unlessForeign(store, async () => (await readWhole(disk, store.at(journal), MOST_JOURNAL_BYTES)) ?? Buffer.alloc(0));
-  if (!content) return;
+  if (!content) return false;
   if (!isJournal(content)) {
     store.logger.warn(`${store.at(journal)} is not a journal of this store; leaving it alone.`);
-    return;
+    return false;
   }
   const records: JournalRecord[] = [];
   const turns = new Turns();
@@ -97,6 +109,7 @@ async function replay(store: StoreDirectory, journal: string, links: LinkCheck):
   }
   await disk.syncFiles(records.map(({ marker }) => store.at(marker.content_path)));
   if (isReplayed) await disk.remove(store.at(journal));
+  return isReplayed;
 }
 
 async function place(store: StoreDirectory, { marker, bytes }: JournalRecord, isMissing: boolean, links: LinkCheck): Promise<true> {
@@ -108,9 +121,10 @@ async function place(store: StoreDirectory, { marker, bytes }: JournalRecord, is
     store.logger.warn(`${marker.content_path} is kept: the segment of its line was moved away.`);
   }
   // Writes the file again even if it seems to have the right bytes: after a failed sync, the bytes may be only in
-  // memory.
-  await disk.remove(path);
-  await store.directories.within(dirname(path), () => store.makeContent(marker.content_path, bytes));
+  // memory. Until the new file is in place, readers find the old one.
+  const staged = `staging/${uuidV7()}`;
+  await disk.createWith(store.at(staged), bytes);
+  await store.directories.within(dirname(path), () => store.moveContent(staged, marker.content_path));
   return true;
 }
 

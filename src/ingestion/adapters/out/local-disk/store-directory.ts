@@ -81,8 +81,8 @@ export class StoreDirectory {
   }
 
   /**
-   * Moves a file in `staging/`, whose bytes are durable, to its final path. If `staging/` is on another volume, copies
-   * the file and syncs the copy.
+   * Moves a file in `staging/` to its final path, in place of a file that is there. If `staging/` is on another volume,
+   * copies the file and syncs the copy.
    *
    * @param staged the file's path in `staging/`, relative to the store's root.
    * @param contentPath the file's final path, relative to the store's root. Its directory must exist.
@@ -94,6 +94,7 @@ export class StoreDirectory {
     return this.disk.rename(this.at(staged), path).catch(async (error: unknown) => {
       if (!hasCode(error, 'EXDEV')) throw error;
       this.presence.assertOnVolumeOf(this.partOf(contentPath), dirname(path));
+      await this.disk.remove(path);
       await this.copy(this.at(staged), path);
       await this.disk.remove(this.at(staged));
     });

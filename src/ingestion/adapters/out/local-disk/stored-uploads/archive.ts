@@ -16,10 +16,44 @@ import { findLine, type FoundLine } from './upload-search.js';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
+/** How many single uploads of a segment are removed at most in one batch. */
+const MOST_AT_ONCE = 1_000;
+
+/** What a removal needs of an upload that was found. */
+interface RemovableUpload {
+  /** Path of the upload's segment, relative to the store's root. */
+  readonly segment: string;
+  readonly upload: RemovedUpload & { readonly customerId: string };
+  /** Whether a journal may have a copy of the upload's file. */
+  readonly isInJournal: boolean;
+}
+
+/** Single uploads of one segment that are removed together, so that their removals share one rewrite of the segment. */
+interface Batch {
+  readonly segment: string;
+  /** The uploads by their ids. */
+  readonly uploads: Map<string, RemovedUpload>;
+  /** Whether a journal may have a copy of a file. */
+  isInJournal: boolean;
+  /** How many removals had ended before any of the uploads was searched for. */
+  removals: number;
+  readonly done: Promise<RemovedBatch>;
+}
+
+interface RemovedBatch {
+  /** The ids of the uploads that were removed. The others were gone already. */
+  readonly removed: Set<string>;
+  readonly resumed: ResumedRemovals;
+}
+
 /** The part of an open store that finds, lists, reads and removes stored uploads. Throws errors of the file system. */
 export class Archive {
   private readonly segments: Segments;
   private removing: Promise<unknown> = Promise.resolve();
+  /** How many times lines may have been removed so far. Counted when the removal has ended, also if it has failed. */
+  private removals = 0;
+  /** For each segment with single uploads to be removed, the batch that waits for its turn and isn't full. */
+  private readonly batches = new Map<string, Batch>();
   private readonly ending = new AbortController();
 
   constructor(
@@ -28,9 +62,10 @@ export class Archive {
      * Waits until nothing in progress refers to the segments (files of index lines) that are closed.
      *
      * @param purge whether to also remove the journals, which have copies of small files.
-     * @param rotate whether to first close the segments that accept lines. Otherwise, the caller must not change these.
+     * @param rotate the kinds whose segment that accepts lines is closed first. The caller must not change the other
+     *   such segments.
      */
-    private readonly settle: (purge: boolean, rotate: boolean) => Promise<void>,
+    private readonly settle: (purge: boolean, rotate: readonly UploadKind[]) => Promise<void>,
     /** The longest file that a journal may have a copy of, in bytes. */
     private readonly mostSmallBytes: number,
   ) {
@@ -58,17 +93,15 @@ export class Archive {
     return new FileBytes(file, range?.first ?? 0, range ? range.last + 1 : content.size);
   }
 
-  remove(uploadId: string, mayAccess: CustomerAccess = () => true): Promise<boolean> {
-    return this.inTurn(async () => {
-      const resumed = await this.resumeRemovals();
-      const found = await this.findLine(uploadId);
-      if (!found) return isCompleted(resumed, uploadId, mayAccess);
-      const { segment, upload } = found;
-      if (!mayAccess(upload.customerId)) return false;
-      await this.prepare((upload.content?.size ?? Infinity) <= this.mostSmallBytes, this.store.openSegments.has(segment));
-      await removeUploads(this.store, { segment, removedAt: new Date().toISOString(), uploads: [removedUpload(upload)] });
-      return true;
-    });
+  async remove(uploadId: string, mayAccess: CustomerAccess = () => true): Promise<boolean> {
+    const { removals } = this;
+    // Searches before the removal's turn, because a search for an unknown id may read a whole day.
+    const found = await this.findRemovable(uploadId);
+    if (!found) return isCompleted(await this.inTurn(() => this.resumeRemovals()), uploadId, mayAccess);
+    if (!mayAccess(found.upload.customerId)) return false;
+    const { removed, resumed } = await this.removeWithOthers(found, removals);
+    // Of several callers that remove the same upload in one batch, only the first gets true.
+    return removed.delete(uploadId) || isCompleted(resumed, uploadId, mayAccess);
   }
 
   removeAll(filter: UploadFilter, options: RemovalOptions): Promise<number> {
@@ -78,14 +111,19 @@ export class Archive {
       const resumed = dryRun ? undefined : await this.resumeRemovals();
       // The segments are listed before `prepare` closes the open ones. A segment that is opened later must be left
       // alone, because the marker of an upload in progress may refer to it.
-      const paths = await this.segmentsOf(filter);
-      if (!dryRun && paths.length > 0) await this.prepare(true, true);
+      let paths = await this.segmentsOf(filter);
+      if (!dryRun) {
+        // An open segment without such uploads stays open: each that is closed early is one more segment to search.
+        const unaffected = await this.unaffected(paths.filter((path) => this.store.openSegments.has(path)), filter);
+        paths = paths.filter((path) => !unaffected.has(path));
+        if (paths.length > 0) await this.prepare(true, this.kindsOfOpen(paths));
+      }
       let uploads = 0;
       for (const [index, path] of paths.entries()) {
         signal?.throwIfAborted();
         this.ending.signal.throwIfAborted();
         const removed = await this.selected(path, filter);
-        if (removed.length > 0 && !dryRun) await removeUploads(this.store, { segment: path, removedAt: new Date().toISOString(), uploads: removed });
+        if (removed.length > 0 && !dryRun) await this.removeUploads(path, removed);
         this.store.presence.assertHere();
         uploads += removed.length;
         onProgress({ segments: index + 1, allSegments: paths.length, uploads });
@@ -122,13 +160,85 @@ export class Archive {
     return found;
   }
 
+  /** Keeps only what a removal needs of the upload, which may have a long `additional_data`. */
+  private async findRemovable(uploadId: string): Promise<RemovableUpload | undefined> {
+    const found = await this.findLine(uploadId);
+    return found && { segment: found.segment, upload: removedUpload(found.upload), isInJournal: (found.upload.content?.size ?? Infinity) <= this.mostSmallBytes };
+  }
+
+  /**
+   * Adds an upload to the waiting batch of its segment; begins a batch if none is waiting, or it is full.
+   *
+   * @param removals the value of `this.removals` before the upload was searched for.
+   */
+  private removeWithOthers({ segment, upload, isInJournal }: RemovableUpload, removals: number): Promise<RemovedBatch> {
+    let batch = this.batches.get(segment);
+    if (!batch || batch.uploads.size >= MOST_AT_ONCE) {
+      const begun: Batch = { segment, uploads: new Map(), isInJournal: false, removals, done: this.inTurn(() => this.removeBatch(begun)) };
+      this.batches.set(segment, (batch = begun));
+    }
+    batch.uploads.set(upload.uploadId, upload);
+    batch.isInJournal ||= isInJournal;
+    batch.removals = Math.min(batch.removals, removals);
+    return batch.done;
+  }
+
+  private async removeBatch(batch: Batch): Promise<RemovedBatch> {
+    const { segment, uploads } = batch;
+    // From here on, no more uploads are added to the batch.
+    if (this.batches.get(segment) === batch) this.batches.delete(segment);
+    const resumed = await this.resumeRemovals();
+    const ids = new Set(uploads.keys());
+    const removed = batch.removals === this.removals ? ids : await this.left(segment, ids);
+    if (removed.size > 0) {
+      await this.prepare(batch.isInJournal, this.kindsOfOpen([segment]));
+      await this.removeUploads(segment, [...uploads.values()].filter(({ uploadId }) => removed.has(uploadId)));
+    }
+    return { removed, resumed };
+  }
+
+  /** Those of the given uploads whose lines are still in a segment. Reads at most the segment once. */
+  private async left(segment: string, uploadIds: ReadonlySet<string>): Promise<Set<string>> {
+    const left = new Set<string>();
+    for await (const line of this.lines(segment)) {
+      const uploadId = headOf(line)?.uploadId;
+      if (uploadId !== undefined && uploadIds.has(uploadId)) left.add(uploadId);
+      if (left.size === uploadIds.size) break;
+    }
+    this.store.presence.assertHere();
+    return left;
+  }
+
+  /** Those of some segments in which a filter selects no upload. */
+  private async unaffected(paths: readonly string[], filter: UploadFilter): Promise<Set<string>> {
+    const unaffected = new Set<string>();
+    for (const path of paths) if ((await this.selected(path, filter)).length === 0) unaffected.add(path);
+    return unaffected;
+  }
+
+  /** The kinds of those segments that still accept lines. */
+  private kindsOfOpen(paths: readonly string[]): UploadKind[] {
+    const open = paths.filter((path) => this.store.openSegments.has(path)).map(kindOf);
+    return UPLOAD_KINDS.filter((kind) => open.includes(kind));
+  }
+
   /** Completes the removals that failed before. */
   private async resumeRemovals(): Promise<ResumedRemovals> {
     this.store.presence.assertHere();
-    return completeRemovals(this.store, await this.store.markers.ids());
+    const resumed = await completeRemovals(this.store, await this.store.markers.ids());
+    if (resumed.completed.length > 0 || resumed.failed.length > 0) this.removals += 1;
+    return resumed;
   }
 
-  private async prepare(purge: boolean, rotate: boolean): Promise<void> {
+  private async removeUploads(segment: string, uploads: readonly RemovedUpload[]): Promise<void> {
+    try {
+      await removeUploads(this.store, { segment, removedAt: new Date().toISOString(), uploads });
+    } finally {
+      this.removals += 1;
+    }
+  }
+
+  private async prepare(purge: boolean, rotate: readonly UploadKind[]): Promise<void> {
     this.store.presence.assertHere();
     await this.settle(purge, rotate);
     await this.clearOffsets();
@@ -162,25 +272,32 @@ export class Archive {
   }
 
   private async selected(path: string, filter: UploadFilter): Promise<RemovedUpload[]> {
+    const removed: RemovedUpload[] = [];
+    for await (const line of this.lines(path, filter.customerId)) {
+      const upload = await decodeIndexLine(line);
+      if (upload && isSelected(upload, filter)) removed.push(removedUpload(upload));
+    }
+    return removed;
+  }
+
+  /** The lines of the segment at a path as `linesOf` yields them. None if the segment is missing. */
+  private async *lines(path: string, customerId?: string): AsyncGenerator<Buffer> {
     const segment = await this.segments.open(path);
-    if (!segment) return [];
+    if (!segment) return;
     try {
-      const removed: RemovedUpload[] = [];
-      for await (const line of linesOf(segment, path, filter.customerId)) {
-        const upload = await decodeIndexLine(line);
-        if (upload && isSelected(upload, filter)) removed.push(removedUpload(upload));
-      }
-      return removed;
+      yield* linesOf(segment, path, customerId);
     } finally {
       await segment.close();
     }
   }
 }
 
+/** The kind of the uploads whose lines are in the segment at a path. */
+const kindOf = (path: string): UploadKind => UPLOAD_KINDS.find((kind) => path.includes(`/kind=${kind}/`)) ?? 'historical';
+
 /** The valid index lines of a segment; if a customer is given, only those of the customer's uploads. */
 async function* linesOf(segment: SegmentReader, path: string, customerId: string | undefined): AsyncGenerator<Buffer> {
-  const kind = UPLOAD_KINDS.find((each) => path.includes(`/kind=${each}/`)) ?? 'historical';
-  const isWanted = customerId === undefined ? () => true : isOfCustomer(kind, customerId);
+  const isWanted = customerId === undefined ? () => true : isOfCustomer(kindOf(path), customerId);
   for (let end = segment.length; end > 0; ) {
     const { begin, lines } = await segment.linesBefore(end);
     for (const { bytes } of lines) if (isWanted(bytes) && headOf(bytes)) yield bytes;
@@ -202,10 +319,10 @@ function isCompleted({ completed, failed }: ResumedRemovals, uploadId: string, m
 const mayHaveUploadsOf = (list: RemovalList | undefined, customerId: string | undefined): boolean =>
   !list || customerId === undefined || list.uploads.some((upload) => upload.customerId === undefined || upload.customerId === customerId);
 
-const removedUpload = (upload: Upload): RemovedUpload => ({
+const removedUpload = (upload: Upload) => ({
   uploadId: upload.uploadId,
   customerId: upload.customerId,
   receivedAt: upload.receivedAt.toISOString(),
   contentPath: upload.content?.path ?? null,
   scope: idempotencyScope(upload),
-});
+} satisfies RemovedUpload);

@@ -1,0 +1,220 @@
+import { existsSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { DataDirectoryView } from '../../../../../testing/data-directory.view.js';
+import { type DiskOperation, GatedDisk } from '../../../../../testing/gated-disk.js';
+import { anUploadDraft, storeUpload } from '../../../../../testing/upload-draft.builder.js';
+import { LocalDiskFileStorage } from '../local-disk.file-storage.adapter.js';
+
+let view: DataDirectoryView;
+let disk: GatedDisk;
+let storage: LocalDiskFileStorage;
+let warnings: string[];
+
+const open = async (): Promise<LocalDiskFileStorage> => {
+  const logger = { warn: (message: string) => warnings.push(message) };
+  return (storage = await LocalDiskFileStorage.open({ directory: view.directory, disk, logger }));
+};
+const remove = (uploadId: string): Promise<boolean> => storage.storedUploads.remove(uploadId);
+
+beforeEach(async () => {
+  warnings = [];
+  view = new DataDirectoryView(await mkdtemp(join(tmpdir(), 'removals-')));
+  disk = new GatedDisk();
+  await open();
+});
+afterEach(async () => {
+  await storage.close();
+  await rm(view.directory, { recursive: true });
+});
+
+it('removes an upload while the search for an unknown id still goes on', async () => {
+  const { uploadId } = await storeUpload(storage, anUploadDraft().build());
+  const search = disk.holdNext('open');
+  const unknown = remove(anUploadDraft().build().uploadId);
+  await search.reached;
+  expect(await remove(uploadId)).toBe(true);
+  search.release();
+  expect(await unknown).toBe(false);
+});
+
+it('removes an upload once, although two callers found it at the same time', async () => {
+  const { uploadId } = await storeUpload(storage, anUploadDraft().file('bytes').build());
+  expect((await Promise.all([remove(uploadId), remove(uploadId)])).sort()).toEqual([false, true]);
+  expect(await view.lines()).toEqual([]);
+});
+
+it('does not count an upload as removed that was found before all of its customer were removed', async () => {
+  const { uploadId, customerId } = await storeUpload(storage, anUploadDraft().build());
+  const search = disk.holdNext('file.close');
+  const late = remove(uploadId);
+  await search.reached;
+  expect(await storage.storedUploads.removeAll({ customerId })).toBe(1);
+  search.release();
+  expect(await late).toBe(false);
+});
+
+it('goes on writing to the same segment after removals that do not concern it', async () => {
+  const [removed] = [await storeUpload(storage, anUploadDraft().build()), await storeUpload(storage, anUploadDraft().with({ kind: 'nowcast' }).build())];
+  const nowcasts = () => view.files('uploads/kind=nowcast');
+  expect(await nowcasts()).toHaveLength(1);
+  expect(await remove(removed.uploadId)).toBe(true);
+  expect(await storage.storedUploads.removeAll({ customerId: 'another' })).toBe(0);
+  expect(await storage.storedUploads.removeAll({ to: new Date(0) })).toBe(0);
+  await storage.store(anUploadDraft().with({ kind: 'nowcast' }).build());
+  expect(await nowcasts()).toHaveLength(1);
+  expect(await view.lines()).toHaveLength(2);
+});
+
+/**
+ * Holds a removal back before it rewrites its segment, until `others` have found their uploads, and wait for it. Calls
+ * `meanwhile`, lets the removal go on, and returns the results of `others`.
+ */
+async function whileOneIsRemoved(uploadId: string, others: readonly string[], meanwhile = () => {}): Promise<PromiseSettledResult<boolean>[]> {
+  const rewrite = disk.holdNext('create');
+  const first = remove(uploadId);
+  await rewrite.reached;
+  const { gate } = disk;
+  const found = new Promise<void>((resolve) => {
+    let searches = 0;
+    disk.gate = async (perform, operation, path) => {
+      const done = await gate(perform, operation, path);
+      if (operation === 'file.close' && path.endsWith('.ndjson') && ++searches === others.length) setImmediate(resolve);
+      return done;
+    };
+  });
+  const removals = Promise.allSettled(others.map(remove));
+  await found;
+  disk.gate = gate;
+  meanwhile();
+  rewrite.release();
+  expect(await first).toBe(true);
+  return removals;
+}
+
+/** Stores small files, all in one segment. */
+const storeFiles = (count: number) => Promise.all(Array.from({ length: count }, (_, index) => storeUpload(storage, anUploadDraft().file(`file ${index}`).build())));
+
+function countRewrites(): { readonly count: number } {
+  const rewrites = { count: 0 };
+  const { gate } = disk;
+  disk.gate = (perform, operation, path) => {
+    if (operation === 'create' && path.endsWith('.rewritten')) rewrites.count += 1;
+    return gate(perform, operation, path);
+  };
+  return rewrites;
+}
+
+it('rewrites a segment once for all removals that wait', async () => {
+  const [kept, first, ...others] = (await storeFiles(102)).map(({ uploadId }) => uploadId);
+  const rewrites = countRewrites();
+  const removals = await whileOneIsRemoved(first ?? '', others);
+  expect(removals).toEqual(others.map(() => ({ status: 'fulfilled', value: true })));
+  expect(rewrites.count).toBe(2);
+  await storage.close();
+  await open();
+  expect((await view.lines()).map((line) => line.upload_id)).toEqual([kept]);
+  expect(await view.contentPaths()).toHaveLength(1);
+  expect(warnings).toEqual([]);
+});
+
+it('fails all removals that share a rewrite that fails, and completes them with the next one', async () => {
+  const [first, ...others] = (await storeFiles(11)).map(({ uploadId }) => uploadId);
+  let rewrites = 0;
+  disk.gate = (perform, operation, path) => (operation === 'create' && path.endsWith('.rewritten') && ++rewrites === 2 ? Promise.reject(new Error('ENOSPC')) : perform());
+  const removals = await whileOneIsRemoved(first ?? '', others);
+  expect(removals.map(({ status }) => status)).toEqual(others.map(() => 'rejected'));
+  expect(await Promise.all(others.slice(0, 1).map(remove))).toEqual([true]);
+  expect(await view.lines()).toEqual([]);
+  expect(await view.contentPaths()).toEqual([]);
+});
+
+it('removes at most 1,000 uploads with one rewrite', async () => {
+  const [first, ...others] = await Promise.all(Array.from({ length: 1_002 }, async () => (await storage.store(anUploadDraft().build())).uploadId));
+  const rewrites = countRewrites();
+  const removals = await whileOneIsRemoved(first ?? '', others);
+  expect(removals.every((removal) => removal.status === 'fulfilled' && removal.value)).toBe(true);
+  expect(rewrites.count).toBe(3);
+  expect(await view.lines()).toEqual([]);
+});
+
+it('answers the removals that wait when the storage is closed', async () => {
+  const [first, ...others] = (await storeFiles(4)).map(({ uploadId }) => uploadId);
+  let closing: Promise<void> | undefined;
+  const removals = await whileOneIsRemoved(first ?? '', others, () => { closing = storage.close(); });
+  await closing;
+  expect(removals.map(({ status }) => status)).toEqual(others.map(() => 'rejected'));
+  await open();
+  expect(await view.lines()).toHaveLength(3);
+  expect(await view.contentPaths()).toHaveLength(3);
+});
+
+describe('after a disk has failed once', () => {
+  /** Fails the next of the given operations whose path matches, `times` times. */
+  const failAt = (operations: readonly DiskOperation[], path: RegExp, times = 1) => {
+    let failures = 0;
+    disk.gate = (perform, operation, at) => (operations.includes(operation) && path.test(at) && failures++ < times ? Promise.reject(new Error('EIO')) : perform());
+  };
+  const restart = async () => {
+    await disk.die();
+    disk = new GatedDisk();
+    await open();
+  };
+  const journals = async () => (await view.files('pending')).filter((path) => path.endsWith('.journal'));
+
+  it('removes uploads again, and has written the files whose sync failed anew, each always there', async () => {
+    const kept = await storeUpload(storage, anUploadDraft().file('kept').build());
+    const removed = await storeUpload(storage, anUploadDraft().file('removed').build());
+    failAt(['file.sync'], /[/]files[/]/);
+    const { gate } = disk;
+    const keptPath = kept.content?.path ?? '';
+    const written: string[] = [];
+    let isMissing = false;
+    disk.gate = (perform, operation, path) => {
+      if (operation === 'rename') written.push(path);
+      isMissing ||= !existsSync(view.at(keptPath));
+      return gate(perform, operation, path);
+    };
+    expect(await remove(removed.uploadId)).toBe(true);
+    expect(warnings).toEqual([expect.stringMatching(/^Settling .*[.]journal failed/)]);
+    expect(written).toContain(view.at(keptPath));
+    expect(isMissing).toBe(false);
+    expect(await journals()).toEqual([]);
+    const later = await storeUpload(storage, anUploadDraft().file('later').build());
+    expect(await remove(later.uploadId)).toBe(true);
+    await restart();
+    expect((await view.lines()).map((line) => line.upload_id)).toEqual([kept.uploadId]);
+    expect(await view.contentPaths()).toEqual([keptPath]);
+    expect(String(await view.bytes(keptPath))).toBe('kept');
+  });
+
+  it('rejects removals as long as the files cannot be written, and loses none of them', async () => {
+    const kept = await storeUpload(storage, anUploadDraft().file('kept').build());
+    const removed = await storeUpload(storage, anUploadDraft().build());
+    failAt(['file.sync'], /[/]files[/]/, Infinity);
+    for (let time = 0; time < 2; time++) await expect(remove(removed.uploadId)).rejects.toMatchObject({ kind: 'storage-failure' });
+    expect(String(await view.bytes(kept.content?.path ?? ''))).toBe('kept');
+    disk.gate = (perform) => perform();
+    expect(await remove(removed.uploadId)).toBe(true);
+    expect(await journals()).toEqual([]);
+    expect(await storage.storedUploads.removeAll({})).toBe(1);
+    expect(await view.contentPaths()).toEqual([]);
+  });
+
+  it('removes uploads again after an upload that could be neither stored nor undone, and which is gone then', async () => {
+    const removed = await storeUpload(storage, anUploadDraft().file('removed').build());
+    failAt(['file.sync', 'file.truncate', 'link'], /[.]ndjson$|[/]pending[/]/, Infinity);
+    await expect(storage.store(anUploadDraft().file('failed').build())).rejects.toMatchObject({ kind: 'storage-failure' });
+    expect(await view.contentPaths()).toHaveLength(2);
+    await expect(remove(removed.uploadId)).rejects.toMatchObject({ kind: 'storage-failure' });
+    disk.gate = (perform) => perform();
+    expect(await remove(removed.uploadId)).toBe(true);
+    expect(await view.contentPaths()).toEqual([]);
+    const kept = await storeUpload(storage, anUploadDraft().file('kept').build());
+    await restart();
+    expect((await view.lines()).map((line) => line.upload_id)).toEqual([kept.uploadId]);
+    expect(await view.contentPaths()).toEqual([kept.content?.path]);
+  });
+});
