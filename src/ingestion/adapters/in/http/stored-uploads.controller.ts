@@ -75,7 +75,11 @@ export class StoredUploadsController {
       response.setHeader('Content-Range', `bytes */${content.size}`);
       throw new ServiceError('range-not-satisfiable');
     }
-    const bytes = request.method === 'HEAD' ? undefined : await this.findUpload.open(upload, range);
+    const isHead = request.method === 'HEAD';
+    // HEAD opens the file too, so that it answers as GET does if the file is missing. It asks for one byte only, because
+    // a bucket would send the whole file.
+    const bytes = await this.findUpload.open(upload, isHead && content.size > 0 ? { first: 0, last: 0 } : range);
+    if (isHead) await bytes[Symbol.asyncIterator]().return?.();
     response.statusCode = range ? 206 : 200;
     if (range) response.setHeader('Content-Range', `bytes ${range.first}-${range.last}/${content.size}`);
     response.setHeader('Content-Type', content.type);
@@ -85,8 +89,8 @@ export class StoredUploadsController {
     response.setHeader('Content-Security-Policy', 'sandbox');
     response.setHeader('Accept-Ranges', 'bytes');
     response.setHeader('Repr-Digest', sha256Field(content.sha256));
-    if (bytes) await sendBytes(request, response, bytes, this.limits.idleTimeoutMs);
-    else response.end();
+    if (isHead) response.end();
+    else await sendBytes(request, response, bytes, this.limits.idleTimeoutMs);
   }
 
   @Delete(':upload_id')
