@@ -1,14 +1,15 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdtemp, readFile, rm, truncate } from 'node:fs/promises';
+import { appendFile, mkdir, mkdtemp, readFile, rm, truncate } from 'node:fs/promises';
 import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { LocalDiskFileStorage } from '../../src/ingestion/adapters/out/local-disk/local-disk.file-storage.adapter.js';
 import { GatedDisk } from '../../src/testing/gated-disk.js';
 import { InMemoryFileStorage } from '../../src/testing/in-memory.file-storage.js';
 import { anUploadDraft, storeUpload } from '../../src/testing/upload-draft.builder.js';
+import { uuidAt } from '../../src/common/uuid.js';
 import { FileStorage } from '../../src/ingestion/application/ports/file-storage.port.js';
 import type { Upload } from '../../src/ingestion/domain/upload.js';
 import { type RunningService, startService } from '../support/service.js';
@@ -465,6 +466,50 @@ describe('a download that ends early', () => {
     await fileIsClosed;
     if (size > 0) await expect(answer.arrayBuffer()).rejects.toThrow('terminated');
     else await expectError(answer, 500, 'Internal server error.');
+  });
+});
+
+describe('a line whose content_path is not a path for the file of the upload', () => {
+  const KEYS = 'identity/signing-keys.json';
+  let day = 0;
+
+  /** Adds a segment with an edited line to the data directory. Its day has no other uploads. */
+  async function storeEdited(contentPathOf: (id: string) => string, padding = ''): Promise<Stored> {
+    const receivedAt = new Date(Date.UTC(2020, 0, ++day, 12));
+    const id = uuidAt(receivedAt);
+    const customer = newCustomer();
+    const line = {
+      upload_id: id, kind: 'historical', customer_id: customer, filename: 'load.csv', manufacturer: 'm', additional_data: padding, received_at: receivedAt.toISOString(),
+      content_path: contentPathOf(id), content_type: 'text/csv', content_size: 10, content_sha256: 'ab'.repeat(32),
+    };
+    const segment = join(service.dataDirectory, `uploads/kind=historical/date=${receivedAt.toISOString().slice(0, 10)}/edited.ndjson`);
+    await mkdir(dirname(segment), { recursive: true });
+    await appendFile(segment, `${JSON.stringify(line)}\n`);
+    return { id, customer };
+  }
+
+  it.each<[string, (id: string) => string, string?]>([
+    ['the signing keys', () => KEYS],
+    ['the signing keys, in a long line', () => KEYS, 'x'.repeat(100_000)],
+    ['the signing keys, by way of files/', (id) => `files/kind=historical/customer_id=c/date=2020-01-01/../../../../${KEYS}?${id}`],
+    ['a file outside of the data directory', () => '../../etc/hostname'],
+    ['a file of another directory that is named after the upload', (id) => `identity/${id}.csv`],
+  ])('counts as one whose file is missing: %s', async (_, contentPathOf, padding) => {
+    const keys = await readFile(join(service.dataDirectory, KEYS));
+    const upload = await storeEdited(contentPathOf, padding);
+    for (const method of ['GET', 'HEAD']) expect((await ask(`/uploads/${upload.id}/content`, { method })).status).toBe(404);
+    expect((await ask(`/uploads/${upload.id}`)).status).toBe(200);
+    expect((await ask(`/uploads/${upload.id}`, { method: 'DELETE' })).status).toBe(204);
+    expect((await ask(`/uploads/${upload.id}`)).status).toBe(404);
+    expect(await readFile(join(service.dataDirectory, KEYS))).toEqual(keys);
+  });
+
+  it('is removed with all uploads of its customer, and its file is not', async () => {
+    const keys = await readFile(join(service.dataDirectory, KEYS));
+    const { customer } = await storeEdited(() => KEYS);
+    const answer = await ask(`/uploads?customer_id=${customer}`, { method: 'DELETE' });
+    expect(await answer.json()).toEqual({ status: 'success', deleted: 1 });
+    expect(await readFile(join(service.dataDirectory, KEYS))).toEqual(keys);
   });
 });
 

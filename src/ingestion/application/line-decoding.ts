@@ -1,6 +1,7 @@
 import { JsonReader } from '../../common/json-reader.js';
 import { Turns } from '../../common/turns.js';
 import { parseIndexLine } from '../domain/layout.js';
+import { isContentOf } from '../domain/layout-names.js';
 import type { Upload } from '../domain/upload.js';
 import { parseJson } from './line-text.js';
 
@@ -12,9 +13,17 @@ const LONG_LINE_BYTES = 64 * 1024;
 const STEP_BYTES = 16 * 1024;
 
 /**
- * The upload that an index line describes; undefined if the line isn't valid. Yields to other work if the line is long.
+ * The upload that an index line describes; undefined if the line isn't valid. The upload has no file if the line's
+ * `content_path` isn't a path for the upload's file: someone may have edited the line, and readers must not get at
+ * other files of the store. Yields to other work if the line is long.
  */
 export async function decodeIndexLine(line: Buffer): Promise<Upload | undefined> {
+  const upload = await decodeMembers(line);
+  const path = upload?.content?.path;
+  return upload && path !== undefined && !isContentOf(upload.uploadId, path) ? { ...upload, content: null } : upload;
+}
+
+async function decodeMembers(line: Buffer): Promise<Upload | undefined> {
   const textAt = line.length > LONG_LINE_BYTES ? line.indexOf(TEXT_BEGIN) + TEXT_BEGIN.length : -1;
   const textEnd = line.lastIndexOf(TEXT_END);
   if (textAt < TEXT_BEGIN.length || textEnd < textAt) return parseIndexLine(line.toString());

@@ -11,19 +11,21 @@ import { requestDigest } from './request-digest.js';
 // Texts that resemble parts of an index line. The decoder must not mistake them for members of the line.
 const tricky = fc.oneof(fc.constantFrom('"additional_data":""', '","received_at":"', '\\u0000', '"\\u0000"', '\\', '"'), fc.string({ unit: 'grapheme', minLength: 1, maxLength: 9 }));
 const text = fc.tuple(fc.oneof(tricky, fc.constantFrom('😀', '\u0000', 'ä😀')), fc.integer({ min: 1, max: 120_000 })).map(([piece, length]) => piece.repeat(Math.ceil(length / piece.length)));
+const UPLOAD_ID = '0198c5a0-5b1e-7c7e-8d55-0c1f5a3e7a10';
+const PATH = `files/kind=historical/customer_id=c/date=2026-11-21/${UPLOAD_ID}.csv`;
 const upload: fc.Arbitrary<Upload> = fc
   .record({ customerId: tricky, filename: tricky, manufacturer: tricky, additionalData: fc.oneof(fc.constant(null), tricky, text), hasFile: fc.boolean(), key: fc.option(tricky) })
   .map(({ hasFile, key, ...rest }) => ({
     ...rest,
-    uploadId: '0198c5a0-5b1e-7c7e-8d55-0c1f5a3e7a10',
+    uploadId: UPLOAD_ID,
     kind: 'historical',
     idempotencyKey: key,
     receivedAt: new Date('2026-11-21T10:00:00.000Z'),
-    content: hasFile ? { path: 'files/x', type: 'text/csv', size: 7, sha256: 'ab' } : null,
+    content: hasFile ? { path: PATH, type: 'text/csv', size: 7, sha256: 'ab' } : null,
   }));
 
 const anUpload = (additionalData: string): Upload => ({
-  uploadId: '0198c5a0-5b1e-7c7e-8d55-0c1f5a3e7a10',
+  uploadId: UPLOAD_ID,
   kind: 'historical',
   customerId: 'c',
   filename: 'f',
