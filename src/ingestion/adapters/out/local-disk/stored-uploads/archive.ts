@@ -12,13 +12,14 @@ import { headOf, isOfCustomer } from './segment-lines.js';
 import type { SegmentReader } from './segment-reader.js';
 import { Segments } from './segments.js';
 import { UploadList } from './upload-list.js';
-import { findLine, type FoundLine } from './upload-search.js';
+import { type FoundLine, UploadSearch } from './upload-search.js';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
 /** The part of an open store that finds, lists, reads and removes stored uploads. Throws errors of the file system. */
 export class Archive {
   private readonly segments: Segments;
+  private readonly search: UploadSearch;
   private removing: Promise<unknown> = Promise.resolve();
   private readonly ending = new AbortController();
 
@@ -35,6 +36,7 @@ export class Archive {
     private readonly mostSmallBytes: number,
   ) {
     this.segments = new Segments(store);
+    this.search = new UploadSearch(this.segments);
   }
 
   async find(uploadId: string): Promise<Upload | undefined> {
@@ -117,7 +119,7 @@ export class Archive {
   }
 
   private async findLine(uploadId: string): Promise<FoundLine | undefined> {
-    const found = await findLine(this.segments, uploadId);
+    const found = await this.search.find(uploadId);
     this.store.presence.assertHere();
     return found;
   }

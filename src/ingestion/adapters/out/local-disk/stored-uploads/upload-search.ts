@@ -36,19 +36,34 @@ interface Candidate {
 }
 
 /**
- * Finds the index line of an upload by its id, which contains the time at which the upload began. An upload takes at
- * most 24 hours, so only segments (files of index lines) with lines of the 24 hours after that time are searched. First
- * looks where the line is if the upload took a short time, and only then reads each segment from that time on.
+ * Finds the index lines of uploads by their ids. An id contains the time at which the upload began, and an upload takes
+ * at most 24 hours, so only segments (files of index lines) with lines of the 24 hours after that time are searched.
  */
-export async function findLine(segments: Segments, uploadId: string): Promise<FoundLine | undefined> {
-  const beganAt = timeOfUuid(uploadId);
-  const isPossible = UPLOAD_ID.test(uploadId) && beganAt + MAX_UPLOAD_DURATION_MS + MAX_DISORDER_MS <= LATEST_MS;
-  if (!isPossible) return undefined;
-  const near = (await candidates(segments, beganAt, beganAt)).filter(({ span }) => span.last >= beganAt);
-  return (
-    (await search(segments, near, uploadId, beganAt, true)) ??
-    (await search(segments, await candidates(segments, beganAt, beganAt + MAX_UPLOAD_DURATION_MS), uploadId, beganAt, false))
-  );
+export class UploadSearch {
+  private scanning: Promise<unknown> = Promise.resolve();
+
+  constructor(private readonly segments: Segments) {}
+
+  /**
+   * Finds the line of an upload. First looks where the line is if the upload took a short time, and only then reads each
+   * segment from that time on. Such a scan may read the lines of a whole day, so scans wait for each other: the reads of
+   * many at once would delay the uploads.
+   */
+  async find(uploadId: string): Promise<FoundLine | undefined> {
+    const beganAt = timeOfUuid(uploadId);
+    const isPossible = UPLOAD_ID.test(uploadId) && beganAt + MAX_UPLOAD_DURATION_MS + MAX_DISORDER_MS <= LATEST_MS;
+    if (!isPossible) return undefined;
+    const near = (await candidates(this.segments, beganAt, beganAt)).filter(({ span }) => span.last >= beganAt);
+    return (await search(this.segments, near, uploadId, beganAt, true)) ?? this.scan(uploadId, beganAt);
+  }
+
+  private scan(uploadId: string, beganAt: number): Promise<FoundLine | undefined> {
+    const found = this.scanning.then(async () =>
+      search(this.segments, await candidates(this.segments, beganAt, beganAt + MAX_UPLOAD_DURATION_MS), uploadId, beganAt, false),
+    );
+    this.scanning = found.catch(() => undefined);
+    return found;
+  }
 }
 
 /** The end of the year 9999, the last time that RFC 3339 can write. */
