@@ -5,7 +5,7 @@ import { isUnicodeText } from '../../common/text.js';
 import { requestIdentity } from '../domain/idempotency.js';
 import { encodeIndexLine, indexLine } from '../domain/layout.js';
 import type { Upload } from '../domain/upload.js';
-import { decodeIndexLine, memberOf } from './line-decoding.js';
+import { decodeIndexLine, memberOf, membersOf } from './line-decoding.js';
 import { requestDigest } from './request-digest.js';
 
 // Texts that resemble parts of an index line. The decoder must not mistake them for members of the line.
@@ -23,6 +23,10 @@ const upload: fc.Arbitrary<Upload> = fc
     receivedAt: new Date('2026-11-21T10:00:00.000Z'),
     content: hasFile ? { path: PATH, type: 'text/csv', size: 7, sha256: 'ab' } : null,
   }));
+
+/** Lines as other programs write them: with blanks after the colons, and with the members in another order. */
+const serialized = (line: string): string => JSON.stringify(JSON.parse(line), null, 1).replaceAll('\n', '');
+const reversed = (line: string): string => JSON.stringify(Object.fromEntries(Object.entries(JSON.parse(line) as object).reverse()));
 
 const anUpload = (additionalData: string): Upload => ({
   uploadId: UPLOAD_ID,
@@ -42,6 +46,12 @@ describe('an upload with text of any length', () => {
       const bytes = await encodeIndexLine(given);
       expect(bytes.equals(Buffer.from(`${indexLine(given)}\n`))).toBe(true);
       expect(await decodeIndexLine(bytes)).toEqual(given);
+    }), { numRuns: 100 });
+  });
+
+  it('is decoded from a line in another form of JSON', async () => {
+    await fc.assert(fc.asyncProperty(upload, fc.constantFrom(serialized, reversed), async (given, rewritten) => {
+      expect(await decodeIndexLine(Buffer.from(rewritten(indexLine(given))))).toEqual(given);
     }), { numRuns: 100 });
   });
 
@@ -68,9 +78,13 @@ describe('work on a long text', () => {
 
   const long = anUpload('x'.repeat(1024 * 1024));
   const line = Buffer.from(indexLine(long));
+  const others = [serialized, reversed].map((rewritten) => Buffer.from(rewritten(indexLine(long)))) as [Buffer, Buffer];
   it.each<[string, () => unknown]>([
     ['encodeIndexLine', () => encodeIndexLine(long)],
     ['decodeIndexLine', () => decodeIndexLine(line)],
+    ['decodeIndexLine of a line with blanks', () => decodeIndexLine(others[0])],
+    ['decodeIndexLine of a line with another order', () => decodeIndexLine(others[1])],
+    ['membersOf', () => membersOf(line)],
     ['memberOf', () => memberOf(line, 'upload_id')],
     ['requestDigest', () => requestDigest(long)],
     ['isUnicodeText', () => isUnicodeText(long.additionalData ?? '')],
@@ -80,12 +94,12 @@ describe('work on a long text', () => {
     vi.spyOn(performance, 'now').mockImplementation(() => now++);
     let isDone = false;
     let turnsOfOthers = 0;
-    const others = (): void => {
+    const otherWork = (): void => {
       if (isDone) return;
       turnsOfOthers += 1;
-      setImmediate(others);
+      setImmediate(otherWork);
     };
-    setImmediate(others);
+    setImmediate(otherWork);
     await work();
     isDone = true;
     expect(turnsOfOthers).toBeGreaterThan(10);

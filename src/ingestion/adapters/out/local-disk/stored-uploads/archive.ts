@@ -185,7 +185,7 @@ async function* linesOf(segment: SegmentReader, path: string, customerId: string
   const isWanted = customerId === undefined ? () => true : isOfCustomer(kind, customerId);
   for (let end = segment.length; end > 0; ) {
     const { begin, lines } = await segment.linesBefore(end);
-    for (const { bytes } of lines) if (isWanted(bytes) && headOf(bytes)) yield bytes;
+    for (const { bytes } of lines) if ((await isWanted(bytes)) && (await headOf(bytes))) yield bytes;
     end = begin;
   }
 }

@@ -54,7 +54,7 @@ export class SegmentReader {
   async span(): Promise<SegmentSpan | undefined> {
     const [first, { lines }] = await Promise.all([this.lineFrom(0), this.linesBefore(this.length, PROBE_BYTES)]);
     const last = lines.at(-1);
-    const [firstHead, lastHead] = [first && headOf(first.bytes), last && headOf(last.bytes)];
+    const [firstHead, lastHead] = await Promise.all([first && headOf(first.bytes), last && headOf(last.bytes)]);
     return firstHead && lastHead && { first: firstHead.receivedAt, last: lastHead.receivedAt };
   }
 
@@ -66,7 +66,7 @@ export class SegmentReader {
     let newest = -Infinity;
     let disorder = 0;
     for await (const line of readLines(this.file, 0, this.length, () => undefined)) {
-      const receivedAt = headOf(line)?.receivedAt ?? newest;
+      const receivedAt = (await headOf(line))?.receivedAt ?? newest;
       newest = Math.max(newest, receivedAt);
       disorder = Math.max(disorder, newest - receivedAt);
     }
@@ -91,7 +91,7 @@ export class SegmentReader {
       const guess = low.position + Math.floor(Math.min(Math.max(share * room, NEAR_BYTES / 4), room));
       const line = await this.lineFrom(guess);
       if (!line || line.begin >= high.position) break;
-      const time = headOf(line.bytes)?.receivedAt ?? receivedAt;
+      const time = (await headOf(line.bytes))?.receivedAt ?? receivedAt;
       if (time < receivedAt) low = { position: line.end + 1, time };
       else high = { position: line.begin, time };
     }

@@ -42,7 +42,7 @@ interface Candidate extends UploadPosition {
 interface BackwardReader {
   readonly path: string;
   readonly span: SegmentSpan | undefined;
-  readonly isWanted: (line: Buffer) => boolean;
+  readonly isWanted: ReturnType<typeof isOfCustomer>;
   /** The open segment; undefined until its first lines are needed. */
   segment?: SegmentReader;
   /** By how much the lines of the segment are out of order at most, in milliseconds (see `SegmentDisorders`). */
@@ -177,10 +177,10 @@ export class UploadList {
     this.bytesRead += reader.end - begin;
     reader.end = begin;
     for (const line of lines) {
-      const head = headOf(line.bytes);
+      const head = await headOf(line.bytes);
       if (!head) continue;
       reader.frontier = Math.min(reader.frontier, head.receivedAt + disorderMs);
-      if (head.receivedAt < this.earliest || head.receivedAt > this.latest || !isWanted(line.bytes)) continue;
+      if (head.receivedAt < this.earliest || head.receivedAt > this.latest || !(await isWanted(line.bytes))) continue;
       const position = { uploadId: head.uploadId, receivedAt: new Date(head.receivedAt) };
       if (this.after && comparePositions(position, this.after) >= 0) continue;
       const bytes = line.bytes.length <= SHORT_LINE_BYTES ? Buffer.from(line.bytes) : undefined;
