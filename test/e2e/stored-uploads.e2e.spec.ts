@@ -4,11 +4,12 @@ import { appendFile, mkdir, mkdtemp, readFile, rm, truncate } from 'node:fs/prom
 import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { LocalDiskFileStorage } from '../../src/ingestion/adapters/out/local-disk/local-disk.file-storage.adapter.js';
 import { GatedDisk } from '../../src/testing/gated-disk.js';
 import { InMemoryFileStorage } from '../../src/testing/in-memory.file-storage.js';
 import { anUploadDraft, storeUpload } from '../../src/testing/upload-draft.builder.js';
+import { answerMemory } from '../../src/common/memory-budget.js';
 import { uuidAt } from '../../src/common/uuid.js';
 import { FileStorage } from '../../src/ingestion/application/ports/file-storage.port.js';
 import type { Upload } from '../../src/ingestion/domain/upload.js';
@@ -466,6 +467,99 @@ describe('a download that ends early', () => {
     await fileIsClosed;
     if (size > 0) await expect(answer.arrayBuffer()).rejects.toThrow('terminated');
     else await expectError(answer, 500, 'Internal server error.');
+  });
+});
+
+describe('answers with long index lines', () => {
+  const MIB = 1024 * 1024;
+  const CLIENTS = 12;
+  let directory: string;
+  let disk: GatedDisk;
+  let storage: LocalDiskFileStorage;
+  let upload: Upload;
+  /** The length of the upload's index line and of its answer, in bytes, but for some hundred. */
+  const LINE_BYTES = 4 * MIB * '\\u0001'.length;
+
+  beforeAll(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'load-data-'));
+    disk = new GatedDisk();
+    storage = await LocalDiskFileStorage.open({ directory, disk });
+    upload = await storeUpload(storage, anUploadDraft().with({ additionalData: '\u0001'.repeat(4 * MIB) }).build());
+  });
+  afterAll(async () => {
+    await storage.close();
+    await rm(directory, { recursive: true });
+  });
+  afterEach(() => {
+    disk.gate = (perform) => perform();
+  });
+
+  const start = (idleTimeoutMs: string) => startService({ REQUEST_IDLE_TIMEOUT_MS: idleTimeoutMs }, (builder) => builder.overrideProvider(FileStorage).useValue(storage));
+
+  /** Sends a request, and doesn't read the answer. */
+  async function begin(own: RunningService, target: string): Promise<Socket> {
+    const client = connect(own.port, '127.0.0.1').on('error', () => undefined).pause();
+    client.write(`GET ${target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer ${await own.adminToken()}\r\n\r\n`);
+    return client;
+  }
+
+  /** Reads the rest of an answer. Returns its length in bytes. */
+  async function rest(client: Socket): Promise<number> {
+    let bytes = 0;
+    client.on('data', (chunk) => (bytes += chunk.length));
+    await once(client.resume(), 'close');
+    return bytes;
+  }
+
+  it.each([
+    ['of one upload', () => `/uploads/${upload.uploadId}`],
+    ['of a list', () => '/uploads'],
+  ])('%s share a memory budget, and are all sent once their clients read them', async (_, target) => {
+    const own = await start('60000');
+    try {
+      let most = 0;
+      disk.gate = (perform) => {
+        most = Math.max(most, answerMemory.usedFor('answer'));
+        return perform();
+      };
+      const clients = await Promise.all(Array.from({ length: CLIENTS }, () => begin(own, target())));
+      await expect.poll(() => answerMemory.waitingCount, { timeout: 30_000 }).toBeGreaterThan(CLIENTS / 2);
+      for (const bytes of await Promise.all(clients.map(rest))) expect(bytes).toBeGreaterThan(LINE_BYTES);
+      // One answer at a time may exceed the budget, by a line and its answer.
+      expect(most).toBeLessThan(answerMemory.bytes + 2 * LINE_BYTES + MIB);
+      await expect.poll(() => answerMemory.usedFor('answer')).toBe(0);
+    } finally {
+      await own.close();
+    }
+  });
+
+  it('are cut off if their clients read nothing for REQUEST_IDLE_TIMEOUT_MS, and return their memory', async () => {
+    const own = await start('1000');
+    try {
+      const taken = vi.spyOn(answerMemory, 'tryTake');
+      const clients = await Promise.all(Array.from({ length: CLIENTS }, () => begin(own, `/uploads/${upload.uploadId}`)));
+      await expect.poll(() => new Set(taken.mock.calls.map(([held]) => held)).size, { timeout: 30_000 }).toBe(CLIENTS);
+      await expect.poll(() => answerMemory.usedFor('answer') + answerMemory.waitingCount, { timeout: 50_000 }).toBe(0);
+      for (const bytes of await Promise.all(clients.map(rest))) expect(bytes).toBeLessThan(LINE_BYTES);
+    } finally {
+      vi.restoreAllMocks();
+      await own.close();
+    }
+  });
+
+  it('give up their place in the queue when their clients hang up', async () => {
+    const own = await start('60000');
+    try {
+      const silent = await Promise.all(Array.from({ length: CLIENTS }, () => begin(own, `/uploads/${upload.uploadId}`)));
+      await expect.poll(() => answerMemory.waitingCount, { timeout: 30_000 }).toBeGreaterThan(CLIENTS / 2);
+      const before = disk.bytesRead;
+      for (const client of silent) client.resetAndDestroy();
+      await expect.poll(() => answerMemory.usedFor('answer') + answerMemory.waitingCount, { timeout: 30_000 }).toBe(0);
+      // The lines for those in the queue aren't read.
+      expect(disk.bytesRead - before).toBeLessThan(4 * LINE_BYTES);
+    } finally {
+      await own.close();
+    }
   });
 });
 

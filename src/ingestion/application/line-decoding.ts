@@ -9,7 +9,7 @@ import { LineText, parseJson } from './line-text.js';
 const TEXT_BEGIN = '"additional_data":"';
 const TEXT_END = '","received_at":"';
 /** A line of more bytes than this is parsed in steps, between which other work runs. */
-const LONG_LINE_BYTES = 64 * 1024;
+export const LONG_LINE_BYTES = 64 * 1024;
 const STEP_BYTES = 16 * 1024;
 
 /**

@@ -1,5 +1,5 @@
 import { decodeIndexLine } from '../../../../application/line-decoding.js';
-import type { ByteRange, CustomerAccess, RemovalOptions, UploadFilter, UploadPage, UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
+import type { ByteRange, CustomerAccess, LineMemory, RemovalOptions, UploadFilter, UploadPage, UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
 import { idempotencyScope } from '../../../../domain/idempotency.js';
 import { isSelected } from '../../../../domain/upload-filter.js';
 import { UPLOAD_KINDS, type Upload, type UploadKind } from '../../../../domain/upload.js';
@@ -39,12 +39,12 @@ export class Archive {
     this.search = new UploadSearch(this.segments);
   }
 
-  async find(uploadId: string): Promise<Upload | undefined> {
-    return (await this.findLine(uploadId))?.upload;
+  async find(uploadId: string, memory?: LineMemory): Promise<Upload | undefined> {
+    return (await this.findLine(uploadId, memory))?.upload;
   }
 
-  async list(filter: UploadFilter, limit: number, after?: UploadPosition): Promise<UploadPage> {
-    const page = await new UploadList(this.segments, filter, limit, after).page();
+  async list(filter: UploadFilter, limit: number, after?: UploadPosition, memory?: LineMemory): Promise<UploadPage> {
+    const page = await new UploadList(this.segments, filter, limit, after, memory).page();
     // If the store's volume went away while the index was read, the store looked empty: `assertHere` then throws.
     this.store.presence.assertHere();
     return page;
@@ -118,8 +118,8 @@ export class Archive {
     return done;
   }
 
-  private async findLine(uploadId: string): Promise<FoundLine | undefined> {
-    const found = await this.search.find(uploadId);
+  private async findLine(uploadId: string, memory?: LineMemory): Promise<FoundLine | undefined> {
+    const found = await this.search.find(uploadId, memory);
     this.store.presence.assertHere();
     return found;
   }

@@ -1,5 +1,5 @@
-import { decodeIndexLine } from '../../../../application/line-decoding.js';
-import { MAX_PAGE_BYTES, type UploadFilter, type UploadPage, type UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
+import { decodeIndexLine, LONG_LINE_BYTES } from '../../../../application/line-decoding.js';
+import { type LineMemory, MAX_PAGE_BYTES, type UploadFilter, type UploadPage, type UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
 import { comparePositions, positionBehind } from '../../../../domain/upload-filter.js';
 import { UPLOAD_KINDS, type Upload, type UploadKind } from '../../../../domain/upload.js';
 import { MAX_DISORDER_MS } from '../max-disorder.js';
@@ -68,6 +68,7 @@ export class UploadList {
     private readonly filter: UploadFilter,
     private readonly limit: number,
     private readonly after: UploadPosition | undefined,
+    private readonly memory: LineMemory | undefined,
   ) {
     this.earliest = filter.from?.getTime() ?? -Infinity;
     // The list begins with the newest upload. The position `after` with an empty id follows all uploads received at its
@@ -116,7 +117,7 @@ export class UploadList {
    */
   private async open(reader: BackwardReader): Promise<SegmentReader | undefined> {
     if (reader.segment) return reader.segment;
-    const segment = await this.segments.open(reader.path);
+    const segment = await this.segments.open(reader.path, this.memory);
     if (!segment) return undefined;
     reader.segment = segment;
     const { span } = reader;
@@ -135,9 +136,11 @@ export class UploadList {
     const { candidates, readTo } = await this.readBack(readers, wanted);
     for (const { segment, begin, bytes: copy, uploadId, receivedAt } of candidates) {
       const line = copy ?? (await segment.lineFrom(begin))?.bytes;
-      const upload = line && (await decodeIndexLine(line));
-      if (!upload) continue;
+      if (!line) continue;
       const bytes = this.lineBytes + line.length;
+      if (bytes > LONG_LINE_BYTES) await this.memory?.take(line.length);
+      const upload = await decodeIndexLine(line);
+      if (!upload) continue;
       const previous = this.uploads.at(-1);
       if (previous && (this.uploads.length === this.limit || bytes > MAX_PAGE_BYTES)) return { uploadId: previous.uploadId, receivedAt: previous.receivedAt };
       this.lineBytes = bytes;
