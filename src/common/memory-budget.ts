@@ -12,11 +12,11 @@ const SHORT_AFTER_MS = 1_000;
  * The uses of memory. `text`: JSON, or a form's text before its file. `part`: part of a file on its way to a bucket.
  * `staged`: bytes that wait to be written to a file on disk; a request never waits for memory of this use. `rest`: a
  * form's text after its file. `line`: the index line of a long text. `download`: chunks of a file on their way to a
- * client; a request never waits for memory of this use either. A request that holds memory for one use waits only for
+ * client; a request never waits for memory of this use either. `answer`: long index lines, and answers with them. A request that holds memory for one use waits only for
  * more memory of that use, or of a later use in this order. Together with `Queue.favoured`, this keeps requests from
  * waiting for each other in a cycle.
  */
-export type MemoryUse = 'text' | 'part' | 'staged' | 'rest' | 'line' | 'download';
+export type MemoryUse = 'text' | 'part' | 'staged' | 'rest' | 'line' | 'download' | 'answer';
 
 interface Waiting {
   readonly held: HeldMemory;
@@ -41,8 +41,8 @@ class Queue {
  * used up. For each `MemoryUse`, one body at a time may exceed the budget.
  */
 export class MemoryBudget {
-  private readonly used: Record<MemoryUse, number> = { text: 0, part: 0, staged: 0, rest: 0, line: 0, download: 0 };
-  private readonly queues: Record<MemoryUse, Queue> = { text: new Queue(), part: new Queue(), staged: new Queue(), rest: new Queue(), line: new Queue(), download: new Queue() };
+  private readonly used: Record<MemoryUse, number> = { text: 0, part: 0, staged: 0, rest: 0, line: 0, download: 0, answer: 0 };
+  private readonly queues: Record<MemoryUse, Queue> = { text: new Queue(), part: new Queue(), staged: new Queue(), rest: new Queue(), line: new Queue(), download: new Queue(), answer: new Queue() };
 
   constructor(readonly bytes = BUDGET_BYTES) {}
 
@@ -150,6 +150,19 @@ export class HeldMemory {
     return this.budget.take(this, bytes);
   }
 
+  /**
+   * Takes `bytes` more bytes, at once or after waiting in the queue. Resolves without memory if `release` is called before
+   * that. Must not be called again before it has resolved.
+   */
+  async take(bytes: number): Promise<void> {
+    if (!this.tryGrow(bytes)) await this.grow(bytes);
+  }
+
+  /** Releases `bytes` bytes, or all memory if less is held. */
+  giveBack(bytes: number): void {
+    this.shrinkTo(Math.max(0, this.bytes - bytes));
+  }
+
   /** Releases all memory but `bytes` bytes. Does nothing if no more than that is held. */
   shrinkTo(bytes: number): void {
     if (bytes < this.bytes) this.budget.giveBack(this, this.bytes - bytes);
@@ -164,3 +177,9 @@ export class HeldMemory {
 
 /** The memory budget of this process. */
 export const processMemory = new MemoryBudget();
+
+/**
+ * The memory budget of this process for answers with long index lines. It isn't part of `processMemory`, so that clients
+ * that are slow to read their answers don't delay uploads.
+ */
+export const answerMemory = new MemoryBudget();

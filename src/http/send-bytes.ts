@@ -1,4 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { Readable } from 'node:stream';
+import { sendJsonText } from './exchange.js';
 import { answerError, toServiceError } from './service-exception.filter.js';
 
 /**
@@ -43,4 +45,26 @@ export async function sendBytes(request: IncomingMessage, response: ServerRespon
     socket.off('close', onClose);
     await iterator.return?.();
   }
+}
+
+/** A JSON answer of at most this many bytes is written at once: the buffers of the connection hold it. */
+const SHORT_JSON_BYTES = 64 * 1024;
+const PIECE_BYTES = 256 * 1024;
+
+/**
+ * Sends JSON as the answer of an operation. Long JSON is sent piece by piece, as `sendBytes` does it, so that a client
+ * that doesn't read its answer can't keep it in memory for longer than `idleTimeoutMs`.
+ */
+export async function sendJsonBytes(request: IncomingMessage, response: ServerResponse, json: Buffer, idleTimeoutMs: number): Promise<void> {
+  if (json.length <= SHORT_JSON_BYTES || request.method === 'HEAD') {
+    sendJsonText(response, json);
+    return;
+  }
+  response.setHeader('Content-Type', 'application/json; charset=utf-8');
+  response.setHeader('Content-Length', json.length);
+  await sendBytes(request, response, Readable.from(piecesOf(json)), idleTimeoutMs);
+}
+
+function* piecesOf(bytes: Buffer): Generator<Buffer> {
+  for (let at = 0; at < bytes.length; at += PIECE_BYTES) yield bytes.subarray(at, at + PIECE_BYTES);
 }

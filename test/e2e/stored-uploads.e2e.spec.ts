@@ -1,15 +1,18 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import { connect } from 'node:net';
+import { appendFile, mkdir, mkdtemp, readFile, rm, truncate } from 'node:fs/promises';
+import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { dirname, join } from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { LocalDiskFileStorage } from '../../src/ingestion/adapters/out/local-disk/local-disk.file-storage.adapter.js';
 import { GatedDisk } from '../../src/testing/gated-disk.js';
 import { InMemoryFileStorage } from '../../src/testing/in-memory.file-storage.js';
 import { anUploadDraft, storeUpload } from '../../src/testing/upload-draft.builder.js';
+import { answerMemory } from '../../src/common/memory-budget.js';
+import { uuidAt } from '../../src/common/uuid.js';
 import { FileStorage } from '../../src/ingestion/application/ports/file-storage.port.js';
+import type { Upload } from '../../src/ingestion/domain/upload.js';
 import { type RunningService, startService } from '../support/service.js';
 
 const UPLOAD = '/ingestHistoricalLoadData/upload_historical';
@@ -71,6 +74,18 @@ function deferred<Value>() {
 }
 
 const idsOf = ({ uploads }: Page): unknown[] => uploads.map(({ upload_id }) => upload_id);
+
+/** The headers of an answer, except those that differ between two answers to the same request. */
+function headersOf({ headers }: Response): Record<string, string> {
+  return Object.fromEntries([...headers].filter(([name]) => !['date', 'x-request-id', 'connection', 'keep-alive'].includes(name)));
+}
+
+/** The path of the file of an upload in the data directory. */
+async function fileOf({ id }: Stored): Promise<string> {
+  const [path] = (await service.files('files')).filter((file) => file.includes(id));
+  expect(path).toBeDefined();
+  return path ?? '';
+}
 
 describe('access', () => {
   const operations: [string, (upload: Stored) => string, number][] = [
@@ -203,6 +218,52 @@ describe('GET /uploads', () => {
   });
 });
 
+describe('a page token', () => {
+  /** Four uploads, newest first: one of each kind of each of two customers. */
+  let uploads: readonly (Stored & { at: string; kind: string })[];
+  let own: string;
+  let other: string;
+  /** The token of a page of the uploads of all customers that ends with the newest of these uploads. */
+  let token: string;
+  beforeAll(async () => {
+    [own, other] = [newCustomer(), newCustomer()];
+    const stored: (Stored & { at: string; kind: string })[] = [];
+    for (const [customer, path] of [[own, '/ingestNowcastLoadData/upload_nowcast'], [other, UPLOAD], [own, UPLOAD], [other, '/ingestNowcastLoadData/upload_nowcast']] as const) {
+      nextMillisecond();
+      const { id } = await store({ customer, path });
+      const { received_at: at, kind } = (await (await ask(`/uploads/${id}`)).json()) as { received_at: string; kind: string };
+      stored.unshift({ id, customer, at, kind });
+    }
+    uploads = stored;
+    const page = await list({ limit: '1' });
+    expect(idsOf(page)).toEqual([stored[0]?.id]);
+    token = page.next_page_token ?? '';
+  });
+
+  const idsWhere = (isWanted: (upload: (typeof uploads)[number]) => boolean) => uploads.slice(1).filter(isWanted).map(({ id }) => id);
+
+  it('of all customers gives no access to uploads of another customer', async () => {
+    await expectError(await ask(`/uploads?page_token=${token}`, { covers: [own] }), 403, 'Unauthorized.');
+    await expectError(await ask(`/uploads?page_token=${token}&customer_id=${other}`, { covers: [own] }), 403, 'Unauthorized.');
+    expect(idsOf(await list({ page_token: token, customer_id: own }, [own]))).toEqual(idsWhere(({ customer }) => customer === own));
+  });
+
+  it('may be used with another customer or kind, and then gives the uploads of that one behind the position', async () => {
+    expect(idsOf(await list({ page_token: token, customer_id: other }))).toEqual(idsWhere(({ customer }) => customer === other));
+    const historical = await list({ page_token: token, kind: 'historical', limit: '2' });
+    expect(idsOf(historical)).toEqual(idsWhere(({ kind }) => kind === 'historical'));
+  });
+
+  it('may be used with times beyond its position', async () => {
+    const [newest, , middle] = uploads.map(({ at }) => at);
+    const all = { page_token: token, customer_id: own };
+    expect(idsOf(await list({ ...all, to: '9999-01-01T00:00:00Z' }))).toEqual(idsWhere(({ customer }) => customer === own));
+    expect(idsOf(await list({ ...all, to: middle ?? '' }))).toEqual(idsWhere(({ customer, at }) => customer === own && at < (middle ?? '')));
+    expect(await list({ ...all, from: newest ?? '' })).toEqual({ uploads: [], next_page_token: null });
+    expect(await list({ ...all, from: '9999-01-01T00:00:00Z' })).toEqual({ uploads: [], next_page_token: null });
+  });
+});
+
 describe('GET /uploads/<upload_id>/content', () => {
   const etag = `"${createHash('sha256').update(BYTES).digest('hex')}"`;
 
@@ -252,7 +313,42 @@ describe('GET /uploads/<upload_id>/content', () => {
     const { id } = await store();
     const answer = await ask(`/uploads/${id}/content`, { headers: { Range: range } });
     expect({ status: answer.status, bytes: await answer.text(), range: answer.headers.get('content-range') }).toEqual({ status, bytes, range: contentRange });
-    expect(Object.fromEntries(answer.headers)).toMatchObject({ etag, 'x-content-type-options': 'nosniff', 'content-security-policy': 'sandbox' });
+    expect(Object.fromEntries(answer.headers)).toMatchObject({
+      etag,
+      'content-type': 'text/csv',
+      'content-length': String(bytes.length),
+      'content-disposition': 'attachment; filename="load.csv"',
+      'x-content-type-options': 'nosniff',
+      'content-security-policy': 'sandbox',
+      'repr-digest': `sha-256=:${createHash('sha256').update(BYTES).digest('base64')}:`,
+    });
+  });
+
+  it.each<[string, Record<string, string>, number]>([
+    ['nothing', {}, 200],
+    ['Range, which applies to GET only', { Range: 'bytes=1-4' }, 200],
+    ['an unsatisfiable Range', { Range: `bytes=${BYTES.length}-` }, 200],
+    ['If-None-Match', { 'If-None-Match': etag }, 304],
+  ])('answers HEAD with %s like GET without Range, but without the bytes', async (_, headers, status) => {
+    const { id } = await store({ filename: 'Zürich.csv' });
+    const others = Object.fromEntries(Object.entries(headers).filter(([name]) => name !== 'Range'));
+    const head = await ask(`/uploads/${id}/content`, { method: 'HEAD', headers });
+    const get = await ask(`/uploads/${id}/content`, { headers: others });
+    expect({ head: head.status, get: get.status }).toEqual({ head: status, get: status });
+    expect(headersOf(head)).toEqual(headersOf(get));
+    expect(await head.text()).toBe('');
+    await get.body?.cancel();
+  });
+
+  it.each(['GET', 'HEAD'])('answers %s with 404 if the file is missing', async (method) => {
+    for (const body of [BYTES, '']) {
+      const upload = await store({ body });
+      await rm(await fileOf(upload));
+      for (const headers of [undefined, { Range: 'bytes=0-0', 'If-Range': '"x"' }]) {
+        const answer = await ask(`/uploads/${upload.id}/content`, { method, ...(headers && { headers }) });
+        expect({ status: answer.status, etag: answer.headers.get('etag'), digest: answer.headers.get('repr-digest') }).toEqual({ status: 404, etag: null, digest: null });
+      }
+    }
   });
 
   it.each([`bytes=${BYTES.length}-`, 'bytes=99999999-', `bytes=${'9'.repeat(400)}-`, 'bytes=-0'])('refuses Range: %s', async (range) => {
@@ -274,6 +370,7 @@ describe('GET /uploads/<upload_id>/content', () => {
     [{ 'If-Range': '"x"', Range: 'bytes=0-0' }, 200],
     [{ 'If-Range': `W/${etag}`, Range: 'bytes=0-0' }, 200],
     [{ 'If-Range': 'Sun, 01 Jan 2023 00:00:00 GMT', Range: 'bytes=0-0' }, 200],
+    [{ 'If-Range': '"x"', Range: `bytes=${BYTES.length}-` }, 200],
   ])('answers %j with %s', async (headers, status) => {
     const { id } = await store();
     const answer = await ask(`/uploads/${id}/content`, { headers });
@@ -298,6 +395,215 @@ describe('GET /uploads/<upload_id>/content', () => {
     await expectError(await ask(`/uploads/${empty.id}/content`, { headers: { Range: 'bytes=0-' } }), 416, 'Range not satisfiable.');
     const json = await store({ type: 'application/json', body: '{}' });
     await expectError(await ask(`/uploads/${json.id}/content`), 404, 'Not found.');
+  });
+});
+
+describe('a download that ends early', () => {
+  const MIB = 1024 * 1024;
+  let directory: string;
+  let own: RunningService;
+  let upload: Upload;
+  /** The opened files of uploads that weren't closed yet. */
+  let openFiles = 0;
+  let onClosed = (): void => undefined;
+
+  beforeAll(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'load-data-'));
+    const disk = new GatedDisk();
+    const storage = await LocalDiskFileStorage.open({ directory, disk });
+    own = await startService({ REQUEST_IDLE_TIMEOUT_MS: '1000' }, (builder) => builder.overrideProvider(FileStorage).useValue(storage));
+    // The sockets of both sides hold some MiB of the file, but not all of it.
+    upload = await storeUpload(storage, anUploadDraft().file(Buffer.alloc(64 * MIB, 'x')).build());
+    disk.gate = async (perform, operation, path) => {
+      const result = await perform();
+      if (!path.includes('/files/')) return result;
+      if (operation === 'open') openFiles += 1;
+      if (operation === 'file.close' && --openFiles === 0) onClosed();
+      return result;
+    };
+  });
+  afterAll(async () => {
+    await own.close();
+    await rm(directory, { recursive: true });
+  });
+
+  const closed = () => new Promise<void>((resolve) => (onClosed = resolve));
+  const path = () => join(directory, upload.content?.path ?? '');
+  const download = async () => fetch(`${own.url}/uploads/${upload.uploadId}/content`, { headers: { Authorization: `Bearer ${await own.adminToken()}` } });
+
+  /** Begins a download, and reads only its first bytes. */
+  async function begin(): Promise<Socket> {
+    const client = connect(own.port, '127.0.0.1').on('error', () => undefined);
+    client.write(`GET /uploads/${upload.uploadId}/content HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${await own.adminToken()}\r\n\r\n`);
+    expect(String(await once(client, 'data')).slice(0, 15)).toBe('HTTP/1.1 200 OK');
+    client.pause();
+    expect(openFiles).toBe(1);
+    return client;
+  }
+
+  it('closes the file when the client hangs up', async () => {
+    const fileIsClosed = closed();
+    (await begin()).resetAndDestroy();
+    await fileIsClosed;
+  });
+
+  it('breaks the connection of a client that reads nothing for REQUEST_IDLE_TIMEOUT_MS, and closes the file', async () => {
+    const fileIsClosed = closed();
+    const client = await begin();
+    await fileIsClosed;
+    let bytes = 0;
+    client.on('data', (chunk) => (bytes += chunk.length));
+    await once(client.resume(), 'close');
+    expect(bytes).toBeLessThan(64 * MIB);
+  });
+
+  it.each([
+    ['breaks the connection', 63 * MIB],
+    ['answers 500', 0],
+  ])('%s if the file is shorter than its line says', async (_, size) => {
+    await truncate(path(), size);
+    const fileIsClosed = closed();
+    const answer = await download();
+    await fileIsClosed;
+    if (size > 0) await expect(answer.arrayBuffer()).rejects.toThrow('terminated');
+    else await expectError(answer, 500, 'Internal server error.');
+  });
+});
+
+describe('answers with long index lines', () => {
+  const MIB = 1024 * 1024;
+  const CLIENTS = 12;
+  let directory: string;
+  let disk: GatedDisk;
+  let storage: LocalDiskFileStorage;
+  let upload: Upload;
+  /** The length of the upload's index line and of its answer, in bytes, but for some hundred. */
+  const LINE_BYTES = 4 * MIB * '\\u0001'.length;
+
+  beforeAll(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'load-data-'));
+    disk = new GatedDisk();
+    storage = await LocalDiskFileStorage.open({ directory, disk });
+    upload = await storeUpload(storage, anUploadDraft().with({ additionalData: '\u0001'.repeat(4 * MIB) }).build());
+  });
+  afterAll(async () => {
+    await storage.close();
+    await rm(directory, { recursive: true });
+  });
+  afterEach(() => {
+    disk.gate = (perform) => perform();
+  });
+
+  const start = (idleTimeoutMs: string) => startService({ REQUEST_IDLE_TIMEOUT_MS: idleTimeoutMs }, (builder) => builder.overrideProvider(FileStorage).useValue(storage));
+
+  /** Sends a request, and doesn't read the answer. */
+  async function begin(own: RunningService, target: string): Promise<Socket> {
+    const client = connect(own.port, '127.0.0.1').on('error', () => undefined).pause();
+    client.write(`GET ${target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer ${await own.adminToken()}\r\n\r\n`);
+    return client;
+  }
+
+  /** Reads the rest of an answer. Returns its length in bytes. */
+  async function rest(client: Socket): Promise<number> {
+    let bytes = 0;
+    client.on('data', (chunk) => (bytes += chunk.length));
+    await once(client.resume(), 'close');
+    return bytes;
+  }
+
+  it.each([
+    ['of one upload', () => `/uploads/${upload.uploadId}`],
+    ['of a list', () => '/uploads'],
+  ])('%s share a memory budget, and are all sent once their clients read them', async (_, target) => {
+    const own = await start('60000');
+    try {
+      let most = 0;
+      disk.gate = (perform) => {
+        most = Math.max(most, answerMemory.usedFor('answer'));
+        return perform();
+      };
+      const clients = await Promise.all(Array.from({ length: CLIENTS }, () => begin(own, target())));
+      await expect.poll(() => answerMemory.waitingCount, { timeout: 30_000 }).toBeGreaterThan(CLIENTS / 2);
+      for (const bytes of await Promise.all(clients.map(rest))) expect(bytes).toBeGreaterThan(LINE_BYTES);
+      // One answer at a time may exceed the budget, by a line and its answer.
+      expect(most).toBeLessThan(answerMemory.bytes + 2 * LINE_BYTES + MIB);
+      await expect.poll(() => answerMemory.usedFor('answer')).toBe(0);
+    } finally {
+      await own.close();
+    }
+  });
+
+  it('are cut off if their clients read nothing for REQUEST_IDLE_TIMEOUT_MS, and return their memory', async () => {
+    const own = await start('1000');
+    try {
+      const taken = vi.spyOn(answerMemory, 'tryTake');
+      const clients = await Promise.all(Array.from({ length: CLIENTS }, () => begin(own, `/uploads/${upload.uploadId}`)));
+      await expect.poll(() => new Set(taken.mock.calls.map(([held]) => held)).size, { timeout: 30_000 }).toBe(CLIENTS);
+      await expect.poll(() => answerMemory.usedFor('answer') + answerMemory.waitingCount, { timeout: 50_000 }).toBe(0);
+      for (const bytes of await Promise.all(clients.map(rest))) expect(bytes).toBeLessThan(LINE_BYTES);
+    } finally {
+      vi.restoreAllMocks();
+      await own.close();
+    }
+  });
+
+  it('give up their place in the queue when their clients hang up', async () => {
+    const own = await start('60000');
+    try {
+      const silent = await Promise.all(Array.from({ length: CLIENTS }, () => begin(own, `/uploads/${upload.uploadId}`)));
+      await expect.poll(() => answerMemory.waitingCount, { timeout: 30_000 }).toBeGreaterThan(CLIENTS / 2);
+      const before = disk.bytesRead;
+      for (const client of silent) client.resetAndDestroy();
+      await expect.poll(() => answerMemory.usedFor('answer') + answerMemory.waitingCount, { timeout: 30_000 }).toBe(0);
+      // The lines for those in the queue aren't read.
+      expect(disk.bytesRead - before).toBeLessThan(4 * LINE_BYTES);
+    } finally {
+      await own.close();
+    }
+  });
+});
+
+describe('a line whose content_path is not a path for the file of the upload', () => {
+  const KEYS = 'identity/signing-keys.json';
+  let day = 0;
+
+  /** Adds a segment with an edited line to the data directory. Its day has no other uploads. */
+  async function storeEdited(contentPathOf: (id: string) => string, padding = ''): Promise<Stored> {
+    const receivedAt = new Date(Date.UTC(2020, 0, ++day, 12));
+    const id = uuidAt(receivedAt);
+    const customer = newCustomer();
+    const line = {
+      upload_id: id, kind: 'historical', customer_id: customer, filename: 'load.csv', manufacturer: 'm', additional_data: padding, received_at: receivedAt.toISOString(),
+      content_path: contentPathOf(id), content_type: 'text/csv', content_size: 10, content_sha256: 'ab'.repeat(32),
+    };
+    const segment = join(service.dataDirectory, `uploads/kind=historical/date=${receivedAt.toISOString().slice(0, 10)}/edited.ndjson`);
+    await mkdir(dirname(segment), { recursive: true });
+    await appendFile(segment, `${JSON.stringify(line)}\n`);
+    return { id, customer };
+  }
+
+  it.each<[string, (id: string) => string, string?]>([
+    ['the signing keys', () => KEYS],
+    ['the signing keys, in a long line', () => KEYS, 'x'.repeat(100_000)],
+    ['the signing keys, by way of files/', (id) => `files/kind=historical/customer_id=c/date=2020-01-01/../../../../${KEYS}?${id}`],
+    ['a file outside of the data directory', () => '../../etc/hostname'],
+    ['a file of another directory that is named after the upload', (id) => `identity/${id}.csv`],
+  ])('counts as one whose file is missing: %s', async (_, contentPathOf, padding) => {
+    const keys = await readFile(join(service.dataDirectory, KEYS));
+    const upload = await storeEdited(contentPathOf, padding);
+    for (const method of ['GET', 'HEAD']) expect((await ask(`/uploads/${upload.id}/content`, { method })).status).toBe(404);
+    expect((await ask(`/uploads/${upload.id}`)).status).toBe(200);
+    expect((await ask(`/uploads/${upload.id}`, { method: 'DELETE' })).status).toBe(204);
+    expect((await ask(`/uploads/${upload.id}`)).status).toBe(404);
+    expect(await readFile(join(service.dataDirectory, KEYS))).toEqual(keys);
+  });
+
+  it('is removed with all uploads of its customer, and its file is not', async () => {
+    const keys = await readFile(join(service.dataDirectory, KEYS));
+    const { customer } = await storeEdited(() => KEYS);
+    const answer = await ask(`/uploads?customer_id=${customer}`, { method: 'DELETE' });
+    expect(await answer.json()).toEqual({ status: 'success', deleted: 1 });
+    expect(await readFile(join(service.dataDirectory, KEYS))).toEqual(keys);
   });
 });
 

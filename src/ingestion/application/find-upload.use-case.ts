@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { ServiceError } from '../../common/service-error.js';
 import type { Upload } from '../domain/upload.js';
 import { FileStorage } from './ports/file-storage.port.js';
-import type { ByteRange, CustomerAccess } from './ports/stored-uploads.port.js';
+import type { ByteRange, CustomerAccess, LineMemory } from './ports/stored-uploads.port.js';
 import { storedUploadsOf } from './stored-uploads-of.js';
 
 /** Finds one upload that the caller may access, and opens its file. */
@@ -13,11 +13,12 @@ export class FindUpload {
   /**
    * Finds an upload by its id.
    *
+   * @param memory the memory for the upload's index line, if that is long.
    * @throws ServiceError `not-found` if there is no such upload, if the caller isn't permitted to access it, or if the
    *   adapter of the store has no `storedUploads`; `storage-failure` if the store fails.
    */
-  async execute(uploadId: string, mayAccess: CustomerAccess): Promise<Upload> {
-    const upload = await storedUploadsOf(this.fileStorage).find(uploadId);
+  async execute(uploadId: string, mayAccess: CustomerAccess, memory?: LineMemory): Promise<Upload> {
+    const upload = await storedUploadsOf(this.fileStorage).find(uploadId, memory);
     if (!upload) throw new ServiceError('not-found', 'There is no such upload.');
     if (!mayAccess(upload.customerId)) throw new ServiceError('not-found', "The upload is another customer's.");
     return upload;

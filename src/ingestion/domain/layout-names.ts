@@ -50,8 +50,24 @@ export const CONTENT: LayoutRules = { top: 'files', directories: [isKind, isCust
 export const STAGING: LayoutRules = { top: 'staging', directories: [], isFile: () => true };
 
 /**
+ * Directories of files that were found to be valid, at most MOST_DIRECTORIES. Most files of a list of uploads share few
+ * directories, and checking their names takes longer than parsing the index lines.
+ */
+const contentDirectories = new Set<string>();
+const MOST_DIRECTORIES = 1_000;
+
+/**
  * Whether the file of an upload may be at a path, relative to the store's root: the path fits the layout, and the
  * file's name begins with the upload's id.
  */
-export const isContentOf = (uploadId: string, path: string): boolean =>
-  isLayoutPath(path, CONTENT) && uploadIdOfFile(path.slice(path.lastIndexOf('/') + 1)) === uploadId;
+export function isContentOf(uploadId: string, path: string): boolean {
+  const nameAt = path.lastIndexOf('/') + 1;
+  const name = path.slice(nameAt);
+  if (uploadIdOfFile(name) !== uploadId) return false;
+  const directory = path.slice(0, nameAt);
+  if (contentDirectories.has(directory)) return isContent(name);
+  if (!isLayoutPath(path, CONTENT)) return false;
+  if (contentDirectories.size === MOST_DIRECTORIES) contentDirectories.clear();
+  contentDirectories.add(directory);
+  return true;
+}

@@ -139,12 +139,16 @@ async function encodeLong(upload: Upload, write: (upload: Upload) => string): Pr
  * `received_at`. Nothing else about the members is checked.
  */
 export function parseIndexLine(line: string): Upload | undefined {
-  let parsed: Record<string, string | number | null | undefined> | null;
   try {
-    parsed = JSON.parse(line) as typeof parsed;
+    return uploadFrom(JSON.parse(line));
   } catch {
     return undefined;
   }
+}
+
+/** The upload that the JSON value of an index line describes, as `parseIndexLine` returns it. */
+export function uploadFrom(line: unknown): Upload | undefined {
+  const parsed = line as Record<string, string | number | null | undefined> | null | undefined;
   if (!parsed || typeof parsed.upload_id !== 'string' || typeof parsed.received_at !== 'string') return undefined;
   return {
     uploadId: parsed.upload_id,

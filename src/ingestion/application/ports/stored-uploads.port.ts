@@ -23,6 +23,20 @@ export interface ByteRange {
 }
 
 /**
+ * The memory for one answer with long index lines. A call takes it step by step: `take` must not be called again before
+ * it has resolved.
+ */
+export interface LineMemory {
+  /**
+   * Resolves when there is memory for `bytes` more bytes. It is held until the answer was sent, or `giveBack` is called.
+   *
+   * @throws ServiceError `client-aborted` if the client has gone.
+   */
+  take(bytes: number): Promise<void>;
+  giveBack(bytes: number): void;
+}
+
+/**
  * The uploads that a store contains. A store offers this port through `FileStorage.storedUploads`.
  *
  * An adapter converts the errors of its store to `ServiceError` of kind `storage-failure` and keeps the cause. Any
@@ -35,9 +49,10 @@ export abstract class StoredUploads {
    * at most `MAX_UPLOAD_DURATION_MS`. So an adapter needs to read only the index lines of uploads that were received
    * between the beginning of the upload and `MAX_UPLOAD_DURATION_MS` later.
    *
+   * @param memory where an adapter takes memory for a line of more than 64 KiB before it reads the line.
    * @returns undefined if there is no such upload.
    */
-  abstract find(uploadId: string): Promise<Upload | undefined>;
+  abstract find(uploadId: string, memory?: LineMemory): Promise<Upload | undefined>;
 
   /**
    * Lists uploads, newest `receivedAt` first.
@@ -47,8 +62,9 @@ export abstract class StoredUploads {
    *
    * @param limit maximum number of uploads in the page, at least 1.
    * @param after lists only uploads that follow this position.
+   * @param memory where an adapter takes memory for lines before it reads them, if the page has more than 64 KiB.
    */
-  abstract list(filter: UploadFilter, limit: number, after?: UploadPosition): Promise<UploadPage>;
+  abstract list(filter: UploadFilter, limit: number, after?: UploadPosition, memory?: LineMemory): Promise<UploadPage>;
 
   /**
    * Opens the file of an upload. Reads no faster than the bytes are consumed. A caller that stops early must end the

@@ -8,10 +8,12 @@ import { ServiceError } from '../../../../common/service-error.js';
 import { isCached, requestedRange } from '../../../../http/byte-range.js';
 import { sha256Field } from '../../../../http/digest-fields.js';
 import { RawQuery } from '../../../../http/query.js';
-import { noteCustomer, sendJson, sendJsonText } from '../../../../http/exchange.js';
+import { AnswerMemory } from '../../../../http/answer-memory.js';
+import { noteCustomer, sendJson } from '../../../../http/exchange.js';
 import { ServiceController } from '../../../../http/service-controller.decorator.js';
-import { sendBytes } from '../../../../http/send-bytes.js';
+import { sendBytes, sendJsonBytes } from '../../../../http/send-bytes.js';
 import { encodeDescription, encodeDescriptions } from '../../../domain/layout.js';
+import type { Upload } from '../../../domain/upload.js';
 import { FindUpload } from '../../../application/find-upload.use-case.js';
 import { ListUploads } from '../../../application/list-uploads.use-case.js';
 import { RemoveUploads } from '../../../application/remove-uploads.use-case.js';
@@ -40,17 +42,18 @@ export class StoredUploadsController {
     assertCovered(request, new RawQuery(request).single('customer_id'));
     const { filter, limit, after } = readUploadListQuery(request);
     noteCustomer(request, filter.customerId);
-    const { uploads, next } = await this.listUploads.execute(filter, limit, after);
-    const end = `,"next_page_token":${JSON.stringify(next && encodePageToken(next))}}`;
-    sendJsonText(response, Buffer.concat([Buffer.from('{"uploads":'), await encodeDescriptions(uploads), Buffer.from(end)]));
+    await this.answer(request, response, async (memory) => {
+      const { uploads, next } = await this.listUploads.execute(filter, limit, after, memory);
+      const end = `,"next_page_token":${JSON.stringify(next && encodePageToken(next))}}`;
+      return Buffer.concat([Buffer.from('{"uploads":'), await encodeDescriptions(uploads), Buffer.from(end)]);
+    });
   }
 
   @Get(':upload_id')
   @StoredUploadsOperation('read:uploads', { operationId: 'findUpload', summary: 'Find an upload' })
   @ApiStoredUpload()
   async find(@Param('upload_id') uploadId: string, @Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
-    const upload = await this.findUpload.execute(uploadId, accessOf(request));
-    sendJsonText(response, await encodeDescription(upload));
+    await this.answer(request, response, async (memory) => encodeDescription(await this.findUpload.execute(uploadId, accessOf(request), memory)));
   }
 
   /**
@@ -61,7 +64,7 @@ export class StoredUploadsController {
   @StoredUploadsOperation('read:uploads', { operationId: 'downloadUpload', summary: "Fetch an upload's file" })
   @ApiContent()
   async content(@Param('upload_id') uploadId: string, @Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
-    const upload = await this.findUpload.execute(uploadId, accessOf(request));
+    const upload = await this.withoutText(uploadId, request, response);
     const { content } = upload;
     if (!content) throw new ServiceError('not-found', 'The upload has no file.');
     const etag = `"${content.sha256}"`;
@@ -76,7 +79,11 @@ export class StoredUploadsController {
       response.setHeader('Content-Range', `bytes */${content.size}`);
       throw new ServiceError('range-not-satisfiable');
     }
-    const bytes = request.method === 'HEAD' ? undefined : await this.findUpload.open(upload, range);
+    const isHead = request.method === 'HEAD';
+    // HEAD opens the file too, so that it answers as GET does if the file is missing. It asks for one byte only, because
+    // a bucket would send the whole file.
+    const bytes = await this.findUpload.open(upload, isHead && content.size > 0 ? { first: 0, last: 0 } : range);
+    if (isHead) await bytes[Symbol.asyncIterator]().return?.();
     response.statusCode = range ? 206 : 200;
     if (range) response.setHeader('Content-Range', `bytes ${range.first}-${range.last}/${content.size}`);
     response.setHeader('Content-Type', content.type);
@@ -86,8 +93,8 @@ export class StoredUploadsController {
     response.setHeader('Content-Security-Policy', 'sandbox');
     response.setHeader('Accept-Ranges', 'bytes');
     response.setHeader('Repr-Digest', sha256Field(content.sha256));
-    if (bytes) await sendBytes(request, response, bytes, this.limits.idleTimeoutMs);
-    else response.end();
+    if (isHead) response.end();
+    else await sendBytes(request, response, bytes, this.limits.idleTimeoutMs);
   }
 
   @Delete(':upload_id')
@@ -109,6 +116,28 @@ export class StoredUploadsController {
     noteCustomer(request, filter.customerId);
     const deleted = await this.removeUploads.all(filter, { signal: whileConnected(response) });
     sendJson(response, { status: 'success', deleted });
+  }
+
+  /** Sends the JSON that `make` returns. `make` takes memory for long index lines, which is held until the JSON was sent. */
+  private async answer(request: IncomingMessage, response: ServerResponse, make: (memory: AnswerMemory) => Promise<Buffer>): Promise<void> {
+    const memory = new AnswerMemory(response);
+    try {
+      const json = await make(memory);
+      memory.shrinkTo(json.length);
+      await sendJsonBytes(request, response, json, this.limits.idleTimeoutMs);
+    } finally {
+      memory.release();
+    }
+  }
+
+  /** Finds an upload whose file is to be sent. Drops `additional_data`, which may be long, while the file is sent. */
+  private async withoutText(uploadId: string, request: IncomingMessage, response: ServerResponse): Promise<Upload> {
+    const memory = new AnswerMemory(response);
+    try {
+      return { ...(await this.findUpload.execute(uploadId, accessOf(request), memory)), additionalData: null };
+    } finally {
+      memory.release();
+    }
   }
 }
 

@@ -1,5 +1,5 @@
 import { decodeIndexLine } from '../../../../application/line-decoding.js';
-import type { ByteRange, CustomerAccess, RemovalOptions, UploadFilter, UploadPage, UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
+import type { ByteRange, CustomerAccess, LineMemory, RemovalOptions, UploadFilter, UploadPage, UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
 import { idempotencyScope } from '../../../../domain/idempotency.js';
 import { isSelected } from '../../../../domain/upload-filter.js';
 import { UPLOAD_KINDS, type Upload, type UploadKind } from '../../../../domain/upload.js';
@@ -12,7 +12,7 @@ import { headOf, isOfCustomer } from './segment-lines.js';
 import type { SegmentReader } from './segment-reader.js';
 import { Segments } from './segments.js';
 import { UploadList } from './upload-list.js';
-import { findLine, type FoundLine } from './upload-search.js';
+import { type FoundLine, UploadSearch } from './upload-search.js';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
@@ -49,6 +49,7 @@ interface RemovedBatch {
 /** The part of an open store that finds, lists, reads and removes stored uploads. Throws errors of the file system. */
 export class Archive {
   private readonly segments: Segments;
+  private readonly search: UploadSearch;
   private removing: Promise<unknown> = Promise.resolve();
   /** How many times lines may have been removed so far. Counted when the removal has ended, also if it has failed. */
   private removals = 0;
@@ -70,14 +71,15 @@ export class Archive {
     private readonly mostSmallBytes: number,
   ) {
     this.segments = new Segments(store);
+    this.search = new UploadSearch(this.segments);
   }
 
-  async find(uploadId: string): Promise<Upload | undefined> {
-    return (await this.findLine(uploadId))?.upload;
+  async find(uploadId: string, memory?: LineMemory): Promise<Upload | undefined> {
+    return (await this.findLine(uploadId, memory))?.upload;
   }
 
-  async list(filter: UploadFilter, limit: number, after?: UploadPosition): Promise<UploadPage> {
-    const page = await new UploadList(this.segments, filter, limit, after).page();
+  async list(filter: UploadFilter, limit: number, after?: UploadPosition, memory?: LineMemory): Promise<UploadPage> {
+    const page = await new UploadList(this.segments, filter, limit, after, memory).page();
     // If the store's volume went away while the index was read, the store looked empty: `assertHere` then throws.
     this.store.presence.assertHere();
     return page;
@@ -154,8 +156,8 @@ export class Archive {
     return done;
   }
 
-  private async findLine(uploadId: string): Promise<FoundLine | undefined> {
-    const found = await findLine(this.segments, uploadId);
+  private async findLine(uploadId: string, memory?: LineMemory): Promise<FoundLine | undefined> {
+    const found = await this.search.find(uploadId, memory);
     this.store.presence.assertHere();
     return found;
   }
@@ -300,7 +302,7 @@ async function* linesOf(segment: SegmentReader, path: string, customerId: string
   const isWanted = customerId === undefined ? () => true : isOfCustomer(kindOf(path), customerId);
   for (let end = segment.length; end > 0; ) {
     const { begin, lines } = await segment.linesBefore(end);
-    for (const { bytes } of lines) if (isWanted(bytes) && headOf(bytes)) yield bytes;
+    for (const { bytes } of lines) if ((await isWanted(bytes)) && (await headOf(bytes))) yield bytes;
     end = begin;
   }
 }

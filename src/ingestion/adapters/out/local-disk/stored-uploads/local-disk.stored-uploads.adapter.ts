@@ -1,6 +1,7 @@
 import {
   type ByteRange,
   type CustomerAccess,
+  type LineMemory,
   type RemovalOptions,
   StoredUploads,
   type UploadFilter,
@@ -20,12 +21,12 @@ export class LocalDiskStoredUploads extends StoredUploads {
     super();
   }
 
-  override find(uploadId: string): Promise<Upload | undefined> {
-    return this.run('The index could not be searched.', (store) => store.archive.find(uploadId));
+  override find(uploadId: string, memory?: LineMemory): Promise<Upload | undefined> {
+    return this.run('The index could not be searched.', (store) => store.archive.find(uploadId, memory));
   }
 
-  override list(filter: UploadFilter, limit: number, after?: UploadPosition): Promise<UploadPage> {
-    return this.run('The index could not be read.', (store) => store.archive.list(filter, limit, after));
+  override list(filter: UploadFilter, limit: number, after?: UploadPosition, memory?: LineMemory): Promise<UploadPage> {
+    return this.run('The index could not be read.', (store) => store.archive.list(filter, limit, after, memory));
   }
 
   override openContent(upload: Upload, range?: ByteRange): Promise<AsyncIterable<Uint8Array> | undefined> {

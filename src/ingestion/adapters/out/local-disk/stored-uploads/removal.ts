@@ -236,7 +236,7 @@ async function copyLines(source: DiskFile, copy: DiskFile, removed: ReadonlySet<
   for await (const line of readLines(source, 0, Infinity, refuseForeignLine)) {
     const lineBegin = begin;
     begin += line.length + 1;
-    if (removed.has(headOf(line)?.uploadId ?? '')) {
+    if (removed.has((await headOf(line))?.uploadId ?? '')) {
       gaps.push({ begin: lineBegin, length: line.length + 1 });
       continue;
     }

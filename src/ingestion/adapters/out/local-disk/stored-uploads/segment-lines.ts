@@ -1,11 +1,13 @@
 import { UPLOAD_ID } from '../../../../domain/layout-names.js';
 import type { UploadKind } from '../../../../domain/upload.js';
-import { parseJson } from '../../../../application/line-text.js';
+import { membersOf } from '../../../../application/line-decoding.js';
 
 const ID = '{"upload_id":"';
 const ID_BYTES = 36;
 const BEHIND_ID = ID.length + ID_BYTES;
 const RECEIVED_AT = Buffer.from('"received_at":"');
+/** In a line that `indexLine` writes, at most this many bytes follow the text of `additional_data`. */
+const TAIL_BYTES = 64 * 1024;
 const TIME_BYTES = '2025-03-30T12:00:00.000Z'.length;
 
 /** The members of an index line that can be read without decoding the whole line. */
@@ -17,32 +19,33 @@ export interface LineHead {
 
 /**
  * Reads the upload's id and time from an index line; undefined if the line isn't valid. If the line has the form that
- * `indexLine` writes, the line isn't parsed as JSON.
+ * `indexLine` writes, the line isn't parsed as JSON. A long line of another form is parsed in turns with other work.
  */
-export function headOf(line: Buffer): LineHead | undefined {
+export function headOf(line: Buffer): LineHead | undefined | Promise<LineHead | undefined> {
   const uploadId = line.toString('latin1', ID.length, BEHIND_ID);
-  const timeAt = line.lastIndexOf(RECEIVED_AT) + RECEIVED_AT.length;
+  const tailAt = Math.max(0, line.length - TAIL_BYTES);
+  const timeAt = tailAt + line.subarray(tailAt).lastIndexOf(RECEIVED_AT) + RECEIVED_AT.length;
   const receivedAt = Date.parse(line.toString('latin1', timeAt, timeAt + TIME_BYTES));
-  if (timeAt >= BEHIND_ID && !Number.isNaN(receivedAt) && line.toString('latin1', 0, ID.length) === ID && UPLOAD_ID.test(uploadId)) return { uploadId, receivedAt };
-  const parsed = parsedLine(line);
-  const time = Date.parse(String(parsed?.received_at));
-  return typeof parsed?.upload_id === 'string' && !Number.isNaN(time) ? { uploadId: parsed.upload_id, receivedAt: time } : undefined;
+  if (timeAt >= tailAt + RECEIVED_AT.length && timeAt >= BEHIND_ID && !Number.isNaN(receivedAt) && line.toString('latin1', 0, ID.length) === ID && UPLOAD_ID.test(uploadId)) return { uploadId, receivedAt };
+  const members = membersOf(line);
+  return members instanceof Promise ? members.then(headFrom) : headFrom(members);
+}
+
+function headFrom(members: Readonly<Record<string, unknown>> | undefined): LineHead | undefined {
+  const time = Date.parse(String(members?.received_at));
+  return typeof members?.upload_id === 'string' && !Number.isNaN(time) ? { uploadId: members.upload_id, receivedAt: time } : undefined;
 }
 
 /**
  * Returns a function that reports whether an index line is of the given customer, usually without parsing the line as
  * JSON. All lines must be of the given kind.
  */
-export function isOfCustomer(kind: UploadKind, customerId: string): (line: Buffer) => boolean {
+export function isOfCustomer(kind: UploadKind, customerId: string): (line: Buffer) => boolean | Promise<boolean> {
   const expected = Buffer.from(`","kind":"${kind}","customer_id":${JSON.stringify(customerId)},`);
   const begin = expected.subarray(0, expected.indexOf('"customer_id":') + '"customer_id":'.length);
   return (line) => {
     if (line.subarray(BEHIND_ID, BEHIND_ID + begin.length).equals(begin)) return line.subarray(BEHIND_ID, BEHIND_ID + expected.length).equals(expected);
-    return parsedLine(line)?.customer_id === customerId;
+    const members = membersOf(line);
+    return members instanceof Promise ? members.then((each) => each?.customer_id === customerId) : members?.customer_id === customerId;
   };
 }
-
-const parsedLine = (line: Buffer): Readonly<Record<string, unknown>> | undefined => {
-  const parsed = parseJson(line);
-  return typeof parsed === 'object' && parsed !== null ? (parsed as Record<string, unknown>) : undefined;
-};

@@ -1,3 +1,5 @@
+import { MemoryBudget } from '../../../../../common/memory-budget.js';
+import type { LineMemory } from '../../../../application/ports/stored-uploads.port.js';
 import { closeQuietly } from '../staged-file.js';
 import type { DiskFile } from '../disk.js';
 import { NEWLINE, readLines } from '../index-lines.js';
@@ -11,6 +13,8 @@ const PROBE_BYTES = 8 * 1024;
  */
 const NEAR_BYTES = 64 * 1024;
 const CHUNK_BYTES = 256 * 1024;
+/** The memory for long lines whose reader was opened without other memory. Few such lines are read at once. */
+const sharedMemory = new MemoryBudget();
 
 /**
  * An index line of a segment, without its newline. `begin` and `end` are offsets in the segment in bytes; the newline
@@ -42,19 +46,27 @@ export interface SegmentChunk {
  * line may follow lines that were received up to MAX_DISORDER_MS later.
  */
 export class SegmentReader {
+  private heldBytes = 0;
+
   constructor(
     private readonly file: DiskFile,
     /** Path of the segment, relative to the store's root. */
     readonly path: string,
     /** The length of the segment's durable lines, in bytes. */
     readonly length: number,
+    /**
+     * Where memory is taken for a line of more than 256 KiB, before it is read. The memory is given back when the next
+     * such line is read, or the reader is closed.
+     */
+    private readonly memory: LineMemory = sharedMemory.hold('answer'),
   ) {}
 
   /** When the uploads of the first and the last line were received; undefined if one of these lines isn't valid. */
   async span(): Promise<SegmentSpan | undefined> {
-    const [first, { lines }] = await Promise.all([this.lineFrom(0), this.linesBefore(this.length, PROBE_BYTES)]);
-    const last = lines.at(-1);
-    const [firstHead, lastHead] = [first && headOf(first.bytes), last && headOf(last.bytes)];
+    const first = await this.lineFrom(0);
+    const firstHead = first && (await headOf(first.bytes));
+    const last = (await this.linesBefore(this.length, PROBE_BYTES)).lines.at(-1);
+    const lastHead = last && (await headOf(last.bytes));
     return firstHead && lastHead && { first: firstHead.receivedAt, last: lastHead.receivedAt };
   }
 
@@ -66,7 +78,7 @@ export class SegmentReader {
     let newest = -Infinity;
     let disorder = 0;
     for await (const line of readLines(this.file, 0, this.length, () => undefined)) {
-      const receivedAt = headOf(line)?.receivedAt ?? newest;
+      const receivedAt = (await headOf(line))?.receivedAt ?? newest;
       newest = Math.max(newest, receivedAt);
       disorder = Math.max(disorder, newest - receivedAt);
     }
@@ -91,7 +103,7 @@ export class SegmentReader {
       const guess = low.position + Math.floor(Math.min(Math.max(share * room, NEAR_BYTES / 4), room));
       const line = await this.lineFrom(guess);
       if (!line || line.begin >= high.position) break;
-      const time = headOf(line.bytes)?.receivedAt ?? receivedAt;
+      const time = (await headOf(line.bytes))?.receivedAt ?? receivedAt;
       if (time < receivedAt) low = { position: line.end + 1, time };
       else high = { position: line.begin, time };
     }
@@ -102,8 +114,9 @@ export class SegmentReader {
    * Reads a chunk of lines: the last lines before `end`, which must be the beginning of a line or the segment's end.
    */
   async linesBefore(end: number, chunkBytes = CHUNK_BYTES): Promise<SegmentChunk> {
-    for (let size = chunkBytes; ; size *= 2) {
-      const from = Math.max(0, end - size);
+    let from = end;
+    for (let size = chunkBytes; size <= CHUNK_BYTES; size *= 2) {
+      from = Math.max(0, end - size);
       const bytes = await this.read(from, end);
       const begin = from === 0 ? 0 : bytes.indexOf(NEWLINE) + 1;
       // If the chunk has no newline before its last byte, its only line begins before the chunk. So twice as much is
@@ -111,6 +124,8 @@ export class SegmentReader {
       if (from > 0 && (begin === 0 || begin === bytes.length)) continue;
       return { begin: from + begin, lines: linesIn(bytes, begin, from) };
     }
+    const begin = (await this.newlineBefore(from)) + 1;
+    return { begin, lines: linesIn(await this.readLong(begin, end), 0, begin) };
   }
 
   /** Reads a chunk of lines: the first ones that begin at `position` or after it. Empty if there are none. */
@@ -128,7 +143,7 @@ export class SegmentReader {
   /** The first line that begins at `position` or after it; undefined if there is none. */
   async lineFrom(position: number): Promise<SegmentLine | undefined> {
     const from = Math.max(0, position - 1);
-    for (let size = PROBE_BYTES; ; size *= 4) {
+    for (let size = PROBE_BYTES; size <= CHUNK_BYTES; size *= 4) {
       const to = Math.min(this.length, from + size);
       const bytes = await this.read(from, to);
       const begin = position === 0 ? 0 : bytes.indexOf(NEWLINE) + 1;
@@ -136,6 +151,40 @@ export class SegmentReader {
       if (end >= 0) return { begin: from + begin, end: from + end, bytes: bytes.subarray(begin, end) };
       if (to === this.length) return undefined;
     }
+    const begin = position === 0 ? 0 : ((await this.newlineFrom(from)) ?? this.length) + 1;
+    const end = await this.newlineFrom(begin);
+    return end === undefined ? undefined : { begin, end, bytes: await this.readLong(begin, end) };
+  }
+
+  /** The offset of the first newline at `position` or after it; undefined if there is none. */
+  private async newlineFrom(position: number): Promise<number | undefined> {
+    for (let at = position; at < this.length; at += CHUNK_BYTES) {
+      const found = (await this.read(at, Math.min(this.length, at + CHUNK_BYTES))).indexOf(NEWLINE);
+      if (found >= 0) return at + found;
+    }
+    return undefined;
+  }
+
+  /** The offset of the last newline before `position`; -1 if there is none. */
+  private async newlineBefore(position: number): Promise<number> {
+    for (let end = position; end > 0; end -= CHUNK_BYTES) {
+      const from = Math.max(0, end - CHUNK_BYTES);
+      const found = (await this.read(from, end)).lastIndexOf(NEWLINE);
+      if (found >= 0) return from + found;
+    }
+    return -1;
+  }
+
+  private async readLong(from: number, to: number): Promise<Buffer> {
+    this.giveBack();
+    await this.memory.take(to - from);
+    this.heldBytes = to - from;
+    return this.read(from, to);
+  }
+
+  private giveBack(): void {
+    this.memory.giveBack(this.heldBytes);
+    this.heldBytes = 0;
   }
 
   /** The bytes of the segment from one position up to another. */
@@ -145,6 +194,7 @@ export class SegmentReader {
   }
 
   close(): Promise<void> {
+    this.giveBack();
     return closeQuietly(this.file);
   }
 }

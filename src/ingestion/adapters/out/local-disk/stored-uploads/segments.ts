@@ -2,6 +2,7 @@ import { isDate, SEGMENTS } from '../../../../domain/layout-names.js';
 import { linesDirectory } from '../../../../domain/layout.js';
 import { UPLOAD_KINDS, type UploadKind } from '../../../../domain/upload.js';
 import { hasCode, NotAFileError, unlessAbsent } from '../disk-error.js';
+import type { LineMemory } from '../../../../application/ports/stored-uploads.port.js';
 import type { StoreDirectory } from '../store-directory.js';
 import { SegmentReader, type SegmentSpan } from './segment-reader.js';
 
@@ -44,8 +45,10 @@ export class Segments {
   /**
    * Opens a segment to read its durable lines. Undefined if the segment was removed meanwhile, isn't a regular file, or
    * has no durable line.
+   *
+   * @param memory where the reader takes memory for long lines (see `SegmentReader`).
    */
-  async open(path: string): Promise<SegmentReader | undefined> {
+  async open(path: string, memory?: LineMemory): Promise<SegmentReader | undefined> {
     // Looked up before the file is opened. If the segment isn't among the open ones, its whole file is durable. If it
     // is closed in between, at least this length is durable.
     const durableLength = this.store.openSegments.get(path)?.durableLength;
@@ -56,7 +59,7 @@ export class Segments {
     if (!file) return undefined;
     try {
       const length = Math.min(durableLength ?? Infinity, await file.size());
-      if (length > 0) return new SegmentReader(file, path, length);
+      if (length > 0) return new SegmentReader(file, path, length, memory);
     } catch (error) {
       await file.close();
       throw error;

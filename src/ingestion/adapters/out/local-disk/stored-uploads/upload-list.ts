@@ -1,5 +1,5 @@
-import { decodeIndexLine } from '../../../../application/line-decoding.js';
-import { MAX_PAGE_BYTES, type UploadFilter, type UploadPage, type UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
+import { decodeIndexLine, LONG_LINE_BYTES } from '../../../../application/line-decoding.js';
+import { type LineMemory, MAX_PAGE_BYTES, type UploadFilter, type UploadPage, type UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
 import { comparePositions, positionBehind } from '../../../../domain/upload-filter.js';
 import { UPLOAD_KINDS, type Upload, type UploadKind } from '../../../../domain/upload.js';
 import { MAX_DISORDER_MS } from '../max-disorder.js';
@@ -42,7 +42,7 @@ interface Candidate extends UploadPosition {
 interface BackwardReader {
   readonly path: string;
   readonly span: SegmentSpan | undefined;
-  readonly isWanted: (line: Buffer) => boolean;
+  readonly isWanted: ReturnType<typeof isOfCustomer>;
   /** The open segment; undefined until its first lines are needed. */
   segment?: SegmentReader;
   /** By how much the lines of the segment are out of order at most, in milliseconds (see `SegmentDisorders`). */
@@ -68,6 +68,7 @@ export class UploadList {
     private readonly filter: UploadFilter,
     private readonly limit: number,
     private readonly after: UploadPosition | undefined,
+    private readonly memory: LineMemory | undefined,
   ) {
     this.earliest = filter.from?.getTime() ?? -Infinity;
     // The list begins with the newest upload. The position `after` with an empty id follows all uploads received at its
@@ -116,7 +117,7 @@ export class UploadList {
    */
   private async open(reader: BackwardReader): Promise<SegmentReader | undefined> {
     if (reader.segment) return reader.segment;
-    const segment = await this.segments.open(reader.path);
+    const segment = await this.segments.open(reader.path, this.memory);
     if (!segment) return undefined;
     reader.segment = segment;
     const { span } = reader;
@@ -135,9 +136,11 @@ export class UploadList {
     const { candidates, readTo } = await this.readBack(readers, wanted);
     for (const { segment, begin, bytes: copy, uploadId, receivedAt } of candidates) {
       const line = copy ?? (await segment.lineFrom(begin))?.bytes;
-      const upload = line && (await decodeIndexLine(line));
-      if (!upload) continue;
+      if (!line) continue;
       const bytes = this.lineBytes + line.length;
+      if (bytes > LONG_LINE_BYTES) await this.memory?.take(line.length);
+      const upload = await decodeIndexLine(line);
+      if (!upload) continue;
       const previous = this.uploads.at(-1);
       if (previous && (this.uploads.length === this.limit || bytes > MAX_PAGE_BYTES)) return { uploadId: previous.uploadId, receivedAt: previous.receivedAt };
       this.lineBytes = bytes;
@@ -177,10 +180,10 @@ export class UploadList {
     this.bytesRead += reader.end - begin;
     reader.end = begin;
     for (const line of lines) {
-      const head = headOf(line.bytes);
+      const head = await headOf(line.bytes);
       if (!head) continue;
       reader.frontier = Math.min(reader.frontier, head.receivedAt + disorderMs);
-      if (head.receivedAt < this.earliest || head.receivedAt > this.latest || !isWanted(line.bytes)) continue;
+      if (head.receivedAt < this.earliest || head.receivedAt > this.latest || !(await isWanted(line.bytes))) continue;
       const position = { uploadId: head.uploadId, receivedAt: new Date(head.receivedAt) };
       if (this.after && comparePositions(position, this.after) >= 0) continue;
       const bytes = line.bytes.length <= SHORT_LINE_BYTES ? Buffer.from(line.bytes) : undefined;

@@ -1,5 +1,6 @@
 import { timeOfUuid } from '../../../../../common/uuid.js';
-import { decodeIndexLine } from '../../../../application/line-decoding.js';
+import { decodeIndexLine, LONG_LINE_BYTES } from '../../../../application/line-decoding.js';
+import type { LineMemory } from '../../../../application/ports/stored-uploads.port.js';
 import { UPLOAD_ID } from '../../../../domain/layout-names.js';
 import { utcDate } from '../../../../domain/layout.js';
 import { MAX_UPLOAD_DURATION_MS, UPLOAD_KINDS, type Upload } from '../../../../domain/upload.js';
@@ -29,6 +30,13 @@ export interface FoundLine {
   readonly upload: Upload;
 }
 
+interface Wanted {
+  readonly uploadId: string;
+  /** When the upload began, in milliseconds since 1970. */
+  readonly beganAt: number;
+  readonly memory: LineMemory | undefined;
+}
+
 /** A segment (a file of index lines) that may contain the line of the wanted upload. */
 interface Candidate {
   readonly path: string;
@@ -36,19 +44,38 @@ interface Candidate {
 }
 
 /**
- * Finds the index line of an upload by its id, which contains the time at which the upload began. An upload takes at
- * most 24 hours, so only segments (files of index lines) with lines of the 24 hours after that time are searched. First
- * looks where the line is if the upload took a short time, and only then reads each segment from that time on.
+ * Finds the index lines of uploads by their ids. An id contains the time at which the upload began, and an upload takes
+ * at most 24 hours, so only segments (files of index lines) with lines of the 24 hours after that time are searched.
  */
-export async function findLine(segments: Segments, uploadId: string): Promise<FoundLine | undefined> {
-  const beganAt = timeOfUuid(uploadId);
-  const isPossible = UPLOAD_ID.test(uploadId) && beganAt + MAX_UPLOAD_DURATION_MS + MAX_DISORDER_MS <= LATEST_MS;
-  if (!isPossible) return undefined;
-  const near = (await candidates(segments, beganAt, beganAt)).filter(({ span }) => span.last >= beganAt);
-  return (
-    (await search(segments, near, uploadId, beganAt, true)) ??
-    (await search(segments, await candidates(segments, beganAt, beganAt + MAX_UPLOAD_DURATION_MS), uploadId, beganAt, false))
-  );
+export class UploadSearch {
+  private scanning: Promise<unknown> = Promise.resolve();
+
+  constructor(private readonly segments: Segments) {}
+
+  /**
+   * Finds the line of an upload. First looks where the line is if the upload took a short time, and only then reads each
+   * segment from that time on. Such a scan may read the lines of a whole day, so scans wait for each other: the reads of
+   * many at once would delay the uploads.
+   *
+   * @param memory where memory for a long line is taken. Default: such lines are read one after the other.
+   */
+  async find(uploadId: string, memory?: LineMemory): Promise<FoundLine | undefined> {
+    const beganAt = timeOfUuid(uploadId);
+    const wanted = { uploadId, beganAt, memory };
+    const isPossible = UPLOAD_ID.test(uploadId) && beganAt + MAX_UPLOAD_DURATION_MS + MAX_DISORDER_MS <= LATEST_MS;
+    if (!isPossible) return undefined;
+    const near = (await candidates(this.segments, beganAt, beganAt)).filter(({ span }) => span.last >= beganAt);
+    return (await search(this.segments, near, wanted, true)) ?? this.scan(wanted);
+  }
+
+  private scan(wanted: Wanted): Promise<FoundLine | undefined> {
+    const { beganAt } = wanted;
+    const found = this.scanning.then(async () =>
+      search(this.segments, await candidates(this.segments, beganAt, beganAt + MAX_UPLOAD_DURATION_MS), wanted, false),
+    );
+    this.scanning = found.catch(() => undefined);
+    return found;
+  }
 }
 
 /** The end of the year 9999, the last time that RFC 3339 can write. */
@@ -80,14 +107,15 @@ function* groupsOf<Item>(items: readonly Item[], size: number): Generator<readon
  * Searches segments (files of index lines) for the line of an upload, from the time in the upload's id on. If `isNear`,
  * reads only the lines close to that time.
  */
-async function search(segments: Segments, among: readonly Candidate[], uploadId: string, beganAt: number, isNear: boolean): Promise<FoundLine | undefined> {
+async function search(segments: Segments, among: readonly Candidate[], wanted: Wanted, isNear: boolean): Promise<FoundLine | undefined> {
+  const { beganAt } = wanted;
   for (const { path, span } of among) {
-    const segment = await segments.open(path);
+    const segment = await segments.open(path, wanted.memory);
     if (!segment) continue;
     try {
       const { low, high } = await segment.seek(isNear ? beganAt : beganAt - MAX_DISORDER_MS, span);
       const near = { from: Math.max(0, low - BEFORE_BYTES), to: Math.min(segment.length, high + NEAR_BYTES), chunkBytes: NEAR_CHUNK_BYTES };
-      const found = await searchIn(segment, isNear ? near : { from: low, to: segment.length, chunkBytes: CHUNK_BYTES }, uploadId);
+      const found = await searchIn(segment, isNear ? near : { from: low, to: segment.length, chunkBytes: CHUNK_BYTES }, wanted);
       if (found) return found;
     } finally {
       await segment.close();
@@ -103,7 +131,7 @@ interface SearchedRange {
   readonly chunkBytes: number;
 }
 
-async function searchIn(segment: SegmentReader, { from, to, chunkBytes }: SearchedRange, uploadId: string): Promise<FoundLine | undefined> {
+async function searchIn(segment: SegmentReader, { from, to, chunkBytes }: SearchedRange, { uploadId, memory }: Wanted): Promise<FoundLine | undefined> {
   const member = Buffer.from(`"upload_id":"${uploadId}"`);
   // The chunks overlap, so that an `upload_id` across the border of two chunks is found.
   for (let at = from; at < to; at += chunkBytes) {
@@ -111,6 +139,8 @@ async function searchIn(segment: SegmentReader, { from, to, chunkBytes }: Search
     for (let found = chunk.indexOf(member); found >= 0; found = chunk.indexOf(member, found + 1)) {
       // `upload_id` is the first member of an index line, so the line begins behind the last newline before it.
       const line = await segment.lineFrom(at + chunk.lastIndexOf(NEWLINE, found) + 1);
+      // The memory is for the upload's text and the answer.
+      if (line && line.bytes.length > LONG_LINE_BYTES) await memory?.take(line.bytes.length);
       const upload = line && (await decodeIndexLine(line.bytes));
       if (upload?.uploadId === uploadId) return { segment: segment.path, upload };
     }

@@ -1,0 +1,51 @@
+import type { ServerResponse } from 'node:http';
+import { answerMemory, type MemoryBudget } from '../common/memory-budget.js';
+import { ServiceError } from '../common/service-error.js';
+
+/**
+ * The memory of one long answer, from a budget that all such answers of the process share. Released at the latest when
+ * the connection closes.
+ */
+export class AnswerMemory {
+  private readonly held;
+  private isReleased = false;
+  private readonly onClose = (): void => {
+    this.release();
+  };
+
+  constructor(
+    private readonly response: ServerResponse,
+    budget: MemoryBudget = answerMemory,
+  ) {
+    this.held = budget.hold('answer');
+    response.once('close', this.onClose);
+  }
+
+  /**
+   * Takes memory for `bytes` more bytes, at once or after waiting for other answers. Must not be called again before it
+   * has resolved.
+   *
+   * @throws ServiceError `client-aborted` if the connection closes before the memory is granted.
+   */
+  async take(bytes: number): Promise<void> {
+    if (!this.isReleased) await this.held.take(bytes);
+    if (this.isReleased) throw new ServiceError('client-aborted', 'The client disconnected.');
+  }
+
+  /** Releases `bytes` bytes, or all memory if less is held. */
+  giveBack(bytes: number): void {
+    this.held.giveBack(bytes);
+  }
+
+  /** Releases all memory but `bytes` bytes. */
+  shrinkTo(bytes: number): void {
+    this.held.shrinkTo(bytes);
+  }
+
+  /** Releases all memory. Idempotent. */
+  release(): void {
+    this.isReleased = true;
+    this.response.off('close', this.onClose);
+    this.held.release();
+  }
+}

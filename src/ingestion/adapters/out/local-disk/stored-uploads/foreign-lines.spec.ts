@@ -1,0 +1,55 @@
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { uuidAt } from '../../../../../common/uuid.js';
+import { indexLine, segmentDirectory } from '../../../../domain/layout.js';
+import type { Upload } from '../../../../domain/upload.js';
+import { LocalDiskFileStorage } from '../local-disk.file-storage.adapter.js';
+
+const RECEIVED_AT = new Date('2026-03-10T12:00:00Z');
+const LONG = 'x'.repeat(1024 * 1024);
+/** The longest text that may be parsed in one go, which blocks the event loop for less than a millisecond. */
+const SHORT = 128 * 1024;
+
+const anUpload = (customerId: string, additionalData: string | null): Upload => ({
+  uploadId: uuidAt(RECEIVED_AT),
+  kind: 'historical',
+  customerId,
+  filename: 'load.csv',
+  manufacturer: 'Acme',
+  idempotencyKey: null,
+  additionalData,
+  receivedAt: RECEIVED_AT,
+  content: null,
+});
+const [first, long, last] = [anUpload('a', null), anUpload('b', LONG), anUpload('a', LONG)];
+
+let directory: string;
+let storage: LocalDiskFileStorage;
+/** Opens a store whose lines another program has written, with a blank behind each colon but the first. */
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'foreign-lines-'));
+  const segments = join(directory, segmentDirectory('historical', RECEIVED_AT));
+  await mkdir(segments, { recursive: true });
+  const lines = [first, long, last].map((upload) => `${JSON.stringify(JSON.parse(indexLine(upload)), null, 1).replaceAll('\n', '').replace('{ "upload_id": ', '{"upload_id":')}\n`);
+  await writeFile(join(segments, 'foreign.ndjson'), lines.join(''));
+  storage = await LocalDiskFileStorage.open({ directory });
+});
+afterEach(async () => {
+  vi.restoreAllMocks();
+  await storage.close();
+  await rm(directory, { recursive: true });
+});
+
+it.each<[string, (uploads: LocalDiskFileStorage['storedUploads']) => Promise<unknown>, unknown]>([
+  ['found', (uploads) => uploads.find(long.uploadId), long],
+  ['listed', async (uploads) => new Set((await uploads.list({}, 10)).uploads), new Set([first, long, last])],
+  ['listed by customer', async (uploads) => (await uploads.list({ customerId: 'b' }, 10)).uploads, [long]],
+  ['removed', async (uploads) => [await uploads.remove(long.uploadId), (await uploads.list({ customerId: 'a' }, 10)).uploads.length], [true, 2]],
+  ['removed by customer', async (uploads) => [await uploads.removeAll({ customerId: 'b' }), (await uploads.list({}, 10)).uploads.length], [1, 2]],
+])('a long line of another program is %s, and not parsed in one go', async (_, work, expected) => {
+  const parse = vi.spyOn(JSON, 'parse');
+  expect(await work(storage.storedUploads)).toEqual(expected);
+  expect(Math.max(0, ...parse.mock.calls.map(([text]) => text.length))).toBeLessThan(SHORT);
+});

@@ -1,0 +1,67 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { uuidAt } from '../../../../../common/uuid.js';
+import { GatedDisk } from '../../../../../testing/gated-disk.js';
+import { anUploadDraft, storeUpload } from '../../../../../testing/upload-draft.builder.js';
+import type { UploadDraft } from '../../../../application/ports/file-storage.port.js';
+import { LocalDiskFileStorage } from '../local-disk.file-storage.adapter.js';
+
+const RECEIVED_AT = new Date('2026-03-10T12:00:00Z');
+/** The lines of uploads that began at this time can only be found by a scan of all lines of the day. */
+const LONG_BEFORE = new Date('2026-03-10T02:00:00Z');
+
+let directory: string;
+let disk: GatedDisk;
+let storage: LocalDiskFileStorage;
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'upload-search-'));
+  disk = new GatedDisk();
+  storage = await LocalDiskFileStorage.open({ directory, disk });
+});
+afterEach(async () => {
+  await storage.close();
+  await rm(directory, { recursive: true });
+});
+
+function slowDraft(): UploadDraft {
+  const draft = anUploadDraft().with({ receivedAt: RECEIVED_AT }).build();
+  const uploadId = uuidAt(LONG_BEFORE);
+  return { ...draft, uploadId, conclude: async (stored) => ({ ...(await draft.conclude(stored)), uploadId }) };
+}
+
+const find = async (uploadId: string): Promise<string | undefined> => (await storage.storedUploads.find(uploadId))?.uploadId;
+
+it('reads all lines of a day for one missing or slow upload at a time, in order, while other uploads are found', async () => {
+  const usual = await storeUpload(storage, anUploadDraft().with({ receivedAt: RECEIVED_AT }).build());
+  const slow = await storeUpload(storage, slowDraft());
+  let opened = 0;
+  disk.gate = (perform, operation, path) => {
+    if (operation === 'open' && path.endsWith('.ndjson')) opened += 1;
+    return perform();
+  };
+  const first = disk.holdNext('file.read');
+
+  const answered: string[] = [];
+  const scans = ['missing 1', 'missing 2', 'slow', 'missing 3'].map(async (name) => {
+    const found = await find(name === 'slow' ? slow.uploadId : uuidAt(LONG_BEFORE));
+    answered.push(name);
+    return found;
+  });
+  await first.reached;
+  expect(await find(usual.uploadId)).toBe(usual.uploadId);
+  expect({ opened, answered }).toEqual({ opened: 2, answered: [] });
+
+  first.release();
+  expect(await Promise.all(scans)).toEqual([undefined, undefined, slow.uploadId, undefined]);
+  expect({ opened, answered }).toEqual({ opened: 5, answered: ['missing 1', 'missing 2', 'slow', 'missing 3'] });
+});
+
+it('goes on with the next upload after a scan has failed', async () => {
+  await storeUpload(storage, anUploadDraft().with({ receivedAt: RECEIVED_AT }).build());
+  disk.failNext('file.read');
+  const [failed, missing] = [find(uuidAt(LONG_BEFORE)), find(uuidAt(LONG_BEFORE))];
+  await expect(failed).rejects.toMatchObject({ kind: 'storage-failure' });
+  expect(await missing).toBeUndefined();
+});
