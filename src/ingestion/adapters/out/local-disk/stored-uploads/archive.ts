@@ -203,7 +203,7 @@ export class Archive {
   private async left(segment: string, uploadIds: ReadonlySet<string>): Promise<Set<string>> {
     const left = new Set<string>();
     for await (const line of this.lines(segment)) {
-      const uploadId = headOf(line)?.uploadId;
+      const uploadId = (await headOf(line))?.uploadId;
       if (uploadId !== undefined && uploadIds.has(uploadId)) left.add(uploadId);
       if (left.size === uploadIds.size) break;
     }
