@@ -72,7 +72,7 @@ it('goes on writing to the same segment after removals that do not concern it', 
  * Holds a removal back before it rewrites its segment, until `others` have found their uploads, and wait for it. Calls
  * `meanwhile`, lets the removal go on, and returns the results of `others`.
  */
-async function whileOneIsRemoved(uploadId: string, others: readonly string[], meanwhile = () => {}): Promise<PromiseSettledResult<boolean>[]> {
+async function whileOneIsRemoved(uploadId: string, others: readonly string[], meanwhile: () => void = () => undefined): Promise<PromiseSettledResult<boolean>[]> {
   const rewrite = disk.holdNext('create');
   const first = remove(uploadId);
   await rewrite.reached;
