@@ -13,6 +13,7 @@ export { FileStorage, receiptOf, type StoredContent, type UploadDraft, type Uplo
 export {
   type ByteRange,
   type CustomerAccess,
+  type LineMemory,
   type RemovalOptions,
   type RemovalProgress,
   StoredUploads,

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { readFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type ServiceProcess, Workspace } from '../support/process.js';
@@ -18,11 +18,17 @@ beforeAll(async () => {
 });
 afterAll(() => workspace.dispose());
 
-/** The resident memory of the service, in MiB. */
-async function resident(): Promise<number> {
+/** The resident memory of the service, in MiB: now, and the most since the peak was cleared last. */
+async function memory(): Promise<{ resident: number; peak: number }> {
   const status = await readFile(`/proc/${service.program.child.pid}/status`, 'utf8');
-  return Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1]) / 1024;
+  const [resident, peak] = [/^VmRSS:\s+(\d+) kB/m, /^VmHWM:\s+(\d+) kB/m].map((field) => Number(field.exec(status)?.[1]) / 1024);
+  return { resident: resident ?? NaN, peak: peak ?? NaN };
 }
+
+const resident = async (): Promise<number> => (await memory()).resident;
+
+/** Sets the peak of the memory to the present value (proc(5), `clear_refs`). */
+const clearPeak = (): Promise<void> => writeFile(`/proc/${service.program.child.pid}/clear_refs`, '5');
 
 it.runIf(isLinux)(`takes little memory for ${CLIENTS} silent clients, and returns it after they have left`, async () => {
   const small = await fetch(service.origin + UPLOAD, { method: 'POST', headers: { 'Content-Type': 'text/csv' }, body: 'bytes' });
@@ -44,4 +50,36 @@ it.runIf(isLinux)(`takes little memory for ${CLIENTS} silent clients, and return
 
   for (const socket of sockets) socket.destroy();
   await expect.poll(resident, { timeout: 120_000, interval: 500 }).toBeLessThan(before + 40);
+});
+
+const READERS = 40;
+
+it.runIf(isLinux)(`takes bounded memory for ${READERS} clients that don't read an answer of 60 MiB`, async () => {
+  const form = new FormData();
+  form.set('additional_data', '\u0001'.repeat(10 * MIB));
+  form.set('file', new Blob(['bytes']), 'load.csv');
+  const stored = await fetch(service.origin + UPLOAD, { method: 'POST', body: form });
+  expect(stored.status).toBe(200);
+  const target = `/uploads/${stored.headers.get('x-upload-id') ?? ''}`;
+  const authorization = `Bearer ${(await workspace.token()).stdout.trim()}`;
+  await clearPeak();
+  const before = await resident();
+
+  const sockets = Array.from({ length: READERS }, () => {
+    const socket = connect({ host: '127.0.0.1', port: service.port }).on('error', () => undefined).pause();
+    socket.write(`GET ${target} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nAuthorization: ${authorization}\r\n\r\n`);
+    return socket;
+  });
+  await Promise.all(sockets.map((socket) => once(socket, 'connect')));
+  // Once the clients read, the answers are sent one after the other. Four are enough to see.
+  const lengths: number[] = [];
+  for (const socket of sockets) {
+    let bytes = 0;
+    socket.on('data', (chunk) => (bytes += chunk.length)).resume().once('close', () => lengths.push(bytes));
+  }
+  await expect.poll(() => lengths.length, { timeout: 120_000, interval: 500 }).toBeGreaterThanOrEqual(4);
+  expect(Math.min(...lengths)).toBeGreaterThan(60 * MIB);
+  for (const socket of sockets) socket.destroy();
+  const { peak } = await memory();
+  expect(peak - before).toBeLessThan(500);
 });

@@ -311,3 +311,17 @@ describe('expired uploads', () => {
     expect(await listed(bucket, {}, 10)).toEqual([kept]);
   });
 });
+
+it("neither opens nor removes another object for a line whose content_path isn't the upload's own", async () => {
+  const bucket = new InMemoryBucket();
+  const other = `claims/${uuidAt(new Date(MIDNIGHT))}.json`;
+  await bucket.create(other, Buffer.from('bytes'));
+  const edited = uploadAt(MIDNIGHT, { content: { path: other, type: 'text/csv', size: 5, sha256: 'ab'.repeat(32) } });
+  await own(bucket, edited);
+  const uploads = new BucketUploads(bucket);
+  const found = await uploads.find(edited.uploadId);
+  expect(found && (await uploads.openContent(found))).toBeUndefined();
+  expect(await uploads.remove(edited.uploadId)).toBe(true);
+  expect(await uploads.find(edited.uploadId)).toBeUndefined();
+  expect((await bucket.read(other))?.bytes.toString()).toBe('bytes');
+});
