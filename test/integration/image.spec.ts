@@ -213,8 +213,10 @@ describe.runIf(missing === undefined)('the image', { timeout: STARTED_WITHIN_MS 
 
   it('serves on a read-only root, stores an upload in its volume, and exits with 0 on SIGTERM', async () => {
     const port = await freePort();
+    const begun = performance.now();
     const program = run({ PORT: port, BASE_PATH: '/grid/v1' });
     const service = await ready(program);
+    console.log(`The container was ready ${Math.round(performance.now() - begun)} ms after its start.`);
     expect(service.readyLine).toBe(`Ready: http://127.0.0.1:${port}/grid/v1 | Swagger UI: http://127.0.0.1:${port}/grid/v1/docs`);
     expect((await fetch(service.swaggerUrl)).status).toBe(200);
     for (const page of ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'LICENSE', 'docs/README.md', 'docs/adr/README.md', 'examples/README.md']) {
