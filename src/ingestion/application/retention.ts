@@ -1,4 +1,5 @@
 import { Injectable, Logger, type OnApplicationBootstrap, type OnApplicationShutdown } from '@nestjs/common';
+import { clockShiftMs } from '../../common/clock-shift.js';
 import { utcDate } from '../domain/layout.js';
 import { FileStorage } from './ports/file-storage.port.js';
 import type { StoredUploads } from './ports/stored-uploads.port.js';
@@ -27,7 +28,7 @@ export class Retention implements OnApplicationBootstrap, OnApplicationShutdown 
   private readonly ending = new AbortController();
   private timer: NodeJS.Timeout | undefined;
   private removing: Promise<void> | undefined;
-  private clockOffset = clockOffset();
+  private clockShiftMs = clockShiftMs();
   /** When the last jump of the clock was noticed, by the monotonic clock; undefined while the clock is trusted. */
   private jumpedAt: number | undefined;
 
@@ -72,9 +73,9 @@ export class Retention implements OnApplicationBootstrap, OnApplicationShutdown 
 
   /** Whether the clock was steady for a day, or since the start. Logs a warning if it jumped since the last call. */
   private isClockTrusted(): boolean {
-    const offset = clockOffset();
-    const shift = offset - this.clockOffset;
-    this.clockOffset = offset;
+    const earlier = this.clockShiftMs;
+    this.clockShiftMs = clockShiftMs();
+    const shift = this.clockShiftMs - earlier;
     if (Math.abs(shift) > MOST_SHIFT_MS) {
       const hours = Math.round(Math.abs(shift) / EVERY_MS);
       this.logger.warn(`The clock of the machine jumped ${shift > 0 ? 'forward' : 'back'} by ${hours} hours. No uploads are removed by RETENTION_DAYS until the clock was steady for a day, or the service is restarted.`);
@@ -85,6 +86,3 @@ export class Retention implements OnApplicationBootstrap, OnApplicationShutdown 
     return this.jumpedAt === undefined;
   }
 }
-
-/** The difference between the machine's clock and the monotonic clock, in milliseconds. Changes only when the clock is set. */
-const clockOffset = (): number => Date.now() - performance.now();

@@ -3,6 +3,7 @@ import type { ErrorKind } from '../../common/service-error.js';
 import { UPLOAD_KINDS, type UploadKind } from '../../ingestion/domain/upload.js';
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { decodingSlots } from '../../http/decoding-slots.js';
+import { clockShiftMs } from '../../common/clock-shift.js';
 import { processMemory } from '../../common/memory-budget.js';
 
 /** The upper bounds of the histograms of durations, in seconds. */
@@ -20,12 +21,6 @@ const UPLOAD_FAILURES: readonly ErrorKind[] = [
   'request-in-progress',
   'idempotency-key-reused',
 ];
-
-/**
- * How far the clock of the machine was set forward since the start, in seconds. The comparison is with the monotonic
- * clock, which is never set.
- */
-const clockShift = (): number => (Date.now() - performance.timeOrigin - performance.now()) / 1000;
 
 /** The lengths of the queues in which requests wait for memory for their bodies, or for a slot to decode them. */
 function queueLengths(): Gauge {
@@ -84,7 +79,7 @@ export class Metrics {
     this.gauge('load_data_uploads_in_progress', 'Uploads in progress', () => this.uploadsInProgress);
     this.gauge('load_data_bucket_calls_in_progress', 'Calls to the bucket in progress', () => this.bucketCallsInProgress);
     this.gauge('identity_provider_calls_in_progress', 'Calls to the identity provider in progress', () => this.providerCallsInProgress);
-    this.gauge('load_data_clock_shift_seconds', 'How far the clock of the machine was set forward since the start, in seconds', clockShift);
+    this.gauge('load_data_clock_shift_seconds', 'How far the clock of the machine was set forward since the start, in seconds', () => clockShiftMs() / 1000);
     this.registry.registerMetric(queueLengths());
     const byKind = (of: 'count' | 'bytes') => () => UPLOAD_KINDS.map((kind) => ({ labels: { kind }, value: this.uploads[kind][of] }));
     this.tallied('load_data_uploads_total', 'Uploads acknowledged', ['kind'], byKind('count'));
