@@ -63,8 +63,8 @@ interface ChainedRecord {
  * the next record's key. The last record before a missing name thus proves that the name is missing, so finding out
  * that a name is missing takes one lookup, too.
  *
- * Everything but `checkpoint` and `close` is synchronous. Every method but `close` throws DamagedDatabaseError for damage, and
- * SqliteError if the disk is full or memory is short.
+ * Everything but `checkpoint` and `close` is synchronous. Every method but `close` throws DamagedDatabaseError for
+ * damage, and SqliteError if the disk is full or memory is short.
  */
 export class SelfCheckingDatabase {
   private closing: Promise<void> | undefined;

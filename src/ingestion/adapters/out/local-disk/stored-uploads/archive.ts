@@ -124,7 +124,8 @@ export class Archive {
       for (const [index, path] of paths.entries()) {
         signal?.throwIfAborted();
         this.ending.signal.throwIfAborted();
-        const removed = await this.selected(path, filter);
+        const removed: RemovedUpload[] = [];
+        for await (const upload of this.selected(path, filter)) removed.push(removedUpload(upload));
         if (removed.length > 0 && !dryRun) await this.removeUploads(path, removed);
         this.store.presence.assertHere();
         uploads += removed.length;
@@ -214,8 +215,16 @@ export class Archive {
   /** Those of some segments in which a filter selects no upload. */
   private async unaffected(paths: readonly string[], filter: UploadFilter): Promise<Set<string>> {
     const unaffected = new Set<string>();
-    for (const path of paths) if ((await this.selected(path, filter)).length === 0) unaffected.add(path);
+    for (const path of paths) if (!(await this.hasSelected(path, filter))) unaffected.add(path);
     return unaffected;
+  }
+
+  /** Whether a filter selects an upload of a segment. Reads no further than to the first. */
+  private async hasSelected(path: string, filter: UploadFilter): Promise<boolean> {
+    const selected = this.selected(path, filter);
+    const { done } = await selected.next();
+    await selected.return(undefined);
+    return done !== true;
   }
 
   /** The kinds of those segments that still accept lines. */
@@ -273,13 +282,12 @@ export class Archive {
     return paths;
   }
 
-  private async selected(path: string, filter: UploadFilter): Promise<RemovedUpload[]> {
-    const removed: RemovedUpload[] = [];
+  /** The uploads of a segment that a filter selects. */
+  private async *selected(path: string, filter: UploadFilter): AsyncGenerator<Upload, void, void> {
     for await (const line of this.lines(path, filter.customerId)) {
       const upload = await decodeIndexLine(line);
-      if (upload && isSelected(upload, filter)) removed.push(removedUpload(upload));
+      if (upload && isSelected(upload, filter)) yield upload;
     }
-    return removed;
   }
 
   /** The lines of the segment at a path as `linesOf` yields them. None if the segment is missing. */
