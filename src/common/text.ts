@@ -43,6 +43,12 @@ export async function forEachPiece(text: string, work: (piece: string) => void):
 /** The text as JSON, without the quotes around it. */
 export const escapedJson = (text: string): string => JSON.stringify(text).slice(1, -1);
 
+const [BEGIN, COMMA, END] = ['[', ',', ']'].map((text) => Buffer.from(text)) as [Buffer, Buffer, Buffer];
+
+/** The bytes of a JSON array of items that are encoded as JSON already, each in one or more pieces. */
+export const jsonArray = (items: readonly (readonly Buffer[])[]): Buffer =>
+  Buffer.concat([BEGIN, ...items.flatMap((pieces, index) => (index === 0 ? pieces : [COMMA, ...pieces])), END]);
+
 /** Whether a text is well-formed Unicode, without lone surrogates. Checks a long text in turns. */
 export async function isUnicodeText(text: string): Promise<boolean> {
   if (text.length <= LONG_TEXT) return text.isWellFormed();

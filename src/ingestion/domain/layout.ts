@@ -1,4 +1,4 @@
-import { escapedJson, forEachPiece, LONG_TEXT } from '../../common/text.js';
+import { escapedJson, forEachPiece, jsonArray, LONG_TEXT } from '../../common/text.js';
 import { encodePathSegment, type Upload, type UploadKind } from './upload.js';
 
 /**
@@ -98,12 +98,10 @@ export const encodeDescription = (upload: Upload): Buffer | Promise<Buffer> =>
 export async function encodeDescriptions(uploads: readonly Upload[]): Promise<Buffer> {
   // To encode all uploads at once takes half as long as to encode them one by one.
   if (!uploads.some(hasLongText)) return Buffer.from(JSON.stringify(uploads.map(describedUpload)));
-  const parts: Buffer[] = [];
-  for (const upload of uploads) parts.push(parts.length === 0 ? BEGIN : COMMA, await encodeDescription(upload));
-  return Buffer.concat([...parts, END]);
+  const items: Buffer[][] = [];
+  for (const upload of uploads) items.push([await encodeDescription(upload)]);
+  return jsonArray(items);
 }
-
-const [BEGIN, COMMA, END] = ['[', ',', ']'].map((text) => Buffer.from(text)) as [Buffer, Buffer, Buffer];
 
 const lineWithNewline = (upload: Upload): string => `${indexLine(upload)}\n`;
 

@@ -1,7 +1,5 @@
-import { forEachPiece, LONG_TEXT } from '../../../../common/text.js';
+import { forEachPiece, jsonArray, LONG_TEXT } from '../../../../common/text.js';
 import type { UploadEvent } from '../../../application/ports/upload-events.port.js';
-
-const [BEGIN, COMMA, END] = ['[', ',', ']'].map((text) => Buffer.from(text)) as [Buffer, Buffer, Buffer];
 
 /**
  * Encodes events as the body of a CloudEvents batch: a JSON array in UTF-8. A long `additional_data` is encoded in
@@ -10,14 +8,12 @@ const [BEGIN, COMMA, END] = ['[', ',', ']'].map((text) => Buffer.from(text)) as 
 export async function encodeBatch(events: readonly UploadEvent[]): Promise<Buffer> {
   // If no event has a long text, all events are encoded at once, which takes much less time than one by one.
   if (events.every((event) => longText(event) === undefined)) return Buffer.from(JSON.stringify(events));
-  const parts: Buffer[] = [];
+  const items: Buffer[][] = [];
   for (const event of events) {
-    parts.push(parts.length === 0 ? BEGIN : COMMA);
     const text = longText(event);
-    if (text === undefined) parts.push(Buffer.from(JSON.stringify(event)));
-    else parts.push(...(await encodeLong({ ...event, data: { ...event.data, additional_data: '' } }, text)));
+    items.push(text === undefined ? [Buffer.from(JSON.stringify(event))] : await encodeLong({ ...event, data: { ...event.data, additional_data: '' } }, text));
   }
-  return Buffer.concat([...parts, END]);
+  return jsonArray(items);
 }
 
 /** The `additional_data` of an event if it is long. */
