@@ -131,10 +131,10 @@ async function main() {
   const noBucket = options.stores.includes('s3') ? missingBucket() : undefined;
   if (noBucket) console.log(`No bucket: ${noBucket}.`);
   const hasKind = (store) => !options.only || ACTIONS[store].some(({ name }) => options.only.includes(name));
-  const stores = options.stores.filter((name) => hasKind(name) && (name !== 's3' || !noBucket));
+  const stores = options.stores.filter((name) => name !== 's3' || !noBucket);
   const progress = new Progress();
-  const isKept = options.only?.every((name) => name === SELF_TEST) || (await attack({ ...options, stores, noFileSystem, progress }));
-  const canFail = (options.only && !options.only.includes(SELF_TEST)) || (await selfTest({ ...options, progress }));
+  const isKept = options.only?.every((name) => name === SELF_TEST) || (await attack({ ...options, stores: stores.filter(hasKind), noFileSystem, progress }));
+  const canFail = (options.only && !options.only.includes(SELF_TEST)) || (await selfTest({ ...options, stores, progress }));
   return isKept && canFail ? 0 : 1;
 }
 

@@ -4,7 +4,7 @@ import { PROMISES } from './model.mjs';
 /**
  * Services that are run with broken promises: for each, the promises that it breaks, and how. The first breaks none.
  * One service breaks several promises if breaking one doesn't break another, because most of the time is spent starting
- * services.
+ * services. The store is on disk unless `store` says otherwise.
  */
 const SERVICES = [
   { breaks: {}, only: ['quiet', 'keys-again'], steps: 2 },
@@ -19,6 +19,8 @@ const SERVICES = [
   // The promise that a blocked event loop breaks, by the body that blocks it.
   { breaks: { live: 'parses whole bodies' }, only: ['hostile-bodies'], steps: 1, plans: { 'hostile-bodies': { body: '10 MiB of {} in 10 KB', clients: 5 } } },
   { breaks: { lock: 'shares DATA_DIR' }, only: ['lock-files'], steps: 1 },
+  { store: 's3', breaks: { acknowledged: 'loses uploads' }, steps: 1 },
+  { store: 's3', breaks: { keys: 'forgets keys' }, steps: 1 },
 ];
 /** The default actions of a history: only one, which takes just a moment. */
 const ONLY = ['keys-at-once'];
@@ -29,11 +31,12 @@ const PRELOAD = new URL('spoiled-service.mjs', import.meta.url).href;
 
 /**
  * Tests the attack rig: it must find each broken promise of the services that spoiled-service.mjs spoils, and nothing
- * in an intact service.
+ * in an intact service. Services with a store in a bucket are tested if `stores` has `s3`.
  *
  * @returns {Promise<boolean>} whether the rig passes.
  */
-export default async function selfTest({ seed, progress }) {
+export default async function selfTest({ seed, stores, progress }) {
+  const services = SERVICES.filter(({ store = 'disk' }) => store === 'disk' || stores.includes(store));
   const results = [];
   const tell = (what, ok) => {
     results.push(ok);
@@ -44,11 +47,11 @@ export default async function selfTest({ seed, progress }) {
   if (untested.length > 0) tell(`no service breaks: ${untested.join(', ')}`, false);
   let next = 0;
   const testNext = async () => {
-    const { breaks, only = ONLY, steps = STEPS, plans } = SERVICES[next++];
+    const { store = 'disk', breaks, only = ONLY, steps = STEPS, plans } = services[next++];
     const [promises, spoils] = [Object.keys(breaks), Object.values(breaks)];
     const variables = spoils.length > 0 ? { preload: [PRELOAD], values: { SPOILS: spoils.join() } } : undefined;
     const { findings } = await runHistory({
-      store: 'disk',
+      store,
       seed: seed + next,
       only,
       steps,
@@ -56,18 +59,18 @@ export default async function selfTest({ seed, progress }) {
       variables,
       noFileSystem: 'a directory is enough',
       tell: () => undefined,
-      progress: { show: () => progress.show(`self-test: ${results.length} of ${SERVICES.length}`) },
+      progress: { show: () => progress.show(`self-test: ${results.length} of ${services.length}`) },
       number: 0,
     });
     const found = [...new Set(findings.map(({ promise }) => promise))];
     const ok = promises.length > 0 ? promises.every((promise) => found.includes(promise)) : found.length === 0;
-    tell(`a service that ${spoils.join(', ') || 'keeps its promises'}: ${found.length === 0 ? 'nothing found' : `found in: ${found.join(', ')}`}`, ok);
+    tell(`a service${store === 'disk' ? '' : ` on ${store}`} that ${spoils.join(', ') || 'keeps its promises'}: ${found.length === 0 ? 'nothing found' : `found in: ${found.join(', ')}`}`, ok);
     if (promises.length === 0) for (const { sentence } of findings) console.log(`  ${sentence}`);
   };
   // The intact service runs alone, because a loaded machine could make it miss the time limits of its promises.
   await testNext();
   const lane = async () => {
-    while (next < SERVICES.length) await testNext();
+    while (next < services.length) await testNext();
   };
   await Promise.all(Array.from({ length: LANES }, lane));
   return results.every(Boolean);

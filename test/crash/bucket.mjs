@@ -12,10 +12,10 @@ export const missingBucket = () => (isVersitygwAvailable() ? undefined : 'versit
  * acknowledged objects when it is killed, but not when the power is cut, because it doesn't flush.
  *
  * @template T
- * @param {(bucket: { server: import('../servers/versitygw.mjs').Versitygw, bucket: string,
+ * @param {(bucket: { server: import('../servers/versitygw.mjs').Versitygw, bucket: string, prefix: string,
  *   variables: Record<string, string>, directory: string }) => Promise<T>} work server: the store. bucket: the bucket's
- *   name. variables: the environment of a service that uses the bucket. directory: the folder that has each object of
- *   the service as a file, whose path is the object's key.
+ *   name. prefix: the prefix of all keys. variables: the environment of a service that uses the bucket. directory: the
+ *   folder that has each object of the service as a file, whose path is the object's key.
  * @param {import('../servers/versitygw.mjs').VersitygwOptions} [options]
  * @returns {Promise<T>}
  */
@@ -24,7 +24,7 @@ export async function withBucket(work, options) {
   try {
     await server.createBucket(BUCKET);
     const variables = { FILE_STORAGE: 's3', S3_PREFIX: PREFIX, ...server.environment(BUCKET) };
-    return await work({ server, bucket: BUCKET, variables, directory: join(server.directory, BUCKET, PREFIX) });
+    return await work({ server, bucket: BUCKET, prefix: PREFIX, variables, directory: join(server.directory, BUCKET, PREFIX) });
   } finally {
     await server.stop();
   }

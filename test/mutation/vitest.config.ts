@@ -1,13 +1,15 @@
 import { configDefaults, defineConfig } from 'vitest/config';
 
+const named = (part: string): string[] => process.argv.filter((argument) => argument.includes(part));
+
 /**
- * Vitest's configuration for running specs on a mutant. Slow specs run only if they are named on the command line. The
- * specs import the mutated TypeScript sources, so nothing is built.
+ * Vitest's configuration for running specs on a mutant. Slow specs, and those against a real server, run only if they
+ * are named on the command line. The specs import the mutated TypeScript sources, so nothing is built.
  */
 export default defineConfig({
   test: {
-    include: ['src/**/*.spec.ts', 'test/e2e/*.spec.ts'],
-    exclude: [...configDefaults.exclude, ...(process.argv.some((argument) => argument.includes('.slow.')) ? [] : ['**/*.slow.spec.ts'])],
+    include: ['src/**/*.spec.ts', 'test/e2e/*.spec.ts', ...named('test/integration/')],
+    exclude: [...configDefaults.exclude, ...(named('.slow.').length > 0 ? [] : ['**/*.slow.spec.ts'])],
     environment: 'node',
     globalSetup: ['test/support/auth0-description.ts', 'test/support/temporary-directory.ts'],
     isolate: false,

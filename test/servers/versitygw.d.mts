@@ -9,6 +9,8 @@ export interface Versitygw extends Server {
   environment(bucket: string): Record<string, string>;
   /** Creates a bucket. Rejects if it exists. */
   createBucket(name: string): Promise<void>;
+  /** Replaces objects of a bucket, by key, or creates them. */
+  replaceObjects(bucket: string, objects: Iterable<readonly [key: string, bytes: Uint8Array]>): Promise<void>;
   /** Creates a user with the rights in a bucket's policy, which names the user by the access key id. Requires `iam`. */
   createUser(accessKeyId: string, secretAccessKey: string): Promise<void>;
   /** Deletes a user. The store refuses the user's requests from then on. Requires `iam`. */

@@ -4,7 +4,7 @@ import { execFile } from 'node:child_process';
 import { mkdtemp } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { CreateBucketCommand, PutBucketPolicyCommand, S3Client } from '@aws-sdk/client-s3';
+import { CreateBucketCommand, PutBucketPolicyCommand, PutObjectCommand, S3Client } from '@aws-sdk/client-s3';
 import { GoProgram } from './go-program.mjs';
 import { freePort, serveShell, Server } from './server.mjs';
 
@@ -32,6 +32,12 @@ class Versitygw extends Server {
     return this.#send(new CreateBucketCommand({ Bucket: name }));
   }
 
+  replaceObjects(bucket, objects) {
+    return this.#withClient(async (client) => {
+      for (const [key, bytes] of objects) await client.send(new PutObjectCommand({ Bucket: bucket, Key: key, Body: bytes }));
+    });
+  }
+
   createUser(name, secret) {
     return this.#administer('create-user', '--access', name, '--secret', secret, '--role', 'user');
   }
@@ -46,11 +52,15 @@ class Versitygw extends Server {
     return this.#send(new PutBucketPolicyCommand({ Bucket: bucket, Policy: JSON.stringify({ Version: '2012-10-17', Statement }) }));
   }
 
-  async #send(command) {
+  #send(command) {
+    return this.#withClient((client) => client.send(command));
+  }
+
+  async #withClient(work) {
     const { endpoint, region, accessKeyId, secretAccessKey } = this;
     const client = new S3Client({ endpoint, region, forcePathStyle: true, credentials: { accessKeyId, secretAccessKey } });
     try {
-      await client.send(command);
+      await work(client);
     } finally {
       client.destroy();
     }

@@ -39,7 +39,7 @@ export default {
     forMs: 1_000 + random.below(3_000),
     ms: 100 + random.below(1_500),
     times: 1 + random.below(10),
-    minutes: random.pick([-10, 10]),
+    minutes: random.pick([-20, -10, 10, 20]),
   }),
   title: ({ fault, isForAll }) => `the network between ${isForAll ? 'all replicas' : 'a replica'} and the bucket ${fault}`,
   async run(world, { fault: name, isForAll, which, forMs, ...details }) {

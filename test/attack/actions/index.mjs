@@ -1,6 +1,7 @@
 import bucketNetwork from './bucket-network.mjs';
 import bucketOutage from './bucket-outage.mjs';
 import clock from './clock.mjs';
+import damagedClaim from './damaged-claim.mjs';
 import damagedKeys from './damaged-keys.mjs';
 import failingDisk from './failing-disk.mjs';
 import fewDescriptors from './few-descriptors.mjs';
@@ -64,5 +65,5 @@ export const ACTIONS = {
     fewDescriptors,
     readOnly,
   ],
-  s3: [...CLIENTS, quiet, bucketNetwork, bucketOutage, replicaRestart, replicaPause, replicaClock],
+  s3: [...CLIENTS, quiet, bucketNetwork, bucketOutage, replicaRestart, replicaPause, replicaClock, damagedClaim],
 };
