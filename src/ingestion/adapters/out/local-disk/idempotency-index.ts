@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { setImmediate as turnOfOthers } from 'node:timers/promises';
+import { OneAtATime } from '../../../../common/one-at-a-time.js';
 import type { LoggedProgress } from '../../../application/logged-progress.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
 import { IDEMPOTENCY_PERIOD_MS } from '../../../domain/idempotency.js';
@@ -83,7 +84,7 @@ export class IdempotencyIndex {
   private completing: Promise<void> | undefined;
   /** Whether the last attempt to complete the index failed. */
   private hasFailed = false;
-  private turn: Promise<unknown> = Promise.resolve();
+  private readonly jobs = new OneAtATime();
   private isClosed = false;
   /** Absolute paths of the directories of index lines (`uploads/kind=...`). Each may be a volume of its own. */
   private readonly source: readonly string[];
@@ -104,7 +105,7 @@ export class IdempotencyIndex {
   ready(): Promise<void> | undefined {
     const from = firstKeptDay();
     if (this.completeFrom === from) return undefined;
-    this.completing ??= this.inTurn(() => this.complete(from))
+    this.completing ??= this.jobs.run(() => this.complete(from))
       .then(() => { this.hasFailed = false; }, (error: unknown) => {
         this.hasFailed = true;
         throw error;
@@ -149,7 +150,7 @@ export class IdempotencyIndex {
    * @param segments open segments, with `OPEN` as their length, and closed ones, with their final length in bytes.
    */
   add(uploads: readonly KeyedUpload[], segments: readonly ListedSegment[]): Promise<void> {
-    return this.inTurn(async () => {
+    return this.jobs.run(async () => {
       this.assertUsable();
       const entries = [...uploads.map((upload) => uploadEntry(utcDate(upload.receivedAt), upload)), ...segments.map(segmentEntry)];
       for (const day of new Set(entries.map((entry) => entry.day))) {
@@ -165,7 +166,7 @@ export class IdempotencyIndex {
    * @param segment the segment, with its new length in bytes; 0 if the segment was removed.
    */
   forget(segment: ListedSegment, uploads: readonly Pick<KeyedUpload, 'scope' | 'uploadId'>[]): Promise<void> {
-    return this.inTurn(async () => {
+    return this.jobs.run(async () => {
       this.assertUsable();
       const { day } = segmentEntry(segment);
       if (!(await this.databases.exists(day))) return;
@@ -193,7 +194,7 @@ export class IdempotencyIndex {
    * the store in this process must be able to lock them.
    */
   close(): Promise<void> {
-    return this.inTurn(() => {
+    return this.jobs.run(() => {
       this.isClosed = true;
       this.completeFrom = undefined;
       return this.databases.close();
@@ -222,12 +223,6 @@ export class IdempotencyIndex {
     } catch {
       return false;
     }
-  }
-
-  private inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const done = this.turn.then(work);
-    this.turn = done.catch(() => undefined);
-    return done;
   }
 
   private isComplete(day: string): boolean {

@@ -49,7 +49,7 @@ export class EventQueue {
    * @throws StoreAwayError; an error of the file system.
    */
   next(limit: number): Promise<OutboxBatch | undefined> {
-    return this.entries.inTurn(async () => {
+    return this.entries.jobs.run(async () => {
       if (!this.entries.isBegun) return undefined;
       this.store.presence.assertHere(this.entries.parts);
       // A batch that wasn't confirmed is returned again, even if an older event entry has got events since.
@@ -179,7 +179,7 @@ export class EventQueue {
     this.entries.inFlight = batch;
     const { id } = batch;
     const confirm = () =>
-      this.entries.inTurn(async () => {
+      this.entries.jobs.run(async () => {
         // If `next` has returned another batch since, this batch can no longer be confirmed.
         if (this.entries.inFlight !== batch) return;
         if (batch.isLast) await this.entries.remove(id);

@@ -1,3 +1,4 @@
+import { OneAtATime } from '../../../../../common/one-at-a-time.js';
 import { decodeIndexLine } from '../../../../application/line-decoding.js';
 import type { ByteRange, CustomerAccess, LineMemory, RemovalOptions, UploadFilter, UploadPage, UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
 import { idempotencyScope } from '../../../../domain/idempotency.js';
@@ -50,7 +51,8 @@ interface RemovedBatch {
 export class Archive {
   private readonly segments: Segments;
   private readonly search: UploadSearch;
-  private removing: Promise<unknown> = Promise.resolve();
+  /** Removals run one at a time, because each rewrites segments (files of index lines). */
+  private readonly removing = new OneAtATime();
   /** How many times lines may have been removed so far. Counted when the removal has ended, also if it has failed. */
   private removals = 0;
   /** For each segment with single uploads to be removed, the batch that waits for its turn and isn't full. */
@@ -142,19 +144,15 @@ export class Archive {
   /** Stops a removal in progress before its next segment, and waits until it has ended. */
   async close(): Promise<void> {
     this.ending.abort(new Error('The storage is closed.'));
-    await this.removing;
+    await this.removing.run(() => Promise.resolve());
   }
 
-  /**
-   * Runs a removal after all earlier ones have ended, because each removal rewrites segments (files of index lines).
-   */
-  private inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const done = this.removing.then(() => {
+  /** Runs a removal after all earlier ones have ended, unless the archive is being closed. */
+  private inTurn<T>(removal: () => Promise<T>): Promise<T> {
+    return this.removing.run(() => {
       this.ending.signal.throwIfAborted();
-      return work();
+      return removal();
     });
-    this.removing = done.catch(() => undefined);
-    return done;
   }
 
   private async findLine(uploadId: string, memory?: LineMemory): Promise<FoundLine | undefined> {

@@ -1,3 +1,4 @@
+import { OneAtATime } from '../../../../../common/one-at-a-time.js';
 import { timeOfUuid } from '../../../../../common/uuid.js';
 import { decodeIndexLine, LONG_LINE_BYTES } from '../../../../application/line-decoding.js';
 import type { LineMemory } from '../../../../application/ports/stored-uploads.port.js';
@@ -48,7 +49,7 @@ interface Candidate {
  * at most 24 hours, so only segments (files of index lines) with lines of the 24 hours after that time are searched.
  */
 export class UploadSearch {
-  private scanning: Promise<unknown> = Promise.resolve();
+  private readonly scans = new OneAtATime();
 
   constructor(private readonly segments: Segments) {}
 
@@ -65,16 +66,12 @@ export class UploadSearch {
     const isPossible = UPLOAD_ID.test(uploadId) && beganAt + MAX_UPLOAD_DURATION_MS + MAX_DISORDER_MS <= LATEST_MS;
     if (!isPossible) return undefined;
     const near = (await candidates(this.segments, beganAt, beganAt)).filter(({ span }) => span.last >= beganAt);
-    return (await search(this.segments, near, wanted, true)) ?? this.scan(wanted);
+    return (await search(this.segments, near, wanted, true)) ?? this.scans.run(() => this.scan(wanted));
   }
 
-  private scan(wanted: Wanted): Promise<FoundLine | undefined> {
+  private async scan(wanted: Wanted): Promise<FoundLine | undefined> {
     const { beganAt } = wanted;
-    const found = this.scanning.then(async () =>
-      search(this.segments, await candidates(this.segments, beganAt, beganAt + MAX_UPLOAD_DURATION_MS), wanted, false),
-    );
-    this.scanning = found.catch(() => undefined);
-    return found;
+    return search(this.segments, await candidates(this.segments, beganAt, beganAt + MAX_UPLOAD_DURATION_MS), wanted, false);
   }
 }
 
