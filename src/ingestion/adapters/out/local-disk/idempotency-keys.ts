@@ -34,7 +34,7 @@ export interface OpenSegment {
   readonly durableLength: number;
   /** When the uploads of the first and the last durable line were received; undefined without a durable line. */
   readonly span: SegmentSpan | undefined;
-  /** By how much the segment's lines are out of order (see `SegmentDisorders`), in milliseconds. */
+  /** By how much the segment's lines are out of order (see `Segments`), in milliseconds. */
   readonly disorderMs: number;
 }
 

@@ -7,7 +7,6 @@ import { UPLOAD_KINDS, type Upload } from '../../../../domain/upload.js';
 import { unlessAbsent } from '../disk-error.js';
 import type { StoreDirectory } from '../store-directory.js';
 import { SegmentReader } from '../stored-uploads/segment-reader.js';
-import type { Segments } from '../stored-uploads/segments.js';
 import { type EventEntries, type EventEntry, type EventsInFlight, EVENTS, isRemovedFile, removedPath } from './event-entries.js';
 import { decodeRemovedUpload } from './removed-uploads.js';
 
@@ -35,10 +34,7 @@ export class EventQueue {
    */
   private readonly warnedOf = new Set<string>();
 
-  constructor(
-    private readonly store: StoreDirectory,
-    private readonly segments: Segments,
-  ) {
+  constructor(private readonly store: StoreDirectory) {
     this.entries = store.events;
   }
 
@@ -195,7 +191,7 @@ export class EventQueue {
 
   /** Opens the file that an event entry names; undefined if the file is missing. */
   private async openLines(id: string, path: string): Promise<SegmentReader | undefined> {
-    if (path !== removedPath(id)) return this.segments.open(path);
+    if (path !== removedPath(id)) return this.store.segments.open(path);
     const file = await unlessAbsent(this.store.disk.open(this.store.at(path)));
     return file && new SegmentReader(file, path, await file.size());
   }
@@ -220,7 +216,7 @@ export class EventQueue {
   }
 
   private async linesOf(id: string, isSegment: boolean): Promise<string | undefined> {
-    const days = isSegment ? [...(await this.segments.days())] : [];
+    const days = isSegment ? [...(await this.store.segments.days())] : [];
     const candidates = [removedPath(id), ...UPLOAD_KINDS.flatMap((kind) => days.map((day) => `${linesDirectory(kind)}/date=${day}/${id}.ndjson`))];
     for (const path of candidates) if ((await this.store.disk.plainFileSize(this.store.at(path))) !== undefined) return path;
     return undefined;

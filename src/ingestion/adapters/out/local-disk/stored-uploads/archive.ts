@@ -11,7 +11,6 @@ import { completeRemovals, removeUploads, type ResumedRemovals } from './removal
 import type { RemovalList, RemovedUpload } from './removal-list.js';
 import { headOf, isOfCustomer } from './segment-lines.js';
 import type { SegmentReader } from './segment-reader.js';
-import { Segments } from './segments.js';
 import { UploadList } from './upload-list.js';
 import { type FoundLine, UploadSearch } from './upload-search.js';
 
@@ -49,7 +48,6 @@ interface RemovedBatch {
 
 /** The part of an open store that finds, lists, reads and removes stored uploads. Throws errors of the file system. */
 export class Archive {
-  private readonly segments: Segments;
   private readonly search: UploadSearch;
   /** Removals run one at a time, because each rewrites segments (files of index lines). */
   private readonly removing = new OneAtATime();
@@ -72,8 +70,7 @@ export class Archive {
     /** The longest file that a journal may have a copy of, in bytes. */
     private readonly mostSmallBytes: number,
   ) {
-    this.segments = new Segments(store);
-    this.search = new UploadSearch(this.segments);
+    this.search = new UploadSearch(store.segments);
   }
 
   async find(uploadId: string, memory?: LineMemory): Promise<Upload | undefined> {
@@ -81,7 +78,7 @@ export class Archive {
   }
 
   async list(filter: UploadFilter, limit: number, after?: UploadPosition, memory?: LineMemory): Promise<UploadPage> {
-    const page = await new UploadList(this.segments, filter, limit, after, memory).page();
+    const page = await new UploadList(this.store.segments, filter, limit, after, memory).page();
     // If the store's volume went away while the index was read, the store looked empty: `assertHere` then throws.
     this.store.presence.assertHere();
     return page;
@@ -272,10 +269,10 @@ export class Archive {
   private async segmentsOf({ kind, from, to }: UploadFilter): Promise<string[]> {
     const kinds: readonly UploadKind[] = kind ? [kind] : UPLOAD_KINDS;
     const paths: string[] = [];
-    for (const day of [...(await this.segments.days(kinds))].reverse()) {
+    for (const day of [...(await this.store.segments.days(kinds))].reverse()) {
       const begin = Date.parse(day);
       if ((to && begin >= to.getTime()) || (from && begin + DAY_MS <= from.getTime())) continue;
-      for (const each of kinds) paths.push(...(await this.segments.of(each, day)));
+      for (const each of kinds) paths.push(...(await this.store.segments.of(each, day)));
     }
     return paths;
   }
@@ -290,7 +287,7 @@ export class Archive {
 
   /** The lines of the segment at a path as `linesOf` yields them. None if the segment is missing. */
   private async *lines(path: string, customerId?: string): AsyncGenerator<Buffer> {
-    const segment = await this.segments.open(path);
+    const segment = await this.store.segments.open(path);
     if (!segment) return;
     try {
       yield* linesOf(segment, path, customerId);

@@ -27,6 +27,13 @@ export interface SegmentLine {
 }
 
 /**
+ * The order of lines in a segment isn't exact, because a line is written some time after its upload was complete: a
+ * line may follow lines of uploads that were received later than its own upload, but by at most this many milliseconds.
+ * Searching a segment by time depends on this limit.
+ */
+export const MAX_DISORDER_MS = 10_000;
+
+/**
  * The `received_at` of the first and the last line of a segment (a file of index lines), in milliseconds since 1970.
  * The times of the other lines are in between, or at most MAX_DISORDER_MS outside.
  */
@@ -71,7 +78,7 @@ export class SegmentReader {
   }
 
   /**
-   * Reads all lines, and returns by how much they are out of order (see `SegmentDisorders`), in milliseconds. Other work
+   * Reads all lines, and returns by how much they are out of order (see `Segments`), in milliseconds. Other work
    * runs between the chunks.
    */
   async disorder(): Promise<number> {

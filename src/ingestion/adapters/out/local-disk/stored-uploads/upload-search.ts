@@ -5,9 +5,8 @@ import type { LineMemory } from '../../../../application/ports/stored-uploads.po
 import { UPLOAD_ID } from '../../../../domain/layout-names.js';
 import { utcDate } from '../../../../domain/layout.js';
 import { MAX_UPLOAD_DURATION_MS, UPLOAD_KINDS, type Upload } from '../../../../domain/upload.js';
-import { MAX_DISORDER_MS } from '../max-disorder.js';
 import { NEWLINE } from '../index-lines.js';
-import type { SegmentReader, SegmentSpan } from './segment-reader.js';
+import { MAX_DISORDER_MS, type SegmentReader, type SegmentSpan } from './segment-reader.js';
 import type { Segments } from './segments.js';
 
 const KIB = 1024;
