@@ -4,7 +4,6 @@ import { UPLOAD_KINDS, type UploadKind } from '../../../../domain/upload.js';
 import { hasCode, NotAFileError, unlessAbsent } from '../disk-error.js';
 import type { LineMemory } from '../../../../application/ports/stored-uploads.port.js';
 import type { Disk } from '../disk.js';
-import type { OpenSegment } from '../idempotency-keys.js';
 import { MAX_DISORDER_MS, SegmentReader, type SegmentSpan } from './segment-reader.js';
 
 /**
@@ -26,10 +25,24 @@ const MOST_DIRECTORIES = 1_000;
  */
 const SETTLED_NS = 5_000_000_000n;
 
+/** A segment (a file of index lines) that this process still writes to. */
+export interface OpenSegment {
+  /** Path of the segment, relative to the store's root. */
+  readonly path: string;
+  /** The length of the segment's durable lines, in bytes. */
+  readonly durableLength: number;
+  /** When the uploads of the first and the last durable line were received; undefined without a durable line. */
+  readonly span: SegmentSpan | undefined;
+  /** By how much the segment's lines are out of order (see `Segments`), in milliseconds. */
+  readonly disorderMs: number;
+}
+
 /** The parts of a store with segments that `Segments` needs. */
 export interface SegmentsSite {
   readonly disk: Disk;
-  /** The segments that this process writes to, by path. */
+  /**
+   * The segments that this process writes to, by path. A segment is put into the map before its file is created.
+   */
   readonly openSegments: ReadonlyMap<string, OpenSegment>;
   /** The absolute path for a path that is relative to the store's root. */
   at(path: string): string;
