@@ -1,10 +1,9 @@
 import { Injectable, Logger, type OnApplicationBootstrap, type OnApplicationShutdown } from '@nestjs/common';
 import { clockShiftMs } from '../../common/clock-shift.js';
-import { utcDate } from '../domain/layout.js';
+import { DAY_MS, utcDate } from '../domain/layout.js';
 import { FileStorage } from './ports/file-storage.port.js';
 import type { StoredUploads } from './ports/stored-uploads.port.js';
 
-const DAY_MS = 24 * 60 * 60 * 1000;
 const EVERY_MS = 60 * 60 * 1000;
 /** The clock jumped if it moved by more milliseconds than this against the monotonic clock, which is never set. */
 const MOST_SHIFT_MS = 60 * 60 * 1000;

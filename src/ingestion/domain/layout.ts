@@ -1,5 +1,5 @@
 import { encodeWithText, jsonArray, LONG_TEXT } from '../../common/text.js';
-import { encodePathSegment, type Upload, type UploadKind } from './upload.js';
+import { encodePathSegment, type Upload, UPLOAD_KINDS, type UploadKind } from './upload.js';
 
 /**
  * The last extension of the client's file name, in lower case, with its dot. An empty text if the file name doesn't end
@@ -7,7 +7,8 @@ import { encodePathSegment, type Upload, type UploadKind } from './upload.js';
  */
 export const extensionOf = (filename: string): string => /\.[A-Za-z0-9]{1,8}$/.exec(filename)?.[0].toLowerCase() ?? '';
 
-const DAY_MS = 24 * 60 * 60 * 1000;
+/** The length of a UTC day in milliseconds. */
+export const DAY_MS = 24 * 60 * 60 * 1000;
 /** The result of the last call of `utcDate`, which is kept because most calls are for the same day. */
 let latestDay = { number: Number.NaN, date: '' };
 
@@ -39,11 +40,16 @@ export function contentPath(file: {
 }
 
 /**
- * The directory of the segments (files of index lines) for uploads of one kind that were received on one UTC day,
- * relative to the store's root.
+ * The directory of the segments (files of index lines) for uploads of one kind that were received on one UTC day
+ * (`YYYY-MM-DD`), relative to the store's root.
  */
-export const segmentDirectory = (kind: UploadKind, receivedAt: Date): string =>
-  `${linesDirectory(kind)}/date=${utcDate(receivedAt)}`;
+export const dayDirectory = (kind: UploadKind, day: string): string => `${linesDirectory(kind)}/date=${day}`;
+
+/** The `dayDirectory` for an upload that was received at a time. */
+export const segmentDirectory = (kind: UploadKind, receivedAt: Date): string => dayDirectory(kind, utcDate(receivedAt));
+
+/** The kind of the uploads whose index lines are in a segment, from the segment's path relative to the store's root. */
+export const kindOf = (segment: string): UploadKind => UPLOAD_KINDS.find((kind) => segment.startsWith(`${linesDirectory(kind)}/`)) ?? 'historical';
 
 const NO_CONTENT = '"content_path":null,"content_type":null,"content_size":null,"content_sha256":null';
 

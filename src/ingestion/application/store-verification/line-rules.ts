@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { contentPath } from '../../domain/layout.js';
+import { contentPath, dayDirectory } from '../../domain/layout.js';
 import { isDate, UPLOAD_ID } from '../../domain/layout-names.js';
 import { UPLOAD_KINDS } from '../../domain/upload.js';
 
@@ -57,6 +57,6 @@ export function checkLine(value: unknown, directory: string): { line: CheckedLin
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return { problem: 'no JSON object in UTF-8' };
   const { success, data: line, error } = INDEX_LINE.safeParse(value);
   if (!success) return { problem: error.issues.map(({ path, message }) => [...path, message].join(' ')).join(', ') };
-  const misplaced = `uploads/kind=${line.kind}/date=${line.received_at.slice(0, 10)}` !== directory;
+  const misplaced = dayDirectory(line.kind, line.received_at.slice(0, 10)) !== directory;
   return misplaced ? { problem: "kind or received_at is another than its directory's" } : { line };
 }

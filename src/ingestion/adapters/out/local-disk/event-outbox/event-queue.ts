@@ -1,7 +1,7 @@
 import { basename } from 'node:path';
 import { decodeIndexLine } from '../../../../application/line-decoding.js';
 import { MAX_EVENTS_BYTES, type OutboxBatch, type OutboxEvent } from '../../../../application/ports/event-outbox.port.js';
-import { linesDirectory } from '../../../../domain/layout.js';
+import { dayDirectory } from '../../../../domain/layout.js';
 import { UPLOAD_ID } from '../../../../domain/layout-names.js';
 import { UPLOAD_KINDS, type Upload } from '../../../../domain/upload.js';
 import { unlessAbsent } from '../disk-error.js';
@@ -217,7 +217,7 @@ export class EventQueue {
 
   private async linesOf(id: string, isSegment: boolean): Promise<string | undefined> {
     const days = isSegment ? [...(await this.store.segments.days())] : [];
-    const candidates = [removedPath(id), ...UPLOAD_KINDS.flatMap((kind) => days.map((day) => `${linesDirectory(kind)}/date=${day}/${id}.ndjson`))];
+    const candidates = [removedPath(id), ...UPLOAD_KINDS.flatMap((kind) => days.map((day) => `${dayDirectory(kind, day)}/${id}.ndjson`))];
     for (const path of candidates) if ((await this.store.disk.plainFileSize(this.store.at(path))) !== undefined) return path;
     return undefined;
   }

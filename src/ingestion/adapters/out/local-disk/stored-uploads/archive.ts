@@ -2,6 +2,7 @@ import { OneAtATime } from '../../../../../common/one-at-a-time.js';
 import { decodeIndexLine } from '../../../../application/line-decoding.js';
 import type { ByteRange, CustomerAccess, LineMemory, RemovalOptions, UploadFilter, UploadPage, UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
 import { idempotencyScope } from '../../../../domain/idempotency.js';
+import { DAY_MS, kindOf } from '../../../../domain/layout.js';
 import { isSelected } from '../../../../domain/upload-filter.js';
 import { UPLOAD_KINDS, type Upload, type UploadKind } from '../../../../domain/upload.js';
 import { unlessAbsent } from '../disk-error.js';
@@ -13,8 +14,6 @@ import { headOf, isOfCustomer } from './segment-lines.js';
 import type { SegmentReader } from './segment-reader.js';
 import { UploadList } from './upload-list.js';
 import { type FoundLine, UploadSearch } from './upload-search.js';
-
-const DAY_MS = 24 * 60 * 60 * 1000;
 
 /** How many single uploads of a segment are removed at most in one batch. */
 const MOST_AT_ONCE = 1_000;
@@ -296,9 +295,6 @@ export class Archive {
     }
   }
 }
-
-/** The kind of the uploads whose lines are in the segment at a path. */
-const kindOf = (path: string): UploadKind => UPLOAD_KINDS.find((kind) => path.includes(`/kind=${kind}/`)) ?? 'historical';
 
 /** The valid index lines of a segment; if a customer is given, only those of the customer's uploads. */
 async function* linesOf(segment: SegmentReader, path: string, customerId: string | undefined): AsyncGenerator<Buffer> {

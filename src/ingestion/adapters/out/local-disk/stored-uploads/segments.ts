@@ -1,5 +1,5 @@
-import { isDate, SEGMENTS } from '../../../../domain/layout-names.js';
-import { linesDirectory } from '../../../../domain/layout.js';
+import { dayIn, SEGMENTS } from '../../../../domain/layout-names.js';
+import { dayDirectory, linesDirectory } from '../../../../domain/layout.js';
 import { UPLOAD_KINDS, type UploadKind } from '../../../../domain/upload.js';
 import { hasCode, NotAFileError, unlessAbsent } from '../disk-error.js';
 import type { LineMemory } from '../../../../application/ports/stored-uploads.port.js';
@@ -16,7 +16,6 @@ const MOST_SEGMENTS = 10_000;
  * lines for each page costs less than to read the whole segment once.
  */
 const FEW_BYTES = 1024 * 1024;
-const DAY_BEGIN = 'date=';
 /** The maximum number of directories whose names are remembered. */
 const MOST_DIRECTORIES = 1_000;
 /**
@@ -77,7 +76,7 @@ export class Segments {
 
   /** Paths of the segments of one kind and day, relative to the store's root, in the order of their names. */
   async of(kind: UploadKind, day: string): Promise<string[]> {
-    const directory = `${linesDirectory(kind)}/date=${day}`;
+    const directory = dayDirectory(kind, day);
     return (await this.namesIn(directory)).filter(SEGMENTS.isFile).map((name) => `${directory}/${name}`);
   }
 
@@ -193,8 +192,8 @@ function* daysOf(lists: readonly (readonly string[])[]): Generator<string> {
     const newest = left.reduce((name, { names, last }) => maximum(name, names[last] ?? ''), '');
     if (newest === '') return;
     for (const list of left) if (list.names[list.last] === newest) list.last -= 1;
-    const day = newest.slice(DAY_BEGIN.length);
-    if (newest.startsWith(DAY_BEGIN) && isDate(day)) yield day;
+    const day = dayIn(newest);
+    if (day !== undefined) yield day;
   }
 }
 

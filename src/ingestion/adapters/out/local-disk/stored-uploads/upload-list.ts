@@ -1,5 +1,6 @@
 import { decodeIndexLine, LONG_LINE_BYTES } from '../../../../application/line-decoding.js';
 import { type LineMemory, MAX_PAGE_BYTES, type UploadFilter, type UploadPage, type UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
+import { DAY_MS } from '../../../../domain/layout.js';
 import { comparePositions, positionBehind } from '../../../../domain/upload-filter.js';
 import { UPLOAD_KINDS, type Upload, type UploadKind } from '../../../../domain/upload.js';
 import { headOf, isOfCustomer } from './segment-lines.js';
@@ -23,8 +24,6 @@ const MOST_CHUNK_BYTES = 256 * 1024;
 const SHORT_LINE_BYTES = 2 * 1024;
 /** How many more candidates than a page needs are held in memory before the oldest ones are dropped. */
 const SPARE_CANDIDATES = 10_000;
-
-const DAY_MS = 24 * 60 * 60 * 1000;
 
 /** An index line whose upload may belong to the page. */
 interface Candidate extends UploadPosition {
