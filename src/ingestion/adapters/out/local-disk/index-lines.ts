@@ -1,8 +1,8 @@
 import { constants } from 'node:buffer';
 import { membersOf } from '../../../application/line-decoding.js';
+import { NEWLINE } from '../../../application/line-text.js';
 import type { DiskFile } from './disk.js';
 
-export const NEWLINE = 0x0a;
 export const NEWLINE_BYTES = Buffer.from([NEWLINE]);
 const CHUNK_BYTES = 1024 * 1024;
 const OPENING_BRACE = 0x7b;

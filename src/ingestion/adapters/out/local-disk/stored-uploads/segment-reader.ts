@@ -1,8 +1,9 @@
 import { MemoryBudget } from '../../../../../common/memory-budget.js';
+import { NEWLINE } from '../../../../application/line-text.js';
 import type { LineMemory } from '../../../../application/ports/stored-uploads.port.js';
 import { closeQuietly } from '../staged-file.js';
 import type { DiskFile } from '../disk.js';
-import { NEWLINE, readLines } from '../index-lines.js';
+import { readLines } from '../index-lines.js';
 import { headOf } from './segment-lines.js';
 
 /** How many bytes are read at first to find a single index line. Most lines are shorter. */

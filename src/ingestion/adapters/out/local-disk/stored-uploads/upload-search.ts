@@ -1,11 +1,11 @@
 import { OneAtATime } from '../../../../../common/one-at-a-time.js';
 import { timeOfUuid } from '../../../../../common/uuid.js';
 import { decodeIndexLine, LONG_LINE_BYTES } from '../../../../application/line-decoding.js';
+import { NEWLINE } from '../../../../application/line-text.js';
 import type { LineMemory } from '../../../../application/ports/stored-uploads.port.js';
 import { UPLOAD_ID } from '../../../../domain/layout-names.js';
 import { utcDate } from '../../../../domain/layout.js';
 import { MAX_UPLOAD_DURATION_MS, UPLOAD_KINDS, type Upload } from '../../../../domain/upload.js';
-import { NEWLINE } from '../index-lines.js';
 import { MAX_DISORDER_MS, type SegmentReader, type SegmentSpan } from './segment-reader.js';
 import type { Segments } from './segments.js';
 
