@@ -11,13 +11,13 @@ import { encodeIndexLine, segmentDirectory } from '../../../domain/layout.js';
 import { type Upload, UPLOAD_KINDS, type UploadKind } from '../../../domain/upload.js';
 import { JournalUnavailableError } from './content-journals.js';
 import type { StoreAwayError } from './disk-error.js';
-import type { Disk } from './disk.js';
+import { closeQuietly, type Disk } from './disk.js';
 import { EventQueue } from './event-outbox/event-queue.js';
 import { HealthProbe } from './health-probe.js';
 import { IndexLog, type IndexLogOptions } from './index-log.js';
 import { type Publication, publishSmall, publishStaged, type StagedFile } from './publication.js';
 import { recover, replayJournal } from './recovery.js';
-import { closeQuietly, writeStagedFile } from './staged-file.js';
+import { writeStagedFile } from './staged-file.js';
 import { StoreDirectory } from './store-directory.js';
 import { Archive } from './stored-uploads/archive.js';
 

@@ -1,9 +1,8 @@
 import { basename, dirname } from 'node:path';
 import { v7 as uuidV7 } from 'uuid';
-import { allDone } from './all-done.js';
+import { allDone } from '../../../../common/each-of.js';
 import { FileRemovedError } from './disk-error.js';
-import type { DiskFile } from './disk.js';
-import { closeQuietly } from './staged-file.js';
+import { closeQuietly, type DiskFile } from './disk.js';
 import type { StoreDirectory } from './store-directory.js';
 import { MAX_DISORDER_MS, type SegmentSpan } from './stored-uploads/segment-reader.js';
 

@@ -1,8 +1,7 @@
 import { MemoryBudget } from '../../../../../common/memory-budget.js';
 import { NEWLINE } from '../../../../application/line-text.js';
 import type { LineMemory } from '../../../../application/ports/stored-uploads.port.js';
-import { closeQuietly } from '../staged-file.js';
-import type { DiskFile } from '../disk.js';
+import { closeQuietly, type DiskFile } from '../disk.js';
 import { readLines } from '../index-lines.js';
 import { headOf } from './segment-lines.js';
 

@@ -1,3 +1,4 @@
+import { eachOf } from '../../../../../common/each-of.js';
 import { OneAtATime } from '../../../../../common/one-at-a-time.js';
 import { timeOfUuid } from '../../../../../common/uuid.js';
 import { decodeIndexLine, LONG_LINE_BYTES } from '../../../../application/line-decoding.js';
@@ -80,23 +81,14 @@ const LATEST_MS = Date.parse('9999-12-31T23:59:59.999Z');
 /** The segments that may have lines of uploads which were received from one time to another, at most 24 hours later. */
 async function candidates(segments: Segments, from: number, to: number): Promise<Candidate[]> {
   const days = new Set([utcDate(new Date(from)), utcDate(new Date(to))]);
-  const paths = await Promise.all([...days].flatMap((day) => UPLOAD_KINDS.map((kind) => segments.of(kind, day))));
-  const found: Candidate[] = [];
-  for (const group of groupsOf(paths.flat(), SPANS_AT_ONCE)) {
-    const spans = await Promise.all(group.map((path) => segments.span(path)));
-    for (const [index, path] of group.entries()) {
-      // A segment whose first or last line isn't valid may contain any line, so it is searched, too.
-      const span = spans[index] ?? { first: -Infinity, last: Infinity };
-      if (span.first <= to + MAX_DISORDER_MS && span.last >= from - MAX_DISORDER_MS) found.push({ path, span });
-    }
-  }
-  return found;
-}
-
-const SPANS_AT_ONCE = 16;
-
-function* groupsOf<Item>(items: readonly Item[], size: number): Generator<readonly Item[]> {
-  for (let at = 0; at < items.length; at += size) yield items.slice(at, at + size);
+  const paths = (await Promise.all([...days].flatMap((day) => UPLOAD_KINDS.map((kind) => segments.of(kind, day))))).flat();
+  const spans = new Map<string, SegmentSpan | undefined>();
+  await eachOf(paths, async (path) => { spans.set(path, await segments.span(path)); });
+  return paths.flatMap((path) => {
+    // A segment whose first or last line isn't valid may contain any line, so it is searched, too.
+    const span = spans.get(path) ?? { first: -Infinity, last: Infinity };
+    return span.first <= to + MAX_DISORDER_MS && span.last >= from - MAX_DISORDER_MS ? [{ path, span }] : [];
+  });
 }
 
 /**
