@@ -4,11 +4,11 @@ import { CommandError, commandArguments, runCommand } from './command.js';
 import { ProgressLine } from './progress-line.js';
 import { DataDirectoryInUseError } from '../common/data-directory/data-directory-lock.js';
 import { progressBar } from '../common/progress-bar.js';
+import { count, printable } from '../common/report-text.js';
 import { type Environment, loadEnvironment } from '../configuration/service.js';
 import { LocalDiskFileStorage } from '../ingestion/adapters/out/local-disk/local-disk.file-storage.adapter.js';
 import { openDirectorySource } from '../ingestion/adapters/out/local-disk/store-move/directory-source.js';
 import { type MoveProblem, StoreMove } from '../ingestion/adapters/out/object-storage/store-move/store-move.js';
-import { count, printable } from '../ingestion/application/store-verification/report.js';
 
 const USAGE = 'load-data-service move --to s3|azure [--dry-run] [--json]';
 const HELP = `${USAGE}
