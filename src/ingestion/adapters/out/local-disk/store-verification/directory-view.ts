@@ -1,6 +1,7 @@
 import { opendir, realpath, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { SegmentLine } from '../../../../application/store-verification/segment-lines.js';
+import { StoreVerification, type VerificationOptions } from '../../../../application/store-verification/store-verification.js';
 import {
   type ContentProblem,
   type Entry,
@@ -18,11 +19,15 @@ import { segmentLines } from './segment-lines.js';
 import { UnderWay } from './under-way.js';
 
 /**
- * Opens the store in a DATA_DIR for verification. The directory itself may be a symbolic link.
+ * Verifies the store in a DATA_DIR. A service may be running on it at the same time.
  *
- * @throws NoStoreError if the directory can't be read or contains no store.
+ * @param directory the path of the DATA_DIR, which may be a symbolic link.
+ * @returns the findings; iterating them rejects with NoStoreError if the directory can't be read or contains no store.
  */
-export async function openDirectory(directory: string): Promise<StoreView> {
+export const verifyStore = (directory: string, options: VerificationOptions = {}): StoreVerification =>
+  new StoreVerification(() => openDirectory(directory), options);
+
+async function openDirectory(directory: string): Promise<StoreView> {
   try {
     const root = await realpath(directory);
     const names = new Set<string>();

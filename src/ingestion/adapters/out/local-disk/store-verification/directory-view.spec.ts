@@ -12,7 +12,8 @@ import type { Upload } from '../../../../domain/upload.js';
 import { encodeRecord, newEpoch, stampRecord } from '../journal.js';
 import { LocalDiskFileStorage } from '../local-disk.file-storage.adapter.js';
 import { textReport } from '../../../../application/store-verification/report.js';
-import { NoStoreError, verifyStore } from './verify-store.js';
+import { NoStoreError } from '../../../../application/store-verification/store-view.js';
+import { verifyStore } from './directory-view.js';
 
 const TIME = new Date('2026-03-01T10:00:00Z');
 const SEGMENTS = 'uploads/kind=historical/date=2026-03-01';
