@@ -5,7 +5,7 @@ import type { IndexReader } from './index-reader.js';
 import { keyedLine } from './keyed-line.js';
 import { lineFinding, placeOf } from './line-finding.js';
 import { checkLine } from './line-rules.js';
-import type { SegmentLine } from './segment-lines.js';
+import type { SegmentLine } from './line-splitter.js';
 import type { StoreView } from './store-view.js';
 import type { VerificationTotals } from './verification-progress.js';
 

@@ -1,5 +1,5 @@
 import type { FindingKind } from './finding.js';
-import type { SegmentLine } from './segment-lines.js';
+import type { SegmentLine } from './line-splitter.js';
 
 /** A file, or any other name, that was found below a directory of the store, such as uploads/. */
 export interface Entry {

@@ -1,6 +1,6 @@
 import { opendir, realpath, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { SegmentLine } from '../../../../application/store-verification/segment-lines.js';
+import type { SegmentLine } from '../../../../application/store-verification/line-splitter.js';
 import { StoreVerification, type VerificationOptions } from '../../../../application/store-verification/store-verification.js';
 import {
   type ContentProblem,
@@ -15,7 +15,7 @@ import {
 import { CONTENT, SEGMENTS, STAGING } from '../../../../domain/layout-names.js';
 import { ContentCheck } from './content-check.js';
 import { walkLayout } from './layout-walk.js';
-import { segmentLines } from './segment-lines.js';
+import { segmentLines } from './directory-lines.js';
 import { UnderWay } from './under-way.js';
 
 /**

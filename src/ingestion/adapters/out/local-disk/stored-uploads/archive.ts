@@ -10,7 +10,7 @@ import type { StoreDirectory } from '../store-directory.js';
 import { FileBytes } from './file-bytes.js';
 import { completeRemovals, removeUploads, type ResumedRemovals } from './removal.js';
 import type { RemovalList, RemovedUpload } from './removal-list.js';
-import { headOf, isOfCustomer } from './segment-lines.js';
+import { headOf, isOfCustomer } from './line-head.js';
 import type { SegmentReader } from './segment-reader.js';
 import { UploadList } from './upload-list.js';
 import { type FoundLine, UploadSearch } from './upload-search.js';

@@ -9,7 +9,7 @@ import { NEWLINE_BYTES, readLines } from '../index-lines.js';
 import type { StoreDirectory } from '../store-directory.js';
 import { UNFINISHED_EXTENSION, writeWhole } from '../whole-file.js';
 import { decodeRemovalList, encodeRemovalList, REMOVAL_EXTENSION, type RemovalList, type RemovedUpload } from './removal-list.js';
-import { headOf } from './segment-lines.js';
+import { headOf } from './line-head.js';
 
 const WRITE_BYTES = 1024 * 1024;
 

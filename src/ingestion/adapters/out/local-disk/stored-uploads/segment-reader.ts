@@ -3,7 +3,7 @@ import { NEWLINE } from '../../../../application/line-text.js';
 import type { LineMemory } from '../../../../application/ports/stored-uploads.port.js';
 import { closeQuietly, type DiskFile } from '../disk.js';
 import { readLines } from '../index-lines.js';
-import { headOf } from './segment-lines.js';
+import { headOf } from './line-head.js';
 
 /** How many bytes are read at first to find a single index line. Most lines are shorter. */
 const PROBE_BYTES = 8 * 1024;

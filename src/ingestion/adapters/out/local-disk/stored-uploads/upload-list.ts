@@ -3,7 +3,7 @@ import { type LineMemory, MAX_PAGE_BYTES, type UploadFilter, type UploadPage, ty
 import { DAY_MS } from '../../../../domain/layout.js';
 import { comparePositions, positionBehind } from '../../../../domain/upload-filter.js';
 import { UPLOAD_KINDS, type Upload, type UploadKind } from '../../../../domain/upload.js';
-import { headOf, isOfCustomer } from './segment-lines.js';
+import { headOf, isOfCustomer } from './line-head.js';
 import { MAX_DISORDER_MS, type SegmentReader, type SegmentSpan } from './segment-reader.js';
 import type { Segments } from './segments.js';
 

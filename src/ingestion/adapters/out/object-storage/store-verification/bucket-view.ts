@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { dirname } from 'node:path';
 import { concurrently } from '../../../../application/store-verification/concurrently.js';
 import { CONTENT, SEGMENTS, STAGING } from '../../../../domain/layout-names.js';
-import { LineSplitter, type SegmentLine } from '../../../../application/store-verification/segment-lines.js';
+import { LineSplitter, type SegmentLine } from '../../../../application/store-verification/line-splitter.js';
 import { StoreVerification, type VerificationOptions } from '../../../../application/store-verification/store-verification.js';
 import {
   ABSENT,
