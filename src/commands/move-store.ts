@@ -107,7 +107,7 @@ async function run(move: StoreMove, { dataDirectory }: Environment, { dryRun }: 
   const { eventOutbox } = storage;
   try {
     if (await eventOutbox.next(1)) {
-      throw new CommandError('Some uploads were not told yet. Start the service until load_data_events_lag_seconds is 0, stop it, and run this again.');
+      throw new CommandError("Events of some uploads haven't been delivered yet. Start the service until load_data_events_lag_seconds is 0, stop it, and run this again.");
     }
     for await (const problem of move.finish(() => storage.checkHealth())) tell(problem);
     if (hasProblem()) return 'not moved';

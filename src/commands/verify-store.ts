@@ -16,7 +16,7 @@ const HELP = `${USAGE}
 
 Compares every line of the index with its file, and every file with the index: in the DATA_DIR or the bucket that
 FILE_STORAGE chose, or in another directory.
-It writes nothing and may run beside the service: what is under way is told, and no defect.
+It writes nothing and may run beside the service. Work in progress is reported, but isn't a defect.
 
   --json   one JSON object a line for each finding, and last one with the summary
   --help   this text

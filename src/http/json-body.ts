@@ -261,7 +261,7 @@ async function* decoded(encoded: Chunks, coding: Coding, maxBytes: number): Chun
     if (decoder.bytesWritten < encodedBytes) throw new Error('There is something behind the coded stream.');
     await feeding;
   } catch (error) {
-    throw error instanceof ServiceError ? error : new ServiceError('invalid-request-body', `The body is no ${coding} stream.`, { cause: error });
+    throw error instanceof ServiceError ? error : new ServiceError('invalid-request-body', `The body isn't a ${coding} stream.`, { cause: error });
   } finally {
     endTurn();
     decoder.destroy();

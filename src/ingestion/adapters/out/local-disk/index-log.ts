@@ -24,7 +24,7 @@ export interface IndexLogOptions {
  */
 export class LineMayRemainError extends Error {
   constructor(cause: unknown) {
-    super('An index line was neither kept nor taken back.', { cause });
+    super('An index line could be neither made durable nor removed.', { cause });
     this.name = new.target.name;
   }
 }

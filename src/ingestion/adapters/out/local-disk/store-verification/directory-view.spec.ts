@@ -244,7 +244,7 @@ describe('a malformed line', () => {
         path: segment,
         uploadId: file.uploadId,
         line: { segment, offset: 0 },
-        detail: 'the line is malformed: manufacturer is no text',
+        detail: "the line is malformed: manufacturer isn't a text",
       },
     ]);
   });
@@ -509,7 +509,7 @@ describe('the report', () => {
     for await (const line of textReport(verifyStore(view.directory))) lines.push(line);
     expect(lines).toEqual([
       'uploads/a\\u{a}\\u{1b}[31mb\\u{202e}: the layout has no such name, or not of this type\n',
-      `${segment} at byte 0 (upload ${file.uploadId}): the line is malformed: manufacturer is no text\n`,
+      `${segment} at byte 0 (upload ${file.uploadId}): the line is malformed: manufacturer isn't a text\n`,
       '2 uploads, 0 files, 0 bytes, 2 defects\n',
     ]);
   });
