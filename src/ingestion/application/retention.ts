@@ -7,7 +7,7 @@ import type { StoredUploads } from './ports/stored-uploads.port.js';
 const EVERY_MS = 60 * 60 * 1000;
 /** The clock jumped if it moved by more milliseconds than this against the monotonic clock, which is never set. */
 const MOST_SHIFT_MS = 60 * 60 * 1000;
-/** After a jump of the clock, uploads are removed again when it was steady for this long, in milliseconds. */
+/** How long the clock must be steady after a jump before uploads are removed again, in milliseconds. */
 const STEADY_MS = DAY_MS;
 
 /** How many days uploads are kept. */

@@ -61,7 +61,10 @@ export class Segments {
    * left, which is still a correct bound.
    */
   private readonly spans = new Map<string, SegmentSpan | undefined>();
-  /** The disorder of closed segments by path. It never grows: a removal leaves lines out, but keeps their order. */
+  /**
+   * The disorder of closed segments by path. It stays a correct bound, because a removal keeps the order of the lines
+   * that are left.
+   */
   private readonly disorders = new Map<string, Promise<number>>();
   /** The names in directories, sorted, by the path of the directory. They are valid until the directory changes. */
   private readonly names = new Map<string, { readonly changedAt: bigint; readonly names: readonly string[] }>();
