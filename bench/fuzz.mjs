@@ -1,6 +1,6 @@
 import { connect } from 'node:net';
 import { parseArgs } from 'node:util';
-import { verifyStore } from '../dist/ingestion/adapters/out/local-disk/store-verification/verify-store.js';
+import { verifyStore } from '../dist/ingestion/adapters/out/local-disk/store-verification/directory-view.js';
 import { parseAnswer } from './fuzz/answer.mjs';
 import { randomRequest } from './fuzz/requests.mjs';
 import { defectOf } from './fuzz/rules.mjs';

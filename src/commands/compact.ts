@@ -14,8 +14,8 @@ import { UPLOAD_KINDS, type UploadKind } from '../ingestion/domain/upload.js';
 const USAGE = 'load-data-service compact [--date YYYY-MM-DD] [--kind historical|nowcast] [--dry-run] [--json]';
 const HELP = `${USAGE}
 
-Makes few large segments of the many small ones that a bucket has of days that are over, and removes what is over of
-idempotency keys. The service does so too, for the last week; both may run at once.
+Merges the small segments of past days in a bucket into a few large ones, and removes expired idempotency keys. The
+service does so too, for the last week. Both may run at once.
 
   --date      one day only, in UTC
   --kind      one kind only
@@ -52,7 +52,7 @@ function given(): CompactArguments {
   const kinds = UPLOAD_KINDS.filter((known) => kind === undefined || kind === known);
   if (kinds.length === 0) throw new Error('--kind is historical or nowcast');
   if (date !== undefined && !/^\d{4}-\d\d-\d\d$/.test(date)) throw new Error('--date is YYYY-MM-DD');
-  if (date !== undefined && !isClosed(date)) throw new Error('--date is no day that is over for ten minutes, in UTC');
+  if (date !== undefined && !isClosed(date)) throw new Error('--date must be a UTC day that ended at least ten minutes ago');
   return { kinds, date, dryRun, json, help };
 }
 

@@ -7,7 +7,7 @@ import { openDirectorySource } from '../ingestion/adapters/out/local-disk/store-
 import { ObjectStorageFileStorage } from '../ingestion/adapters/out/object-storage/object-storage.file-storage.adapter.js';
 import { findLine } from '../ingestion/adapters/out/object-storage/stored-uploads/upload-search.js';
 import { type MoveProblem, StoreMove } from '../ingestion/adapters/out/object-storage/store-move/store-move.js';
-import { verifyBucket } from '../ingestion/adapters/out/object-storage/store-verification/verify-bucket.js';
+import { verifyBucket } from '../ingestion/adapters/out/object-storage/store-verification/bucket-view.js';
 import type { UploadDraft } from '../ingestion/application/ports/file-storage.port.js';
 import { storedUploadsOf } from '../ingestion/application/stored-uploads-of.js';
 import type { Upload } from '../ingestion/domain/upload.js';

@@ -4,11 +4,11 @@ import { CommandError, commandArguments, runCommand } from './command.js';
 import { ProgressLine } from './progress-line.js';
 import { DataDirectoryInUseError } from '../common/data-directory/data-directory-lock.js';
 import { progressBar } from '../common/progress-bar.js';
+import { count, printable } from '../common/report-text.js';
 import { type Environment, loadEnvironment } from '../configuration/service.js';
 import { LocalDiskFileStorage } from '../ingestion/adapters/out/local-disk/local-disk.file-storage.adapter.js';
 import { openDirectorySource } from '../ingestion/adapters/out/local-disk/store-move/directory-source.js';
 import { type MoveProblem, StoreMove } from '../ingestion/adapters/out/object-storage/store-move/store-move.js';
-import { count, printable } from '../ingestion/application/store-verification/report.js';
 
 const USAGE = 'load-data-service move --to s3|azure [--dry-run] [--json]';
 const HELP = `${USAGE}
@@ -107,7 +107,7 @@ async function run(move: StoreMove, { dataDirectory }: Environment, { dryRun }: 
   const { eventOutbox } = storage;
   try {
     if (await eventOutbox.next(1)) {
-      throw new CommandError('Some uploads were not told yet. Start the service until load_data_events_lag_seconds is 0, stop it, and run this again.');
+      throw new CommandError("Events of some uploads haven't been delivered yet. Start the service until load_data_events_lag_seconds is 0, stop it, and run this again.");
     }
     for await (const problem of move.finish(() => storage.checkHealth())) tell(problem);
     if (hasProblem()) return 'not moved';

@@ -5,8 +5,8 @@ import { openBucket } from '../app/bucket.factory.js';
 import { CommandError, commandArguments, runCommand } from './command.js';
 import { ProgressLine } from './progress-line.js';
 import { loadEnvironment } from '../configuration/service.js';
-import { verifyStore } from '../ingestion/adapters/out/local-disk/store-verification/verify-store.js';
-import { verifyBucket } from '../ingestion/adapters/out/object-storage/store-verification/verify-bucket.js';
+import { verifyStore } from '../ingestion/adapters/out/local-disk/store-verification/directory-view.js';
+import { verifyBucket } from '../ingestion/adapters/out/object-storage/store-verification/bucket-view.js';
 import { verificationProgress } from '../ingestion/application/store-verification/verification-progress.js';
 import { jsonReport, type Report, textReport } from '../ingestion/application/store-verification/report.js';
 import type { StoreVerification } from '../ingestion/application/store-verification/store-verification.js';
@@ -16,7 +16,7 @@ const HELP = `${USAGE}
 
 Compares every line of the index with its file, and every file with the index: in the DATA_DIR or the bucket that
 FILE_STORAGE chose, or in another directory.
-It writes nothing and may run beside the service: what is under way is told, and no defect.
+It writes nothing and may run beside the service. Work in progress is reported, but isn't a defect.
 
   --json   one JSON object a line for each finding, and last one with the summary
   --help   this text

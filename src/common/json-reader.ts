@@ -96,7 +96,7 @@ export class JsonReader {
     }
     const end = endOfWholeCharacters(bytes);
     const whole = bytes.subarray(0, end);
-    if (!isUtf8(whole)) throw new SyntaxError('The text is no UTF-8.');
+    if (!isUtf8(whole)) throw new SyntaxError("The text isn't UTF-8.");
     this.rest = bytes.subarray(this.read(whole));
   }
 

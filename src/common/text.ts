@@ -45,9 +45,34 @@ export const escapedJson = (text: string): string => JSON.stringify(text).slice(
 
 const [BEGIN, COMMA, END] = ['[', ',', ']'].map((text) => Buffer.from(text)) as [Buffer, Buffer, Buffer];
 
-/** The bytes of a JSON array of items that are encoded as JSON already, each in one or more pieces. */
-export const jsonArray = (items: readonly (readonly Buffer[])[]): Buffer =>
-  Buffer.concat([BEGIN, ...items.flatMap((pieces, index) => (index === 0 ? pieces : [COMMA, ...pieces])), END]);
+/** The bytes of a JSON array of items that are encoded as JSON already. */
+export const jsonArray = (items: readonly Buffer[]): Buffer =>
+  Buffer.concat([BEGIN, ...items.flatMap((item, index) => (index === 0 ? [item] : [COMMA, item])), END]);
+
+/** The largest number of bytes that JSON needs for one UTF-16 code unit: the length of `\u0000`. */
+const MOST_BYTES_PER_UNIT = 6;
+
+/**
+ * Encodes JSON in UTF-8 after inserting a long text, which is encoded in pieces, taking turns with other jobs.
+ *
+ * @param json JSON without spaces between its tokens, in which a member has an empty text.
+ * @param member the name of that member.
+ * @param text the text to insert.
+ */
+export async function encodeWithText(json: string, member: string, text: string): Promise<Buffer> {
+  // Only the member can be found here: no text contains these characters, because JSON escapes the quotes in texts.
+  const empty = `"${member}":""`;
+  const textAt = json.indexOf(empty) + empty.length - 1;
+  // The buffer has room for the longest possible encoding of the text. Most of it usually stays unused, and unused
+  // pages take no memory.
+  const bytes = Buffer.allocUnsafeSlow(Buffer.byteLength(json) + text.length * MOST_BYTES_PER_UNIT);
+  let length = bytes.write(json.slice(0, textAt));
+  await forEachPiece(text, (piece) => {
+    length += bytes.write(escapedJson(piece), length);
+  });
+  length += bytes.write(json.slice(textAt), length);
+  return bytes.subarray(0, length);
+}
 
 /** Whether a text is well-formed Unicode, without lone surrogates. Checks a long text in turns. */
 export async function isUnicodeText(text: string): Promise<boolean> {

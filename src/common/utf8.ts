@@ -28,7 +28,7 @@ export class Utf8Decoder {
     const bytes = this.rest.length > 0 ? Buffer.concat([this.rest, chunk]) : chunk;
     const end = endOfWholeCharacters(bytes);
     const whole = bytes.subarray(0, end);
-    if (!isUtf8(whole)) throw new SyntaxError('The text is no UTF-8.');
+    if (!isUtf8(whole)) throw new SyntaxError("The text isn't UTF-8.");
     this.rest = bytes.subarray(end);
     return whole.toString('utf8');
   }

@@ -210,7 +210,7 @@ const notJson = (cause: unknown): ServiceError => new ServiceError('invalid-requ
 const notAnObject = (): ServiceError => new ServiceError('invalid-request-body', 'not an object');
 
 function parseSmall(bytes: Buffer, wanted: ReadonlySet<string>): JsonObject {
-  const value = parseJson(bytes);
+  const value = parseBody(bytes);
   if (typeof value !== 'object' || value === null || Array.isArray(value)) throw notAnObject();
   const members = new Map<string, JsonMember>();
   let hasOthers = false;
@@ -261,7 +261,7 @@ async function* decoded(encoded: Chunks, coding: Coding, maxBytes: number): Chun
     if (decoder.bytesWritten < encodedBytes) throw new Error('There is something behind the coded stream.');
     await feeding;
   } catch (error) {
-    throw error instanceof ServiceError ? error : new ServiceError('invalid-request-body', `The body is no ${coding} stream.`, { cause: error });
+    throw error instanceof ServiceError ? error : new ServiceError('invalid-request-body', `The body isn't a ${coding} stream.`, { cause: error });
   } finally {
     endTurn();
     decoder.destroy();
@@ -311,7 +311,7 @@ function endOfText(bytes: Buffer, begin: number): number {
   return bytes.length;
 }
 
-function parseJson(bytes: Buffer): unknown {
+function parseBody(bytes: Buffer): unknown {
   if (bytes.length > MAX_JSON_DEPTH && isDeep(bytes)) throw new ServiceError('invalid-request-body', `deeper than ${MAX_JSON_DEPTH} levels`);
   if (!isUtf8(bytes)) throw new ServiceError('invalid-request-body', 'not UTF-8');
   try {

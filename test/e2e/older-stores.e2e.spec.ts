@@ -6,7 +6,7 @@ import { decodeJwt } from 'jose';
 import Database from 'libsql';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { TokenIssuer } from '../../src/identity-management/adapters/out/embedded/token-issuer.js';
-import { verifyStore } from '../../src/ingestion/adapters/out/local-disk/store-verification/verify-store.js';
+import { verifyStore } from '../../src/ingestion/adapters/out/local-disk/store-verification/directory-view.js';
 import { DataDirectoryView } from '../../src/testing/data-directory.view.js';
 import type { SeenLine } from '../../src/testing/index-lines.js';
 import { identityRequests } from '../support/identity-requests.js';

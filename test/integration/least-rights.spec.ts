@@ -14,7 +14,7 @@ import { compactDay } from '../../src/ingestion/adapters/out/object-storage/comp
 import { markerKey, ownSegment } from '../../src/ingestion/adapters/out/object-storage/keys.js';
 import { ObjectStorageFileStorage } from '../../src/ingestion/adapters/out/object-storage/object-storage.file-storage.adapter.js';
 import { S3Bucket } from '../../src/ingestion/adapters/out/object-storage/s3/s3.bucket.js';
-import { verifyBucket } from '../../src/ingestion/adapters/out/object-storage/store-verification/verify-bucket.js';
+import { verifyBucket } from '../../src/ingestion/adapters/out/object-storage/store-verification/bucket-view.js';
 import { Sweeper } from '../../src/ingestion/adapters/out/object-storage/sweeper.js';
 import { contentPath, indexLine, segmentDirectory, utcDate } from '../../src/ingestion/domain/layout.js';
 import { BucketView } from '../../src/testing/bucket.view.js';

@@ -92,7 +92,7 @@ function moving(to: string, open: () => Promise<Variables>): void {
     await service.program.end('SIGTERM');
     const refused = await workspace.moveStore(['--to', to], variables);
     expect(refused).toMatchObject({ code: 2, stdout: '' });
-    expect(refused.stderr).toMatch(/^Some uploads were not told yet\. Start the service until load_data_events_lag_seconds is 0[^\n]*\n$/);
+    expect(refused.stderr).toMatch(/^Events of some uploads haven't been delivered yet\. Start the service until load_data_events_lag_seconds is 0[^\n]*\n$/);
     await rm(join(workspace.data, 'events'), { recursive: true });
     expect(await workspace.moveStore(['--to', to], variables)).toMatchObject({ code: 0 });
   });

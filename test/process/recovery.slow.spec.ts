@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type Finding, verifyStore } from '../../src/ingestion/adapters/out/local-disk/store-verification/verify-store.js';
+import { verifyStore } from '../../src/ingestion/adapters/out/local-disk/store-verification/directory-view.js';
+import type { Finding } from '../../src/ingestion/application/store-verification/finding.js';
 import { DataDirectoryView } from '../../src/testing/data-directory.view.js';
 import { type Acknowledged, Load } from '../support/load.js';
 import { Workspace } from '../support/process.js';

@@ -135,7 +135,8 @@ export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShut
    * Runs a step, and repeats it until it succeeds, with a growing pause after each failure. Resolves to the result of
    * the step; undefined if the service stops before the step succeeds.
    *
-   * @param outbox the outbox that other processes may take during a long pause. Default: none is given way.
+   * @param outbox the outbox that other processes may take over during a long pause. Default: no other process may take
+   *   over.
    */
   private async untilSuccess<T>(step: () => Promise<T>, outbox?: EventOutbox): Promise<T | undefined> {
     for (;;) {

@@ -33,20 +33,34 @@ async function decodeMembers(line: Buffer): Promise<Upload | undefined> {
     ? parseIndexLine(`${begin.toString('utf8', 0, textAt + TEXT_BEGIN.length)}${end.toString('utf8', textEnd)}`)
     : uploadFrom(await abridgedLine(line));
   if (!upload || (!hasUsualForm && typeof upload.additionalData !== 'string')) return upload;
-  const additionalData = await memberOf(line, 'additional_data');
+  const additionalData = (await membersOf(line, ['additional_data']))?.additional_data;
   return typeof additionalData === 'string' ? { ...upload, additionalData } : undefined;
 }
 
+/** The values of members of an index line, by name. */
+export type LineMembers = Readonly<Record<string, unknown>>;
+
 /**
- * The members of an index line; undefined if the line isn't a JSON object in UTF-8. If the line is longer than 64 KiB,
- * its long texts are abridged, as `LineText` does it. Yields to other work if the line is long.
+ * Reads the members with the given names, and maybe others, from an index line; undefined if the line isn't a JSON
+ * object in UTF-8. If the line is longer than 64 KiB, yields to other work, and returns no value that is a number.
  */
-export function membersOf(line: Buffer): Readonly<Record<string, unknown>> | undefined | Promise<Readonly<Record<string, unknown>> | undefined> {
-  return line.length <= LONG_LINE_BYTES ? asObject(parseJson(line)) : abridgedLine(line).then(asObject);
+export function membersOf(line: Buffer, names: readonly string[]): LineMembers | undefined | Promise<LineMembers | undefined> {
+  if (line.length > LONG_LINE_BYTES) return membersOfLong(line, names);
+  const value = parseJson(line);
+  return typeof value === 'object' && value !== null ? (value as LineMembers) : undefined;
 }
 
-const asObject = (value: unknown): Readonly<Record<string, unknown>> | undefined =>
-  typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined;
+async function membersOfLong(line: Buffer, names: readonly string[]): Promise<LineMembers | undefined> {
+  const reader = new JsonReader(new Set(names));
+  try {
+    await inSteps(line, (step) => { reader.add(step); });
+    reader.end();
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+  return reader.isObject ? Object.fromEntries(reader.members) : undefined;
+}
 
 async function abridgedLine(line: Buffer): Promise<unknown> {
   const text = new LineText();
@@ -61,21 +75,4 @@ async function inSteps(line: Buffer, work: (step: Buffer) => void): Promise<void
     if (turns.isOver) await turns.next();
     work(line.subarray(at, at + STEP_BYTES));
   }
-}
-
-/**
- * The value of one member of a line; undefined if the line isn't a JSON object in UTF-8 with that member. Yields to
- * other work if the line is long.
- */
-export async function memberOf(line: Buffer, name: string): Promise<unknown> {
-  if (line.length <= LONG_LINE_BYTES) return (parseJson(line) as Readonly<Record<string, unknown>> | null | undefined)?.[name];
-  const reader = new JsonReader(new Set([name]));
-  try {
-    await inSteps(line, (step) => { reader.add(step); });
-    reader.end();
-  } catch (error) {
-    if (error instanceof SyntaxError) return undefined;
-    throw error;
-  }
-  return reader.members.get(name);
 }

@@ -1,5 +1,8 @@
 import { isUtf8 } from 'node:buffer';
 
+/** The byte that ends each index line. */
+export const NEWLINE = 0x0a;
+
 const LONGEST_WHOLE = 64 * 1024;
 const LONGEST_TEXT = 16 * 1024;
 const LONGEST_ABRIDGED = 1024 * 1024;

@@ -5,7 +5,7 @@ import { isUnicodeText } from '../../common/text.js';
 import { requestIdentity } from '../domain/idempotency.js';
 import { encodeIndexLine, indexLine } from '../domain/layout.js';
 import type { Upload } from '../domain/upload.js';
-import { decodeIndexLine, memberOf, membersOf } from './line-decoding.js';
+import { decodeIndexLine, membersOf } from './line-decoding.js';
 import { requestDigest } from './request-digest.js';
 
 // Texts that resemble parts of an index line. The decoder must not mistake them for members of the line.
@@ -84,8 +84,7 @@ describe('work on a long text', () => {
     ['decodeIndexLine', () => decodeIndexLine(line)],
     ['decodeIndexLine of a line with blanks', () => decodeIndexLine(others[0])],
     ['decodeIndexLine of a line with another order', () => decodeIndexLine(others[1])],
-    ['membersOf', () => membersOf(line)],
-    ['memberOf', () => memberOf(line, 'upload_id')],
+    ['membersOf', () => membersOf(line, ['upload_id'])],
     ['requestDigest', () => requestDigest(long)],
     ['isUnicodeText', () => isUnicodeText(long.additionalData ?? '')],
   ])('yields to the event loop repeatedly: %s', async (_, work) => {

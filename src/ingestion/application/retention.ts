@@ -1,14 +1,13 @@
 import { Injectable, Logger, type OnApplicationBootstrap, type OnApplicationShutdown } from '@nestjs/common';
 import { clockShiftMs } from '../../common/clock-shift.js';
-import { utcDate } from '../domain/layout.js';
+import { DAY_MS, utcDate } from '../domain/layout.js';
 import { FileStorage } from './ports/file-storage.port.js';
 import type { StoredUploads } from './ports/stored-uploads.port.js';
 
-const DAY_MS = 24 * 60 * 60 * 1000;
 const EVERY_MS = 60 * 60 * 1000;
 /** The clock jumped if it moved by more milliseconds than this against the monotonic clock, which is never set. */
 const MOST_SHIFT_MS = 60 * 60 * 1000;
-/** After a jump of the clock, uploads are removed again when it was steady for this long, in milliseconds. */
+/** How long the clock must be steady after a jump before uploads are removed again, in milliseconds. */
 const STEADY_MS = DAY_MS;
 
 /** How many days uploads are kept. */

@@ -1,4 +1,4 @@
-/** Logs problems that a storage adapter can't repair at once. Nest's `Logger` can be used as a `StorageLogger`. */
+/** Logs the problems that a storage adapter meets and works around. Nest's `Logger` is a `StorageLogger`. */
 export interface StorageLogger {
   warn(message: string, cause?: unknown): void;
   /** Logs the progress of long work. */

@@ -7,6 +7,14 @@ export const UPLOAD_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a
 export const isDate = (text: string): boolean =>
   /^\d{4}-\d\d-\d\d$/.test(text) && !Number.isNaN(Date.parse(text)) && utcDate(new Date(text)) === text;
 
+const DAY_BEGIN = 'date=';
+
+/** The day in the name of a directory, `date=YYYY-MM-DD`; undefined if the name has another form. */
+export function dayIn(name: string): string | undefined {
+  const day = name.slice(DAY_BEGIN.length);
+  return name.startsWith(DAY_BEGIN) && isDate(day) ? day : undefined;
+}
+
 /** A rule for one level of the layout. Returns whether a name, without the directories above it, is valid there. */
 export type NameRule = (name: string) => boolean;
 
@@ -21,7 +29,7 @@ export interface LayoutRules {
 }
 
 const isKind: NameRule = (name) => UPLOAD_KINDS.some((kind) => name === `kind=${kind}`);
-const isDay: NameRule = (name) => name.startsWith('date=') && isDate(name.slice(5));
+const isDay: NameRule = (name) => dayIn(name) !== undefined;
 const isSegment: NameRule = (name) => /^[^.].*\.ndjson$/s.test(name);
 const isContent: NameRule = (name) => UPLOAD_ID.test(uploadIdOfFile(name)) && /^.{36}(\.[a-z0-9]{1,8})?$/.test(name);
 

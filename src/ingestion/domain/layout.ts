@@ -1,5 +1,5 @@
-import { escapedJson, forEachPiece, jsonArray, LONG_TEXT } from '../../common/text.js';
-import { encodePathSegment, type Upload, type UploadKind } from './upload.js';
+import { encodeWithText, jsonArray, LONG_TEXT } from '../../common/text.js';
+import { encodePathSegment, type Upload, UPLOAD_KINDS, type UploadKind } from './upload.js';
 
 /**
  * The last extension of the client's file name, in lower case, with its dot. An empty text if the file name doesn't end
@@ -7,7 +7,8 @@ import { encodePathSegment, type Upload, type UploadKind } from './upload.js';
  */
 export const extensionOf = (filename: string): string => /\.[A-Za-z0-9]{1,8}$/.exec(filename)?.[0].toLowerCase() ?? '';
 
-const DAY_MS = 24 * 60 * 60 * 1000;
+/** The length of a UTC day in milliseconds. */
+export const DAY_MS = 24 * 60 * 60 * 1000;
 /** The result of the last call of `utcDate`, which is kept because most calls are for the same day. */
 let latestDay = { number: Number.NaN, date: '' };
 
@@ -39,19 +40,17 @@ export function contentPath(file: {
 }
 
 /**
- * The directory of the segments (files of index lines) for uploads of one kind that were received on one UTC day,
- * relative to the store's root.
+ * The directory of the segments (files of index lines) for uploads of one kind that were received on one UTC day
+ * (`YYYY-MM-DD`), relative to the store's root.
  */
-export const segmentDirectory = (kind: UploadKind, receivedAt: Date): string =>
-  `${linesDirectory(kind)}/date=${utcDate(receivedAt)}`;
+export const dayDirectory = (kind: UploadKind, day: string): string => `${linesDirectory(kind)}/date=${day}`;
 
-/**
- * The JSON member `additional_data` with an empty text. In the JSON of an upload, this string can only be that member:
- * no text contains the string, because JSON escapes the quotes in texts.
- */
-const EMPTY_TEXT = '"additional_data":""';
-/** The largest number of bytes that JSON needs for one UTF-16 code unit: the length of `\u0000`. */
-const MOST_BYTES_PER_UNIT = 6;
+/** The `dayDirectory` for an upload that was received at a time. */
+export const segmentDirectory = (kind: UploadKind, receivedAt: Date): string => dayDirectory(kind, utcDate(receivedAt));
+
+/** The kind of the uploads whose index lines are in a segment, from the segment's path relative to the store's root. */
+export const kindOf = (segment: string): UploadKind => UPLOAD_KINDS.find((kind) => segment.startsWith(`${linesDirectory(kind)}/`)) ?? 'historical';
+
 const NO_CONTENT = '"content_path":null,"content_type":null,"content_size":null,"content_sha256":null';
 
 /** The index line of an upload as JSON text, without a newline at its end. */
@@ -98,8 +97,8 @@ export const encodeDescription = (upload: Upload): Buffer | Promise<Buffer> =>
 export async function encodeDescriptions(uploads: readonly Upload[]): Promise<Buffer> {
   // To encode all uploads at once takes half as long as to encode them one by one.
   if (!uploads.some(hasLongText)) return Buffer.from(JSON.stringify(uploads.map(describedUpload)));
-  const items: Buffer[][] = [];
-  for (const upload of uploads) items.push([await encodeDescription(upload)]);
+  const items: Buffer[] = [];
+  for (const upload of uploads) items.push(await encodeDescription(upload));
   return jsonArray(items);
 }
 
@@ -113,24 +112,9 @@ const description = (upload: Upload): string => JSON.stringify(describedUpload(u
  */
 export const hasLongText = ({ additionalData }: Upload): boolean => (additionalData?.length ?? 0) > LONG_TEXT;
 
-/**
- * Encodes the JSON of an upload with a long `additional_data`. `write` encodes the upload with an empty text in place
- * of the long one. Then the long text is encoded in pieces and inserted.
- */
-async function encodeLong(upload: Upload, write: (upload: Upload) => string): Promise<Buffer> {
-  const text = upload.additionalData ?? '';
-  const json = write({ ...upload, additionalData: '' });
-  const textAt = json.indexOf(EMPTY_TEXT) + EMPTY_TEXT.length - 1;
-  // The buffer has room for the longest possible encoding of the text. Most of it usually stays unused, and unused
-  // pages take no memory.
-  const bytes = Buffer.allocUnsafeSlow(Buffer.byteLength(json) + text.length * MOST_BYTES_PER_UNIT);
-  let length = bytes.write(json.slice(0, textAt));
-  await forEachPiece(text, (piece) => {
-    length += bytes.write(escapedJson(piece), length);
-  });
-  length += bytes.write(json.slice(textAt), length);
-  return bytes.subarray(0, length);
-}
+/** Encodes an upload with a long `additional_data` as `write` does. */
+const encodeLong = (upload: Upload, write: (upload: Upload) => string): Promise<Buffer> =>
+  encodeWithText(write({ ...upload, additionalData: '' }), 'additional_data', upload.additionalData ?? '');
 
 /**
  * The upload that an index line describes. Undefined if the line isn't a JSON object with texts as its `upload_id` and

@@ -22,10 +22,7 @@ export interface ByteRange {
   readonly last: number;
 }
 
-/**
- * The memory for one answer with long index lines. A call takes it step by step: `take` must not be called again before
- * it has resolved.
- */
+/** Where memory for long index lines is taken for one answer. Call `take` only after the last `take` has resolved. */
 export interface LineMemory {
   /**
    * Resolves when there is memory for `bytes` more bytes. It is held until the answer was sent, or `giveBack` is called.

@@ -2,7 +2,7 @@ import { DigestSet, nameOf } from './digest-set.js';
 import type { Finding } from './finding.js';
 import type { IndexReader } from './index-reader.js';
 import { lineFinding, type LinePlace, placeOf } from './line-finding.js';
-import { type SegmentLine, uploadKey } from './segment-lines.js';
+import { type SegmentLine, uploadKey } from './line-splitter.js';
 import type { StoreView } from './store-view.js';
 
 /** Finds the uploads that have two lines in the index. */

@@ -1,5 +1,5 @@
 import { type Finding, unreadable } from './finding.js';
-import type { SegmentLine } from './segment-lines.js';
+import type { SegmentLine } from './line-splitter.js';
 import type { SegmentEntry, StoreView } from './store-view.js';
 import type { VerificationProgress } from './verification-progress.js';
 

@@ -1,7 +1,7 @@
 import { idempotencyScope } from '../../domain/idempotency.js';
 import type { UploadKind } from '../../domain/upload.js';
 import { digestOf } from './digest-set.js';
-import { members, type SegmentLine } from './segment-lines.js';
+import { members, type SegmentLine } from './line-splitter.js';
 
 /** The members of an index line with an idempotency key that are needed to find duplicate keys and missing claims. */
 export interface KeyedLine {

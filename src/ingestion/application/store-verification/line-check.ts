@@ -5,7 +5,7 @@ import type { IndexReader } from './index-reader.js';
 import { keyedLine } from './keyed-line.js';
 import { lineFinding, placeOf } from './line-finding.js';
 import { checkLine } from './line-rules.js';
-import type { SegmentLine } from './segment-lines.js';
+import type { SegmentLine } from './line-splitter.js';
 import type { StoreView } from './store-view.js';
 import type { VerificationTotals } from './verification-progress.js';
 
@@ -55,7 +55,7 @@ export class LineCheck {
     if ('problem' in checked) {
       if (!(await this.view.stays(segment, end))) return undefined;
       return isMendable && (await this.view.isOpen(segment))
-        ? lineFinding(line, { state: 'under-way', kind: 'line-malformed', detail: 'the line was lost with the power, and the next boot cuts it off' })
+        ? lineFinding(line, { state: 'under-way', kind: 'line-malformed', detail: 'a power cut damaged the line, and the next boot cuts it off' })
         : lineFinding(line, { state: 'defect', kind: 'line-malformed', detail: `the line is malformed: ${checked.problem}` });
     }
     const { content_path: path, content_size: size, content_sha256: sha256, upload_id: uploadId } = checked.line;
@@ -65,7 +65,7 @@ export class LineCheck {
       // A file's problem counts only if its index line still exists: after a failed upload, the line is removed first.
       if (!problem || !(await this.view.stays(segment, end))) return undefined;
       if (await this.view.isRestorable(uploadId, path)) {
-        return { state: 'under-way', path, uploadId, line: placeOf(line), ...problem, detail: `${problem.detail}; a journal has it, and a boot after a loss of the process restores it` };
+        return { state: 'under-way', path, uploadId, line: placeOf(line), ...problem, detail: `${problem.detail}; a journal has it, and the next boot after a crash restores it` };
       }
       return { state: 'defect', path, uploadId, line: placeOf(line), ...problem };
     } catch (error) {

@@ -1,5 +1,5 @@
 import type { Finding, FindingKind } from './finding.js';
-import { members, type SegmentLine } from './segment-lines.js';
+import { members, type SegmentLine } from './line-splitter.js';
 
 /** The place where a line begins: its segment, and its offset in the segment. */
 export type LinePlace = NonNullable<Finding['line']>;

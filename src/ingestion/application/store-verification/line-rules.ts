@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { contentPath } from '../../domain/layout.js';
+import { contentPath, dayDirectory } from '../../domain/layout.js';
 import { isDate, UPLOAD_ID } from '../../domain/layout-names.js';
 import { UPLOAD_KINDS } from '../../domain/upload.js';
 
@@ -7,25 +7,24 @@ const isTime = (text: string): boolean =>
   /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/.test(text) && isDate(text.slice(0, 10)) && !Number.isNaN(Date.parse(text));
 
 const absent = ({ input }: { input?: unknown }): string | undefined => (input === undefined ? 'is missing' : undefined);
-const text = z.string({ error: (issue) => absent(issue) ?? 'is no text' });
+const text = z.string({ error: (issue) => absent(issue) ?? "isn't a text" });
+const NO_SIZE = "isn't a number of bytes";
 const nullable = <Schema extends z.ZodType>(schema: Schema) => z.nullable(schema);
 
 /** The rules for an index line (docs/durability.md, "What is in a line"). Members without a rule are ignored. */
 const INDEX_LINE = z
   .object({
-    upload_id: text.regex(UPLOAD_ID, 'is no UUID in lower case'),
+    upload_id: text.regex(UPLOAD_ID, "isn't a UUID in lower case"),
     kind: z.enum(UPLOAD_KINDS, { error: (issue) => absent(issue) ?? 'is unknown' }),
     customer_id: text,
     filename: text,
     manufacturer: text,
     additional_data: nullable(text),
-    received_at: text.refine(isTime, 'is no time in UTC'),
+    received_at: text.refine(isTime, "isn't a time in UTC"),
     content_path: nullable(text),
     content_type: nullable(text),
-    content_size: nullable(
-      z.number({ error: (issue) => absent(issue) ?? 'is no number of bytes' }).int('is no number of bytes').nonnegative('is no number of bytes'),
-    ),
-    content_sha256: nullable(text.regex(/^[0-9a-f]{64}$/, 'is no sha-256 in lower-case hex')),
+    content_size: nullable(z.number({ error: (issue) => absent(issue) ?? NO_SIZE }).int(NO_SIZE).nonnegative(NO_SIZE)),
+    content_sha256: nullable(text.regex(/^[0-9a-f]{64}$/, "isn't a sha-256 in lower-case hex")),
   })
   .superRefine((line, context) => {
     const { content_path, content_type, content_size, content_sha256 } = line;
@@ -54,9 +53,9 @@ const isOwnPath = (path: string, line: Pick<CheckedLine, 'kind' | 'customer_id' 
  * @returns the line, or a description of what is wrong with it.
  */
 export function checkLine(value: unknown, directory: string): { line: CheckedLine } | { problem: string } {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return { problem: 'no JSON object in UTF-8' };
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return { problem: 'not a JSON object in UTF-8' };
   const { success, data: line, error } = INDEX_LINE.safeParse(value);
   if (!success) return { problem: error.issues.map(({ path, message }) => [...path, message].join(' ')).join(', ') };
-  const misplaced = `uploads/kind=${line.kind}/date=${line.received_at.slice(0, 10)}` !== directory;
+  const misplaced = dayDirectory(line.kind, line.received_at.slice(0, 10)) !== directory;
   return misplaced ? { problem: "kind or received_at is another than its directory's" } : { line };
 }

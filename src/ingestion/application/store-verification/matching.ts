@@ -5,7 +5,7 @@ import { DuplicateLines } from './duplicate-lines.js';
 import type { Finding } from './finding.js';
 import type { IndexReader } from './index-reader.js';
 import { keyedLine } from './keyed-line.js';
-import { members, type SegmentLine, uploadKey } from './segment-lines.js';
+import { members, type SegmentLine, uploadKey } from './line-splitter.js';
 import type { StoreView } from './store-view.js';
 
 /**

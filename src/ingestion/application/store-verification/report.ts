@@ -1,3 +1,4 @@
+import { count, number, printable } from '../../../common/report-text.js';
 import type { Finding } from './finding.js';
 import type { StoreVerification } from './store-verification.js';
 
@@ -39,13 +40,3 @@ function textOf({ state, path, uploadId, line, detail }: Finding): string {
   const upload = uploadId !== null && !path.includes(uploadId) ? ` (upload ${uploadId})` : '';
   return printable(`${PREFIXES[state]}${where}${upload}: ${detail}`);
 }
-
-/**
- * Escapes control characters in a text. The text may contain names from the store, which must not control a terminal.
- */
-export const printable = (text: string): string => text.replaceAll(/\p{C}/gu, (char) => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`);
-
-const number = (value: number): string => value.toLocaleString('en');
-
-/** A number and what it counts, such as `1 file` or `2,000 files`. */
-export const count = (value: number, what: string): string => `${number(value)} ${what}${value === 1 ? '' : 's'}`;

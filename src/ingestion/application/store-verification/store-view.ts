@@ -1,5 +1,5 @@
 import type { FindingKind } from './finding.js';
-import type { SegmentLine } from './segment-lines.js';
+import type { SegmentLine } from './line-splitter.js';
 
 /** A file, or any other name, that was found below a directory of the store, such as uploads/. */
 export interface Entry {
@@ -114,9 +114,12 @@ export interface StoreView {
    */
   isClaimAbsent?(scope: string, receivedAt: Date): Promise<boolean>;
   /**
-   * Why the same index line was read in two segments (files of index lines), `first` and then `second`. `both`: both
-   * exist and contain the line. `replaces`: one is replacing the other right now. `first-only` and `second-only`: one
-   * has replaced the other, and only the first or only the second still exists.
+   * How two segments (files of index lines) are related, in which the same index line was read: in `first`, and later
+   * in `second`.
+   *
+   * - `both`: both exist and contain the line.
+   * - `replaces`: one is replacing the other right now.
+   * - `first-only`, `second-only`: one has replaced the other, and only that one still exists.
    */
   relation(first: string, second: string): Promise<'both' | 'replaces' | 'first-only' | 'second-only'>;
 }

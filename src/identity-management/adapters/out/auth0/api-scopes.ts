@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { OneAtATime } from '../../../../common/one-at-a-time.js';
 import { InvalidIdentityValue, ProviderUnavailable } from '../../../domain/errors.js';
 import { type ApiClient, unexpected } from '../provider-api/api-client.js';
 import { mayBeDone } from '../provider-api/api-failure.js';
@@ -25,7 +26,7 @@ const FRESH_MS = 200;
  */
 export class ApiScopes {
   private readonly path: string;
-  private turn: Promise<unknown> = Promise.resolve();
+  private readonly changes = new OneAtATime();
   /**
    * How many writes of the list of scopes this process has finished, including failed ones. A list that was read before
    * the latest write may be outdated.
@@ -52,7 +53,7 @@ export class ApiScopes {
     const scopes = await this.read(operation);
     const freshUntil = performance.now() + FRESH_MS;
     if (lacking(scopes, permissions).length === 0) return;
-    await this.inTurn(async () => {
+    await this.changes.run(async () => {
       // `scopes` was read before this wait for other writes of this process. It is used only if it is recent and no
       // such write has finished since. Otherwise the list of scopes is read again.
       const isFresh = writes === this.writes && performance.now() < freshUntil;
@@ -92,12 +93,6 @@ export class ApiScopes {
     } finally {
       this.writes++;
     }
-  }
-
-  private inTurn(work: () => Promise<void>): Promise<void> {
-    const done = this.turn.then(work);
-    this.turn = done.catch(() => undefined);
-    return done;
   }
 }
 

@@ -191,7 +191,7 @@ export class ApiClient {
 
   private toTokenRefused(request: string, { status, text }: RawAnswer): TokenRefused {
     const label = `${this.options.provider} answers ${request}`;
-    const { error, error_description: description } = TOKEN_REFUSAL.catch(NO_REASON).parse(parseJson(label, status, text));
+    const { error, error_description: description } = TOKEN_REFUSAL.catch(NO_REASON).parse(parseAnswer(label, status, text));
     const reason = [error, description].filter(Boolean).join(': ');
     return new TokenRefused(`${label} with ${status}${reason && ` (${reason})`}.`, error, description);
   }
@@ -203,7 +203,7 @@ export class ApiClient {
     const failure = toStatusFailure(`${label} with ${status}.`, status, headers['retry-after']);
     if (failure) throw failure;
     const { location } = headers;
-    return { status, body: parseJson(label, status, text), location: typeof location === 'string' ? location : '', label };
+    return { status, body: parseAnswer(label, status, text), location: typeof location === 'string' ? location : '', label };
   }
 }
 
@@ -247,7 +247,7 @@ const saysNothingOfToken = (status: number): boolean => status >= 500 || [401, 4
  */
 const lacksScope = ({ status, text }: RawAnswer): boolean => status === 403 && text.includes('"insufficient_scope"');
 
-function parseJson(label: string, status: number, text: string): unknown {
+function parseAnswer(label: string, status: number, text: string): unknown {
   if (text === '' && status < 300) return undefined;
   try {
     return JSON.parse(text);

@@ -1,11 +1,9 @@
 import { dirname } from 'node:path';
 import type { DataDirectoryLock } from '../../../../common/data-directory/data-directory-lock.js';
 import type { FileIdentity } from '../../../../common/data-directory/file-identity.js';
-import { allDone } from './all-done.js';
+import { eachOf } from '../../../../common/each-of.js';
 import { NotAFileError, unlessAbsent } from './disk-error.js';
 import { SelfCheckingDatabase } from './self-checking-database.js';
-
-const SYNCS_AT_ONCE = 16;
 
 /** An open file. Positions and lengths are in bytes. */
 export interface DiskFile {
@@ -147,9 +145,7 @@ export abstract class Disk {
 
   /** Makes files and their names durable. If a file is missing, makes the file's absence durable. */
   async syncFiles(paths: readonly string[]): Promise<void> {
-    for (let at = 0; at < paths.length; at += SYNCS_AT_ONCE) {
-      await allDone(paths.slice(at, at + SYNCS_AT_ONCE).map((path) => unlessAbsent(this.syncFile(path))));
-    }
+    await eachOf(paths, async (path) => { await unlessAbsent(this.syncFile(path)); });
     for (const directory of new Set(paths.map(dirname))) await unlessAbsent(this.syncDirectory(directory));
   }
 
@@ -162,6 +158,12 @@ export abstract class Disk {
     }
   }
 }
+
+/**
+ * Closes a file and ignores errors. A failed close loses nothing here: the bytes of the file are synced already, no
+ * longer needed, or were only read. Idempotent.
+ */
+export const closeQuietly = (file: DiskFile): Promise<void> => file.close().catch(() => undefined);
 
 /**
  * The bytes of a small file; undefined if the file is missing.

@@ -1,12 +1,12 @@
 import { join } from 'node:path';
 import { setImmediate as turnOfOthers } from 'node:timers/promises';
+import { OneAtATime } from '../../../../common/one-at-a-time.js';
 import type { LoggedProgress } from '../../../application/logged-progress.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
 import { IDEMPOTENCY_PERIOD_MS } from '../../../domain/idempotency.js';
 import { linesDirectory, utcDate } from '../../../domain/layout.js';
 import { UPLOAD_KINDS } from '../../../domain/upload.js';
 import { StoreAwayError, unlessAbsent } from './disk-error.js';
-import type { Disk } from './disk.js';
 import type { DurableDirectories } from './durable-directories.js';
 import { foreignLineWarning, readLines } from './index-lines.js';
 import { KeyDatabases } from './key-databases.js';
@@ -26,6 +26,7 @@ import {
   uploadEntry,
 } from './key-entries.js';
 import { keyReadingProgress } from './key-reading-progress.js';
+import { KeySegments, type KeySegmentsSite, type SegmentToRead } from './key-segments.js';
 import { DamagedDatabaseError } from './self-checking-database.js';
 import type { StorePresence } from './store-presence.js';
 
@@ -36,33 +37,14 @@ const ROWS_AT_ONCE = 25;
  * never interrupted.
  */
 const LONGEST_TURN_MS = 10;
-/** How much of a segment is read to find out whether its disk can be read, in bytes. */
-const PROBED_BYTES = 4096;
 
-export interface IdempotencyIndexOptions {
-  readonly disk: Disk;
+/** The parts of a store that its idempotency keys need. */
+export interface IdempotencySite extends KeySegmentsSite {
   readonly directories: DurableDirectories;
   readonly presence: Pick<StorePresence, 'assertHere'>;
   readonly logger: StorageLogger;
   /** Absolute path of the store's root directory. */
   readonly root: string;
-  /**
-   * Parses an index line, and resolves to the line's upload and idempotency scope. Resolves to undefined if the line
-   * has no idempotency key or isn't valid. Returns undefined, without parsing the line, if the line doesn't contain the
-   * name `idempotency_key`.
-   */
-  readonly parse: (line: Buffer) => Promise<KeyedUpload | undefined> | undefined;
-  /**
-   * The length of the durable lines of a segment (a file of index lines), in bytes, if this process still writes to the
-   * segment; otherwise undefined.
-   */
-  readonly durableLength: (segment: string) => number | undefined;
-}
-
-interface SegmentToRead extends ListedSegment {
-  readonly day: string;
-  /** Whether this process still writes to the segment. */
-  readonly isOpen: boolean;
 }
 
 /**
@@ -74,6 +56,7 @@ interface SegmentToRead extends ListedSegment {
  * So a database may be lost at any time, or restored from a backup of any age.
  */
 export class IdempotencyIndex {
+  private readonly segments: KeySegments;
   private readonly databases: KeyDatabases;
   /**
    * A UTC day (`YYYY-MM-DD`): the index has all idempotency keys in the index lines of this day and later, except for
@@ -83,15 +66,24 @@ export class IdempotencyIndex {
   private completing: Promise<void> | undefined;
   /** Whether the last attempt to complete the index failed. */
   private hasFailed = false;
-  private turn: Promise<unknown> = Promise.resolve();
+  private readonly jobs = new OneAtATime();
   private isClosed = false;
   /** Absolute paths of the directories of index lines (`uploads/kind=...`). Each may be a volume of its own. */
   private readonly source: readonly string[];
 
-  constructor(private readonly options: IdempotencyIndexOptions) {
-    const { disk, directories, logger, root } = options;
+  constructor(
+    private readonly site: IdempotencySite,
+    /**
+     * Parses an index line, and resolves to the line's upload and idempotency scope. Resolves to undefined if the line
+     * has no idempotency key or isn't valid. Returns undefined, without parsing the line, if the line doesn't contain
+     * the name `idempotency_key`.
+     */
+    private readonly parse: (line: Buffer) => Promise<KeyedUpload | undefined> | undefined,
+  ) {
+    const { disk, directories, logger, root } = site;
     this.source = UPLOAD_KINDS.map((kind) => join(root, linesDirectory(kind)));
     const assertUsable = () => { this.assertUsable(); };
+    this.segments = new KeySegments(site, assertUsable);
     const onLoss = () => (this.completeFrom = undefined);
     this.databases = new KeyDatabases({ disk, directories, logger, root, assertUsable, onLoss });
   }
@@ -104,7 +96,7 @@ export class IdempotencyIndex {
   ready(): Promise<void> | undefined {
     const from = firstKeptDay();
     if (this.completeFrom === from) return undefined;
-    this.completing ??= this.inTurn(() => this.complete(from))
+    this.completing ??= this.jobs.run(() => this.complete(from))
       .then(() => { this.hasFailed = false; }, (error: unknown) => {
         this.hasFailed = true;
         throw error;
@@ -122,7 +114,7 @@ export class IdempotencyIndex {
    */
   async assertReadable(): Promise<void> {
     const from = firstKeptDay();
-    if (!this.hasFailed && (this.completeFrom === from || (await this.canRead(await this.segmentsFrom(from))))) return;
+    if (!this.hasFailed && (this.completeFrom === from || (await this.segments.canRead(await this.segments.from(from))))) return;
     await this.ready();
   }
 
@@ -149,7 +141,7 @@ export class IdempotencyIndex {
    * @param segments open segments, with `OPEN` as their length, and closed ones, with their final length in bytes.
    */
   add(uploads: readonly KeyedUpload[], segments: readonly ListedSegment[]): Promise<void> {
-    return this.inTurn(async () => {
+    return this.jobs.run(async () => {
       this.assertUsable();
       const entries = [...uploads.map((upload) => uploadEntry(utcDate(upload.receivedAt), upload)), ...segments.map(segmentEntry)];
       for (const day of new Set(entries.map((entry) => entry.day))) {
@@ -165,7 +157,7 @@ export class IdempotencyIndex {
    * @param segment the segment, with its new length in bytes; 0 if the segment was removed.
    */
   forget(segment: ListedSegment, uploads: readonly Pick<KeyedUpload, 'scope' | 'uploadId'>[]): Promise<void> {
-    return this.inTurn(async () => {
+    return this.jobs.run(async () => {
       this.assertUsable();
       const { day } = segmentEntry(segment);
       if (!(await this.databases.exists(day))) return;
@@ -193,41 +185,11 @@ export class IdempotencyIndex {
    * the store in this process must be able to lock them.
    */
   close(): Promise<void> {
-    return this.inTurn(() => {
+    return this.jobs.run(() => {
       this.isClosed = true;
       this.completeFrom = undefined;
       return this.databases.close();
     });
-  }
-
-  /**
-   * Whether the segments can be opened, and the beginning of the last one can be read that this process doesn't write
-   * to. (What it has written is read from memory, so reading it would not show that the disk fails.)
-   */
-  private async canRead(segments: readonly SegmentToRead[]): Promise<boolean> {
-    const { disk, root } = this.options;
-    const probed = segments.findLast(({ isOpen }) => !isOpen);
-    const block = Buffer.alloc(PROBED_BYTES);
-    try {
-      for (const segment of segments) {
-        const file = await unlessAbsent(disk.open(join(root, segment.path)));
-        if (!file) continue;
-        try {
-          if (segment === probed) await file.read(block, 0);
-        } finally {
-          await file.close();
-        }
-      }
-      return true;
-    } catch {
-      return false;
-    }
-  }
-
-  private inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const done = this.turn.then(work);
-    this.turn = done.catch(() => undefined);
-    return done;
   }
 
   private isComplete(day: string): boolean {
@@ -242,7 +204,7 @@ export class IdempotencyIndex {
    */
   private assertUsable(): void {
     if (this.isClosed) throw new StoreAwayError('The index of idempotency keys is closed');
-    this.options.presence.assertHere(this.source);
+    this.site.presence.assertHere(this.source);
   }
 
   private async complete(from: string): Promise<void> {
@@ -253,7 +215,7 @@ export class IdempotencyIndex {
     this.completeFrom = from;
     await this.databases.removeExpired(from).catch((error: unknown) => {
       if (error instanceof StoreAwayError) throw error;
-      this.options.logger.warn(`Removing expired databases from ${this.databases.directory} failed; retrying tomorrow.`, error);
+      this.site.logger.warn(`Removing expired databases from ${this.databases.directory} failed; retrying tomorrow.`, error);
     });
   }
 
@@ -265,7 +227,7 @@ export class IdempotencyIndex {
     this.databases.forgetMissing();
     for (let setAsides = -1; setAsides !== this.databases.setAsides; ) {
       ({ setAsides } = this.databases);
-      const segments = await this.segmentsFrom(from, (path) => { this.options.logger.warn(`${path} is not a regular file; skipping it.`); });
+      const segments = await this.segments.from(from, (path) => { this.site.logger.warn(`${path} is not a regular file; skipping it.`); });
       const days = await this.databases.daysFrom(from);
       const missing: SegmentToRead[] = [];
       for (const day of new Set([...segments.map((segment) => segment.day), ...days])) {
@@ -292,7 +254,7 @@ export class IdempotencyIndex {
   }
 
   private async addSegments(segments: readonly SegmentToRead[]): Promise<void> {
-    const progress = keyReadingProgress(this.options.logger, segments);
+    const progress = keyReadingProgress(this.site.logger, segments);
     const keys = new Map<string, number>();
     for (const segment of segments) {
       const added = await this.addSegment(segment, progress);
@@ -301,13 +263,13 @@ export class IdempotencyIndex {
     progress.end();
     for (const [day, count] of keys) {
       if (!this.databases.wasMissing(day) || count === 0) continue;
-      this.options.logger.warn(`${this.databases.pathOf(day)} was missing. It was rebuilt from the lines of its day: ${count} keys.`);
+      this.site.logger.warn(`${this.databases.pathOf(day)} was missing. It was rebuilt from the lines of its day: ${count} keys.`);
     }
   }
 
   /** Adds the idempotency keys in a segment's lines to the database of its day. Resolves to the number of keys. */
   private async addSegment(segment: SegmentToRead, progress: LoggedProgress): Promise<number> {
-    const { disk, root, parse, logger } = this.options;
+    const { disk, root, logger } = this.site;
     const { day, path, length, isOpen } = segment;
     const { setAsides } = this.databases;
     // `file` is undefined if the segment was removed after its directory was listed.
@@ -322,7 +284,7 @@ export class IdempotencyIndex {
       let turnBegan = performance.now();
       for await (const line of readLines(file, 0, length, () => { logger.warn(foreignLineWarning(join(root, path))); })) {
         progress.add(line.length + 1);
-        const parsing = parse(line);
+        const parsing = this.parse(line);
         const upload = parsing && (await parsing);
         if (upload) rows.push(uploadEntry(day, upload));
         if (rows.length < ROWS_AT_ONCE && performance.now() - turnBegan < LONGEST_TURN_MS) continue;
@@ -342,36 +304,6 @@ export class IdempotencyIndex {
     } finally {
       await file.close();
     }
-  }
-
-  /**
-   * The segments (files of index lines) of the day `from` and later, sorted by day. Calls `onSkipped` with the paths of
-   * names that aren't regular files.
-   */
-  private async segmentsFrom(from: string, onSkipped: (path: string) => void = () => undefined): Promise<SegmentToRead[]> {
-    const { disk, root, durableLength } = this.options;
-    const segments: SegmentToRead[] = [];
-    for (const kind of UPLOAD_KINDS) {
-      for (const directory of await this.namesIn(`uploads/kind=${kind}`)) {
-        const day = /^date=(\d{4}-\d\d-\d\d)$/.exec(directory)?.[1];
-        if (day === undefined || day < from) continue;
-        for (const name of await this.namesIn(`uploads/kind=${kind}/${directory}`)) {
-          const path = `uploads/kind=${kind}/${directory}/${name}`;
-          if (!/^[^.].*\.ndjson$/s.test(name)) continue;
-          const open = durableLength(path);
-          const length = open ?? (await disk.plainFileSize(join(root, path)));
-          if (length === undefined) onSkipped(path);
-          else segments.push({ day, path, length, isOpen: open !== undefined });
-        }
-      }
-    }
-    return segments.sort((one, other) => (one.day < other.day ? -1 : Number(one.day > other.day)));
-  }
-
-  private async namesIn(path: string): Promise<string[]> {
-    const names = await unlessAbsent(this.options.disk.readDirectory(join(this.options.root, path)));
-    this.assertUsable();
-    return names ?? [];
   }
 
   private async put(day: string, entries: readonly DayEntry[]): Promise<void> {

@@ -3,17 +3,13 @@ import { decodeIndexLine } from '../../../application/line-decoding.js';
 import { requestDigest } from '../../../application/request-digest.js';
 import { receiptOf, type UploadReceipt } from '../../../application/ports/file-storage.port.js';
 import { storageFailure } from '../../../application/storage-failure.js';
-import type { StorageLogger } from '../../../application/storage-logger.js';
 import { idempotencyScope, isKeptUnderKey } from '../../../domain/idempotency.js';
 import type { Upload } from '../../../domain/upload.js';
-import type { Disk } from './disk.js';
-import type { DurableDirectories } from './durable-directories.js';
-import { IdempotencyIndex } from './idempotency-index.js';
+import { IdempotencyIndex, type IdempotencySite } from './idempotency-index.js';
 import { type IndexedUpload, type KeyedUpload, type ListedSegment, OPEN } from './key-entries.js';
 import { StoreAwayError } from './disk-error.js';
 import { DamagedDatabaseError } from './self-checking-database.js';
-import type { StorePresence } from './store-presence.js';
-import type { SegmentSpan } from './stored-uploads/segment-reader.js';
+import type { OpenSegment } from './stored-uploads/segments.js';
 
 const ADD_AFTER_MS = 50;
 const ADD_AT = 1_000;
@@ -25,18 +21,6 @@ const RETRY_AFTER_SECONDS = 1;
  */
 const MOST_ATTEMPTS = 3;
 const KEY_MEMBER = Buffer.from('"idempotency_key":');
-
-/** A segment (a file of index lines) that this process still writes to. */
-export interface OpenSegment {
-  /** Path of the segment, relative to the store's root. */
-  readonly path: string;
-  /** The length of the segment's durable lines, in bytes. */
-  readonly durableLength: number;
-  /** When the uploads of the first and the last durable line were received; undefined without a durable line. */
-  readonly span: SegmentSpan | undefined;
-  /** By how much the segment's lines are out of order (see `SegmentDisorders`), in milliseconds. */
-  readonly disorderMs: number;
-}
 
 /**
  * Stores only the first upload within 24 hours for each idempotency scope (kind, key and customer). Answers repeated
@@ -68,21 +52,8 @@ export class IdempotencyKeys {
   private timer: NodeJS.Timeout | undefined;
   private adding: Promise<void> | undefined;
 
-  constructor(
-    disk: Disk,
-    directories: DurableDirectories,
-    private readonly presence: Pick<StorePresence, 'assertHere'>,
-    private readonly logger: StorageLogger,
-    /** Absolute path of the store's root directory. */
-    root: string,
-    /**
-     * The segments (files of index lines) that this process writes to, by path. A segment is put into the map before
-     * its file is created.
-     */
-    private readonly openSegments: ReadonlyMap<string, OpenSegment>,
-  ) {
-    const durableLength = (path: string) => this.openSegments.get(path)?.durableLength;
-    this.index = new IdempotencyIndex({ disk, directories, presence, logger, root, parse: parseKeyed, durableLength });
+  constructor(private readonly site: IdempotencySite) {
+    this.index = new IdempotencyIndex(site, parseKeyed);
   }
 
   /**
@@ -168,7 +139,7 @@ export class IdempotencyKeys {
       try {
         // The store must be present with all its parts: an open database can still be read after a volume has gone away,
         // but the upload that the database reports may be gone with the volume.
-        this.presence.assertHere();
+        this.site.presence.assertHere();
         const earlier = this.find(scope);
         if (!earlier && this.waiting.size >= MOST_WAITING) throw new Error('Too many keys are to be added.');
         if (!earlier) this.running.set(scope, this.begun++);
@@ -210,7 +181,7 @@ export class IdempotencyKeys {
         // While the store is away, no warning is needed: nothing is lost, because the keys are also in the index lines,
         // which are read when the store comes back.
         if (error instanceof StoreAwayError) return;
-        this.logger.warn('Adding to the index of idempotency keys failed; retrying with the next upload.', error);
+        this.site.logger.warn('Adding to the index of idempotency keys failed; retrying with the next upload.', error);
       })
       .finally(() => (this.adding = undefined));
     await this.adding;
@@ -223,7 +194,7 @@ export class IdempotencyKeys {
     const [oldest = Infinity] = this.running.values();
     const segments = this.closedSegments.filter(({ begun }) => begun <= oldest);
     if (uploads.length === 0 && segments.length === 0) return;
-    const written = [...this.openSegments.values()].filter(({ durableLength }) => durableLength > 0);
+    const written = [...this.site.openSegments.values()].filter(({ durableLength }) => durableLength > 0);
     const stillOpen = [...written.map(({ path }) => path), ...this.closedSegments.filter((closed) => !segments.includes(closed)).map(({ segment }) => segment.path)];
     await this.index.add(uploads, [...stillOpen.map((path) => ({ path, length: OPEN })), ...segments.map(({ segment }) => segment)]);
     for (const upload of uploads) if (this.waiting.get(upload.scope) === upload) this.waiting.delete(upload.scope);

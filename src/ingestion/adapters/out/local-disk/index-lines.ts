@@ -1,8 +1,8 @@
 import { constants } from 'node:buffer';
-import { memberOf } from '../../../application/line-decoding.js';
+import { membersOf } from '../../../application/line-decoding.js';
+import { NEWLINE } from '../../../application/line-text.js';
 import type { DiskFile } from './disk.js';
 
-export const NEWLINE = 0x0a;
 export const NEWLINE_BYTES = Buffer.from([NEWLINE]);
 const CHUNK_BYTES = 1024 * 1024;
 const OPENING_BRACE = 0x7b;
@@ -15,7 +15,7 @@ export const foreignLineWarning = (path: string): string => `${path} has a long 
  * other work if the line is long.
  */
 export async function uploadIdOf(line: Buffer): Promise<string | undefined> {
-  const id = await memberOf(line, 'upload_id');
+  const id = (await membersOf(line, ['upload_id']))?.upload_id;
   return typeof id === 'string' ? id : undefined;
 }
 

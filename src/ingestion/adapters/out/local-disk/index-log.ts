@@ -1,10 +1,10 @@
 import { v7 as uuidV7 } from 'uuid';
 import type { IndexFlush } from '../../../application/ports/index-flush.js';
 import { FileRemovedError } from './disk-error.js';
-import { MAX_DISORDER_MS } from './max-disorder.js';
 import type { IndexPosition } from './pending-markers.js';
 import { type ReceivedLine, Segment } from './segment.js';
 import type { StoreDirectory } from './store-directory.js';
+import { MAX_DISORDER_MS } from './stored-uploads/segment-reader.js';
 
 /**
  * Maximum total length, in bytes, of the lines that are appended to a segment (a file of index lines) in one write.
@@ -24,7 +24,7 @@ export interface IndexLogOptions {
  */
 export class LineMayRemainError extends Error {
   constructor(cause: unknown) {
-    super('An index line was neither kept nor taken back.', { cause });
+    super('An index line could be neither made durable nor removed.', { cause });
     this.name = new.target.name;
   }
 }

@@ -2,10 +2,9 @@ import { randomBytes } from 'node:crypto';
 import { dirname } from 'node:path';
 import { crc32 } from 'node:zlib';
 import { FileRemovedError } from './disk-error.js';
-import type { Disk, DiskFile } from './disk.js';
+import { closeQuietly, type Disk, type DiskFile } from './disk.js';
 import type { DurableDirectories } from './durable-directories.js';
 import { asMarker, type PublicationMarker } from './pending-markers.js';
-import { closeQuietly } from './staged-file.js';
 import type { StorePresence } from './store-presence.js';
 
 /** A small file that is being published, as a journal records it. */

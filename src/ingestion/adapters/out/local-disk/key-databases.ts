@@ -3,7 +3,7 @@ import { v4 as randomUuid } from 'uuid';
 import { DataDirectoryError } from '../../../../common/data-directory/data-directory-error.js';
 import { DATABASE_SUFFIXES, irregularDatabaseFile } from '../../../../common/data-directory/database-files.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
-import { utcDate } from '../../../domain/layout.js';
+import { DAY_MS, utcDate } from '../../../domain/layout.js';
 import { hasCode, unlessAbsent } from './disk-error.js';
 import type { Disk } from './disk.js';
 import type { DurableDirectories } from './durable-directories.js';
@@ -19,7 +19,6 @@ const DAYS_KEPT = 7;
  * can't be removed, such as a directory in place of a database.
  */
 const MOST_SET_ASIDE = 5;
-const DAY_MS = 24 * 60 * 60 * 1000;
 
 export interface KeyDatabasesOptions {
   readonly disk: Disk;

@@ -1,5 +1,7 @@
+import { basename, dirname } from 'node:path';
 import type { UploadReceipt } from '../../../application/ports/file-storage.port.js';
 import { isKeptUnderKey } from '../../../domain/idempotency.js';
+import { dayIn } from '../../../domain/layout-names.js';
 import type { SelfCheckingDatabase } from './self-checking-database.js';
 
 /** An upload and its idempotency scope, under which a repeated request finds it. */
@@ -70,7 +72,7 @@ export const uploadEntry = (day: string, { scope, request, receivedAt, uploadId,
 
 /** The entry of a segment (a file of index lines) for the database of idempotency keys of the segment's day. */
 export const segmentEntry = ({ path, length }: ListedSegment): DayEntry => ({
-  day: /\/date=([^/]*)\//.exec(path)?.[1] ?? '',
+  day: dayIn(basename(dirname(path))) ?? '',
   name: segmentName(path),
   value: length,
 });

@@ -11,16 +11,15 @@ import { encodeIndexLine, segmentDirectory } from '../../../domain/layout.js';
 import { type Upload, UPLOAD_KINDS, type UploadKind } from '../../../domain/upload.js';
 import { JournalUnavailableError } from './content-journals.js';
 import type { StoreAwayError } from './disk-error.js';
-import type { Disk } from './disk.js';
+import { closeQuietly, type Disk } from './disk.js';
 import { EventQueue } from './event-outbox/event-queue.js';
 import { HealthProbe } from './health-probe.js';
 import { IndexLog, type IndexLogOptions } from './index-log.js';
 import { type Publication, publishSmall, publishStaged, type StagedFile } from './publication.js';
 import { recover, replayJournal } from './recovery.js';
-import { closeQuietly, writeStagedFile } from './staged-file.js';
+import { writeStagedFile } from './staged-file.js';
 import { StoreDirectory } from './store-directory.js';
 import { Archive } from './stored-uploads/archive.js';
-import { Segments } from './stored-uploads/segments.js';
 
 /**
  * The longest file, in bytes, whose bytes are written to a journal. A longer file is written to `staging/` first, and
@@ -70,7 +69,7 @@ export class OpenStore {
     this.health = new HealthProbe(directory);
     this.staging = directory.at('staging');
     this.archive = new Archive(directory, (purge, rotate) => this.settle(purge, rotate), MOST_SMALL_BYTES);
-    this.events = new EventQueue(directory, new Segments(directory));
+    this.events = new EventQueue(directory);
     this.everySegmentTold = directory.events.isBegun;
     if (!observeWait) return;
     for (const log of Object.values(this.logs)) observeMethods(log, observeWait, { append: 'wait for the index' });

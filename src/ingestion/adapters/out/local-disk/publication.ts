@@ -1,7 +1,6 @@
 import { dirname } from 'node:path';
-import type { DiskFile } from './disk.js';
+import { closeQuietly, type DiskFile } from './disk.js';
 import { type IndexLog, LineMayRemainError } from './index-log.js';
-import { closeQuietly } from './staged-file.js';
 import type { StoreDirectory } from './store-directory.js';
 
 /** The file of an upload and its index line, which are to be published together. */

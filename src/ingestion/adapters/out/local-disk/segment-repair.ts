@@ -1,8 +1,9 @@
 import { Turns } from '../../../../common/turns.js';
+import { NEWLINE } from '../../../application/line-text.js';
 import { hasCode } from './disk-error.js';
 import type { DiskFile } from './disk.js';
 import { MAX_BATCH_BYTES } from './index-log.js';
-import { NEWLINE, uploadIdOf } from './index-lines.js';
+import { uploadIdOf } from './index-lines.js';
 import type { SegmentMarker } from './pending-markers.js';
 import type { StoreDirectory } from './store-directory.js';
 

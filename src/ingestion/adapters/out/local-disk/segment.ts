@@ -1,12 +1,10 @@
 import { basename, dirname } from 'node:path';
 import { v7 as uuidV7 } from 'uuid';
-import { allDone } from './all-done.js';
+import { allDone } from '../../../../common/each-of.js';
 import { FileRemovedError } from './disk-error.js';
-import type { DiskFile } from './disk.js';
-import { MAX_DISORDER_MS } from './max-disorder.js';
-import { closeQuietly } from './staged-file.js';
+import { closeQuietly, type DiskFile } from './disk.js';
 import type { StoreDirectory } from './store-directory.js';
-import type { SegmentSpan } from './stored-uploads/segment-reader.js';
+import { MAX_DISORDER_MS, type SegmentSpan } from './stored-uploads/segment-reader.js';
 
 /** An index line that is to be appended to a segment. */
 export interface ReceivedLine {
@@ -38,7 +36,7 @@ export class Segment {
   span: SegmentSpan | undefined;
   /** The latest `receivedAt` of the segment's lines, in milliseconds since 1970. */
   private newest = -Infinity;
-  /** By how much the segment's lines are out of order (see `SegmentDisorders`), in milliseconds. */
+  /** By how much the segment's lines are out of order (see `Segments`), in milliseconds. */
   disorderMs = 0;
   private state: 'open' | 'torn' | 'closed' = 'open';
 
@@ -107,7 +105,7 @@ export class Segment {
       await this.file.sync();
     }
     this.state = 'closed';
-    this.store.disorders.remember(this.path, this.disorderMs);
+    this.store.segments.rememberDisorder(this.path, this.disorderMs);
     this.store.openSegments.delete(this.path);
     this.store.idempotency.segmentClosed(this);
     const { file } = this;

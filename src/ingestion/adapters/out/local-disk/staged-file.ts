@@ -37,12 +37,6 @@ export async function writeStagedFile(file: DiskFile, bytes: AsyncIterable<Uint8
 }
 
 /**
- * Closes a file and ignores errors. A failed close loses nothing here: the bytes of the file are synced already, no
- * longer needed, or were only read. Idempotent.
- */
-export const closeQuietly = (file: DiskFile): Promise<void> => file.close().catch(() => undefined);
-
-/**
  * Writes chunks to a file from its beginning. Chunks that arrive during a write are written together afterwards, so
  * that few writes are needed.
  */

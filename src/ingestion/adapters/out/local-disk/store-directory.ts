@@ -9,10 +9,10 @@ import { UPLOAD_KINDS } from '../../../domain/upload.js';
 import type { Disk } from './disk.js';
 import { DurableDirectories } from './durable-directories.js';
 import { EventEntries, EVENTS } from './event-outbox/event-entries.js';
-import { IdempotencyKeys, type OpenSegment } from './idempotency-keys.js';
+import { IdempotencyKeys } from './idempotency-keys.js';
 import { PendingMarkers } from './pending-markers.js';
-import { SegmentDisorders } from './stored-uploads/segment-disorders.js';
 import { StorePresence } from './store-presence.js';
+import { type OpenSegment, Segments } from './stored-uploads/segments.js';
 
 /** How many bytes of a file are copied at a time. */
 const COPIED_BYTES = 1024 * 1024;
@@ -38,7 +38,7 @@ export class StoreDirectory {
   readonly events: EventEntries;
   /** The segments (files of index lines) that this process writes to, by their paths relative to the store's root. */
   readonly openSegments = new Map<string, OpenSegment>();
-  readonly disorders = new SegmentDisorders(this.openSegments);
+  readonly segments = new Segments(this);
 
   constructor(
     readonly disk: Disk,
@@ -56,7 +56,7 @@ export class StoreDirectory {
     this.directories = new DurableDirectories(disk, root, this.presence);
     this.markers = new PendingMarkers(disk, this.directories, this.presence, this.at('pending'));
     this.journals = new ContentJournals(this, logger, this.at('pending'), maxJournalBytes);
-    this.idempotency = new IdempotencyKeys(disk, this.directories, this.presence, logger, root, this.openSegments);
+    this.idempotency = new IdempotencyKeys(this);
     this.events = new EventEntries(disk, this.directories, this.presence, logger, root, news);
   }
 

@@ -1,5 +1,4 @@
-import type { Disk } from './disk.js';
-import { closeQuietly } from './staged-file.js';
+import { closeQuietly, type Disk } from './disk.js';
 
 /** Suffix of the name that a file has only while it is being written. */
 export const UNFINISHED_EXTENSION = '.unfinished';

@@ -1,3 +1,4 @@
+import { count, number, printable } from '../../../../common/report-text.js';
 import type { CompactionRun } from './compaction-run.js';
 
 /** Formats the outcomes of a compaction run as lines of text, each with its newline. The last line is the summary. */
@@ -51,12 +52,5 @@ const json = (value: object): string => `${JSON.stringify(value)}\n`;
 
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error)).replaceAll(/\s+/g, ' ');
 
-/**
- * Makes a line of the report from a text, with its newline. Escapes control characters, because object keys come from
- * the store and must not control a terminal.
- */
-const line = (text: string): string => `${text.replaceAll(/\p{C}/gu, (char) => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`)}\n`;
-
-const number = (value: number): string => value.toLocaleString('en');
-
-const count = (value: number, what: string): string => `${number(value)} ${what}${value === 1 ? '' : 's'}`;
+/** Makes a line of the report from a text, with its newline. */
+const line = (text: string): string => `${printable(text)}\n`;

@@ -1,3 +1,4 @@
+import { eachOf } from '../../../../common/each-of.js';
 import { Turns } from '../../../../common/turns.js';
 import { IDEMPOTENCY_PERIOD_MS } from '../../../domain/idempotency.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
@@ -9,7 +10,6 @@ import { CLAIMS } from './keys.js';
 import { keyedUpload } from './keyed-line.js';
 import { claimOf, type NeededClaims, neededClaims } from './needed-claims.js';
 import { Retries } from './retries.js';
-import { eachOf } from './stored-uploads/each-of.js';
 
 /** Uploads under an idempotency key wait at most this long for the first comparison, in milliseconds from the start. */
 const LONGEST_WAIT_MS = 2_000;

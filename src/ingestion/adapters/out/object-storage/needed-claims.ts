@@ -1,3 +1,4 @@
+import { eachOf } from '../../../../common/each-of.js';
 import { idempotencyScope } from '../../../domain/idempotency.js';
 import { UPLOAD_KINDS, type Upload } from '../../../domain/upload.js';
 import { LoggedProgress } from '../../../application/logged-progress.js';
@@ -8,7 +9,6 @@ import { CLAIMS, claimKey } from './keys.js';
 import { keyedUpload, youngSegments } from './keyed-line.js';
 import { readAhead } from './read-ahead.js';
 import { uploadIdIn } from './segment-names.js';
-import { eachOf } from './stored-uploads/each-of.js';
 
 /**
  * A comparison also reads the segments that were written up to this long before the previous one, in milliseconds. A

@@ -1,5 +1,6 @@
 import { basename, join } from 'node:path';
 import { v7 as uuidV7 } from 'uuid';
+import { OneAtATime } from '../../../../../common/one-at-a-time.js';
 import type { Wakeup } from '../../../../../common/wakeup.js';
 import type { StorageLogger } from '../../../../application/storage-logger.js';
 import { isLayoutPath, SEGMENTS, UPLOAD_ID } from '../../../../domain/layout-names.js';
@@ -89,7 +90,8 @@ export class EventEntries {
    * becomes true.
    */
   private newIds: string[] = [];
-  private turn: Promise<unknown> = Promise.resolve();
+  /** Runs the jobs that read and change several event entries. */
+  readonly jobs = new OneAtATime();
 
   constructor(
     private readonly disk: Disk,
@@ -144,13 +146,6 @@ export class EventEntries {
     this.isBegun = true;
   }
 
-  /** Runs work on event entries after all earlier work on them has ended. */
-  inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const done = this.turn.then(work);
-    this.turn = done.catch(() => undefined);
-    return done;
-  }
-
   /**
    * Adds the event entry of a new segment (file of index lines), if the outbox was ever opened. Resolves when it is
    * durable.
@@ -175,7 +170,7 @@ export class EventEntries {
 
   /**
    * Yields all names in `events/`, some at a time, in any order. Removes entries and files that a crash left
-   * half-written. Call `names` within `inTurn`.
+   * half-written. Call `names` within a job of `jobs`.
    */
   async *names(): AsyncGenerator<readonly string[]> {
     this.mustList = false;
@@ -205,7 +200,7 @@ export class EventEntries {
   /**
    * Replaces an event entry. At any time either the old or the new entry is in place. Until `events/` is synced, a
    * power cut may bring back the old entry: the events after its offset are then delivered again. Call `replace` within
-   * `inTurn`.
+   * a job of `jobs`.
    */
   async replace(id: string, entry: EventEntry): Promise<void> {
     this.presence.assertHere(this.parts);
@@ -234,7 +229,7 @@ export class EventEntries {
    */
   async whileReplacing(segment: string, movedTo: (position: number) => number, replace: () => Promise<void>): Promise<void> {
     if (!this.isBegun) return replace();
-    await this.inTurn(async () => {
+    await this.jobs.run(async () => {
       const id = basename(segment, '.ndjson');
       const entry = await this.read(id);
       if (entry && movedTo(entry.offset) !== entry.offset) {
@@ -254,7 +249,7 @@ export class EventEntries {
    * @param pieces the bytes of the events, one line for each event.
    */
   async addRemoved(id: string, pieces: Iterable<Buffer>): Promise<void> {
-    if (this.isBegun) await this.inTurn(() => this.writeRemoved(id, pieces));
+    if (this.isBegun) await this.jobs.run(() => this.writeRemoved(id, pieces));
   }
 
   private async writeRemoved(id: string, pieces: Iterable<Buffer>): Promise<void> {

@@ -1,13 +1,12 @@
 import { basename } from 'node:path';
 import { decodeIndexLine } from '../../../../application/line-decoding.js';
 import { MAX_EVENTS_BYTES, type OutboxBatch, type OutboxEvent } from '../../../../application/ports/event-outbox.port.js';
-import { linesDirectory } from '../../../../domain/layout.js';
+import { dayDirectory } from '../../../../domain/layout.js';
 import { UPLOAD_ID } from '../../../../domain/layout-names.js';
 import { UPLOAD_KINDS, type Upload } from '../../../../domain/upload.js';
 import { unlessAbsent } from '../disk-error.js';
 import type { StoreDirectory } from '../store-directory.js';
 import { SegmentReader } from '../stored-uploads/segment-reader.js';
-import type { Segments } from '../stored-uploads/segments.js';
 import { type EventEntries, type EventEntry, type EventsInFlight, EVENTS, isRemovedFile, removedPath } from './event-entries.js';
 import { decodeRemovedUpload } from './removed-uploads.js';
 
@@ -35,10 +34,7 @@ export class EventQueue {
    */
   private readonly warnedOf = new Set<string>();
 
-  constructor(
-    private readonly store: StoreDirectory,
-    private readonly segments: Segments,
-  ) {
+  constructor(private readonly store: StoreDirectory) {
     this.entries = store.events;
   }
 
@@ -49,7 +45,7 @@ export class EventQueue {
    * @throws StoreAwayError; an error of the file system.
    */
   next(limit: number): Promise<OutboxBatch | undefined> {
-    return this.entries.inTurn(async () => {
+    return this.entries.jobs.run(async () => {
       if (!this.entries.isBegun) return undefined;
       this.store.presence.assertHere(this.entries.parts);
       // A batch that wasn't confirmed is returned again, even if an older event entry has got events since.
@@ -179,7 +175,7 @@ export class EventQueue {
     this.entries.inFlight = batch;
     const { id } = batch;
     const confirm = () =>
-      this.entries.inTurn(async () => {
+      this.entries.jobs.run(async () => {
         // If `next` has returned another batch since, this batch can no longer be confirmed.
         if (this.entries.inFlight !== batch) return;
         if (batch.isLast) await this.entries.remove(id);
@@ -195,7 +191,7 @@ export class EventQueue {
 
   /** Opens the file that an event entry names; undefined if the file is missing. */
   private async openLines(id: string, path: string): Promise<SegmentReader | undefined> {
-    if (path !== removedPath(id)) return this.segments.open(path);
+    if (path !== removedPath(id)) return this.store.segments.open(path);
     const file = await unlessAbsent(this.store.disk.open(this.store.at(path)));
     return file && new SegmentReader(file, path, await file.size());
   }
@@ -220,8 +216,8 @@ export class EventQueue {
   }
 
   private async linesOf(id: string, isSegment: boolean): Promise<string | undefined> {
-    const days = isSegment ? [...(await this.segments.days())] : [];
-    const candidates = [removedPath(id), ...UPLOAD_KINDS.flatMap((kind) => days.map((day) => `${linesDirectory(kind)}/date=${day}/${id}.ndjson`))];
+    const days = isSegment ? [...(await this.store.segments.days())] : [];
+    const candidates = [removedPath(id), ...UPLOAD_KINDS.flatMap((kind) => days.map((day) => `${dayDirectory(kind, day)}/${id}.ndjson`))];
     for (const path of candidates) if ((await this.store.disk.plainFileSize(this.store.at(path))) !== undefined) return path;
     return undefined;
   }

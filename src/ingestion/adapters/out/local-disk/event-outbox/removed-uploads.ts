@@ -1,5 +1,6 @@
 import type { RemovedEvent } from '../../../../application/ports/event-outbox.port.js';
 import { parseJson } from '../../../../application/line-text.js';
+import { kindOf } from '../../../../domain/layout.js';
 import { UPLOAD_KINDS, type UploadKind } from '../../../../domain/upload.js';
 import type { RemovalList } from '../stored-uploads/removal-list.js';
 
@@ -32,5 +33,3 @@ export function decodeRemovedUpload(line: Buffer): RemovedEvent | undefined {
 }
 
 const isTime = (date: Date | undefined): date is Date => date !== undefined && !Number.isNaN(date.getTime());
-
-const kindOf = (segment: string): UploadKind => UPLOAD_KINDS.find((kind) => segment.includes(`/kind=${kind}/`)) ?? 'historical';

@@ -1,6 +1,6 @@
 import { join, resolve } from 'node:path';
 import type { SourceLine, StoreSource } from '../../../../application/store-move/store-source.js';
-import { isDate, SEGMENTS } from '../../../../domain/layout-names.js';
+import { dayIn, SEGMENTS } from '../../../../domain/layout-names.js';
 import { linesDirectory } from '../../../../domain/layout.js';
 import { UPLOAD_KINDS } from '../../../../domain/upload.js';
 import { unlessAbsent } from '../disk-error.js';
@@ -43,7 +43,7 @@ class DirectorySource implements StoreSource {
   private async *segments(): AsyncGenerator<string> {
     for (const kind of UPLOAD_KINDS) {
       const days = await this.disk.readDirectory(join(this.root, linesDirectory(kind)));
-      for (const day of days.filter((name) => name.startsWith('date=') && isDate(name.slice(5))).sort()) {
+      for (const day of days.filter((name) => dayIn(name) !== undefined).sort()) {
         const directory = `${linesDirectory(kind)}/${day}`;
         // The directory of a day may be gone: it is removed with its last segment (file of index lines).
         const names = await unlessAbsent(this.disk.readDirectory(join(this.root, directory)));

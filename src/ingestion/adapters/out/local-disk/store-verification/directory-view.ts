@@ -1,6 +1,7 @@
 import { opendir, realpath, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { SegmentLine } from '../../../../application/store-verification/segment-lines.js';
+import type { SegmentLine } from '../../../../application/store-verification/line-splitter.js';
+import { StoreVerification, type VerificationOptions } from '../../../../application/store-verification/store-verification.js';
 import {
   type ContentProblem,
   type Entry,
@@ -14,15 +15,19 @@ import {
 import { CONTENT, SEGMENTS, STAGING } from '../../../../domain/layout-names.js';
 import { ContentCheck } from './content-check.js';
 import { walkLayout } from './layout-walk.js';
-import { segmentLines } from './segment-lines.js';
+import { segmentLines } from './directory-lines.js';
 import { UnderWay } from './under-way.js';
 
 /**
- * Opens the store in a DATA_DIR for verification. The directory itself may be a symbolic link.
+ * Verifies the store in a DATA_DIR. A service may be running on it at the same time.
  *
- * @throws NoStoreError if the directory can't be read or contains no store.
+ * @param directory the path of the DATA_DIR, which may be a symbolic link.
+ * @returns the findings; iterating them rejects with NoStoreError if the directory can't be read or contains no store.
  */
-export async function openDirectory(directory: string): Promise<StoreView> {
+export const verifyStore = (directory: string, options: VerificationOptions = {}): StoreVerification =>
+  new StoreVerification(() => openDirectory(directory), options);
+
+async function openDirectory(directory: string): Promise<StoreView> {
   try {
     const root = await realpath(directory);
     const names = new Set<string>();

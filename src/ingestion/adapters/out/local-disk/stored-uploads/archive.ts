@@ -1,6 +1,8 @@
+import { OneAtATime } from '../../../../../common/one-at-a-time.js';
 import { decodeIndexLine } from '../../../../application/line-decoding.js';
 import type { ByteRange, CustomerAccess, LineMemory, RemovalOptions, UploadFilter, UploadPage, UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
 import { idempotencyScope } from '../../../../domain/idempotency.js';
+import { DAY_MS, kindOf } from '../../../../domain/layout.js';
 import { isSelected } from '../../../../domain/upload-filter.js';
 import { UPLOAD_KINDS, type Upload, type UploadKind } from '../../../../domain/upload.js';
 import { unlessAbsent } from '../disk-error.js';
@@ -8,13 +10,10 @@ import type { StoreDirectory } from '../store-directory.js';
 import { FileBytes } from './file-bytes.js';
 import { completeRemovals, removeUploads, type ResumedRemovals } from './removal.js';
 import type { RemovalList, RemovedUpload } from './removal-list.js';
-import { headOf, isOfCustomer } from './segment-lines.js';
+import { headOf, isOfCustomer } from './line-head.js';
 import type { SegmentReader } from './segment-reader.js';
-import { Segments } from './segments.js';
 import { UploadList } from './upload-list.js';
 import { type FoundLine, UploadSearch } from './upload-search.js';
-
-const DAY_MS = 24 * 60 * 60 * 1000;
 
 /** How many single uploads of a segment are removed at most in one batch. */
 const MOST_AT_ONCE = 1_000;
@@ -48,9 +47,9 @@ interface RemovedBatch {
 
 /** The part of an open store that finds, lists, reads and removes stored uploads. Throws errors of the file system. */
 export class Archive {
-  private readonly segments: Segments;
   private readonly search: UploadSearch;
-  private removing: Promise<unknown> = Promise.resolve();
+  /** Removals run one at a time, because each rewrites segments (files of index lines). */
+  private readonly removing = new OneAtATime();
   /** How many times lines may have been removed so far. Counted when the removal has ended, also if it has failed. */
   private removals = 0;
   /** For each segment with single uploads to be removed, the batch that waits for its turn and isn't full. */
@@ -70,8 +69,7 @@ export class Archive {
     /** The longest file that a journal may have a copy of, in bytes. */
     private readonly mostSmallBytes: number,
   ) {
-    this.segments = new Segments(store);
-    this.search = new UploadSearch(this.segments);
+    this.search = new UploadSearch(store.segments);
   }
 
   async find(uploadId: string, memory?: LineMemory): Promise<Upload | undefined> {
@@ -79,7 +77,7 @@ export class Archive {
   }
 
   async list(filter: UploadFilter, limit: number, after?: UploadPosition, memory?: LineMemory): Promise<UploadPage> {
-    const page = await new UploadList(this.segments, filter, limit, after, memory).page();
+    const page = await new UploadList(this.store.segments, filter, limit, after, memory).page();
     // If the store's volume went away while the index was read, the store looked empty: `assertHere` then throws.
     this.store.presence.assertHere();
     return page;
@@ -142,19 +140,15 @@ export class Archive {
   /** Stops a removal in progress before its next segment, and waits until it has ended. */
   async close(): Promise<void> {
     this.ending.abort(new Error('The storage is closed.'));
-    await this.removing;
+    await this.removing.run(() => Promise.resolve());
   }
 
-  /**
-   * Runs a removal after all earlier ones have ended, because each removal rewrites segments (files of index lines).
-   */
-  private inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const done = this.removing.then(() => {
+  /** Runs a removal after all earlier ones have ended, unless the archive is being closed. */
+  private inTurn<T>(removal: () => Promise<T>): Promise<T> {
+    return this.removing.run(() => {
       this.ending.signal.throwIfAborted();
-      return work();
+      return removal();
     });
-    this.removing = done.catch(() => undefined);
-    return done;
   }
 
   private async findLine(uploadId: string, memory?: LineMemory): Promise<FoundLine | undefined> {
@@ -274,10 +268,10 @@ export class Archive {
   private async segmentsOf({ kind, from, to }: UploadFilter): Promise<string[]> {
     const kinds: readonly UploadKind[] = kind ? [kind] : UPLOAD_KINDS;
     const paths: string[] = [];
-    for (const day of [...(await this.segments.days(kinds))].reverse()) {
+    for (const day of [...(await this.store.segments.days(kinds))].reverse()) {
       const begin = Date.parse(day);
       if ((to && begin >= to.getTime()) || (from && begin + DAY_MS <= from.getTime())) continue;
-      for (const each of kinds) paths.push(...(await this.segments.of(each, day)));
+      for (const each of kinds) paths.push(...(await this.store.segments.of(each, day)));
     }
     return paths;
   }
@@ -292,7 +286,7 @@ export class Archive {
 
   /** The lines of the segment at a path as `linesOf` yields them. None if the segment is missing. */
   private async *lines(path: string, customerId?: string): AsyncGenerator<Buffer> {
-    const segment = await this.segments.open(path);
+    const segment = await this.store.segments.open(path);
     if (!segment) return;
     try {
       yield* linesOf(segment, path, customerId);
@@ -301,9 +295,6 @@ export class Archive {
     }
   }
 }
-
-/** The kind of the uploads whose lines are in the segment at a path. */
-const kindOf = (path: string): UploadKind => UPLOAD_KINDS.find((kind) => path.includes(`/kind=${kind}/`)) ?? 'historical';
 
 /** The valid index lines of a segment; if a customer is given, only those of the customer's uploads. */
 async function* linesOf(segment: SegmentReader, path: string, customerId: string | undefined): AsyncGenerator<Buffer> {

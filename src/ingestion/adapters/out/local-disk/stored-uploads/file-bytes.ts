@@ -1,7 +1,6 @@
 import { type HeldMemory, MemoryBudget } from '../../../../../common/memory-budget.js';
 import { storageFailure } from '../../../../application/storage-failure.js';
-import type { DiskFile } from '../disk.js';
-import { closeQuietly } from '../staged-file.js';
+import { closeQuietly, type DiskFile } from '../disk.js';
 
 /**
  * The smallest and the largest number of bytes that are read at once. The first reads are small, because the client may

@@ -1,7 +1,6 @@
 import { Turns } from '../../../../../common/turns.js';
-import { parseJson } from '../../../../application/line-text.js';
+import { NEWLINE, parseJson } from '../../../../application/line-text.js';
 import { isContentOf, isLayoutPath, SEGMENTS } from '../../../../domain/layout-names.js';
-import { NEWLINE } from '../index-lines.js';
 
 /** Suffix of the names of removal lists in `pending/`. */
 export const REMOVAL_EXTENSION = '.removal';

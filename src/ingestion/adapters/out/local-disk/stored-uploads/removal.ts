@@ -1,18 +1,17 @@
 import { basename, dirname } from 'node:path';
 import { v7 as uuidV7 } from 'uuid';
+import { eachOf } from '../../../../../common/each-of.js';
 import { Turns } from '../../../../../common/turns.js';
 import { unlessAbsent } from '../disk-error.js';
-import { type DiskFile, readWhole } from '../disk.js';
+import { closeQuietly, type DiskFile, readWhole } from '../disk.js';
 import { encodeRemovedUploads } from '../event-outbox/removed-uploads.js';
 import { NEWLINE_BYTES, readLines } from '../index-lines.js';
-import { closeQuietly } from '../staged-file.js';
 import type { StoreDirectory } from '../store-directory.js';
 import { UNFINISHED_EXTENSION, writeWhole } from '../whole-file.js';
 import { decodeRemovalList, encodeRemovalList, REMOVAL_EXTENSION, type RemovalList, type RemovedUpload } from './removal-list.js';
-import { headOf } from './segment-lines.js';
+import { headOf } from './line-head.js';
 
 const WRITE_BYTES = 1024 * 1024;
-const FILES_AT_ONCE = 16;
 
 /**
  * Removes uploads of one segment (file of index lines). The segment must accept no more lines, and no marker or journal
@@ -100,13 +99,8 @@ async function complete(store: StoreDirectory, path: string, list: RemovalList):
   const { ids, keyed, paths } = await sorted(list.uploads);
   const length = await rewrite(store, list.segment, ids);
   await store.idempotency.forget(list.segment, length, keyed);
-  const directories = new Set<string>();
-  for (let at = 0; at < paths.length; at += FILES_AT_ONCE) {
-    const some = paths.slice(at, at + FILES_AT_ONCE);
-    for (const path of some) directories.add(dirname(path));
-    await Promise.all(some.map((path) => store.disk.remove(store.at(path))));
-  }
-  for (const directory of directories) {
+  await eachOf(paths, (path) => store.disk.remove(store.at(path)));
+  for (const directory of new Set(paths.map(dirname))) {
     await unlessAbsent(store.disk.syncDirectory(store.at(directory)));
     await removeEmpty(store, directory);
   }

@@ -1,9 +1,9 @@
 import { MemoryBudget } from '../../../../../common/memory-budget.js';
+import { NEWLINE } from '../../../../application/line-text.js';
 import type { LineMemory } from '../../../../application/ports/stored-uploads.port.js';
-import { closeQuietly } from '../staged-file.js';
-import type { DiskFile } from '../disk.js';
-import { NEWLINE, readLines } from '../index-lines.js';
-import { headOf } from './segment-lines.js';
+import { closeQuietly, type DiskFile } from '../disk.js';
+import { readLines } from '../index-lines.js';
+import { headOf } from './line-head.js';
 
 /** How many bytes are read at first to find a single index line. Most lines are shorter. */
 const PROBE_BYTES = 8 * 1024;
@@ -25,6 +25,13 @@ export interface SegmentLine {
   readonly end: number;
   readonly bytes: Buffer;
 }
+
+/**
+ * The order of lines in a segment isn't exact, because a line is written some time after its upload was complete: a
+ * line may follow lines of uploads that were received later than its own upload, but by at most this many milliseconds.
+ * Searching a segment by time depends on this limit.
+ */
+export const MAX_DISORDER_MS = 10_000;
 
 /**
  * The `received_at` of the first and the last line of a segment (a file of index lines), in milliseconds since 1970.
@@ -71,7 +78,7 @@ export class SegmentReader {
   }
 
   /**
-   * Reads all lines, and returns by how much they are out of order (see `SegmentDisorders`), in milliseconds. Other work
+   * Reads all lines, and returns by how much they are out of order (see `Segments`), in milliseconds. Other work
    * runs between the chunks.
    */
   async disorder(): Promise<number> {

@@ -1,14 +1,21 @@
-import { isDate, SEGMENTS } from '../../../../domain/layout-names.js';
-import { linesDirectory } from '../../../../domain/layout.js';
+import { dayIn, SEGMENTS } from '../../../../domain/layout-names.js';
+import { dayDirectory, linesDirectory } from '../../../../domain/layout.js';
 import { UPLOAD_KINDS, type UploadKind } from '../../../../domain/upload.js';
 import { hasCode, NotAFileError, unlessAbsent } from '../disk-error.js';
 import type { LineMemory } from '../../../../application/ports/stored-uploads.port.js';
-import type { StoreDirectory } from '../store-directory.js';
-import { SegmentReader, type SegmentSpan } from './segment-reader.js';
+import type { Disk } from '../disk.js';
+import { MAX_DISORDER_MS, SegmentReader, type SegmentSpan } from './segment-reader.js';
 
-/** The maximum number of segments whose spans (first and last times) are remembered. A span takes about 200 bytes. */
-const MOST_SPANS = 10_000;
-const DAY_BEGIN = 'date=';
+/**
+ * The maximum number of segments whose spans (first and last times) are remembered, and of segments whose disorder is
+ * remembered. An entry takes about 200 bytes.
+ */
+const MOST_SEGMENTS = 10_000;
+/**
+ * The disorder of a segment is measured if its lines of MAX_DISORDER_MS have more than this many bytes. To read so few
+ * lines for each page costs less than to read the whole segment once.
+ */
+const FEW_BYTES = 1024 * 1024;
 /** The maximum number of directories whose names are remembered. */
 const MOST_DIRECTORIES = 1_000;
 /**
@@ -17,18 +24,52 @@ const MOST_DIRECTORIES = 1_000;
  */
 const SETTLED_NS = 5_000_000_000n;
 
-/** Finds and opens the segments (files of index lines) on the disk. Skips anything else in their directories. */
+/** A segment (a file of index lines) that this process still writes to. */
+export interface OpenSegment {
+  /** Path of the segment, relative to the store's root. */
+  readonly path: string;
+  /** The length of the segment's durable lines, in bytes. */
+  readonly durableLength: number;
+  /** When the uploads of the first and the last durable line were received; undefined without a durable line. */
+  readonly span: SegmentSpan | undefined;
+  /** By how much the segment's lines are out of order (see `Segments`), in milliseconds. */
+  readonly disorderMs: number;
+}
+
+/** The parts of a store with segments that `Segments` needs. */
+export interface SegmentsSite {
+  readonly disk: Disk;
+  /**
+   * The segments that this process writes to, by path. A segment is put into the map before its file is created.
+   */
+  readonly openSegments: ReadonlyMap<string, OpenSegment>;
+  /** The absolute path for a path that is relative to the store's root. */
+  at(path: string): string;
+}
+
+/**
+ * Finds and opens the segments (files of index lines) on the disk. Skips anything else in their directories.
+ *
+ * Knows by how much the lines of segments are out of order: the longest time, in milliseconds, by which the upload of a
+ * line was received earlier than the upload of a line before it in the same segment. This disorder is at most
+ * MAX_DISORDER_MS, and mostly a few milliseconds. A page of the list must be read back as far as lines may be out of
+ * order. If MAX_DISORDER_MS were assumed, each page of a busy service would read the lines of ten seconds.
+ */
 export class Segments {
   /**
    * The spans of closed segments by path. After a removal, a span may be longer than the times of the lines that are
    * left, which is still a correct bound.
    */
   private readonly spans = new Map<string, SegmentSpan | undefined>();
-
+  /**
+   * The disorder of closed segments by path. It stays a correct bound, because a removal keeps the order of the lines
+   * that are left.
+   */
+  private readonly disorders = new Map<string, Promise<number>>();
   /** The names in directories, sorted, by the path of the directory. They are valid until the directory changes. */
   private readonly names = new Map<string, { readonly changedAt: bigint; readonly names: readonly string[] }>();
 
-  constructor(private readonly store: StoreDirectory) {}
+  constructor(private readonly store: SegmentsSite) {}
 
   /** The UTC days (`YYYY-MM-DD`) that have a directory of segments for one of the given kinds, newest first. */
   async days(kinds: readonly UploadKind[] = UPLOAD_KINDS): Promise<Iterable<string>> {
@@ -38,7 +79,7 @@ export class Segments {
 
   /** Paths of the segments of one kind and day, relative to the store's root, in the order of their names. */
   async of(kind: UploadKind, day: string): Promise<string[]> {
-    const directory = `${linesDirectory(kind)}/date=${day}`;
+    const directory = dayDirectory(kind, day);
     return (await this.namesIn(directory)).filter(SEGMENTS.isFile).map((name) => `${directory}/${name}`);
   }
 
@@ -80,17 +121,37 @@ export class Segments {
     if (!segment) return undefined;
     try {
       const span = await segment.span();
-      if (this.spans.size >= MOST_SPANS) this.spans.clear();
-      this.spans.set(path, span);
+      remember(this.spans, path, span);
       return span;
     } finally {
       await segment.close();
     }
   }
 
-  /** An upper bound for the disorder of a segment's lines, in milliseconds (see `SegmentDisorders.of`). */
+  /** Remembers the disorder of a segment to which no line will be added, in milliseconds. */
+  rememberDisorder(path: string, disorderMs: number): void {
+    remember(this.disorders, path, Promise.resolve(disorderMs));
+  }
+
+  /**
+   * An upper bound for the disorder of a segment's durable lines, in milliseconds. Reads the whole segment if it is
+   * closed, has many lines per second, and its disorder isn't remembered, as after a restart of the service.
+   */
   disorderOf(segment: SegmentReader, span: SegmentSpan | undefined): number | Promise<number> {
-    return this.store.disorders.of(segment, span);
+    const open = this.store.openSegments.get(segment.path);
+    if (open) return open.disorderMs;
+    const known = this.disorders.get(segment.path);
+    if (known) return known;
+    const isDense = span && segment.length * MAX_DISORDER_MS > FEW_BYTES * (span.last - span.first);
+    return isDense ? this.measureDisorder(segment) : MAX_DISORDER_MS;
+  }
+
+  private measureDisorder(segment: SegmentReader): Promise<number> {
+    const measured = segment.disorder();
+    remember(this.disorders, segment.path, measured);
+    // A later call measures the segment again.
+    measured.catch(() => this.disorders.delete(segment.path));
+    return measured;
   }
 
   private async namesIn(path: string): Promise<readonly string[]> {
@@ -117,6 +178,11 @@ export class Segments {
   }
 }
 
+function remember<Value>(values: Map<string, Value>, path: string, value: Value): void {
+  if (values.size >= MOST_SEGMENTS) values.clear();
+  values.set(path, value);
+}
+
 /**
  * The days that directories are named after, newest first. Looks at a name only when its day is asked for, because there
  * may be thousands, and a caller mostly needs the first.
@@ -129,8 +195,8 @@ function* daysOf(lists: readonly (readonly string[])[]): Generator<string> {
     const newest = left.reduce((name, { names, last }) => maximum(name, names[last] ?? ''), '');
     if (newest === '') return;
     for (const list of left) if (list.names[list.last] === newest) list.last -= 1;
-    const day = newest.slice(DAY_BEGIN.length);
-    if (newest.startsWith(DAY_BEGIN) && isDate(day)) yield day;
+    const day = dayIn(newest);
+    if (day !== undefined) yield day;
   }
 }
 

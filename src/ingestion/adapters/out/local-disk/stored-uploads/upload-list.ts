@@ -1,10 +1,10 @@
 import { decodeIndexLine, LONG_LINE_BYTES } from '../../../../application/line-decoding.js';
 import { type LineMemory, MAX_PAGE_BYTES, type UploadFilter, type UploadPage, type UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
+import { DAY_MS } from '../../../../domain/layout.js';
 import { comparePositions, positionBehind } from '../../../../domain/upload-filter.js';
 import { UPLOAD_KINDS, type Upload, type UploadKind } from '../../../../domain/upload.js';
-import { MAX_DISORDER_MS } from '../max-disorder.js';
-import { headOf, isOfCustomer } from './segment-lines.js';
-import type { SegmentReader, SegmentSpan } from './segment-reader.js';
+import { headOf, isOfCustomer } from './line-head.js';
+import { MAX_DISORDER_MS, type SegmentReader, type SegmentSpan } from './segment-reader.js';
 import type { Segments } from './segments.js';
 
 /**
@@ -25,8 +25,6 @@ const SHORT_LINE_BYTES = 2 * 1024;
 /** How many more candidates than a page needs are held in memory before the oldest ones are dropped. */
 const SPARE_CANDIDATES = 10_000;
 
-const DAY_MS = 24 * 60 * 60 * 1000;
-
 /** An index line whose upload may belong to the page. */
 interface Candidate extends UploadPosition {
   readonly segment: SegmentReader;
@@ -45,7 +43,7 @@ interface BackwardReader {
   readonly isWanted: ReturnType<typeof isOfCustomer>;
   /** The open segment; undefined until its first lines are needed. */
   segment?: SegmentReader;
-  /** By how much the lines of the segment are out of order at most, in milliseconds (see `SegmentDisorders`). */
+  /** By how much the lines of the segment are out of order at most, in milliseconds (see `Segments`). */
   disorderMs: number;
   /** Offset in the segment in bytes. All lines from this offset on were read, or are too new for the page. */
   end: number;

@@ -1,12 +1,13 @@
+import { eachOf } from '../../../../../common/each-of.js';
+import { OneAtATime } from '../../../../../common/one-at-a-time.js';
 import { timeOfUuid } from '../../../../../common/uuid.js';
 import { decodeIndexLine, LONG_LINE_BYTES } from '../../../../application/line-decoding.js';
+import { NEWLINE } from '../../../../application/line-text.js';
 import type { LineMemory } from '../../../../application/ports/stored-uploads.port.js';
 import { UPLOAD_ID } from '../../../../domain/layout-names.js';
 import { utcDate } from '../../../../domain/layout.js';
 import { MAX_UPLOAD_DURATION_MS, UPLOAD_KINDS, type Upload } from '../../../../domain/upload.js';
-import { MAX_DISORDER_MS } from '../max-disorder.js';
-import { NEWLINE } from '../index-lines.js';
-import type { SegmentReader, SegmentSpan } from './segment-reader.js';
+import { MAX_DISORDER_MS, type SegmentReader, type SegmentSpan } from './segment-reader.js';
 import type { Segments } from './segments.js';
 
 const KIB = 1024;
@@ -48,7 +49,7 @@ interface Candidate {
  * at most 24 hours, so only segments (files of index lines) with lines of the 24 hours after that time are searched.
  */
 export class UploadSearch {
-  private scanning: Promise<unknown> = Promise.resolve();
+  private readonly scans = new OneAtATime();
 
   constructor(private readonly segments: Segments) {}
 
@@ -65,16 +66,12 @@ export class UploadSearch {
     const isPossible = UPLOAD_ID.test(uploadId) && beganAt + MAX_UPLOAD_DURATION_MS + MAX_DISORDER_MS <= LATEST_MS;
     if (!isPossible) return undefined;
     const near = (await candidates(this.segments, beganAt, beganAt)).filter(({ span }) => span.last >= beganAt);
-    return (await search(this.segments, near, wanted, true)) ?? this.scan(wanted);
+    return (await search(this.segments, near, wanted, true)) ?? this.scans.run(() => this.scan(wanted));
   }
 
-  private scan(wanted: Wanted): Promise<FoundLine | undefined> {
+  private async scan(wanted: Wanted): Promise<FoundLine | undefined> {
     const { beganAt } = wanted;
-    const found = this.scanning.then(async () =>
-      search(this.segments, await candidates(this.segments, beganAt, beganAt + MAX_UPLOAD_DURATION_MS), wanted, false),
-    );
-    this.scanning = found.catch(() => undefined);
-    return found;
+    return search(this.segments, await candidates(this.segments, beganAt, beganAt + MAX_UPLOAD_DURATION_MS), wanted, false);
   }
 }
 
@@ -84,23 +81,14 @@ const LATEST_MS = Date.parse('9999-12-31T23:59:59.999Z');
 /** The segments that may have lines of uploads which were received from one time to another, at most 24 hours later. */
 async function candidates(segments: Segments, from: number, to: number): Promise<Candidate[]> {
   const days = new Set([utcDate(new Date(from)), utcDate(new Date(to))]);
-  const paths = await Promise.all([...days].flatMap((day) => UPLOAD_KINDS.map((kind) => segments.of(kind, day))));
-  const found: Candidate[] = [];
-  for (const group of groupsOf(paths.flat(), SPANS_AT_ONCE)) {
-    const spans = await Promise.all(group.map((path) => segments.span(path)));
-    for (const [index, path] of group.entries()) {
-      // A segment whose first or last line isn't valid may contain any line, so it is searched, too.
-      const span = spans[index] ?? { first: -Infinity, last: Infinity };
-      if (span.first <= to + MAX_DISORDER_MS && span.last >= from - MAX_DISORDER_MS) found.push({ path, span });
-    }
-  }
-  return found;
-}
-
-const SPANS_AT_ONCE = 16;
-
-function* groupsOf<Item>(items: readonly Item[], size: number): Generator<readonly Item[]> {
-  for (let at = 0; at < items.length; at += size) yield items.slice(at, at + size);
+  const paths = (await Promise.all([...days].flatMap((day) => UPLOAD_KINDS.map((kind) => segments.of(kind, day))))).flat();
+  const spans = new Map<string, SegmentSpan | undefined>();
+  await eachOf(paths, async (path) => { spans.set(path, await segments.span(path)); });
+  return paths.flatMap((path) => {
+    // A segment whose first or last line isn't valid may contain any line, so it is searched, too.
+    const span = spans.get(path) ?? { first: -Infinity, last: Infinity };
+    return span.first <= to + MAX_DISORDER_MS && span.last >= from - MAX_DISORDER_MS ? [{ path, span }] : [];
+  });
 }
 
 /**

@@ -4,6 +4,7 @@ import { buffer } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { TokenCredential } from '@azure/identity';
 import { type BlobRequestConditions, type BlockBlobClient, ContainerClient, RestError } from '@azure/storage-blob';
+import { eachOf } from '../../../../../common/each-of.js';
 import { withTimeLimit } from '../../../../../common/time-limit.js';
 import { beginCall } from '../begin-call.js';
 import { Bucket, type ByteRange, type ListedObject, missingRight, ObjectExistsError, type ReadObject, significantOffset, StoreSilentError } from '../bucket.js';
@@ -40,7 +41,6 @@ const LEAST_BLOCK_BYTES = 4 * 1024 * 1024;
 /** The maximum number of blocks of an object in Azure. */
 const MOST_BLOCKS = 50_000;
 const BLOCKS_AT_ONCE = 4;
-const REMOVALS_AT_ONCE = 16;
 /**
  * A failed upload waits at most this long for its blocks to be removed, in milliseconds. A healthy store needs less.
  */
@@ -156,10 +156,9 @@ export class AzureBlobBucket extends Bucket {
   }
 
   override async remove(keys: readonly string[]): Promise<void> {
-    for (let at = 0; at < keys.length; at += REMOVALS_AT_ONCE) {
-      const some = keys.slice(at, at + REMOVALS_AT_ONCE);
-      await Promise.all(some.map((key) => this.ask((abortSignal) => this.blob(key).deleteIfExists({ abortSignal }))));
-    }
+    await eachOf(keys, async (key) => {
+      await this.ask((abortSignal) => this.blob(key).deleteIfExists({ abortSignal }));
+    });
   }
 
   override async removeParts(key: string): Promise<void> {

@@ -11,7 +11,7 @@ import { claimKey } from '../keys.js';
 import { ObjectStorageFileStorage } from '../object-storage.file-storage.adapter.js';
 import { segmentOf } from '../segment-names.js';
 import { BucketUploads } from '../stored-uploads/bucket-uploads.js';
-import { verifyBucket } from '../store-verification/verify-bucket.js';
+import { verifyBucket } from '../store-verification/bucket-view.js';
 import { Sweeper } from '../sweeper.js';
 import { BucketEventOutbox } from './bucket-event-outbox.js';
 

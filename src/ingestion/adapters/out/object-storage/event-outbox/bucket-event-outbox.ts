@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { EventOutbox, type OutboxBatch } from '../../../../application/ports/event-outbox.port.js';
+import { OneAtATime } from '../../../../../common/one-at-a-time.js';
 import { Wakeup } from '../../../../../common/wakeup.js';
 import { storageFailure } from '../../../../application/storage-failure.js';
 import { UPLOAD_KINDS, type UploadKind } from '../../../../domain/upload.js';
@@ -52,7 +53,7 @@ export class BucketEventOutbox extends EventOutbox {
    */
   private triedAt = -Infinity;
   private nextListingAt = -Infinity;
-  private working: Promise<unknown> = Promise.resolve();
+  private readonly jobs = new OneAtATime();
   private closing: Promise<void> | undefined;
 
   constructor(
@@ -72,7 +73,7 @@ export class BucketEventOutbox extends EventOutbox {
   }
 
   override next(limit: number): Promise<OutboxBatch | undefined> {
-    return this.alone(() => this.nextNow(limit)).catch(storageFailure('The events could not be read.'));
+    return this.jobs.run(() => this.nextNow(limit)).catch(storageFailure('The events could not be read.'));
   }
 
   override wait(signal: AbortSignal): Promise<void> {
@@ -80,11 +81,11 @@ export class BucketEventOutbox extends EventOutbox {
   }
 
   override giveWay(): Promise<void> {
-    return this.alone(() => this.lease.offer());
+    return this.jobs.run(() => this.lease.offer());
   }
 
   override close(): Promise<void> {
-    this.closing ??= this.alone(async () => {
+    this.closing ??= this.jobs.run(async () => {
       const { telling } = this;
       await telling?.obsolete.remove().catch(() => undefined);
       await this.lease.release();
@@ -172,7 +173,7 @@ export class BucketEventOutbox extends EventOutbox {
   }
 
   private confirm(telling: Telling, batch: BatchDraft): Promise<void> {
-    const confirming = this.alone(async () => {
+    const confirming = this.jobs.run(async () => {
       if (telling !== this.telling) return;
       this.isUnconfirmed = false;
       batch.settle();
@@ -185,13 +186,6 @@ export class BucketEventOutbox extends EventOutbox {
       await telling.obsolete.remove();
     });
     return confirming.catch(storageFailure('The delivery of events could not be recorded.'));
-  }
-
-  /** Runs an action after all earlier actions have ended, so that only one runs at a time. */
-  private alone<T>(action: () => Promise<T>): Promise<T> {
-    const result = this.working.then(action);
-    this.working = result.catch(() => undefined);
-    return result;
   }
 }
 

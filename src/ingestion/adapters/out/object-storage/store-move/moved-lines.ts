@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto';
 import { v7 } from 'uuid';
+import { eachOf } from '../../../../../common/each-of.js';
 import { idempotencyScope, isKeptUnderKey } from '../../../../domain/idempotency.js';
 import type { Upload } from '../../../../domain/upload.js';
 import type { Bucket } from '../bucket.js';
 import { claimBytes, keptClaim } from '../idempotency-claims.js';
 import { claimKey } from '../keys.js';
 import { type Day, DAY_GRACE_MS, directoryOf, endOf, isSlow, NAME_TOLERANCE_MS, segmentOf, targetName } from '../segment-names.js';
-import { eachOf } from '../stored-uploads/each-of.js';
 
 /**
  * A shared segment only has lines that were received at most this long after its first line, in milliseconds. The first

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { dirname } from 'node:path';
 import { z } from 'zod';
+import { eachOf } from '../../../../../common/each-of.js';
 import { ContentDigest } from '../../../../application/content.js';
 import { decodeIndexLine } from '../../../../application/line-decoding.js';
 import { parseJson } from '../../../../application/line-text.js';
@@ -12,7 +13,6 @@ import { type Bucket, ObjectExistsError } from '../bucket.js';
 import { CLAIMS, HEALTH, MOVE } from '../keys.js';
 import { removeListed } from '../remove-listed.js';
 import { dayOf } from '../segment-names.js';
-import { eachOf } from '../stored-uploads/each-of.js';
 import { MovedLines } from './moved-lines.js';
 
 const FILES_AT_ONCE = 8;

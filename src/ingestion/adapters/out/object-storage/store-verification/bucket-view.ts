@@ -2,7 +2,8 @@ import { createHash } from 'node:crypto';
 import { dirname } from 'node:path';
 import { concurrently } from '../../../../application/store-verification/concurrently.js';
 import { CONTENT, SEGMENTS, STAGING } from '../../../../domain/layout-names.js';
-import { LineSplitter, type SegmentLine } from '../../../../application/store-verification/segment-lines.js';
+import { LineSplitter, type SegmentLine } from '../../../../application/store-verification/line-splitter.js';
+import { StoreVerification, type VerificationOptions } from '../../../../application/store-verification/store-verification.js';
 import {
   ABSENT,
   type ContentProblem,
@@ -38,11 +39,15 @@ const MOST_ROUNDS = 5;
 const LATEST_LINES = 64;
 
 /**
- * Opens a bucket for verification.
+ * Verifies the contents of a bucket. Services may be running on it. Doesn't close the bucket.
  *
- * @throws NoStoreError; an error of the bucket.
+ * @returns the findings; iterating them rejects with NoStoreError if the bucket contains no store, and with errors of
+ *   the bucket if it can't be listed.
  */
-export async function openBucketView(bucket: Bucket): Promise<StoreView> {
+export const verifyBucket = (bucket: Bucket, options: VerificationOptions = {}): StoreVerification =>
+  new StoreVerification(() => openBucketView(bucket), options);
+
+async function openBucketView(bucket: Bucket): Promise<StoreView> {
   for (const prefix of ['uploads/', 'files/']) {
     if ((await firstKey(bucket, prefix)) !== undefined) return new BucketView(bucket);
   }

@@ -1,8 +1,8 @@
+import { eachOf } from '../../../../../common/each-of.js';
 import type { Bucket } from '../bucket.js';
 import { TellingState } from '../event-outbox/late-segments.js';
 import { writeRemoved } from '../event-outbox/removed-uploads.js';
 import { freeRemoved } from '../idempotency-claims.js';
-import { eachOf } from './each-of.js';
 import { newRemovalKey, type Remnant, removalBytes, removalIdOf, toldOf } from './removal-marker.js';
 
 const REMNANTS_AT_ONCE = 1_000;

@@ -7,7 +7,7 @@ import type { Upload } from '../../../../domain/upload.js';
 import { compactDay } from '../compaction.js';
 import { ObjectStorageFileStorage } from '../object-storage.file-storage.adapter.js';
 import { segmentOf } from '../segment-names.js';
-import { verifyBucket } from '../store-verification/verify-bucket.js';
+import { verifyBucket } from '../store-verification/bucket-view.js';
 import { Sweeper } from '../sweeper.js';
 import { BucketUploads } from './bucket-uploads.js';
 import { newRemovalKey } from './removal-marker.js';

@@ -1,3 +1,4 @@
+import { eachOf } from '../../../../../common/each-of.js';
 import type { CustomerAccess, RemovalOptions, UploadFilter } from '../../../../application/ports/stored-uploads.port.js';
 import { isSelected } from '../../../../domain/upload-filter.js';
 import { UPLOAD_KINDS, type Upload } from '../../../../domain/upload.js';
@@ -9,7 +10,6 @@ import { readAhead } from '../read-ahead.js';
 import { type Day, dayOf, directoryOf, endOf } from '../segment-names.js';
 import { DayHold, HoldLostError } from './day-hold.js';
 import { daysOf, mayBeCompacted } from './day-listing.js';
-import { eachOf } from './each-of.js';
 import { markedSegments } from './marked-segments.js';
 import { RemnantRemoval } from './remnant-removal.js';
 import { isRemovalKey, parseRemoval, type Remnant, remnantOf } from './removal-marker.js';

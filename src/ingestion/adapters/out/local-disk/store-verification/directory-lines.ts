@@ -1,6 +1,6 @@
 import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
-import { LineSplitter, type SegmentLine } from '../../../../application/store-verification/segment-lines.js';
+import { LineSplitter, type SegmentLine } from '../../../../application/store-verification/line-splitter.js';
 import type { OnBytes } from '../../../../application/store-verification/store-view.js';
 import { hasCode } from '../disk-error.js';
 import { MAX_BATCH_BYTES } from '../index-log.js';
@@ -23,13 +23,13 @@ export async function* segmentLines(root: string, segment: string, underWay: Und
   });
   if (!file) return;
   try {
-    yield* new SegmentReader(file, segment, underWay, onBytes).lines();
+    yield* new LineReader(file, segment, underWay, onBytes).lines();
   } finally {
     await file.close();
   }
 }
 
-class SegmentReader {
+class LineReader {
   private readonly splitter = new LineSplitter();
 
   constructor(

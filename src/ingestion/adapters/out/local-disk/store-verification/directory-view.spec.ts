@@ -12,7 +12,8 @@ import type { Upload } from '../../../../domain/upload.js';
 import { encodeRecord, newEpoch, stampRecord } from '../journal.js';
 import { LocalDiskFileStorage } from '../local-disk.file-storage.adapter.js';
 import { textReport } from '../../../../application/store-verification/report.js';
-import { NoStoreError, verifyStore } from './verify-store.js';
+import { NoStoreError } from '../../../../application/store-verification/store-view.js';
+import { verifyStore } from './directory-view.js';
 
 const TIME = new Date('2026-03-01T10:00:00Z');
 const SEGMENTS = 'uploads/kind=historical/date=2026-03-01';
@@ -243,7 +244,7 @@ describe('a malformed line', () => {
         path: segment,
         uploadId: file.uploadId,
         line: { segment, offset: 0 },
-        detail: 'the line is malformed: manufacturer is no text',
+        detail: "the line is malformed: manufacturer isn't a text",
       },
     ]);
   });
@@ -508,7 +509,7 @@ describe('the report', () => {
     for await (const line of textReport(verifyStore(view.directory))) lines.push(line);
     expect(lines).toEqual([
       'uploads/a\\u{a}\\u{1b}[31mb\\u{202e}: the layout has no such name, or not of this type\n',
-      `${segment} at byte 0 (upload ${file.uploadId}): the line is malformed: manufacturer is no text\n`,
+      `${segment} at byte 0 (upload ${file.uploadId}): the line is malformed: manufacturer isn't a text\n`,
       '2 uploads, 0 files, 0 bytes, 2 defects\n',
     ]);
   });

@@ -11,7 +11,7 @@ import { jsonReport } from '../../../../application/store-verification/report.js
 import { NoStoreError } from '../../../../application/store-verification/store-view.js';
 import type { ListedObject } from '../bucket.js';
 import { claimKey } from '../keys.js';
-import { verifyBucket } from './verify-bucket.js';
+import { verifyBucket } from './bucket-view.js';
 
 const TIME = new Date('2026-03-01T10:00:00Z');
 const DAY = 'uploads/kind=historical/date=2026-03-01';

@@ -1,6 +1,6 @@
 import { UPLOAD_ID } from '../../../../domain/layout-names.js';
 import type { UploadKind } from '../../../../domain/upload.js';
-import { membersOf } from '../../../../application/line-decoding.js';
+import { type LineMembers, membersOf } from '../../../../application/line-decoding.js';
 
 const ID = '{"upload_id":"';
 const ID_BYTES = 36;
@@ -27,11 +27,11 @@ export function headOf(line: Buffer): LineHead | undefined | Promise<LineHead | 
   const timeAt = tailAt + line.subarray(tailAt).lastIndexOf(RECEIVED_AT) + RECEIVED_AT.length;
   const receivedAt = Date.parse(line.toString('latin1', timeAt, timeAt + TIME_BYTES));
   if (timeAt >= tailAt + RECEIVED_AT.length && timeAt >= BEHIND_ID && !Number.isNaN(receivedAt) && line.toString('latin1', 0, ID.length) === ID && UPLOAD_ID.test(uploadId)) return { uploadId, receivedAt };
-  const members = membersOf(line);
+  const members = membersOf(line, ['upload_id', 'received_at']);
   return members instanceof Promise ? members.then(headFrom) : headFrom(members);
 }
 
-function headFrom(members: Readonly<Record<string, unknown>> | undefined): LineHead | undefined {
+function headFrom(members: LineMembers | undefined): LineHead | undefined {
   const time = Date.parse(String(members?.received_at));
   return typeof members?.upload_id === 'string' && !Number.isNaN(time) ? { uploadId: members.upload_id, receivedAt: time } : undefined;
 }
@@ -45,7 +45,7 @@ export function isOfCustomer(kind: UploadKind, customerId: string): (line: Buffe
   const begin = expected.subarray(0, expected.indexOf('"customer_id":') + '"customer_id":'.length);
   return (line) => {
     if (line.subarray(BEHIND_ID, BEHIND_ID + begin.length).equals(begin)) return line.subarray(BEHIND_ID, BEHIND_ID + expected.length).equals(expected);
-    const members = membersOf(line);
+    const members = membersOf(line, ['customer_id']);
     return members instanceof Promise ? members.then((each) => each?.customer_id === customerId) : members?.customer_id === customerId;
   };
 }

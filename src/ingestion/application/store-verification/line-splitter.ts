@@ -1,7 +1,5 @@
 import { digestOf } from './digest-set.js';
-import { LineText, parseJson } from '../line-text.js';
-
-const NEWLINE = 0x0a;
+import { LineText, NEWLINE, parseJson } from '../line-text.js';
 
 /** A line of a segment (a file of index lines), or the end of the segment after its last newline (`isTorn`). */
 export interface SegmentLine {
