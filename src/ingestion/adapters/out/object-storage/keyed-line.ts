@@ -58,8 +58,7 @@ export async function keyedUpload(segment: string, bytes: Buffer): Promise<Uploa
  * written in the last 24 hours, by the store's clock, and that aren't empty. Throws errors of the bucket.
  */
 export async function* youngSegments(bucket: Bucket, kind: UploadKind): AsyncGenerator<ListedObject> {
-  const now = Date.now() + bucket.clockOffsetMs;
-  const dates = new Set(DAYS_FROM_NOW_MS.map((fromNow) => dateAt(now + fromNow)));
+  const dates = new Set(DAYS_FROM_NOW_MS.map((fromNow) => dateAt(bucket.now + fromNow)));
   for (const day of [...dates].map((date) => ({ kind, date }))) {
     for await (const segment of bucket.list(directoryOf(day))) {
       const isYoung = segment.size > 0 && segment.ageMs < IDEMPOTENCY_PERIOD_MS;

@@ -174,7 +174,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
    * the segment gets another key, and `announce` writes that key to the upload's marker and claim.
    */
   private expectedSegment({ kind, uploadId }: UploadDraft): string {
-    return segmentOf({ kind, uploadId, receivedAt: new Date(Date.now() + this.bucket.clockOffsetMs) });
+    return segmentOf({ kind, uploadId, receivedAt: new Date(this.bucket.now) });
   }
 
   private async keepLine(draft: UploadDraft): Promise<Upload> {

@@ -156,7 +156,7 @@ class BucketView implements StoreView {
    * idempotency key is created before the upload's line is written, and removed after 25 hours.
    */
   async isClaimAbsent(scope: string, receivedAt: Date): Promise<boolean> {
-    if (!isKeptUnderKey(receivedAt, Date.now() + this.bucket.clockOffsetMs)) return false;
+    if (!isKeptUnderKey(receivedAt, this.bucket.now)) return false;
     return (await this.bucket.read(claimKey(scope))) === undefined;
   }
 
