@@ -11,6 +11,7 @@ import { jsonReport } from '../../../../application/store-verification/report.js
 import { NoStoreError } from '../../../../application/store-verification/store-view.js';
 import type { ListedObject } from '../bucket.js';
 import { claimKey } from '../keys.js';
+import type { ByteRange } from '../bucket.js';
 import { verifyBucket } from './verify-bucket.js';
 
 const TIME = new Date('2026-03-01T10:00:00Z');
@@ -377,22 +378,24 @@ describe('unreadable objects are reported, and the rest is checked', () => {
 
 describe('a segment of many megabytes', () => {
   /**
-   * A bucket that ends each read of an object with an error after `pieces` pieces, like a store that closes slow reads.
-   * Each read gets `patience` pieces more than the one before.
+   * A bucket that ends each read of an object with an error after `pieces` pieces, like a store that closes slow reads,
+   * and at the byte `brokenAt` of the object.
    */
   class ImpatientBucket extends InMemoryBucket {
     pieces = Infinity;
-    patience = 0;
+    brokenAt = Infinity;
 
-    override async open(key: string): Promise<AsyncIterable<Uint8Array> | undefined> {
-      const pieces = await super.open(key);
-      const most = (this.pieces += this.patience);
+    override async open(key: string, range?: ByteRange): Promise<AsyncIterable<Uint8Array> | undefined> {
+      const pieces = await super.open(key, range);
+      const { pieces: most, brokenAt } = this;
       return (
         pieces &&
         (async function* () {
           let count = 0;
+          let position = range?.first ?? 0;
           for await (const piece of pieces) {
-            if (count++ >= most) throw new Error('terminated');
+            position += piece.length;
+            if (count++ >= most || position > brokenAt) throw new Error('terminated');
             yield piece;
           }
         })()
@@ -410,12 +413,12 @@ describe('a segment of many megabytes', () => {
   });
 
   it('is read on from where the store ended the read', async () => {
-    Object.assign(impatient, { pieces: 0, patience: 2 });
+    impatient.pieces = 2;
     expect(await found({}, impatient)).toMatchObject({ findings: [], totals: { uploads: LINES } });
   });
 
   it('is unreadable when the store ends each read at the same place', async () => {
-    impatient.pieces = 5;
+    impatient.brokenAt = 300_000;
     const { findings } = await found({}, impatient);
     expect(findings.map(({ state, kind, path, detail }) => ({ state, kind, path, detail }))).toEqual([
       { state: 'unknown', kind: 'unreadable', path: shared, detail: 'terminated' },
