@@ -102,6 +102,27 @@ describe('S3Bucket', () => {
   });
 
   it.each<[string, () => Promise<unknown>]>([
+    ['of small requests', () => bucket.create('a', Buffer.alloc(5))],
+    ['of files', () => bucket.upload('a', one(Buffer.alloc(5)))],
+    ['that refuse a request', () => bucket.read('missing')],
+  ])('knows the clock of the store by the latest answer: %s', async (_, call) => {
+    let aheadMs = 20 * 60_000;
+    await open((request, response) => {
+      const isMissing = request.url?.includes('missing');
+      request.resume().once('end', () => {
+        response.writeHead(isMissing ? 404 : 200, { date: new Date(Date.now() + aheadMs).toUTCString(), etag: '"1"' });
+        response.end(isMissing ? '<Error><Code>NoSuchKey</Code><Message>No.</Message></Error>' : '');
+      });
+    });
+    const aheadMinutes = () => [bucket.clockOffsetMs, bucket.storeTime - Date.now()].map((offsetMs) => Math.round(offsetMs / 60_000));
+    await Promise.all([bucket.create('a', Buffer.alloc(5)), bucket.upload('b', one(Buffer.alloc(5)))]);
+    expect(aheadMinutes()).toEqual([20, 20]);
+    aheadMs = -10 * 60_000;
+    await call();
+    expect(aheadMinutes()).toEqual([-10, -10]);
+  });
+
+  it.each<[string, () => Promise<unknown>]>([
     ['read', () => bucket.read('a')],
     ['open', () => bucket.open('a')],
     ['replace', () => bucket.replace('a', Buffer.from('bytes'), '"1"')],

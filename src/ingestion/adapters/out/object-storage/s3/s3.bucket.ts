@@ -63,10 +63,8 @@ export class S3Bucket extends Bucket {
     this.pageSize = pageSize;
   }
 
-  /** The clock offset that the SDK has determined, because it signs requests with the store's time. */
   override get clockOffsetMs(): number {
-    const { client, uploading } = this.connection;
-    return significantOffset(uploading.config.systemClockOffset || client.config.systemClockOffset);
+    return significantOffset(this.storeTime - Date.now());
   }
 
   override get storeTime(): number {
