@@ -4,6 +4,8 @@ import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { AzureBlobBucket } from './azure-blob.bucket.js';
 
+const DATE = 'Tue, 10 Mar 2026 12:00:00 GMT';
+
 /** The bucket against Azurite is in `test/integration`. */
 describe('AzureBlobBucket', () => {
   let server: Server;
@@ -14,7 +16,7 @@ describe('AzureBlobBucket', () => {
 
   beforeEach(async () => {
     server = createServer((request, response) => {
-      request.resume().once('end', () => response.writeHead(statuses.shift() ?? 500, { etag: '"1"', date: 'Tue, 10 Mar 2026 12:00:00 GMT' }).end());
+      request.resume().once('end', () => response.writeHead(statuses.shift() ?? 500, { etag: '"1"', date: DATE }).end());
     }).listen(0, '127.0.0.1');
     await once(server, 'listening');
     retries = 0;
@@ -38,5 +40,14 @@ describe('AzureBlobBucket', () => {
     statuses = answers;
     expect(await bucket.create('key', Buffer.from('bytes'))).toBe('"1"');
     expect(retries).toBe(repeats);
+  });
+
+  it.each<[string, number, () => Promise<unknown>]>([
+    ['to a removal', 202, () => bucket.remove(['key'])],
+    ['that refuses a request', 403, () => bucket.read('key').catch(() => undefined)],
+  ])("knows the store's clock from an answer %s", async (_, status, call) => {
+    statuses = [status];
+    await call();
+    expect(Math.abs(bucket.storeTime - Date.parse(DATE))).toBeLessThan(60_000);
   });
 });

@@ -2,13 +2,13 @@ import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { TokenCredential } from '@azure/identity';
-import { type BlobRequestConditions, type BlockBlobClient, ContainerClient, RestError } from '@azure/storage-blob';
+import { type BlobRequestConditions, type BlockBlobClient, RestError } from '@azure/storage-blob';
 import { withTimeLimit } from '../../../../../common/time-limit.js';
 import { beginCall } from '../begin-call.js';
 import { Bucket, type ByteRange, type ListedObject, missingRight, ObjectExistsError, type ReadObject, significantOffset, StoreSilentError } from '../bucket.js';
 import { PartMemory } from '../part-memory.js';
 import { sendParts } from '../parts.js';
+import { Container, DefaultCredential } from './container.js';
 
 export interface AzureBlobBucketOptions {
   readonly container: string;
@@ -55,15 +55,18 @@ export class AzureBlobBucket extends Bucket {
   private readonly timeoutMs: number;
   private readonly memory: PartMemory;
   private readonly pageSize: number | undefined;
+  /** How far the store's clock was ahead of this machine's at the latest answer, in milliseconds. */
   private offsetMs = 0;
 
-  constructor({ container, prefix = '', account, timeoutMs, maxUploadBytes = 0, pageSize, onRetry }: AzureBlobBucketOptions) {
+  constructor({ container, prefix = '', account, timeoutMs, maxUploadBytes = 0, pageSize, onRetry = () => undefined }: AzureBlobBucketOptions) {
     super();
     this.container =
       'url' in account
         ? new Container(`${account.url.replace(/\/+$/, '')}/${container}`, new DefaultCredential(), { retryOptions: RETRIES })
         : new Container(account.connectionString, container, { retryOptions: RETRIES });
-    if (onRetry) this.container.observeRetries(onRetry);
+    this.container.observe(onRetry, (answeredAt) => {
+      this.offsetMs = answeredAt - Date.now();
+    });
     this.prefix = prefix;
     this.timeoutMs = timeoutMs;
     this.memory = new PartMemory(Math.max(LEAST_BLOCK_BYTES, Math.ceil(maxUploadBytes / MOST_BLOCKS)));
@@ -114,7 +117,6 @@ export class AzureBlobBucket extends Bucket {
     return this.ask(async (abortSignal) => {
       const found = await unlessAbsent(this.blob(key).download(0, undefined, { abortSignal }));
       if (!found) return undefined;
-      this.noteTime(found.date);
       return {
         bytes: await buffer(given(found.readableStreamBody)),
         version: given(found.etag),
@@ -138,7 +140,6 @@ export class AzureBlobBucket extends Bucket {
   override async *list(prefix: string): AsyncGenerator<ListedObject> {
     const pages = this.pages((abortSignal) => this.container.listBlobsFlat({ prefix: this.prefix + prefix, abortSignal }));
     for await (const { segment, date } of pages) {
-      this.noteTime(date);
       for (const { name, properties } of segment.blobItems) {
         const key = name.slice(this.prefix.length);
         yield { key, size: given(properties.contentLength), ageMs: ageMs(date, properties.lastModified) };
@@ -187,15 +188,6 @@ export class AzureBlobBucket extends Bucket {
     // Nothing to close: the SDK has one connection pool for the whole process, which doesn't keep the process alive.
   }
 
-  /**
-   * Notes how far the store's clock is ahead of this machine's.
-   *
-   * @param answeredAt the store's time in an answer; undefined if the answer has none.
-   */
-  private noteTime(answeredAt: Date | undefined): void {
-    if (answeredAt) this.offsetMs = answeredAt.getTime() - Date.now();
-  }
-
   private blob(key: string): BlockBlobClient {
     return this.container.getBlockBlobClient(this.prefix + key);
   }
@@ -214,14 +206,12 @@ export class AzureBlobBucket extends Bucket {
   /** Sends a conditional write. Resolves to the version that was written; undefined if the condition isn't met. */
   private write(
     blob: BlockBlobClient,
-    request: (metadata: { nonce: string }, abortSignal: AbortSignal) => Promise<{ etag?: string; date?: Date }>,
+    request: (metadata: { nonce: string }, abortSignal: AbortSignal) => Promise<{ etag?: string }>,
   ): Promise<string | undefined> {
     const nonce = randomUUID();
     return this.ask(async (abortSignal) => {
       try {
-        const { etag, date } = await request({ nonce }, abortSignal);
-        this.noteTime(date);
-        return given(etag);
+        return given((await request({ nonce }, abortSignal)).etag);
       } catch (error) {
         if (!hasCode(error, 'BlobAlreadyExists', 'ConditionNotMet', 'InvalidBlockList')) throw error;
         const there = await unlessAbsent(blob.getProperties({ abortSignal }));
@@ -281,37 +271,6 @@ export class AzureBlobBucket extends Bucket {
       controller.abort(error);
       return error;
     });
-  }
-}
-
-/** A `ContainerClient` whose repeated requests can be observed, which the SDK has no option for. */
-class Container extends ContainerClient {
-  /** Makes this client, and the clients of its blobs, call a function before they repeat a request. */
-  observeRetries(onRetry: () => void): void {
-    const sent = new WeakSet();
-    const observe: PipelinePolicy = {
-      name: 'observeRetries',
-      sendRequest(request, next) {
-        if (sent.has(request)) onRetry();
-        sent.add(request);
-        return next(request);
-      },
-    };
-    this.storageClientContext.pipeline.addPolicy(observe, { afterPhase: 'Retry' });
-  }
-}
-
-/** A step on the way of each attempt to send a request. */
-type PipelinePolicy = Parameters<ContainerPipeline['addPolicy']>[0];
-type ContainerPipeline = Container['storageClientContext']['pipeline'];
-
-/** `DefaultAzureCredential`, whose module is loaded on first use because it is large. */
-class DefaultCredential implements TokenCredential {
-  private credential: Promise<TokenCredential> | undefined;
-
-  async getToken(...asked: Parameters<TokenCredential['getToken']>): ReturnType<TokenCredential['getToken']> {
-    this.credential ??= import('@azure/identity').then(({ DefaultAzureCredential }) => new DefaultAzureCredential());
-    return (await this.credential).getToken(...asked);
   }
 }
 
