@@ -5,7 +5,7 @@ import { listSegments, markedUploads } from './day-segments.js';
 import { isPartlyTold } from './event-outbox/cursor.js';
 import { readAhead } from './read-ahead.js';
 import { checkSegment } from './segment-check.js';
-import { type Day, directoryOf, endOf, parseName, targetName, uploadIdIn } from './segment-names.js';
+import { type Day, DAY_GRACE_MS, directoryOf, endOf, parseName, targetName, uploadIdIn } from './segment-names.js';
 
 const MIB = 1024 * 1024;
 const MINUTE_MS = 60_000;
@@ -108,7 +108,16 @@ export class CompactionPlanner {
       sources.push(segment.key);
       bytes += segment.size;
     }
-    return sources.length < 2 ? undefined : { target: directoryOf(this.day) + targetName(uuidAt(new Date()), isSlow), sources, bytes };
+    return sources.length < 2 ? undefined : { target: this.newTarget(isSlow), sources, bytes };
+  }
+
+  /**
+   * The key of a new target. It has the store's time, but never one so early that uploads might give it to a segment: a
+   * store with several clocks may have said a later time before.
+   */
+  private newTarget(isSlow: boolean): string {
+    const time = Math.max(this.bucket.storeTime, endOf(this.day) + DAY_GRACE_MS);
+    return directoryOf(this.day) + targetName(uuidAt(new Date(time)), isSlow);
   }
 
   private isCandidate(segment: ListedObject): boolean {
@@ -123,7 +132,7 @@ export class CompactionPlanner {
   }
 
   private mayBeClaimed({ ageMs }: ListedObject): boolean {
-    return ageMs <= KEYED_AGE_MS || Date.now() <= endOf(this.day) + KEYED_AGE_MS;
+    return ageMs <= KEYED_AGE_MS || this.bucket.storeTime <= endOf(this.day) + KEYED_AGE_MS;
   }
 
   /**

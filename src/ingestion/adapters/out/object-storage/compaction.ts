@@ -32,7 +32,7 @@ export interface DayReport extends Day {
 
 /**
  * Merges the small segments (objects with index lines) of a day that is over into a few large ones. A day is over ten
- * minutes after its end. Does nothing for any other day.
+ * minutes after its end, by the store's clock. Does nothing for any other day.
  *
  * Any number of processes may compact a day at once. Each may crash or stall at any step, for any length of time:
  *
@@ -96,18 +96,19 @@ class DayCompaction {
   async run(): Promise<DayReport> {
     let fences = 0;
     let isUnderWay = false;
-    if (isClosed(this.day.date)) {
+    // The store's time is known only after an answer of the store, such as this one.
+    const begun = await this.readPlan();
+    if (isClosed(this.day.date, this.bucket.storeTime)) {
       fences = await removeOldFences(this.bucket, this.day, this.options);
-      if (this.options.dryRun) await this.look();
-      else isUnderWay = !(await this.compact());
+      if (this.options.dryRun) await this.look(begun);
+      else isUnderWay = !(await this.compact(begun));
     }
     const { day, sources, targets, bytes, planner } = this;
     return { ...day, sources, targets, bytes, fences, malformed: planner.malformed, isUnderWay };
   }
 
-  private async look(): Promise<void> {
-    const { plan: begun } = await this.readPlan();
-    for (let plan = begun ?? (await this.planner.nextPlan()); plan; plan = await this.planner.nextPlan()) {
+  private async look(begun: FoundPlan): Promise<void> {
+    for (let plan = begun.plan ?? (await this.planner.nextPlan()); plan; plan = await this.planner.nextPlan()) {
       this.planner.leaveOut(plan);
       this.count(plan);
     }
@@ -116,9 +117,8 @@ class DayCompaction {
   /**
    * Merges the day's segments. Resolves to false if another process compacts the day or has a hold on it (`DayHold`).
    */
-  private async compact(): Promise<boolean> {
-    for (;;) {
-      const found = await this.readPlan();
+  private async compact(begun: FoundPlan): Promise<boolean> {
+    for (let found = begun; ; found = await this.readPlan()) {
       let { plan, version } = found;
       if (found.isHeld && found.ageMs < PLAN_PATIENCE_MS) return false;
       if (plan) {
@@ -197,7 +197,7 @@ class DayCompaction {
     return undefined;
   }
 
-  private async readPlan(): Promise<{ plan?: Plan; isHeld?: boolean; version?: string; ageMs: number }> {
+  private async readPlan(): Promise<FoundPlan> {
     const found = await this.bucket.read(planKey(this.day));
     if (!found) return { ageMs: 0 };
     const { bytes, version, ageMs } = found;
@@ -220,6 +220,14 @@ class DayCompaction {
     this.targets += 1;
     this.bytes += bytes;
   }
+}
+
+/** The object of a day's plan or hold, as it was read. */
+interface FoundPlan {
+  readonly plan?: Plan;
+  readonly isHeld?: boolean;
+  readonly version?: string;
+  readonly ageMs: number;
 }
 
 /** A source of a plan was removed while the target was being created. */

@@ -214,7 +214,7 @@ export class SegmentScan implements EventSource {
    */
   private async isRemoved({ key }: Segment): Promise<boolean> {
     const day = dayOf(key);
-    if (!day || !mayBeCompacted(day)) return true;
+    if (!day || !mayBeCompacted(this.bucket, day)) return true;
     await this.renew();
     if (this.holds.has(day.date)) return true;
     await this.enter(day);
@@ -226,7 +226,7 @@ export class SegmentScan implements EventSource {
    * compaction has created for this day so far to the queue.
    */
   private async enter(day: Day): Promise<void> {
-    if (!mayBeCompacted(day) || this.holds.has(day.date) || stateOf(day, this.position) === 'told') return;
+    if (!mayBeCompacted(this.bucket, day) || this.holds.has(day.date) || stateOf(day, this.position) === 'told') return;
     const hold = await DayHold.take(this.bucket, day);
     const known = new Set([...this.position.targets, ...this.created.map(({ key }) => key)]);
     for (const { key, size } of await targets(this.bucket, day)) {

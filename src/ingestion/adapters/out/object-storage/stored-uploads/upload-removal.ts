@@ -139,7 +139,7 @@ export class UploadRemoval {
       const segment = await this.bucket.read(key);
       if (!segment) return;
       for await (const { upload } of linesIn(segment.bytes)) if (ids.has(upload.uploadId)) present.add(upload.uploadId);
-      if (!mayBeCompacted(day)) for (const id of ids) settled.add(id);
+      if (!mayBeCompacted(this.bucket, day)) for (const id of ids) settled.add(id);
     });
     const gone: Remnant[] = [];
     await eachOf(remnants, async (remnant) => {
@@ -162,7 +162,7 @@ export class UploadRemoval {
       await this.held(segments[0]?.day, async (hold) => {
         await eachOf(segments, async ({ key, day, ids }) => {
           const removed = await this.removeFromSegment(key, ids);
-          if (removed !== undefined && !mayBeCompacted(day)) for (const id of ids) settled.add(id);
+          if (removed !== undefined && !mayBeCompacted(this.bucket, day)) for (const id of ids) settled.add(id);
         });
         await hold?.check();
       });
@@ -204,7 +204,7 @@ export class UploadRemoval {
    */
   private async held(day: Day | undefined, action: (hold?: DayHold) => Promise<void>): Promise<void> {
     for (let round = 0; round < MOST_ROUNDS; round++) {
-      const hold = day && mayBeCompacted(day) ? await DayHold.take(this.bucket, day) : undefined;
+      const hold = day && mayBeCompacted(this.bucket, day) ? await DayHold.take(this.bucket, day) : undefined;
       try {
         await action(hold);
         return;
