@@ -3,6 +3,7 @@ import type { Bucket } from '../bucket.js';
 import { isHold, parsePlan, type Plan, PLAN_PATIENCE_MS, planKey } from '../compaction-plan.js';
 import { FENCE } from '../keys.js';
 import type { Day } from '../segment-names.js';
+import { pauseAfter } from './contention.js';
 
 const RENEW_AFTER_MS = 60_000;
 const MOST_TURNS = 20;
@@ -86,6 +87,7 @@ export class DayHold {
       this.writtenAt = performance.now();
       const written = found ? await this.bucket.replace(key, bytes, found.version) : await this.bucket.create(key, bytes);
       if (written !== undefined) return true;
+      await pauseAfter(turn);
     }
     throw new Error(`${key} changes faster than it can be written.`);
   }

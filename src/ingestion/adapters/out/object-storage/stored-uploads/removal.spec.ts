@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { BucketView } from '../../../../../testing/bucket.view.js';
 import { InMemoryBucket } from '../../../../../testing/in-memory.bucket.js';
+import { uuidAt } from '../../../../../common/uuid.js';
 import { anUploadDraft, storeUpload } from '../../../../../testing/upload-draft.builder.js';
 import { indexLine } from '../../../../domain/layout.js';
 import type { Upload } from '../../../../domain/upload.js';
@@ -215,6 +216,29 @@ describe.each(REMOVALS)('a removal of %s', (_, remove, isWanted) => {
       if (content) expect(texts.join('\n')).not.toContain(content.path);
     }
   });
+});
+
+it.each([
+  ['the current day', NOON + HOUR_MS],
+  ['a past day', NOON + 50 * HOUR_MS],
+])('of 100 uploads that share a segment, at once by two processes, removes each of them: %s', async (_, now) => {
+  const uploads = Array.from({ length: 100 }, (__, index): Upload => ({
+    uploadId: uuidAt(new Date(NOON), index),
+    kind: 'historical',
+    customerId: 'customer-1',
+    filename: 'load.csv',
+    manufacturer: 'Acme',
+    idempotencyKey: null,
+    additionalData: null,
+    receivedAt: new Date(NOON),
+    content: null,
+  }));
+  await bucket.create(`uploads/kind=historical/date=${DATE}/${uuidAt(new Date(NOON))}.ndjson`, Buffer.from(uploads.map((upload) => `${indexLine(upload)}\n`).join('')));
+  vi.setSystemTime(now);
+  const [one, other] = [new BucketUploads(bucket.another()), new BucketUploads(bucket.another())];
+  const removals = await Promise.allSettled(uploads.map(({ uploadId }, index) => (index % 2 > 0 ? one : other).remove(uploadId)));
+  expect(removals).toEqual(uploads.map(() => ({ status: 'fulfilled', value: true })));
+  expect(await linesIn()).toEqual([]);
 });
 
 it('of one upload is completed only by a caller who may access its customer', async () => {

@@ -1,3 +1,4 @@
+import { OneAtATime } from '../../../../../common/one-at-a-time.js';
 import type { CustomerAccess, RemovalOptions, UploadFilter } from '../../../../application/ports/stored-uploads.port.js';
 import { isSelected } from '../../../../domain/upload-filter.js';
 import { UPLOAD_KINDS, type Upload } from '../../../../domain/upload.js';
@@ -41,6 +42,11 @@ const MOST_BYTES = 8 * 1024 * 1024;
  */
 export class UploadRemoval {
   private readonly remnantRemoval: RemnantRemoval;
+  /**
+   * Rewrites the segments of single removals one after another. Otherwise many removals on one day would compete for the
+   * day's hold and for its segments, and hold a segment of up to 64 MiB each in memory.
+   */
+  private readonly rewrites = new OneAtATime();
 
   constructor(private readonly bucket: Bucket) {
     this.remnantRemoval = new RemnantRemoval(bucket);
@@ -58,9 +64,12 @@ export class UploadRemoval {
       return (await this.clearRemnants(isWanted)) > 0;
     }
     if (!mayAccess(found.upload.customerId)) return false;
-    const remnant = remnantOf(found.upload, found.segment, await this.remnantRemoval.timeToTell());
-    const marks = await this.remnantRemoval.mark(remnant ? [remnant] : []);
-    const isRemoved = await this.removeLine(found, dayOf(found.segment));
+    const { marks, isRemoved } = await this.rewrites.run(async () => {
+      // Not written before the turn of this removal: sweepers take a removal whose marker is a minute old for crashed.
+      const remnant = remnantOf(found.upload, found.segment, await this.remnantRemoval.timeToTell());
+      const written = await this.remnantRemoval.mark(remnant ? [remnant] : []);
+      return { marks: written, isRemoved: await this.removeLine(found, dayOf(found.segment)) };
+    });
     await this.remnantRemoval.conclude(marks, () => isRemoved);
     return isRemoved;
   }
