@@ -125,6 +125,35 @@ describe('compactDay', () => {
     expect(await content(bucket, target)).toBe(uploads.map((id) => line(id)).join(''));
   });
 
+  it('lets other work run while it goes through the segments of a day', async () => {
+    const bucket = new InMemoryBucket();
+    await putMany(bucket, 500);
+    // Each reading of the clock advances it by a millisecond, so that a turn has few steps on a machine of any speed.
+    let now = performance.now();
+    vi.spyOn(performance, 'now').mockImplementation(() => now++);
+    const looked = { inTurn: 0, most: 0, inAll: 0 };
+    bucket.listed = (objects) =>
+      objects.map(({ key, size, ageMs }) => ({
+        key,
+        size,
+        get ageMs() {
+          looked.inTurn += 1;
+          looked.inAll += 1;
+          looked.most = Math.max(looked.most, looked.inTurn);
+          return ageMs;
+        },
+      }));
+    let others = setImmediate(function turnOfOthers() {
+      looked.inTurn = 0;
+      others = setImmediate(turnOfOthers);
+    });
+    expect(await compact(bucket)).toMatchObject({ sources: 500 });
+    clearImmediate(others);
+    vi.restoreAllMocks();
+    expect(looked.inAll).toBeGreaterThanOrEqual(500);
+    expect(looked.most).toBeLessThan(50);
+  });
+
   it('loses no line when listings omit segments', async () => {
     const bucket = new InMemoryBucket();
     const uploads = await putMany(bucket, 6);

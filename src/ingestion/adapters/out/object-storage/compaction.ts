@@ -138,7 +138,7 @@ class DayCompaction {
    * false if another process changed the plan or removed sources in the meantime.
    */
   private async carryOut(plan: Plan, version: string): Promise<boolean> {
-    const segments = new Map((await this.list()).map((segment) => [segment.key, segment]));
+    const segments = await this.segmentsOf(plan);
     if (!segments.has(plan.target)) {
       const sources = plan.sources.map((key) => segments.get(key)).filter((source) => source !== undefined);
       const isWhole = sources.length === plan.sources.length && plan.bytes === sources.reduce((sum, { size }) => sum + size, 0);
@@ -156,9 +156,8 @@ class DayCompaction {
     }
     this.options.signal?.throwIfAborted();
     await this.bucket.remove(plan.sources);
-    const sources = new Set(plan.sources);
-    const left = (await this.list()).find(({ key }) => sources.has(key));
-    if (left) throw new Error(`${left.key} is there after it was removed.`);
+    const [left] = [...(await this.segmentsOf(plan)).keys()].filter((key) => key !== plan.target);
+    if (left !== undefined) throw new Error(`${left} is there after it was removed.`);
     if ((await this.write(EMPTY, version)) === undefined) return false;
     this.count(plan);
     return true;
@@ -188,8 +187,14 @@ class DayCompaction {
     if (length !== plan.bytes) throw new Error(`The sources of ${plan.target} have ${length} bytes, and had ${plan.bytes}.`);
   }
 
-  private list(): Promise<ListedObject[]> {
-    return listSegments(this.bucket, this.day, this.options.signal);
+  /** Those of the target and the sources of a plan that exist, by their keys. */
+  private async segmentsOf({ target, sources }: Plan): Promise<Map<string, ListedObject>> {
+    const wanted = new Set([target, ...sources]);
+    const found = new Map<string, ListedObject>();
+    for await (const segment of listSegments(this.bucket, this.day, this.options.signal)) {
+      if (wanted.has(segment.key)) found.set(segment.key, segment);
+    }
+    return found;
   }
 
   private async sizeOf(key: string): Promise<number | undefined> {

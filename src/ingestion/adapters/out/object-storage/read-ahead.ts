@@ -10,24 +10,25 @@ const MOST_BYTES_AHEAD = 32 * 1024 * 1024;
  */
 export async function* readAhead(
   bucket: Bucket,
-  objects: readonly ListedObject[],
+  objects: Iterable<ListedObject>,
   signal?: AbortSignal,
 ): AsyncGenerator<[ListedObject, ReadObject | undefined]> {
-  const rest = [...objects].reverse();
+  const rest = objects[Symbol.iterator]();
+  let next = rest.next();
   const reads: { readonly listed: ListedObject; readonly object: Promise<ReadObject | undefined> }[] = [];
   let bytes = 0;
   try {
     for (;;) {
       signal?.throwIfAborted();
-      for (let next = rest.at(-1); next; next = rest.at(-1)) {
-        if (reads.length > 0 && (reads.length === READS_AT_ONCE || bytes + next.size > MOST_BYTES_AHEAD)) break;
-        const object = bucket.read(next.key);
+      for (; !next.done; next = rest.next()) {
+        const { value: listed } = next;
+        if (reads.length > 0 && (reads.length === READS_AT_ONCE || bytes + listed.size > MOST_BYTES_AHEAD)) break;
+        const object = bucket.read(listed.key);
         // The promise `object` is awaited below, perhaps only after it has rejected. Without this handler, the
         // unhandled rejection would end the process.
         object.catch(() => undefined);
-        reads.push({ listed: next, object });
-        bytes += next.size;
-        rest.pop();
+        reads.push({ listed, object });
+        bytes += listed.size;
       }
       const read = reads.shift();
       if (!read) return;
