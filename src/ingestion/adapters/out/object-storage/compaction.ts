@@ -1,14 +1,13 @@
 import type { UploadKind } from '../../../domain/upload.js';
 import { type Bucket, type ListedObject, ObjectExistsError } from './bucket.js';
 import { isClosed } from './compaction-days.js';
-import { isHold, parsePlan, type Plan, PLAN_PATIENCE_MS, planKey } from './compaction-plan.js';
+import { DamagedPlanError, type DayPlan, type Plan, PLAN_PATIENCE_MS, planKey, readDayPlan, sizeOf } from './compaction-plan.js';
 import { CompactionPlanner, type MalformedSegment, type PlannerOptions } from './compaction-planner.js';
 import { listSegments } from './day-segments.js';
+import { FENCE } from './keys.js';
 import { removeOldFences } from './old-fences.js';
 import { readAhead } from './read-ahead.js';
 import type { Day } from './segment-names.js';
-
-const EMPTY = new Uint8Array();
 
 export interface CompactionOptions extends PlannerOptions {
   /** Whether to only report what the compaction would do, and change nothing. */
@@ -107,7 +106,7 @@ class DayCompaction {
     return { ...day, sources, targets, bytes, fences, malformed: planner.malformed, isUnderWay };
   }
 
-  private async look(begun: FoundPlan): Promise<void> {
+  private async look(begun: DayPlan): Promise<void> {
     for (let plan = begun.plan ?? (await this.planner.nextPlan()); plan; plan = await this.planner.nextPlan()) {
       this.planner.leaveOut(plan);
       this.count(plan);
@@ -117,12 +116,12 @@ class DayCompaction {
   /**
    * Merges the day's segments. Resolves to false if another process compacts the day or has a hold on it (`DayHold`).
    */
-  private async compact(begun: FoundPlan): Promise<boolean> {
+  private async compact(begun: DayPlan): Promise<boolean> {
     for (let found = begun; ; found = await this.readPlan()) {
       let { plan, version } = found;
-      if (found.isHeld && found.ageMs < PLAN_PATIENCE_MS) return false;
+      if (found.hold && found.ageMs < PLAN_PATIENCE_MS) return false;
       if (plan) {
-        if (found.ageMs < PLAN_PATIENCE_MS && (await this.sizeOf(plan.target)) === undefined) return false;
+        if (found.ageMs < PLAN_PATIENCE_MS && (await sizeOf(this.bucket, plan.target)) === undefined) return false;
       } else {
         plan = await this.planner.nextPlan();
         if (!plan) return true;
@@ -144,13 +143,13 @@ class DayCompaction {
       const isWhole = sources.length === plan.sources.length && plan.bytes === sources.reduce((sum, { size }) => sum + size, 0);
       // The target doesn't exist, so this plan hasn't removed the missing source: something else removed or rewrote it,
       // or an earlier plan removed it before this plan was made. The remaining sources need a new plan.
-      if (!isWhole) return (await this.write(EMPTY, version)) !== undefined;
+      if (!isWhole) return (await this.write(FENCE, version)) !== undefined;
       if (!(await this.make(plan, sources))) return false;
     }
-    const size = await this.sizeOf(plan.target);
+    const size = await sizeOf(this.bucket, plan.target);
     // An empty target is a fence: another process needs a hold on the day (`DayHold`), for a removal of uploads or the
     // delivery of events, and has ended this plan. So an empty object replaces the plan.
-    if (size === 0) return (await this.write(EMPTY, version)) !== undefined;
+    if (size === 0) return (await this.write(FENCE, version)) !== undefined;
     if (size !== plan.bytes) {
       throw new Error(`${plan.target} has ${size ?? 'no'} bytes, and its sources had ${plan.bytes}; none of them was removed.`);
     }
@@ -158,7 +157,7 @@ class DayCompaction {
     await this.bucket.remove(plan.sources);
     const [left] = [...(await this.segmentsOf(plan)).keys()].filter((key) => key !== plan.target);
     if (left !== undefined) throw new Error(`${left} is there after it was removed.`);
-    if ((await this.write(EMPTY, version)) === undefined) return false;
+    if ((await this.write(FENCE, version)) === undefined) return false;
     this.count(plan);
     return true;
   }
@@ -197,18 +196,10 @@ class DayCompaction {
     return found;
   }
 
-  private async sizeOf(key: string): Promise<number | undefined> {
-    for await (const object of this.bucket.list(key)) if (object.key === key) return object.size;
-    return undefined;
-  }
-
-  private async readPlan(): Promise<FoundPlan> {
-    const found = await this.bucket.read(planKey(this.day));
-    if (!found) return { ageMs: 0 };
-    const { bytes, version, ageMs } = found;
-    if (bytes.length === 0) return { version, ageMs };
-    const plan = parsePlan(this.day, bytes);
-    return isHold(plan) ? { isHeld: true, version, ageMs } : { plan, version, ageMs };
+  private async readPlan(): Promise<DayPlan> {
+    const found = await readDayPlan(this.bucket, this.day);
+    if (found.isDamaged) throw new DamagedPlanError(this.day);
+    return found;
   }
 
   /**
@@ -225,14 +216,6 @@ class DayCompaction {
     this.targets += 1;
     this.bytes += bytes;
   }
-}
-
-/** The object of a day's plan or hold, as it was read. */
-interface FoundPlan {
-  readonly plan?: Plan;
-  readonly isHeld?: boolean;
-  readonly version?: string;
-  readonly ageMs: number;
 }
 
 /** A source of a plan was removed while the target was being created. */

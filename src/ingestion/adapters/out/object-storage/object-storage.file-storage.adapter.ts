@@ -83,8 +83,8 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
     this.bucket = bucket;
     this.retries = new Retries(logger);
     this.late = new LateSegments(bucket);
-    this.eventOutbox = new BucketEventOutbox(bucket);
-    this.storedUploads = new BucketUploads(bucket, () => { this.eventOutbox.wake(); });
+    this.eventOutbox = new BucketEventOutbox(bucket, logger);
+    this.storedUploads = new BucketUploads(bucket, () => { this.eventOutbox.wake(); }, logger);
     this.onFlush = onFlush;
     this.log = new SegmentLog(bucket, this.late, new Retries(logger), onFlush);
     if (observeWait) observeMethods(this.log, observeWait, { append: 'wait for the index' });

@@ -254,13 +254,18 @@ describe('a compaction in progress', () => {
   const sources = (): string[] => [segment, shared];
   let target: string;
 
-  const plan = (...named: string[]): Promise<unknown> => others.create(PLAN, Buffer.from(JSON.stringify({ target, sources: named })));
+  const plan = (...named: string[]): Promise<unknown> => others.create(PLAN, Buffer.from(JSON.stringify({ target, sources: named, bytes: 1 })));
   const merge = async (): Promise<void> => {
     for (const source of sources()) await append(target, (await others.read(source))?.bytes ?? '');
   };
 
-  beforeEach(() => {
+  beforeEach(async () => {
     target = `${DAY}/${uuidV7()}.ndjson`;
+    // Compaction merges only segments whose names have times of their day.
+    const before = sources();
+    [segment, shared] = [0, 1].map((seq) => `${DAY}/${uuidV7({ msecs: TIME.getTime(), seq })}.ndjson`) as [string, string];
+    for (const [index, key] of sources().entries()) await copy(before[index] ?? '', key);
+    await others.remove(before);
   });
 
   it('is reported as under way, by its target', async () => {
@@ -332,8 +337,8 @@ describe('a compaction in progress', () => {
   });
 
   it.each<[string, () => Promise<unknown>, () => string[]]>([
-    ['two equal lines in segments of which its plan names only one', () => plan(segment).then(() => copy(segment, `${DAY}/z.ndjson`)), () => [`${DAY}/z.ndjson`]],
-    ['two equal lines in one segment', async () => plan(segment).then(async () => append(segment, (await others.read(segment))?.bytes ?? '')), () => [segment]],
+    ['two equal lines in segments of which its plan names only one', () => plan(...sources()).then(() => copy(segment, `${DAY}/z.ndjson`)), () => [`${DAY}/z.ndjson`]],
+    ['two equal lines in one segment', async () => plan(...sources()).then(async () => append(segment, (await others.read(segment))?.bytes ?? '')), () => [segment]],
     ['two equal lines while its plan is invalid', () => others.create(PLAN, Buffer.from('{"sources":1}')).then(() => copy(segment, `${DAY}/z.ndjson`)), () => [`${DAY}/z.ndjson`]],
   ])('does not excuse %s', async (_, breakStore, paths) => {
     await breakStore();

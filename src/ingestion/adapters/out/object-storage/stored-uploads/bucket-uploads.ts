@@ -1,5 +1,7 @@
+import { Logger } from '@nestjs/common';
 import { storageFailure } from '../../../../application/storage-failure.js';
 import { type ByteRange, type CustomerAccess, type RemovalOptions, StoredUploads, type UploadFilter, type UploadPage, type UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
+import type { StorageLogger } from '../../../../application/storage-logger.js';
 import type { Upload } from '../../../../domain/upload.js';
 import { asJob } from '../begin-call.js';
 import type { Bucket } from '../bucket.js';
@@ -31,9 +33,10 @@ export class BucketUploads extends StoredUploads {
   constructor(
     private readonly bucket: Bucket,
     private readonly onRemoved: () => void = () => undefined,
+    logger: StorageLogger = new Logger(BucketUploads.name),
   ) {
     super();
-    this.removal = new UploadRemoval(bucket);
+    this.removal = new UploadRemoval(bucket, logger);
   }
 
   override async find(uploadId: string): Promise<Upload | undefined> {

@@ -170,6 +170,22 @@ describe.each(REMOVALS)('a removal of %s', (_, remove, isWanted) => {
     }
   });
 
+  it('replaces a damaged plan of compaction after ten minutes, with a warning', async () => {
+    vi.setSystemTime(NOON + 50 * HOUR_MS);
+    const plan = `compaction/kind=historical/date=${DATE}`;
+    await bucket.create(plan, Buffer.from('damaged'));
+    const warnings: string[] = [];
+    const removing = (on: InMemoryBucket) => remove(new BucketUploads(on, undefined, { warn: (message) => void warnings.push(message) }), all.filter(isWanted));
+    await expect(removing(later(9 * 60_000))).rejects.toMatchObject({ kind: 'storage-failure' });
+    expect(await linesIn()).toEqual(idsOf(all));
+    expect(warnings).toEqual([]);
+    await removing(later(10 * 60_000));
+    expect(await linesIn()).toEqual(kept);
+    expect(warnings).toEqual([expect.stringContaining(`${plan} was damaged`)]);
+    expect(await compactDay(later(HOUR_MS), 'historical', DATE)).toMatchObject({ isUnderWay: false });
+    await expectConsistent();
+  });
+
   it('is not taken for lost bytes by a verification that has read the lines before', async () => {
     const looking = bucket.another();
     let removing: Promise<unknown> | undefined;

@@ -1,9 +1,10 @@
 import { OneAtATime } from '../../../../../common/one-at-a-time.js';
 import type { CustomerAccess, RemovalOptions, UploadFilter } from '../../../../application/ports/stored-uploads.port.js';
+import type { StorageLogger } from '../../../../application/storage-logger.js';
 import { isSelected } from '../../../../domain/upload-filter.js';
 import { UPLOAD_KINDS, type Upload } from '../../../../domain/upload.js';
 import type { Bucket, ListedObject } from '../bucket.js';
-import { isHold, parsePlan, planKey } from '../compaction-plan.js';
+import { readDayPlan, sizeOf } from '../compaction-plan.js';
 import { MARKERS } from '../keys.js';
 import { LOST_AFTER_MS } from '../lease.js';
 import { readAhead } from '../read-ahead.js';
@@ -48,7 +49,10 @@ export class UploadRemoval {
    */
   private readonly rewrites = new OneAtATime();
 
-  constructor(private readonly bucket: Bucket) {
+  constructor(
+    private readonly bucket: Bucket,
+    private readonly logger: StorageLogger,
+  ) {
     this.remnantRemoval = new RemnantRemoval(bucket);
   }
 
@@ -213,7 +217,7 @@ export class UploadRemoval {
    */
   private async held(day: Day | undefined, action: (hold?: DayHold) => Promise<void>): Promise<void> {
     for (let round = 0; round < MOST_ROUNDS; round++) {
-      const hold = day && mayBeCompacted(this.bucket, day) ? await DayHold.take(this.bucket, day) : undefined;
+      const hold = day && mayBeCompacted(this.bucket, day) ? await DayHold.take(this.bucket, day, this.logger) : undefined;
       try {
         await action(hold);
         return;
@@ -322,9 +326,6 @@ interface BatchRemoval {
  * The keys of the segments whose lines compaction has already copied to the merged segment, but which may still exist.
  */
 async function copiedSegments(bucket: Bucket, day: Day): Promise<ReadonlySet<string>> {
-  const found = await bucket.read(planKey(day));
-  const plan = found && found.bytes.length > 0 ? parsePlan(day, found.bytes) : undefined;
-  if (!plan || isHold(plan)) return new Set();
-  for await (const { key, size } of bucket.list(plan.target)) if (key === plan.target && size === plan.bytes) return new Set(plan.sources);
-  return new Set();
+  const { plan } = await readDayPlan(bucket, day);
+  return new Set(plan && (await sizeOf(bucket, plan.target)) === plan.bytes ? plan.sources : []);
 }
