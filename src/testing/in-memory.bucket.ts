@@ -46,11 +46,11 @@ export class InMemoryBucket extends Bucket {
   }
 
   override get clockOffsetMs(): number {
-    return significantOffset(this.now() - Date.now());
+    return significantOffset(this.storeTime - Date.now());
   }
 
   override get storeTime(): number {
-    return this.now();
+    return this.time() + this.aheadMs;
   }
 
   override create(key: string, bytes: Uint8Array): Promise<string | undefined> {
@@ -84,7 +84,7 @@ export class InMemoryBucket extends Bucket {
   override read(key: string): Promise<ReadObject | undefined> {
     return this.run('read', key, () => {
       const kept = this.objects.get(key);
-      return kept && { bytes: Buffer.from(kept.bytes), version: kept.version, ageMs: this.now() - kept.writtenAt };
+      return kept && { bytes: Buffer.from(kept.bytes), version: kept.version, ageMs: this.storeTime - kept.writtenAt };
     });
   }
 
@@ -109,7 +109,7 @@ export class InMemoryBucket extends Bucket {
     const listed = await this.run('list', begin, () =>
       [...this.objects]
         .filter(([key]) => isListed(key))
-        .map(([key, { bytes, writtenAt }]) => ({ order: Buffer.from(key), listed: { key, size: bytes.length, ageMs: this.now() - writtenAt } }))
+        .map(([key, { bytes, writtenAt }]) => ({ order: Buffer.from(key), listed: { key, size: bytes.length, ageMs: this.storeTime - writtenAt } }))
         .sort((a, b) => Buffer.compare(a.order, b.order))
         .map(({ listed }) => listed),
     );
@@ -175,12 +175,8 @@ export class InMemoryBucket extends Bucket {
   private write(key: string, bytes: Uint8Array): string {
     // The version is a digest of the bytes. As in S3, the same bytes always get the same version.
     const version = createHash('md5').update(bytes).digest('hex');
-    this.objects.set(key, { bytes: Buffer.from(bytes), version, writtenAt: this.now() });
+    this.objects.set(key, { bytes: Buffer.from(bytes), version, writtenAt: this.storeTime });
     return version;
-  }
-
-  private now(): number {
-    return this.time() + this.aheadMs;
   }
 
   private async run<T>(operation: keyof Bucket, key: string, action: () => T, bytes?: Uint8Array): Promise<T> {

@@ -56,6 +56,14 @@ export abstract class Bucket {
   abstract get storeTime(): number;
 
   /**
+   * The present time for times that are stored, in milliseconds since 1970. It is this machine's time, or the store's if
+   * the two clocks differ by minutes, so that all times in a bucket follow one clock.
+   */
+  get now(): number {
+    return Date.now() + this.clockOffsetMs;
+  }
+
+  /**
    * Creates an object unless one with the same key exists. Resolves to the new object's version; to undefined if the
    * key is taken, and then nothing was written.
    */

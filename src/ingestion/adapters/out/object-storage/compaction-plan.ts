@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { parseJson } from '../../../application/line-text.js';
+import type { Bucket } from './bucket.js';
 import { PLANS } from './keys.js';
 import { type Day, directoryOf, parseName } from './segment-names.js';
 
@@ -21,7 +22,7 @@ export type Plan = z.infer<typeof PLAN>;
  * A hold keeps compaction from a day while uploads are removed from this day, or while the day's events are delivered.
  */
 const HOLD = z.object({
-  /** The ids of the holders, one for each `DayHold`. A holder is a removal of uploads, or an event outbox. */
+  /** The ids of the holders, one for each `DayHold`: of removals of uploads, and of processes that deliver events. */
   removals: z.array(z.string()).min(1),
 });
 export type Hold = z.infer<typeof HOLD>;
@@ -38,20 +39,52 @@ export const PLAN_PATIENCE_MS = 10 * 60_000;
  */
 export const planKey = ({ kind, date }: Day): string => `${PLANS}kind=${kind}/date=${date}`;
 
-/**
- * Parses a day's plan or hold from the bytes of the object at `planKey`, which must not be empty. Throws if the bytes
- * are neither, or a plan with a segment that compaction may not merge or create.
- */
-export function parsePlan(day: Day, bytes: Buffer): Plan | Hold {
-  const value = parseJson(bytes);
-  const hold = HOLD.safeParse(value).data;
-  if (hold) return hold;
-  const plan = PLAN.safeParse(value).data;
-  if (!plan || !isOwn(day, plan)) throw new Error(`${planKey(day)} is no plan; nothing was done there.`);
-  return plan;
+/** The object at the `planKey` of a day, as it was read. */
+export interface DayPlan {
+  /** The plan; undefined if there is none. */
+  readonly plan?: Plan;
+  /** The hold; undefined if there is none. */
+  readonly hold?: Hold;
+  /**
+   * Whether the object is neither empty, nor a hold, nor a plan that only names segments which compaction may merge and
+   * create.
+   */
+  readonly isDamaged?: true;
+  /** The version of the object; undefined if it is missing. */
+  readonly version?: string;
+  /** Milliseconds since the object was written, by the store's clock; 0 if it is missing. */
+  readonly ageMs: number;
 }
 
-export const isHold = (plan: Plan | Hold): plan is Hold => 'removals' in plan;
+/** The object of a day's plan or hold is damaged, so it can't be known what it keeps from the day. */
+export class DamagedPlanError extends Error {
+  constructor(day: Day) {
+    super(`${planKey(day)} is no plan; nothing was done there.`);
+    this.name = new.target.name;
+  }
+}
+
+/** Reads the plan or the hold of a day. Throws errors of the bucket. */
+export async function readDayPlan(bucket: Bucket, day: Day): Promise<DayPlan> {
+  const found = await bucket.read(planKey(day));
+  if (!found) return { ageMs: 0 };
+  const { bytes, version, ageMs } = found;
+  return { ...(bytes.length > 0 && parse(day, bytes)), version, ageMs };
+}
+
+function parse(day: Day, bytes: Buffer): Pick<DayPlan, 'plan' | 'hold' | 'isDamaged'> {
+  const value = parseJson(bytes);
+  const hold = HOLD.safeParse(value).data;
+  if (hold) return { hold };
+  const plan = PLAN.safeParse(value).data;
+  return plan && isOwn(day, plan) ? { plan } : { isDamaged: true };
+}
+
+/** The length of an object in bytes; undefined if it is missing. Throws errors of the bucket. */
+export async function sizeOf(bucket: Bucket, key: string): Promise<number | undefined> {
+  for await (const object of bucket.list(key)) if (object.key === key) return object.size;
+  return undefined;
+}
 
 /**
  * Whether a plan only merges segments of its day that uploads have written, into a segment of this day with a name that

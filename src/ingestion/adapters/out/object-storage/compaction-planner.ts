@@ -5,7 +5,7 @@ import { listSegments, markedUploads } from './day-segments.js';
 import { isPartlyTold } from './event-outbox/cursor.js';
 import { readAhead } from './read-ahead.js';
 import { checkSegment } from './segment-check.js';
-import { type Day, directoryOf, endOf, parseName, targetName, uploadIdIn } from './segment-names.js';
+import { type Day, DAY_GRACE_MS, directoryOf, endOf, parseName, targetName, uploadIdIn } from './segment-names.js';
 
 const MIB = 1024 * 1024;
 const MINUTE_MS = 60_000;
@@ -82,13 +82,16 @@ export class CompactionPlanner {
    */
   async nextPlan(): Promise<Plan | undefined> {
     if (await isPartlyTold(this.bucket, this.day)) return undefined;
-    const segments = await listSegments(this.bucket, this.day, this.options.signal);
+    const [slow, others] = [new Candidates(), new Candidates()];
+    for await (const segment of listSegments(this.bucket, this.day, this.options.signal)) {
+      if (!this.mayBeMerged(segment)) continue;
+      const { origin, isSlow } = parseName(this.day, segment.key);
+      if (origin === 'original') (isSlow ? slow : others).add(segment);
+    }
     // Markers are listed after segments: an upload's marker is created before its segment. So if a listed segment's
     // upload has no marker now, it never gets one.
     const marked = await markedUploads(this.bucket);
-    const candidates = segments.filter((segment) => this.isCandidate(segment) && !marked.has(uploadIdIn(segment.key)));
-    const isSlow = ({ key }: ListedObject): boolean => parseName(this.day, key).isSlow;
-    return (await this.planOf(candidates.filter((segment) => !isSlow(segment)), false)) ?? this.planOf(candidates.filter(isSlow), true);
+    return (await this.planOf(others.without(marked), false)) ?? this.planOf(slow.without(marked), true);
   }
 
   /**
@@ -99,7 +102,7 @@ export class CompactionPlanner {
     for (const key of sources) this.taken.add(key);
   }
 
-  private async planOf(candidates: readonly ListedObject[], isSlow: boolean): Promise<Plan | undefined> {
+  private async planOf(candidates: Iterable<ListedObject>, isSlow: boolean): Promise<Plan | undefined> {
     const sources: string[] = [];
     let bytes = 0;
     for await (const [segment, object] of readAhead(this.bucket, candidates, this.options.signal)) {
@@ -108,22 +111,27 @@ export class CompactionPlanner {
       sources.push(segment.key);
       bytes += segment.size;
     }
-    return sources.length < 2 ? undefined : { target: directoryOf(this.day) + targetName(uuidAt(new Date()), isSlow), sources, bytes };
+    return sources.length < 2 ? undefined : { target: this.newTarget(isSlow), sources, bytes };
   }
 
-  private isCandidate(segment: ListedObject): boolean {
+  /**
+   * The key of a new target. It has the store's time, but never one so early that uploads might give it to a segment: a
+   * store with several clocks may have said a later time before.
+   */
+  private newTarget(isSlow: boolean): string {
+    const time = Math.max(this.bucket.storeTime, endOf(this.day) + DAY_GRACE_MS);
+    return directoryOf(this.day) + targetName(uuidAt(new Date(time)), isSlow);
+  }
+
+  /** Whether a segment can be merged if uploads have written it and its upload has no marker. */
+  private mayBeMerged(segment: ListedObject): boolean {
     const { key, size, ageMs } = segment;
-    if (size === 0 || size >= LARGE_BYTES || ageMs <= LEAST_AGE_MS || !this.isOriginal(key)) return false;
+    if (size === 0 || size >= LARGE_BYTES || ageMs <= LEAST_AGE_MS) return false;
     return !this.malformedByKey.has(key) && !this.taken.has(key) && !(this.waiting.has(key) && this.mayBeClaimed(segment));
   }
 
-  /** Whether a segment was written by uploads, according to its name, and not created by compaction. */
-  private isOriginal(key: string): boolean {
-    return parseName(this.day, key).origin === 'original';
-  }
-
   private mayBeClaimed({ ageMs }: ListedObject): boolean {
-    return ageMs <= KEYED_AGE_MS || Date.now() <= endOf(this.day) + KEYED_AGE_MS;
+    return ageMs <= KEYED_AGE_MS || this.bucket.storeTime <= endOf(this.day) + KEYED_AGE_MS;
   }
 
   /**
@@ -136,5 +144,28 @@ export class CompactionPlanner {
     if (problem !== undefined) this.malformedByKey.set(segment.key, { key: segment.key, problem });
     else if (isKeyed) this.waiting.add(segment.key);
     return problem === undefined && !(isKeyed && this.mayBeClaimed(segment));
+  }
+}
+
+/** Segments that uploads have written, according to their names. */
+class Candidates {
+  private readonly segments: ListedObject[] = [];
+  /** Whether each segment was listed once, and in the order of the keys. */
+  private isOrdered = true;
+
+  add(segment: ListedObject): void {
+    const last = this.segments.at(-1);
+    if (last && last.key >= segment.key) this.isOrdered = false;
+    this.segments.push(segment);
+  }
+
+  /**
+   * Yields each segment once, in the order of the keys, except those of uploads with these ids. The keys are ASCII, so
+   * their order as texts is that of their bytes.
+   */
+  *without(uploadIds: ReadonlySet<string>): Generator<ListedObject> {
+    const once = () => [...new Map(this.segments.map((segment) => [segment.key, segment])).values()];
+    const ordered = this.isOrdered ? this.segments : once().sort((one, other) => (one.key < other.key ? -1 : 1));
+    for (const segment of ordered) if (!uploadIds.has(uploadIdIn(segment.key))) yield segment;
   }
 }

@@ -1,14 +1,13 @@
 import type { UploadKind } from '../../../domain/upload.js';
 import { type Bucket, type ListedObject, ObjectExistsError } from './bucket.js';
 import { isClosed } from './compaction-days.js';
-import { isHold, parsePlan, type Plan, PLAN_PATIENCE_MS, planKey } from './compaction-plan.js';
+import { DamagedPlanError, type DayPlan, type Plan, PLAN_PATIENCE_MS, planKey, readDayPlan, sizeOf } from './compaction-plan.js';
 import { CompactionPlanner, type MalformedSegment, type PlannerOptions } from './compaction-planner.js';
 import { listSegments } from './day-segments.js';
+import { FENCE } from './keys.js';
 import { removeOldFences } from './old-fences.js';
 import { readAhead } from './read-ahead.js';
 import type { Day } from './segment-names.js';
-
-const EMPTY = new Uint8Array();
 
 export interface CompactionOptions extends PlannerOptions {
   /** Whether to only report what the compaction would do, and change nothing. */
@@ -32,7 +31,7 @@ export interface DayReport extends Day {
 
 /**
  * Merges the small segments (objects with index lines) of a day that is over into a few large ones. A day is over ten
- * minutes after its end. Does nothing for any other day.
+ * minutes after its end, by the store's clock. Does nothing for any other day.
  *
  * Any number of processes may compact a day at once. Each may crash or stall at any step, for any length of time:
  *
@@ -96,18 +95,19 @@ class DayCompaction {
   async run(): Promise<DayReport> {
     let fences = 0;
     let isUnderWay = false;
-    if (isClosed(this.day.date)) {
+    // The store's time is known only after an answer of the store, such as this one.
+    const begun = await this.readPlan();
+    if (isClosed(this.day.date, this.bucket.storeTime)) {
       fences = await removeOldFences(this.bucket, this.day, this.options);
-      if (this.options.dryRun) await this.look();
-      else isUnderWay = !(await this.compact());
+      if (this.options.dryRun) await this.look(begun);
+      else isUnderWay = !(await this.compact(begun));
     }
     const { day, sources, targets, bytes, planner } = this;
     return { ...day, sources, targets, bytes, fences, malformed: planner.malformed, isUnderWay };
   }
 
-  private async look(): Promise<void> {
-    const { plan: begun } = await this.readPlan();
-    for (let plan = begun ?? (await this.planner.nextPlan()); plan; plan = await this.planner.nextPlan()) {
+  private async look(begun: DayPlan): Promise<void> {
+    for (let plan = begun.plan ?? (await this.planner.nextPlan()); plan; plan = await this.planner.nextPlan()) {
       this.planner.leaveOut(plan);
       this.count(plan);
     }
@@ -116,13 +116,12 @@ class DayCompaction {
   /**
    * Merges the day's segments. Resolves to false if another process compacts the day or has a hold on it (`DayHold`).
    */
-  private async compact(): Promise<boolean> {
-    for (;;) {
-      const found = await this.readPlan();
+  private async compact(begun: DayPlan): Promise<boolean> {
+    for (let found = begun; ; found = await this.readPlan()) {
       let { plan, version } = found;
-      if (found.isHeld && found.ageMs < PLAN_PATIENCE_MS) return false;
+      if (found.hold && found.ageMs < PLAN_PATIENCE_MS) return false;
       if (plan) {
-        if (found.ageMs < PLAN_PATIENCE_MS && (await this.sizeOf(plan.target)) === undefined) return false;
+        if (found.ageMs < PLAN_PATIENCE_MS && (await sizeOf(this.bucket, plan.target)) === undefined) return false;
       } else {
         plan = await this.planner.nextPlan();
         if (!plan) return true;
@@ -138,28 +137,27 @@ class DayCompaction {
    * false if another process changed the plan or removed sources in the meantime.
    */
   private async carryOut(plan: Plan, version: string): Promise<boolean> {
-    const segments = new Map((await this.list()).map((segment) => [segment.key, segment]));
+    const segments = await this.segmentsOf(plan);
     if (!segments.has(plan.target)) {
       const sources = plan.sources.map((key) => segments.get(key)).filter((source) => source !== undefined);
       const isWhole = sources.length === plan.sources.length && plan.bytes === sources.reduce((sum, { size }) => sum + size, 0);
       // The target doesn't exist, so this plan hasn't removed the missing source: something else removed or rewrote it,
       // or an earlier plan removed it before this plan was made. The remaining sources need a new plan.
-      if (!isWhole) return (await this.write(EMPTY, version)) !== undefined;
+      if (!isWhole) return (await this.write(FENCE, version)) !== undefined;
       if (!(await this.make(plan, sources))) return false;
     }
-    const size = await this.sizeOf(plan.target);
+    const size = await sizeOf(this.bucket, plan.target);
     // An empty target is a fence: another process needs a hold on the day (`DayHold`), for a removal of uploads or the
     // delivery of events, and has ended this plan. So an empty object replaces the plan.
-    if (size === 0) return (await this.write(EMPTY, version)) !== undefined;
+    if (size === 0) return (await this.write(FENCE, version)) !== undefined;
     if (size !== plan.bytes) {
       throw new Error(`${plan.target} has ${size ?? 'no'} bytes, and its sources had ${plan.bytes}; none of them was removed.`);
     }
     this.options.signal?.throwIfAborted();
     await this.bucket.remove(plan.sources);
-    const sources = new Set(plan.sources);
-    const left = (await this.list()).find(({ key }) => sources.has(key));
-    if (left) throw new Error(`${left.key} is there after it was removed.`);
-    if ((await this.write(EMPTY, version)) === undefined) return false;
+    const [left] = [...(await this.segmentsOf(plan)).keys()].filter((key) => key !== plan.target);
+    if (left !== undefined) throw new Error(`${left} is there after it was removed.`);
+    if ((await this.write(FENCE, version)) === undefined) return false;
     this.count(plan);
     return true;
   }
@@ -188,22 +186,20 @@ class DayCompaction {
     if (length !== plan.bytes) throw new Error(`The sources of ${plan.target} have ${length} bytes, and had ${plan.bytes}.`);
   }
 
-  private list(): Promise<ListedObject[]> {
-    return listSegments(this.bucket, this.day, this.options.signal);
+  /** Those of the target and the sources of a plan that exist, by their keys. */
+  private async segmentsOf({ target, sources }: Plan): Promise<Map<string, ListedObject>> {
+    const wanted = new Set([target, ...sources]);
+    const found = new Map<string, ListedObject>();
+    for await (const segment of listSegments(this.bucket, this.day, this.options.signal)) {
+      if (wanted.has(segment.key)) found.set(segment.key, segment);
+    }
+    return found;
   }
 
-  private async sizeOf(key: string): Promise<number | undefined> {
-    for await (const object of this.bucket.list(key)) if (object.key === key) return object.size;
-    return undefined;
-  }
-
-  private async readPlan(): Promise<{ plan?: Plan; isHeld?: boolean; version?: string; ageMs: number }> {
-    const found = await this.bucket.read(planKey(this.day));
-    if (!found) return { ageMs: 0 };
-    const { bytes, version, ageMs } = found;
-    if (bytes.length === 0) return { version, ageMs };
-    const plan = parsePlan(this.day, bytes);
-    return isHold(plan) ? { isHeld: true, version, ageMs } : { plan, version, ageMs };
+  private async readPlan(): Promise<DayPlan> {
+    const found = await readDayPlan(this.bucket, this.day);
+    if (found.isDamaged) throw new DamagedPlanError(this.day);
+    return found;
   }
 
   /**

@@ -75,7 +75,7 @@ export class Compactor {
   }
 
   private async days(): Promise<Day[]> {
-    const dates = lastDays(DAYS);
+    const dates = lastDays(this.bucket, DAYS);
     const days: Day[] = dates.flatMap((date) => UPLOAD_KINDS.map((kind) => ({ kind, date })));
     for await (const day of plannedDays(this.bucket)) if (!dates.includes(day.date)) days.push(day);
     const [yesterday = ''] = dates;

@@ -1,16 +1,19 @@
+import { Turns } from '../../../../common/turns.js';
 import type { Bucket, ListedObject } from './bucket.js';
 import { MARKERS } from './keys.js';
 import { type Day, directoryOf, uploadIdIn } from './segment-names.js';
 
 /**
- * The segments of a day in the order of their keys, without repetitions: a store's listing may repeat a segment, and
- * compaction must not merge its lines twice. Rejects with errors of the bucket and the reason of the signal.
+ * Lists the segments of a day as the store does: in the order of their keys, but some stores repeat a key or a page.
+ * Lets other work of the process run in between. Throws errors of the bucket, and the reason of the signal.
  */
-export async function listSegments(bucket: Bucket, day: Day, signal?: AbortSignal): Promise<ListedObject[]> {
-  const segments = new Map<string, ListedObject>();
-  for await (const segment of bucket.list(directoryOf(day))) segments.set(segment.key, segment);
-  signal?.throwIfAborted();
-  return [...segments.values()].sort((a, b) => Buffer.compare(Buffer.from(a.key), Buffer.from(b.key)));
+export async function* listSegments(bucket: Bucket, day: Day, signal?: AbortSignal): AsyncGenerator<ListedObject> {
+  const turns = new Turns();
+  for await (const segment of bucket.list(directoryOf(day))) {
+    if (turns.isOver) await turns.next();
+    signal?.throwIfAborted();
+    yield segment;
+  }
 }
 
 /**

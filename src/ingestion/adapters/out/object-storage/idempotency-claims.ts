@@ -229,8 +229,6 @@ export class IdempotencyClaims {
     // the clocks of replicas differ.
     if (!upload || !written || written.ageMs >= IDEMPOTENCY_PERIOD_MS) return 'free';
     if (idempotencyScope(upload) !== request.scope) return this.stateByLines(key, request, found);
-    // The process that stored the upload may have crashed before it announced a late segment to the event outbox. So
-    // the segment is announced again if it was written late.
     if (!claim.kept) await this.late.announceWritten(claim.segment, upload.uploadId, written.ageMs);
     if (claim.kept || (await this.bucket.replace(key, claimBytes({ ...claim, kept: true }), found.version)) !== undefined) return upload;
     return 'changed';
@@ -246,8 +244,6 @@ export class IdempotencyClaims {
     const line = await findKeyedLine(this.bucket, kind, scope).finally(() => (this.isSearching = false));
     if (!line) return found.ageMs < LOST_AFTER_MS ? 'running' : 'damaged';
     const { upload, segment, ageMs } = line;
-    // The process that stored the upload may have crashed before it announced a late segment to the event outbox. So
-    // the segment is announced again if it was written late.
     await this.late.announceWritten(segment, upload.uploadId, ageMs);
     if ((await this.bucket.replace(key, claimBytes(keptClaim(upload)), found.version)) === undefined) return 'changed';
     this.logger.warn(`${key} was damaged. It was rebuilt from the line in ${segment}.`);

@@ -41,8 +41,8 @@ export const LATE_SEGMENTS = `${EVENTS}late/`;
 export const REMOVED_UPLOADS = `${EVENTS}removed/`;
 
 /**
- * The content of a fence: an empty object in place of a segment, which can then no longer be created. The uploads whose
- * index lines that segment would contain have failed for good.
+ * An empty object. In place of a segment it is a fence: the segment can no longer be created. In place of a plan or
+ * hold, it says that there is none.
  */
 export const FENCE = Buffer.alloc(0);
 

@@ -151,8 +151,6 @@ export class LostClaims {
     const upload = found && (await keyedUpload(segment, found.bytes));
     const key = claimOf(upload);
     if (!upload || key === undefined || found.ageMs >= IDEMPOTENCY_PERIOD_MS) return 'unneeded';
-    // The process that stored the upload may have crashed before it announced a late segment to the event outbox. So
-    // the segment is announced again if it was written late.
     await this.late.announceWritten(segment, upload.uploadId, found.ageMs);
     const bytes = claimBytes(keptClaim(upload));
     if ((await this.bucket.create(key, bytes)) === undefined) {

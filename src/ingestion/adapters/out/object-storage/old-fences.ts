@@ -11,10 +11,7 @@ export const FENCE_AGE_MS = 24 * 60 * 60_000;
 export interface FenceRemovalOptions {
   /** Whether to only count the old empty segments, and remove none. */
   readonly dryRun?: boolean;
-  /**
-   * Checked once, after the day's segments were listed. If it is aborted then, the call rejects with its reason, and
-   * removes nothing.
-   */
+  /** If it is aborted while the day's segments are listed, the call rejects with its reason, and removes nothing. */
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -26,11 +23,12 @@ export interface FenceRemovalOptions {
  * @returns the number of segments that were removed; in a dry run, the number of those that would be.
  */
 export async function removeOldFences(bucket: Bucket, day: Day, { dryRun = false, signal }: FenceRemovalOptions = {}): Promise<number> {
-  const segments = await listSegments(bucket, day, signal);
+  const old = new Set<string>();
+  for await (const { key, size, ageMs } of listSegments(bucket, day, signal)) {
+    if (size === 0 && ageMs > FENCE_AGE_MS && parseName(day, key).origin !== 'foreign') old.add(key);
+  }
   const marked = await markedUploads(bucket);
-  const keys = segments
-    .filter(({ key, size, ageMs }) => size === 0 && ageMs > FENCE_AGE_MS && parseName(day, key).origin !== 'foreign' && !marked.has(uploadIdIn(key)))
-    .map(({ key }) => key);
+  const keys = [...old].filter((key) => !marked.has(uploadIdIn(key)));
   if (keys.length > 0 && !dryRun) await bucket.remove(keys);
   return keys.length;
 }

@@ -1,6 +1,7 @@
 import type { Bucket, ListedObject, ReadObject } from './bucket.js';
 
 const READS_AT_ONCE = 16;
+const LISTED_AT_ONCE = 1_000;
 const MOST_BYTES_AHEAD = 32 * 1024 * 1024;
 
 /**
@@ -10,24 +11,25 @@ const MOST_BYTES_AHEAD = 32 * 1024 * 1024;
  */
 export async function* readAhead(
   bucket: Bucket,
-  objects: readonly ListedObject[],
+  objects: Iterable<ListedObject>,
   signal?: AbortSignal,
 ): AsyncGenerator<[ListedObject, ReadObject | undefined]> {
-  const rest = [...objects].reverse();
+  const rest = objects[Symbol.iterator]();
+  let next = rest.next();
   const reads: { readonly listed: ListedObject; readonly object: Promise<ReadObject | undefined> }[] = [];
   let bytes = 0;
   try {
     for (;;) {
       signal?.throwIfAborted();
-      for (let next = rest.at(-1); next; next = rest.at(-1)) {
-        if (reads.length > 0 && (reads.length === READS_AT_ONCE || bytes + next.size > MOST_BYTES_AHEAD)) break;
-        const object = bucket.read(next.key);
+      for (; !next.done; next = rest.next()) {
+        const { value: listed } = next;
+        if (reads.length > 0 && (reads.length === READS_AT_ONCE || bytes + listed.size > MOST_BYTES_AHEAD)) break;
+        const object = bucket.read(listed.key);
         // The promise `object` is awaited below, perhaps only after it has rejected. Without this handler, the
         // unhandled rejection would end the process.
         object.catch(() => undefined);
-        reads.push({ listed: next, object });
-        bytes += next.size;
-        rest.pop();
+        reads.push({ listed, object });
+        bytes += listed.size;
       }
       const read = reads.shift();
       if (!read) return;
@@ -37,4 +39,18 @@ export async function* readAhead(
   } finally {
     await Promise.allSettled(reads.map(({ object }) => object));
   }
+}
+
+/** Like `readAhead`, for the objects of a listing. Reads up to 1,000 of them before it goes on with the listing. */
+export async function* readListed(
+  bucket: Bucket,
+  listing: AsyncIterable<ListedObject>,
+): AsyncGenerator<[ListedObject, ReadObject | undefined]> {
+  let batch: ListedObject[] = [];
+  for await (const object of listing) {
+    if (batch.push(object) < LISTED_AT_ONCE) continue;
+    yield* readAhead(bucket, batch);
+    batch = [];
+  }
+  yield* readAhead(bucket, batch);
 }

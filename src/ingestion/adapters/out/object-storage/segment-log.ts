@@ -19,19 +19,17 @@ const MAX_SEGMENT_BYTES = 8 * 1024 * 1024;
 const MOST_DOUBTFUL = 64;
 
 /**
- * Which lines may share a segment, in milliseconds. The upload of a line was received at most this long before the line
- * began to wait. The line began to wait at most this long after the segment's first line, whose beginning gives the
- * segment its name. So the time in the name is within NAME_TOLERANCE_MS of each `received_at`.
+ * A line may share a segment only if its upload was received at most this many milliseconds before or after the line
+ * began to wait, and if the line began to wait at most this many before or after the segment's first line. The time at
+ * which the first line began to wait is in the segment's name, so this time is within NAME_TOLERANCE_MS of each
+ * `received_at`.
  */
 const MOST_APART_MS = NAME_TOLERANCE_MS / 2;
 
 const MOST_NAMED = 2 ** 32;
 
 interface WaitingLine {
-  /**
-   * When the line began to wait, in milliseconds since 1970. It is this machine's time, or the store's if the two
-   * clocks differ by minutes.
-   */
+  /** When the line began to wait, in milliseconds since 1970 (`Bucket.now`). */
   readonly since: number;
   readonly uploadId: string;
   readonly bytes: Buffer;
@@ -68,7 +66,7 @@ export class SegmentLog {
    * If `received_at` is too far from the present time, a search for the upload wouldn't look into that segment.
    */
   mayShare(upload: Upload): boolean {
-    return !isSlow(upload) && Math.abs(this.now() - upload.receivedAt.getTime()) <= MOST_APART_MS;
+    return !isSlow(upload) && Math.abs(this.bucket.now - upload.receivedAt.getTime()) <= MOST_APART_MS;
   }
 
   /**
@@ -81,7 +79,7 @@ export class SegmentLog {
     return new Promise((resolve, reject) => {
       if (this.isRefusing) throw new Error('Too much is to be taken back in the store.');
       const lines = this.waiting.get(directory);
-      const since = this.now();
+      const since = this.bucket.now;
       if (lines) lines.push({ since, uploadId, bytes, resolve, reject });
       else this.waiting.set(directory, [{ since, uploadId, bytes, resolve, reject }]);
       this.flush();
@@ -113,14 +111,6 @@ export class SegmentLog {
     }
   }
 
-  /**
-   * The present time in milliseconds since 1970. It is this machine's time, or the store's if the two clocks differ by
-   * minutes.
-   */
-  private now(): number {
-    return Date.now() + this.bucket.clockOffsetMs;
-  }
-
   private rejectWaiting(error: StoreSilentError): void {
     const waiting = [...this.waiting.values()].flat();
     this.waiting.clear();
@@ -129,7 +119,7 @@ export class SegmentLog {
 
   private async write(directory: string, batch: readonly WaitingLine[]): Promise<void> {
     this.named = (this.named + 1) % MOST_NAMED;
-    const key = `${directory}/${uuidAt(new Date(batch[0]?.since ?? this.now()), this.named)}.ndjson`;
+    const key = `${directory}/${uuidAt(new Date(batch[0]?.since ?? this.bucket.now), this.named)}.ndjson`;
     const began = performance.now();
     let ok = true;
     try {

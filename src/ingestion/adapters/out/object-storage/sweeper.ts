@@ -27,7 +27,7 @@ export class Sweeper {
     private readonly bucket: Bucket,
     private readonly logger: StorageLogger,
   ) {
-    this.removal = new UploadRemoval(bucket);
+    this.removal = new UploadRemoval(bucket, logger);
   }
 
   /** Begins to look at the markers in `staging/`: now and each minute. */

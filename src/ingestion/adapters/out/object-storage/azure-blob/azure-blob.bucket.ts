@@ -2,14 +2,13 @@ import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { TokenCredential } from '@azure/identity';
-import { type BlobRequestConditions, type BlockBlobClient, ContainerClient, RestError } from '@azure/storage-blob';
+import { type BlobRequestConditions, type BlockBlobClient, RestError } from '@azure/storage-blob';
 import { eachOf } from '../../../../../common/each-of.js';
-import { withTimeLimit } from '../../../../../common/time-limit.js';
 import { beginCall } from '../begin-call.js';
 import { Bucket, type ByteRange, type ListedObject, missingRight, ObjectExistsError, type ReadObject, significantOffset, StoreSilentError } from '../bucket.js';
 import { PartMemory } from '../part-memory.js';
 import { sendParts } from '../parts.js';
+import { Container, DefaultCredential } from './container.js';
 
 export interface AzureBlobBucketOptions {
   readonly container: string;
@@ -41,6 +40,9 @@ const LEAST_BLOCK_BYTES = 4 * 1024 * 1024;
 /** The maximum number of blocks of an object in Azure. */
 const MOST_BLOCKS = 50_000;
 const BLOCKS_AT_ONCE = 4;
+/** A body of at most this many bytes must be sent, and the request be answered, within the time-out. */
+const LONG_BYTES = 1024 * 1024;
+const PIECE_BYTES = 64 * 1024;
 /**
  * A failed upload waits at most this long for its blocks to be removed, in milliseconds. A healthy store needs less.
  */
@@ -55,15 +57,18 @@ export class AzureBlobBucket extends Bucket {
   private readonly timeoutMs: number;
   private readonly memory: PartMemory;
   private readonly pageSize: number | undefined;
+  /** How far the store's clock was ahead of this machine's at the latest answer, in milliseconds. */
   private offsetMs = 0;
 
-  constructor({ container, prefix = '', account, timeoutMs, maxUploadBytes = 0, pageSize, onRetry }: AzureBlobBucketOptions) {
+  constructor({ container, prefix = '', account, timeoutMs, maxUploadBytes = 0, pageSize, onRetry = () => undefined }: AzureBlobBucketOptions) {
     super();
     this.container =
       'url' in account
         ? new Container(`${account.url.replace(/\/+$/, '')}/${container}`, new DefaultCredential(), { retryOptions: RETRIES })
         : new Container(account.connectionString, container, { retryOptions: RETRIES });
-    if (onRetry) this.container.observeRetries(onRetry);
+    this.container.observe(onRetry, (answeredAt) => {
+      this.offsetMs = answeredAt - Date.now();
+    });
     this.prefix = prefix;
     this.timeoutMs = timeoutMs;
     this.memory = new PartMemory(Math.max(LEAST_BLOCK_BYTES, Math.ceil(maxUploadBytes / MOST_BLOCKS)));
@@ -111,10 +116,9 @@ export class AzureBlobBucket extends Bucket {
   }
 
   override read(key: string): Promise<ReadObject | undefined> {
-    return this.ask(async (abortSignal) => {
-      const found = await unlessAbsent(this.blob(key).download(0, undefined, { abortSignal }));
+    return this.ask(async (abortSignal, onProgress) => {
+      const found = await unlessAbsent(this.blob(key).download(0, undefined, { abortSignal, onProgress }));
       if (!found) return undefined;
-      this.noteTime(found.date);
       return {
         bytes: await buffer(given(found.readableStreamBody)),
         version: given(found.etag),
@@ -138,7 +142,6 @@ export class AzureBlobBucket extends Bucket {
   override async *list(prefix: string): AsyncGenerator<ListedObject> {
     const pages = this.pages((abortSignal) => this.container.listBlobsFlat({ prefix: this.prefix + prefix, abortSignal }));
     for await (const { segment, date } of pages) {
-      this.noteTime(date);
       for (const { name, properties } of segment.blobItems) {
         const key = name.slice(this.prefix.length);
         yield { key, size: given(properties.contentLength), ageMs: ageMs(date, properties.lastModified) };
@@ -186,22 +189,16 @@ export class AzureBlobBucket extends Bucket {
     // Nothing to close: the SDK has one connection pool for the whole process, which doesn't keep the process alive.
   }
 
-  /**
-   * Notes how far the store's clock is ahead of this machine's.
-   *
-   * @param answeredAt the store's time in an answer; undefined if the answer has none.
-   */
-  private noteTime(answeredAt: Date | undefined): void {
-    if (answeredAt) this.offsetMs = answeredAt.getTime() - Date.now();
-  }
-
   private blob(key: string): BlockBlobClient {
     return this.container.getBlockBlobClient(this.prefix + key);
   }
 
   private put(key: string, bytes: Uint8Array, conditions: BlobRequestConditions): Promise<string | undefined> {
     const blob = this.blob(key);
-    return this.write(blob, (metadata, abortSignal) => blob.upload(bytes, bytes.length, { abortSignal, metadata, conditions }));
+    return this.write(blob, (metadata, abortSignal, onProgress) => {
+      const body = bytes.length > LONG_BYTES ? () => Readable.from(piecesWith(onProgress, bytes)) : bytes;
+      return blob.upload(body, bytes.length, { abortSignal, metadata, conditions });
+    });
   }
 
   private commit(blob: BlockBlobClient, ids: string[]): Promise<string | undefined> {
@@ -213,14 +210,12 @@ export class AzureBlobBucket extends Bucket {
   /** Sends a conditional write. Resolves to the version that was written; undefined if the condition isn't met. */
   private write(
     blob: BlockBlobClient,
-    request: (metadata: { nonce: string }, abortSignal: AbortSignal) => Promise<{ etag?: string; date?: Date }>,
+    request: (metadata: { nonce: string }, abortSignal: AbortSignal, onProgress: () => void) => Promise<{ etag?: string }>,
   ): Promise<string | undefined> {
     const nonce = randomUUID();
-    return this.ask(async (abortSignal) => {
+    return this.ask(async (abortSignal, onProgress) => {
       try {
-        const { etag, date } = await request({ nonce }, abortSignal);
-        this.noteTime(date);
-        return given(etag);
+        return given((await request({ nonce }, abortSignal, onProgress)).etag);
       } catch (error) {
         if (!hasCode(error, 'BlobAlreadyExists', 'ConditionNotMet', 'InvalidBlockList')) throw error;
         const there = await unlessAbsent(blob.getProperties({ abortSignal }));
@@ -271,46 +266,34 @@ export class AzureBlobBucket extends Bucket {
     } while (continuationToken);
   }
 
-  /** Sends a request, and aborts it after the time-out. By itself, the SDK would wait for a silent store forever. */
-  private async ask<T>(request: (abortSignal: AbortSignal) => Promise<T>): Promise<T> {
+  /**
+   * Sends a request, and aborts it when the time-out has passed since it began, or since it last called `onProgress`. By
+   * itself, the SDK would wait for a silent store forever.
+   */
+  private async ask<T>(request: (abortSignal: AbortSignal, onProgress: () => void) => Promise<T>): Promise<T> {
     await beginCall();
     const controller = new AbortController();
-    return withTimeLimit(this.timeoutMs, request(controller.signal), () => {
-      const error = new StoreSilentError(this.timeoutMs);
-      controller.abort(error);
-      return error;
+    let timer: NodeJS.Timeout | undefined;
+    const silent = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => {
+        const error = new StoreSilentError(this.timeoutMs);
+        controller.abort(error);
+        reject(error);
+      }, this.timeoutMs);
     });
+    try {
+      return await Promise.race([request(controller.signal, () => timer?.refresh()), silent]);
+    } finally {
+      clearTimeout(timer);
+    }
   }
 }
 
-/** A `ContainerClient` whose repeated requests can be observed, which the SDK has no option for. */
-class Container extends ContainerClient {
-  /** Makes this client, and the clients of its blobs, call a function before they repeat a request. */
-  observeRetries(onRetry: () => void): void {
-    const sent = new WeakSet();
-    const observe: PipelinePolicy = {
-      name: 'observeRetries',
-      sendRequest(request, next) {
-        if (sent.has(request)) onRetry();
-        sent.add(request);
-        return next(request);
-      },
-    };
-    this.storageClientContext.pipeline.addPolicy(observe, { afterPhase: 'Retry' });
-  }
-}
-
-/** A step on the way of each attempt to send a request. */
-type PipelinePolicy = Parameters<ContainerPipeline['addPolicy']>[0];
-type ContainerPipeline = Container['storageClientContext']['pipeline'];
-
-/** `DefaultAzureCredential`, whose module is loaded on first use because it is large. */
-class DefaultCredential implements TokenCredential {
-  private credential: Promise<TokenCredential> | undefined;
-
-  async getToken(...asked: Parameters<TokenCredential['getToken']>): ReturnType<TokenCredential['getToken']> {
-    this.credential ??= import('@azure/identity').then(({ DefaultAzureCredential }) => new DefaultAzureCredential());
-    return (await this.credential).getToken(...asked);
+/** Yields bytes piece by piece. Calls `onProgress` when the next piece is taken. */
+function* piecesWith(onProgress: () => void, bytes: Uint8Array): Generator<Uint8Array> {
+  for (let at = 0; at < bytes.length; at += PIECE_BYTES) {
+    onProgress();
+    yield bytes.subarray(at, at + PIECE_BYTES);
   }
 }
 

@@ -45,13 +45,13 @@ function storageOn(on: InMemoryBucket = bucket.another()): ObjectStorageFileStor
 
 /** The event outbox of another process on the same bucket. */
 function outboxOn(on: InMemoryBucket = bucket.another()): BucketEventOutbox {
-  const outbox = new BucketEventOutbox(on, 0);
+  const outbox = new BucketEventOutbox(on, logger, 0);
   open.push(outbox);
   return outbox;
 }
 
 /** The event outbox of a process that will crash, so it is never closed. */
-const mortalOutboxOn = (on: InMemoryBucket): BucketEventOutbox => new BucketEventOutbox(on, 0);
+const mortalOutboxOn = (on: InMemoryBucket): BucketEventOutbox => new BucketEventOutbox(on, logger, 0);
 
 async function begin(): Promise<BucketEventOutbox> {
   const outbox = outboxOn();
@@ -190,6 +190,16 @@ describe('the outbox of a bucket', () => {
     expect(await tell(outbox)).toEqual(stored);
     pass(10 * MINUTE_MS);
     expect(await tell(outbox)).toEqual([]);
+  });
+
+  it('tells the events of a day whose plan of compaction is damaged ten minutes later', async () => {
+    const outbox = await begin();
+    vi.setSystemTime(MIDNIGHT - 30 * MINUTE_MS);
+    const { ids } = await share(2);
+    await bucket.create(`compaction/kind=historical/date=${DATE}`, Buffer.from('damaged'));
+    await expect(outbox.next(9)).rejects.toMatchObject({ kind: 'storage-failure' });
+    pass(10 * MINUTE_MS);
+    expect(await tell(outbox)).toEqual(ids);
   });
 
   it('goes on in a segment after the last line that was told and is left, when removals rewrite it', async () => {

@@ -1,8 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Logger } from '@nestjs/common';
 import { EventOutbox, type OutboxBatch } from '../../../../application/ports/event-outbox.port.js';
 import { OneAtATime } from '../../../../../common/one-at-a-time.js';
 import { Wakeup } from '../../../../../common/wakeup.js';
 import { storageFailure } from '../../../../application/storage-failure.js';
+import type { StorageLogger } from '../../../../application/storage-logger.js';
 import { UPLOAD_KINDS, type UploadKind } from '../../../../domain/upload.js';
 import type { Bucket, ListedObject } from '../bucket.js';
 import { CURSOR, EVENTS, LATE_SEGMENTS, REMOVED_UPLOADS } from '../keys.js';
@@ -58,6 +60,7 @@ export class BucketEventOutbox extends EventOutbox {
 
   constructor(
     private readonly bucket: Bucket,
+    private readonly logger: StorageLogger = new Logger(BucketEventOutbox.name),
     private readonly listingPauseMs = LISTING_PAUSE_MS,
   ) {
     super();
@@ -143,7 +146,7 @@ export class BucketEventOutbox extends EventOutbox {
     this.triedAt = Date.now();
     const cursor = await this.lease.take();
     this.clock.note();
-    if (cursor) this.telling = new Telling(this.bucket, this.clock, cursor);
+    if (cursor) this.telling = new Telling(this.bucket, this.clock, cursor, this.logger);
     return this.telling;
   }
 
@@ -203,11 +206,12 @@ class Telling {
     private readonly bucket: Bucket,
     private readonly clock: CautiousClock,
     cursor: Cursor,
+    logger: StorageLogger,
   ) {
     const reader = new SegmentReader(bucket, cursor);
     this.obsolete = new ObsoleteObjects(bucket);
     this.late = new LateSource(bucket, clock, cursor, reader, this.obsolete);
-    this.scans = UPLOAD_KINDS.map((kind) => new SegmentScan(bucket, clock, kind, cursor, reader, (segment) => this.late.isWaiting(segment)));
+    this.scans = UPLOAD_KINDS.map((kind) => new SegmentScan(bucket, clock, kind, cursor, reader, (segment) => this.late.isWaiting(segment), logger));
     this.removed = new RemovedSource(bucket, cursor, this.obsolete);
   }
 

@@ -74,8 +74,9 @@ export class LateSegments {
   }
 
   /**
-   * Announces a segment that another process has written, if it was written late. Does nothing for a segment of a slow
-   * upload (`isSlow`), which its writer announced before the write. Throws errors of the bucket.
+   * Announces a segment that another process has written, if it was written late: that process may have crashed before
+   * it announced the segment. Does nothing for a segment of a slow upload (`isSlow`), which its writer announced before
+   * the write. Throws errors of the bucket.
    *
    * @param ageMs milliseconds since the segment was written, by the store's clock.
    */

@@ -1,3 +1,4 @@
+import type { StorageLogger } from '../../../../application/storage-logger.js';
 import type { UploadKind } from '../../../../domain/upload.js';
 import type { Bucket } from '../bucket.js';
 import { dateAt, type Day, dayOf, directoryOf, endOf, FINEST_MS, NAME_TOLERANCE_MS, parseName, prefixesBetween } from '../segment-names.js';
@@ -102,6 +103,7 @@ export class SegmentScan implements EventSource {
      * scan.
      */
     private readonly isAnnounced: (segment: string) => boolean,
+    private readonly logger: StorageLogger,
   ) {}
 
   get since(): number | undefined {
@@ -214,7 +216,7 @@ export class SegmentScan implements EventSource {
    */
   private async isRemoved({ key }: Segment): Promise<boolean> {
     const day = dayOf(key);
-    if (!day || !mayBeCompacted(day)) return true;
+    if (!day || !mayBeCompacted(this.bucket, day)) return true;
     await this.renew();
     if (this.holds.has(day.date)) return true;
     await this.enter(day);
@@ -226,8 +228,8 @@ export class SegmentScan implements EventSource {
    * compaction has created for this day so far to the queue.
    */
   private async enter(day: Day): Promise<void> {
-    if (!mayBeCompacted(day) || this.holds.has(day.date) || stateOf(day, this.position) === 'told') return;
-    const hold = await DayHold.take(this.bucket, day);
+    if (!mayBeCompacted(this.bucket, day) || this.holds.has(day.date) || stateOf(day, this.position) === 'told') return;
+    const hold = await DayHold.take(this.bucket, day, this.logger);
     const known = new Set([...this.position.targets, ...this.created.map(({ key }) => key)]);
     for (const { key, size } of await targets(this.bucket, day)) {
       if (!parseName(day, key).isSlow && !known.has(key)) this.created.push({ key, size, time: -Infinity, writtenAt: 0 });

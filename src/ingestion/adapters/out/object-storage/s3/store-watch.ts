@@ -55,20 +55,28 @@ export class StoreWatch {
         const { systemClockOffset: assumedAheadMs } = client.config;
         try {
           const result = await next(args);
-          const { headers } = result.response as { readonly headers: Readonly<Record<string, string | undefined>> };
-          const answeredAt = Date.parse(headers.date ?? '');
-          if (result.output && !Number.isNaN(answeredAt)) {
-            this.answeredAt.set(result.output, answeredAt);
-            this.aheadMs = answeredAt - Date.now();
-          }
+          const answeredAt = this.noteTime(result.response);
+          if (result.output && answeredAt !== undefined) this.answeredAt.set(result.output, answeredAt);
           return result;
         } catch (error) {
-          if (error instanceof S3ServiceException) markWrongClock(error, assumedAheadMs);
+          if (error instanceof S3ServiceException) {
+            this.noteTime(error.$response);
+            markWrongClock(error, assumedAheadMs);
+          }
           throw this.translate(error, performance.now() - begun);
         }
       },
       { step: 'deserialize', priority: 'high', name: 'storeWatch' },
     );
+  }
+
+  /** Notes the store's time in an answer, and returns it in milliseconds since 1970; undefined if the answer has none. */
+  private noteTime(answer: unknown): number | undefined {
+    const { headers } = (answer ?? {}) as { readonly headers?: Readonly<Record<string, string | undefined>> };
+    const answeredAt = Date.parse(headers?.date ?? '');
+    if (Number.isNaN(answeredAt)) return undefined;
+    this.aheadMs = answeredAt - Date.now();
+    return answeredAt;
   }
 
   /**

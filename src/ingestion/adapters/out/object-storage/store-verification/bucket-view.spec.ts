@@ -11,6 +11,7 @@ import { jsonReport } from '../../../../application/store-verification/report.js
 import { NoStoreError } from '../../../../application/store-verification/store-view.js';
 import type { ListedObject } from '../bucket.js';
 import { claimKey } from '../keys.js';
+import type { ByteRange } from '../bucket.js';
 import { verifyBucket } from './bucket-view.js';
 
 const TIME = new Date('2026-03-01T10:00:00Z');
@@ -253,13 +254,18 @@ describe('a compaction in progress', () => {
   const sources = (): string[] => [segment, shared];
   let target: string;
 
-  const plan = (...named: string[]): Promise<unknown> => others.create(PLAN, Buffer.from(JSON.stringify({ target, sources: named })));
+  const plan = (...named: string[]): Promise<unknown> => others.create(PLAN, Buffer.from(JSON.stringify({ target, sources: named, bytes: 1 })));
   const merge = async (): Promise<void> => {
     for (const source of sources()) await append(target, (await others.read(source))?.bytes ?? '');
   };
 
-  beforeEach(() => {
+  beforeEach(async () => {
     target = `${DAY}/${uuidV7()}.ndjson`;
+    // Compaction merges only segments whose names have times of their day.
+    const before = sources();
+    [segment, shared] = [0, 1].map((seq) => `${DAY}/${uuidV7({ msecs: TIME.getTime(), seq })}.ndjson`) as [string, string];
+    for (const [index, key] of sources().entries()) await copy(before[index] ?? '', key);
+    await others.remove(before);
   });
 
   it('is reported as under way, by its target', async () => {
@@ -331,8 +337,8 @@ describe('a compaction in progress', () => {
   });
 
   it.each<[string, () => Promise<unknown>, () => string[]]>([
-    ['two equal lines in segments of which its plan names only one', () => plan(segment).then(() => copy(segment, `${DAY}/z.ndjson`)), () => [`${DAY}/z.ndjson`]],
-    ['two equal lines in one segment', async () => plan(segment).then(async () => append(segment, (await others.read(segment))?.bytes ?? '')), () => [segment]],
+    ['two equal lines in segments of which its plan names only one', () => plan(...sources()).then(() => copy(segment, `${DAY}/z.ndjson`)), () => [`${DAY}/z.ndjson`]],
+    ['two equal lines in one segment', async () => plan(...sources()).then(async () => append(segment, (await others.read(segment))?.bytes ?? '')), () => [segment]],
     ['two equal lines while its plan is invalid', () => others.create(PLAN, Buffer.from('{"sources":1}')).then(() => copy(segment, `${DAY}/z.ndjson`)), () => [`${DAY}/z.ndjson`]],
   ])('does not excuse %s', async (_, breakStore, paths) => {
     await breakStore();
@@ -377,22 +383,24 @@ describe('unreadable objects are reported, and the rest is checked', () => {
 
 describe('a segment of many megabytes', () => {
   /**
-   * A bucket that ends each read of an object with an error after `pieces` pieces, like a store that closes slow reads.
-   * Each read gets `patience` pieces more than the one before.
+   * A bucket that ends each read of an object with an error after `pieces` pieces, like a store that closes slow reads,
+   * and at the byte `brokenAt` of the object.
    */
   class ImpatientBucket extends InMemoryBucket {
     pieces = Infinity;
-    patience = 0;
+    brokenAt = Infinity;
 
-    override async open(key: string): Promise<AsyncIterable<Uint8Array> | undefined> {
-      const pieces = await super.open(key);
-      const most = (this.pieces += this.patience);
+    override async open(key: string, range?: ByteRange): Promise<AsyncIterable<Uint8Array> | undefined> {
+      const pieces = await super.open(key, range);
+      const { pieces: most, brokenAt } = this;
       return (
         pieces &&
         (async function* () {
           let count = 0;
+          let position = range?.first ?? 0;
           for await (const piece of pieces) {
-            if (count++ >= most) throw new Error('terminated');
+            position += piece.length;
+            if (count++ >= most || position > brokenAt) throw new Error('terminated');
             yield piece;
           }
         })()
@@ -410,12 +418,12 @@ describe('a segment of many megabytes', () => {
   });
 
   it('is read on from where the store ended the read', async () => {
-    Object.assign(impatient, { pieces: 0, patience: 2 });
+    impatient.pieces = 2;
     expect(await found({}, impatient)).toMatchObject({ findings: [], totals: { uploads: LINES } });
   });
 
   it('is unreadable when the store ends each read at the same place', async () => {
-    impatient.pieces = 5;
+    impatient.brokenAt = 300_000;
     const { findings } = await found({}, impatient);
     expect(findings.map(({ state, kind, path, detail }) => ({ state, kind, path, detail }))).toEqual([
       { state: 'unknown', kind: 'unreadable', path: shared, detail: 'terminated' },

@@ -111,10 +111,7 @@ class BucketView implements StoreView {
     return size === expected.size ? digestProblem(hash.digest('hex'), expected) : otherSize(size, expected);
   }
 
-  /**
-   * Whether a missing file would be restored after a crash. Always false: in a bucket, a line is written only after its
-   * file, so nothing has to be restored.
-   */
+  /** Whether a missing file would be restored after a crash. Always false: a line is written only after its file. */
   isRestorable(): Promise<boolean> {
     return Promise.resolve(false);
   }
@@ -161,7 +158,7 @@ class BucketView implements StoreView {
    * idempotency key is created before the upload's line is written, and removed after 25 hours.
    */
   async isClaimAbsent(scope: string, receivedAt: Date): Promise<boolean> {
-    if (!isKeptUnderKey(receivedAt, Date.now() + this.bucket.clockOffsetMs)) return false;
+    if (!isKeptUnderKey(receivedAt, this.bucket.now)) return false;
     return (await this.bucket.read(claimKey(scope))) === undefined;
   }
 
@@ -236,7 +233,7 @@ class BucketView implements StoreView {
 
   /** Begins to read a segment. Never rejects: an error is thrown only when the pieces are iterated. */
   private async begin({ path, size }: KeyEntry): Promise<{ path: string; pieces: AsyncIterable<Buffer> }> {
-    if (size > LONGEST_WHOLE) return { path, pieces: this.pieces(path) };
+    if (size > LONGEST_WHOLE) return { path, pieces: this.pieces(path, size) };
     const read = this.bucket.read(path);
     await Promise.allSettled([read]);
     return { path, pieces: whole(read) };
@@ -246,21 +243,15 @@ class BucketView implements StoreView {
    * The bytes of a long segment. A read that breaks off is continued where it broke off: the store may end a read that
    * pauses for long, as this one does while files are compared.
    */
-  private async *pieces(segment: string): AsyncGenerator<Buffer> {
+  private async *pieces(segment: string, size: number): AsyncGenerator<Buffer> {
     let position = 0;
-    for (let brokeAt = -1; ; ) {
-      const pieces = await this.bucket.open(segment);
+    for (let brokeAt = -1; position < size; ) {
+      const pieces = await this.bucket.open(segment, { first: position, last: size - 1 });
       if (!pieces) throw new GoneError();
-      let passedOver = 0;
       try {
         for await (const piece of pieces) {
-          const known = Math.min(position - passedOver, piece.length);
-          passedOver += known;
-          if (known === piece.length) continue;
-          const bytes = Buffer.from(piece.buffer, piece.byteOffset + known, piece.length - known);
-          position += bytes.length;
-          passedOver += bytes.length;
-          yield bytes;
+          position += piece.length;
+          yield Buffer.from(piece.buffer, piece.byteOffset, piece.length);
         }
         return;
       } catch (error) {

@@ -1,9 +1,6 @@
-import { z } from 'zod';
-import { parseJson } from '../../../../application/line-text.js';
 import type { Bucket } from '../bucket.js';
-import { PLANS } from '../keys.js';
-
-const PLAN = z.object({ target: z.string(), sources: z.array(z.string()) });
+import { plannedDays } from '../compaction-days.js';
+import { readDayPlan } from '../compaction-plan.js';
 
 /**
  * The keys of the segments of each compaction in progress: the merged one (target) and those that it replaces
@@ -11,12 +8,9 @@ const PLAN = z.object({ target: z.string(), sources: z.array(z.string()) });
  */
 export async function readPlans(bucket: Bucket): Promise<ReadonlySet<string>[]> {
   const plans: Set<string>[] = [];
-  for await (const { key, size } of bucket.list(PLANS)) {
-    // An empty object contains no plan: the compaction has ended.
-    if (size === 0) continue;
-    const object = await bucket.read(key);
-    const { success, data } = PLAN.safeParse(object && parseJson(object.bytes));
-    if (success) plans.push(new Set([data.target, ...data.sources]));
+  for await (const day of plannedDays(bucket)) {
+    const { plan } = await readDayPlan(bucket, day);
+    if (plan) plans.push(new Set([plan.target, ...plan.sources]));
   }
   return plans;
 }

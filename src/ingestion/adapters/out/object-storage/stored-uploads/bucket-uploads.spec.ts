@@ -125,15 +125,17 @@ function countRequests(bucket: InMemoryBucket) {
 const idsOf = (uploads: readonly Upload[]) => uploads.map(({ uploadId }) => uploadId);
 
 describe.each([
-  ['the current day', MIDNIGHT + 22.9 * HOUR_MS, false, 4],
-  ['a past day that is not compacted', MIDNIGHT + 50 * HOUR_MS, false, 10],
-  ['a past day that is compacted', MIDNIGHT + 50 * HOUR_MS, true, 3],
-])('the uploads of %s with many segments', (_, now, isCompacted, rounds) => {
+  ['the current day', MIDNIGHT + 22.9 * HOUR_MS, false, 4, 0],
+  ['a past day that is not compacted', MIDNIGHT + 50 * HOUR_MS, false, 10, 0],
+  ['a past day that is compacted', MIDNIGHT + 50 * HOUR_MS, true, 3, 0],
+  ["a past day that is compacted, while this machine's clock is two days behind the store's,", MIDNIGHT + 50 * HOUR_MS, true, 3, 48 * HOUR_MS],
+])('the uploads of %s with many segments', (_, now, isCompacted, rounds, aheadMs) => {
   let bucket: InMemoryBucket;
   let uploads: Upload[];
   beforeAll(async () => {
-    vi.useFakeTimers({ toFake: ['Date'], now });
+    vi.useFakeTimers({ toFake: ['Date'], now: now - aheadMs });
     bucket = new InMemoryBucket();
+    bucket.aheadMs = aheadMs;
     uploads = await storeDay(bucket, now);
     if (isCompacted) expect(await compactDay(bucket, 'nowcast', DATE)).toMatchObject({ targets: 2 });
   });
@@ -299,8 +301,9 @@ describe('expired uploads', () => {
     ['ten years', 87_600 * HOUR_MS],
     ['a day', 24 * HOUR_MS],
     ['five minutes', HOUR_MS / 12],
+    ['three minutes', HOUR_MS / 20],
   ])("are removed by the store's time if this machine's clock is ahead by %s", async (_, aheadMs) => {
-    vi.useFakeTimers({ toFake: ['Date'], now: MIDNIGHT + 23.95 * HOUR_MS + aheadMs });
+    vi.useFakeTimers({ toFake: ['Date'], now: MIDNIGHT + 23.99 * HOUR_MS + aheadMs });
     const bucket = new InMemoryBucket();
     bucket.aheadMs = -aheadMs;
     await own(bucket, uploadAt(MIDNIGHT - 25 * HOUR_MS));

@@ -1,10 +1,12 @@
+import { Logger } from '@nestjs/common';
 import { storageFailure } from '../../../../application/storage-failure.js';
 import { type ByteRange, type CustomerAccess, type RemovalOptions, StoredUploads, type UploadFilter, type UploadPage, type UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
-import { utcDate } from '../../../../domain/layout.js';
+import type { StorageLogger } from '../../../../application/storage-logger.js';
 import type { Upload } from '../../../../domain/upload.js';
 import { asJob } from '../begin-call.js';
 import type { Bucket } from '../bucket.js';
 import { RETENTION_TURN } from '../keys.js';
+import { dateAt } from '../segment-names.js';
 import { Turn } from '../turn.js';
 import { openFile } from './content.js';
 import { DaySources } from './day-sources.js';
@@ -31,9 +33,10 @@ export class BucketUploads extends StoredUploads {
   constructor(
     private readonly bucket: Bucket,
     private readonly onRemoved: () => void = () => undefined,
+    logger: StorageLogger = new Logger(BucketUploads.name),
   ) {
     super();
-    this.removal = new UploadRemoval(bucket);
+    this.removal = new UploadRemoval(bucket, logger);
   }
 
   override async find(uploadId: string): Promise<Upload | undefined> {
@@ -65,12 +68,12 @@ export class BucketUploads extends StoredUploads {
   }
 
   /**
-   * The time before which uploads have expired, also if this machine's clock is ahead of the store's: `end` was then
-   * computed from a time in the future. It is moved back to the beginning of a day, because uploads expire by days.
+   * The time before which uploads have expired. `end` was computed from this machine's time. If it is already a later
+   * day (UTC) here than by the store's clock, `end` is moved back by whole days, because uploads expire by days.
    */
   private untilExpired(end: Date): Date {
-    const { clockOffsetMs } = this.bucket;
-    return clockOffsetMs < 0 ? new Date(utcDate(new Date(end.getTime() + clockOffsetMs))) : end;
+    const aheadMs = beginningOfDay(Date.now()) - beginningOfDay(this.bucket.storeTime);
+    return new Date(end.getTime() - Math.max(0, aheadMs));
   }
 
   /**
@@ -90,3 +93,5 @@ export class BucketUploads extends StoredUploads {
     throw new Error('The segments are compacted faster than they can be read.');
   }
 }
+
+const beginningOfDay = (time: number): number => Date.parse(dateAt(time));

@@ -1,8 +1,10 @@
 import { randomUUID } from 'node:crypto';
+import type { StorageLogger } from '../../../../application/storage-logger.js';
 import type { Bucket } from '../bucket.js';
-import { isHold, parsePlan, type Plan, PLAN_PATIENCE_MS, planKey } from '../compaction-plan.js';
+import { DamagedPlanError, type Plan, PLAN_PATIENCE_MS, planKey, readDayPlan, sizeOf } from '../compaction-plan.js';
 import { FENCE } from '../keys.js';
 import type { Day } from '../segment-names.js';
+import { pauseAfter } from './contention.js';
 
 const RENEW_AFTER_MS = 60_000;
 const MOST_TURNS = 20;
@@ -25,7 +27,8 @@ export class HoldLostError extends Error {
  * A day has either a hold or a plan of compaction, because both are in the same object. Several processes may share a
  * hold, which lists the id of each `DayHold`. A hold that wasn't written for ten minutes is taken to belong to crashed
  * processes, and another process may then replace it. So a removal checks its hold after it has rewritten a segment. An
- * id that was taken out of a hold never comes back.
+ * id that was taken out of a hold never comes back. A damaged object, which is neither plan nor hold, is replaced after
+ * ten minutes too, with a warning.
  */
 export class DayHold {
   private readonly id = randomUUID();
@@ -34,14 +37,18 @@ export class DayHold {
   private constructor(
     private readonly bucket: Bucket,
     private readonly day: Day,
+    private readonly logger: StorageLogger,
   ) {}
 
   /**
    * Takes a hold on a day, which keeps compaction from the day. If the day has a plan of compaction, first completes or
-   * ends this plan. Throws errors of the bucket.
+   * ends this plan.
+   *
+   * @throws DamagedPlanError if the object of the plan or hold is damaged and less than ten minutes old; an error of the
+   *   bucket.
    */
-  static async take(bucket: Bucket, day: Day): Promise<DayHold> {
-    const hold = new DayHold(bucket, day);
+  static async take(bucket: Bucket, day: Day, logger: StorageLogger): Promise<DayHold> {
+    const hold = new DayHold(bucket, day, logger);
     if (!(await hold.change((ids) => [...ids, hold.id]))) throw new HoldLostError(day);
     return hold;
   }
@@ -63,9 +70,8 @@ export class DayHold {
   }
 
   private async holders(): Promise<readonly string[]> {
-    const found = await this.bucket.read(planKey(this.day));
-    const plan = found && found.bytes.length > 0 ? parsePlan(this.day, found.bytes) : undefined;
-    return plan && isHold(plan) ? plan.removals : [];
+    const { hold } = await readDayPlan(this.bucket, this.day);
+    return hold?.removals ?? [];
   }
 
   /**
@@ -76,16 +82,20 @@ export class DayHold {
   private async change(change: (ids: readonly string[]) => readonly string[] | undefined): Promise<boolean> {
     const key = planKey(this.day);
     for (let turn = 0; turn < MOST_TURNS; turn++) {
-      const found = await this.bucket.read(key);
-      const plan = found && found.bytes.length > 0 ? parsePlan(this.day, found.bytes) : undefined;
-      const isExpired = found !== undefined && found.ageMs >= PLAN_PATIENCE_MS;
-      const ids = change(plan && isHold(plan) && !isExpired ? plan.removals : []);
+      const { plan, hold, isDamaged, version, ageMs } = await readDayPlan(this.bucket, this.day);
+      const isExpired = ageMs >= PLAN_PATIENCE_MS;
+      const ids = change(hold && !isExpired ? hold.removals : []);
       if (!ids) return false;
-      if (plan && !isHold(plan)) await this.end(plan);
+      if (isDamaged && !isExpired) throw new DamagedPlanError(this.day);
+      if (plan) await this.end(plan);
       const bytes = ids.length === 0 ? FENCE : Buffer.from(JSON.stringify({ removals: ids }));
       this.writtenAt = performance.now();
-      const written = found ? await this.bucket.replace(key, bytes, found.version) : await this.bucket.create(key, bytes);
-      if (written !== undefined) return true;
+      const written = await (version === undefined ? this.bucket.create(key, bytes) : this.bucket.replace(key, bytes, version));
+      if (written !== undefined) {
+        if (isDamaged) this.logger.warn(`${key} was damaged: it was neither a plan of compaction nor a hold. A hold has replaced it.`);
+        return true;
+      }
+      await pauseAfter(turn);
     }
     throw new Error(`${key} changes faster than it can be written.`);
   }
@@ -96,8 +106,7 @@ export class DayHold {
    */
   private async end({ target, sources, bytes }: Plan): Promise<void> {
     if ((await this.bucket.create(target, FENCE)) !== undefined) return;
-    let size: number | undefined;
-    for await (const object of this.bucket.list(target)) if (object.key === target) ({ size } = object);
+    const size = await sizeOf(this.bucket, target);
     if (size === 0) return;
     if (size !== bytes) throw new Error(`${target} has ${size ?? 'no'} bytes, and its sources had ${bytes}; nothing was removed.`);
     await this.bucket.remove(sources);

@@ -13,9 +13,10 @@ const FIRST_PAGE = 1_000;
 const FEW = { segments: 64, bytes: 4 * 1024 * 1024 };
 
 /**
- * Whether compaction of a day may have begun on any machine, even one whose clock is up to an hour ahead of this one's.
+ * Whether compaction of a day may have begun on any machine. Compaction follows the store's clock; an hour is added,
+ * because a store may have several clocks, and earlier versions of the service follow that of their machine.
  */
-export const mayBeCompacted = (day: Day): boolean => Date.now() > endOf(day) - HOUR_MS;
+export const mayBeCompacted = (bucket: Bucket, day: Day): boolean => bucket.storeTime > endOf(day) - HOUR_MS;
 
 /** Whether a day's segments are so few and short that all of them are read, whatever the times in their names. */
 export const isFew = (segments: readonly ListedObject[]): boolean =>
@@ -42,12 +43,12 @@ export async function firstPage(bucket: Bucket, day: Day): Promise<{ segments: L
  * @param prefix `slowPrefix(day)` for the segments with lines of slow uploads; `directoryOf(day)` for the others.
  */
 export async function targets(bucket: Bucket, day: Day, prefix = directoryOf(day)): Promise<ListedObject[]> {
-  if (!mayBeCompacted(day)) return [];
+  if (!mayBeCompacted(bucket, day)) return [];
   // The begin and the end of the listed span are rounded to multiples of a power of 16 ms, so that the listing takes
   // few requests also by prefix. The begin is rounded down by a minute at most. So it stays after the end of the day:
   // there may be many segments with earlier times.
   const begin = Math.floor((endOf(day) + DAY_GRACE_MS) / 16 ** 4) * 16 ** 4;
-  const end = Math.ceil((Date.now() + HOUR_MS) / 16 ** 6) * 16 ** 6;
+  const end = Math.ceil((bucket.storeTime + HOUR_MS) / 16 ** 6) * 16 ** 6;
   const segments = await listNamed(bucket, prefix, begin, end);
   return segments.filter(({ key, size }) => size > 0 && parseName(day, key).origin === 'target');
 }

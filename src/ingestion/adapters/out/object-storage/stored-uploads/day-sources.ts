@@ -48,7 +48,7 @@ export class DaySources {
     const isWanted = (day: Day): boolean => endOf(day) > (from?.getTime() ?? -Infinity) && endOf(day) - DAY_MS <= this.until;
     // A list mostly begins with the current day, so this day's segments are listed at the same time as the directories
     // of all days. In the first minute after midnight, so are those of the day before.
-    const now = Date.now();
+    const now = this.bucket.storeTime;
     const recent = [...new Set([dateAt(now), dateAt(now - MINUTE_MS)])].flatMap((date) => kinds.map((each) => ({ kind: each, date })));
     const current = new Map(recent.filter(isWanted).map((day) => [directoryOf(day), this.read(day, true)]));
     for (const reading of current.values()) reading.catch(() => undefined);
@@ -83,7 +83,7 @@ export class DaySources {
       return segments.flatMap((segment) => this.segment(day, segment, few));
     }
     const [newest, created] = await (large ?? listLarge());
-    if (mayBeCompacted(day)) {
+    if (mayBeCompacted(this.bucket, day)) {
       // Lists again the segments that compaction has created, while other segments are read, so that `hasMoved` needn't
       // wait. If the day is listed once more, this listing isn't used.
       const later = allTargets(this.bucket, day);
@@ -112,7 +112,7 @@ export class DaySources {
         // A window of time begins and ends at multiples of its length, so that listing it takes one or two requests if
         // the store lists by prefix only. The first window of the current day goes on to the end of the day, in case the
         // clock of another machine is ahead.
-        const begin = Math.floor((Math.min(end, Date.now()) - span / 2) / span) * span;
+        const begin = Math.floor((Math.min(end, this.bucket.storeTime) - span / 2) / span) * span;
         const moving = this.moving.get(day);
         if (moving) moving.later = undefined;
         const isWithin = ({ key, size }: ListedObject): boolean => {
@@ -125,7 +125,7 @@ export class DaySources {
         return [...segments.flatMap((segment) => this.segment(day, segment)), ...rest];
       },
     });
-    return below(Math.min(this.until, endOf(day) - 1, Date.now() + DAY_MS) + tolerance + 1, FIRST_WINDOW_MS);
+    return below(Math.min(this.until, endOf(day) - 1, this.bucket.storeTime + DAY_MS) + tolerance + 1, FIRST_WINDOW_MS);
   }
 
   /**

@@ -32,7 +32,7 @@ export class RemnantRemoval {
    * then have no events.
    */
   async timeToTell(): Promise<Date | undefined> {
-    return (await this.telling.isBegun()) ? new Date(this.now()) : undefined;
+    return (await this.telling.isBegun()) ? new Date(this.bucket.now) : undefined;
   }
 
   /**
@@ -42,7 +42,7 @@ export class RemnantRemoval {
   async mark(remnants: readonly Remnant[]): Promise<Mark[]> {
     const marks: Mark[] = [];
     for (let at = 0; at < remnants.length; at += REMNANTS_AT_ONCE) {
-      const mark = { key: newRemovalKey(this.now()), remnants: remnants.slice(at, at + REMNANTS_AT_ONCE) };
+      const mark = { key: newRemovalKey(this.bucket.now), remnants: remnants.slice(at, at + REMNANTS_AT_ONCE) };
       if ((await this.bucket.create(mark.key, removalBytes(mark.remnants))) === undefined) throw new Error(`${mark.key} exists.`);
       marks.push(mark);
     }
@@ -72,13 +72,5 @@ export class RemnantRemoval {
     await eachOf(remnants, async ({ upload_id: uploadId, claim }) => {
       if (claim !== null) await freeRemoved(this.bucket, claim, uploadId);
     });
-  }
-
-  /**
-   * The present time in milliseconds since 1970. It is this machine's time, or the store's if the two clocks differ by
-   * minutes.
-   */
-  private now(): number {
-    return Date.now() + this.bucket.clockOffsetMs;
   }
 }

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { BucketView } from '../../../../../testing/bucket.view.js';
 import { InMemoryBucket } from '../../../../../testing/in-memory.bucket.js';
+import { uuidAt } from '../../../../../common/uuid.js';
 import { anUploadDraft, storeUpload } from '../../../../../testing/upload-draft.builder.js';
 import { indexLine } from '../../../../domain/layout.js';
 import type { Upload } from '../../../../domain/upload.js';
@@ -19,7 +20,10 @@ const logger = { warn: () => undefined };
 
 let bucket: InMemoryBucket;
 let view: BucketView;
+/** How far this machine's clock is behind the store's, in milliseconds. */
+let behindMs: number;
 beforeEach(() => {
+  behindMs = 0;
   vi.useFakeTimers({ toFake: ['Date'], now: NOON });
   bucket = new InMemoryBucket();
   view = new BucketView(bucket.another());
@@ -34,7 +38,7 @@ afterEach(() => {
  */
 function later(aheadMs: number): InMemoryBucket {
   const another = bucket.another();
-  another.aheadMs = aheadMs;
+  another.aheadMs = behindMs + aheadMs;
   return another;
 }
 
@@ -67,7 +71,7 @@ const linesIn = async () => [...new Set((await view.lines()).map(({ upload_id })
 async function expectConsistent(): Promise<void> {
   const lines = await view.lines();
   expect((await view.contentPaths()).sort()).toEqual([...new Set(lines.flatMap(({ content_path }) => content_path ?? []))].sort());
-  expect(await defectsIn(bucket.another())).toEqual([]);
+  expect(await defectsIn(later(0))).toEqual([]);
 }
 
 async function defectsIn(looking: InMemoryBucket): Promise<unknown[]> {
@@ -137,19 +141,25 @@ describe.each(REMOVALS)('a removal of %s', (_, remove, isWanted) => {
     }
   });
 
-  it.each(['compaction', 'a removal'])('is not undone while %s stalls anywhere and goes on later', async (stalled) => {
-    vi.setSystemTime(NOON + 50 * HOUR_MS);
+  it.each([
+    ['compaction', 0],
+    ['a removal', 0],
+    ['compaction', 40 * HOUR_MS],
+    ['a removal', 40 * HOUR_MS],
+  ])("is not undone while %s stalls anywhere and goes on later, if this machine's clock is %i ms behind the store's", async (stalled, clockBehindMs) => {
+    behindMs = clockBehindMs;
+    vi.setSystemTime(NOON + 50 * HOUR_MS - behindMs);
     const before = bucket.copy();
     for (const at of OPERATIONS) {
       bucket = before.copy();
       view = new BucketView(bucket.another());
-      const process = bucket.another();
+      const process = later(0);
       const { stopped, goOn } = stopAt(process, at % 2 > 0 ? 'after' : 'before', at);
       const compacting = (on: InMemoryBucket) => compactDay(on, 'historical', DATE).catch(() => undefined);
       const removing = (on: InMemoryBucket) => remove(new BucketUploads(on), all.filter(isWanted));
       const first = stalled === 'compaction' ? compacting(process) : removing(process);
       await Promise.race([stopped, first]);
-      await (stalled === 'compaction' ? removing(bucket.another()) : compacting(later(11 * 60_000)));
+      await (stalled === 'compaction' ? removing(later(0)) : compacting(later(11 * 60_000)));
 
       goOn();
       await first;
@@ -158,6 +168,22 @@ describe.each(REMOVALS)('a removal of %s', (_, remove, isWanted) => {
       expect(await linesIn()).toEqual(kept);
       await expectConsistent();
     }
+  });
+
+  it('replaces a damaged plan of compaction after ten minutes, with a warning', async () => {
+    vi.setSystemTime(NOON + 50 * HOUR_MS);
+    const plan = `compaction/kind=historical/date=${DATE}`;
+    await bucket.create(plan, Buffer.from('damaged'));
+    const warnings: string[] = [];
+    const removing = (on: InMemoryBucket) => remove(new BucketUploads(on, undefined, { warn: (message) => void warnings.push(message) }), all.filter(isWanted));
+    await expect(removing(later(9 * 60_000))).rejects.toMatchObject({ kind: 'storage-failure' });
+    expect(await linesIn()).toEqual(idsOf(all));
+    expect(warnings).toEqual([]);
+    await removing(later(10 * 60_000));
+    expect(await linesIn()).toEqual(kept);
+    expect(warnings).toEqual([expect.stringContaining(`${plan} was damaged`)]);
+    expect(await compactDay(later(HOUR_MS), 'historical', DATE)).toMatchObject({ isUnderWay: false });
+    await expectConsistent();
   });
 
   it('is not taken for lost bytes by a verification that has read the lines before', async () => {
@@ -206,6 +232,29 @@ describe.each(REMOVALS)('a removal of %s', (_, remove, isWanted) => {
       if (content) expect(texts.join('\n')).not.toContain(content.path);
     }
   });
+});
+
+it.each([
+  ['the current day', NOON + HOUR_MS],
+  ['a past day', NOON + 50 * HOUR_MS],
+])('of 100 uploads that share a segment, at once by two processes, removes each of them: %s', async (_, now) => {
+  const uploads = Array.from({ length: 100 }, (__, index): Upload => ({
+    uploadId: uuidAt(new Date(NOON), index),
+    kind: 'historical',
+    customerId: 'customer-1',
+    filename: 'load.csv',
+    manufacturer: 'Acme',
+    idempotencyKey: null,
+    additionalData: null,
+    receivedAt: new Date(NOON),
+    content: null,
+  }));
+  await bucket.create(`uploads/kind=historical/date=${DATE}/${uuidAt(new Date(NOON))}.ndjson`, Buffer.from(uploads.map((upload) => `${indexLine(upload)}\n`).join('')));
+  vi.setSystemTime(now);
+  const [one, other] = [new BucketUploads(bucket.another()), new BucketUploads(bucket.another())];
+  const removals = await Promise.allSettled(uploads.map(({ uploadId }, index) => (index % 2 > 0 ? one : other).remove(uploadId)));
+  expect(removals).toEqual(uploads.map(() => ({ status: 'fulfilled', value: true })));
+  expect(await linesIn()).toEqual([]);
 });
 
 it('of one upload is completed only by a caller who may access its customer', async () => {

@@ -1,6 +1,7 @@
 import type { Upload } from '../../../../domain/upload.js';
 import type { Bucket, ReadObject } from '../bucket.js';
 import { FENCE_AGE_MS } from '../old-fences.js';
+import { pauseAfter } from './contention.js';
 import { linesIn } from './segment-lines.js';
 
 const MOST_ROUNDS = 10;
@@ -58,6 +59,7 @@ export async function rewrite(bucket: Bucket, first: Rewriting, isWanted: (uploa
       return removed;
     }
     if ((await bucket.replace(key, bytes, version)) !== undefined) return removed;
+    await pauseAfter(turn);
     const object: ReadObject | undefined = await bucket.read(key);
     rewriting = object && (await withoutLines(key, object, isWanted));
   }

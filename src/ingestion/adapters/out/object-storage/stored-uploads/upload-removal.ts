@@ -1,9 +1,11 @@
 import { eachOf } from '../../../../../common/each-of.js';
+import { OneAtATime } from '../../../../../common/one-at-a-time.js';
 import type { CustomerAccess, RemovalOptions, UploadFilter } from '../../../../application/ports/stored-uploads.port.js';
+import type { StorageLogger } from '../../../../application/storage-logger.js';
 import { isSelected } from '../../../../domain/upload-filter.js';
 import { UPLOAD_KINDS, type Upload } from '../../../../domain/upload.js';
 import type { Bucket, ListedObject } from '../bucket.js';
-import { isHold, parsePlan, planKey } from '../compaction-plan.js';
+import { readDayPlan, sizeOf } from '../compaction-plan.js';
 import { MARKERS } from '../keys.js';
 import { LOST_AFTER_MS } from '../lease.js';
 import { readAhead } from '../read-ahead.js';
@@ -41,8 +43,16 @@ const MOST_BYTES = 8 * 1024 * 1024;
  */
 export class UploadRemoval {
   private readonly remnantRemoval: RemnantRemoval;
+  /**
+   * Rewrites the segments of single removals one after another. Otherwise many removals on one day would compete for the
+   * day's hold and for its segments, and hold a segment of up to 64 MiB each in memory.
+   */
+  private readonly rewrites = new OneAtATime();
 
-  constructor(private readonly bucket: Bucket) {
+  constructor(
+    private readonly bucket: Bucket,
+    private readonly logger: StorageLogger,
+  ) {
     this.remnantRemoval = new RemnantRemoval(bucket);
   }
 
@@ -58,9 +68,12 @@ export class UploadRemoval {
       return (await this.clearRemnants(isWanted)) > 0;
     }
     if (!mayAccess(found.upload.customerId)) return false;
-    const remnant = remnantOf(found.upload, found.segment, await this.remnantRemoval.timeToTell());
-    const marks = await this.remnantRemoval.mark(remnant ? [remnant] : []);
-    const isRemoved = await this.removeLine(found, dayOf(found.segment));
+    const { marks, isRemoved } = await this.rewrites.run(async () => {
+      // Not written before the turn of this removal: sweepers take a removal whose marker is a minute old for crashed.
+      const remnant = remnantOf(found.upload, found.segment, await this.remnantRemoval.timeToTell());
+      const written = await this.remnantRemoval.mark(remnant ? [remnant] : []);
+      return { marks: written, isRemoved: await this.removeLine(found, dayOf(found.segment)) };
+    });
     await this.remnantRemoval.conclude(marks, () => isRemoved);
     return isRemoved;
   }
@@ -139,7 +152,7 @@ export class UploadRemoval {
       const segment = await this.bucket.read(key);
       if (!segment) return;
       for await (const { upload } of linesIn(segment.bytes)) if (ids.has(upload.uploadId)) present.add(upload.uploadId);
-      if (!mayBeCompacted(day)) for (const id of ids) settled.add(id);
+      if (!mayBeCompacted(this.bucket, day)) for (const id of ids) settled.add(id);
     });
     const gone: Remnant[] = [];
     await eachOf(remnants, async (remnant) => {
@@ -162,7 +175,7 @@ export class UploadRemoval {
       await this.held(segments[0]?.day, async (hold) => {
         await eachOf(segments, async ({ key, day, ids }) => {
           const removed = await this.removeFromSegment(key, ids);
-          if (removed !== undefined && !mayBeCompacted(day)) for (const id of ids) settled.add(id);
+          if (removed !== undefined && !mayBeCompacted(this.bucket, day)) for (const id of ids) settled.add(id);
         });
         await hold?.check();
       });
@@ -204,7 +217,7 @@ export class UploadRemoval {
    */
   private async held(day: Day | undefined, action: (hold?: DayHold) => Promise<void>): Promise<void> {
     for (let round = 0; round < MOST_ROUNDS; round++) {
-      const hold = day && mayBeCompacted(day) ? await DayHold.take(this.bucket, day) : undefined;
+      const hold = day && mayBeCompacted(this.bucket, day) ? await DayHold.take(this.bucket, day, this.logger) : undefined;
       try {
         await action(hold);
         return;
@@ -313,9 +326,6 @@ interface BatchRemoval {
  * The keys of the segments whose lines compaction has already copied to the merged segment, but which may still exist.
  */
 async function copiedSegments(bucket: Bucket, day: Day): Promise<ReadonlySet<string>> {
-  const found = await bucket.read(planKey(day));
-  const plan = found && found.bytes.length > 0 ? parsePlan(day, found.bytes) : undefined;
-  if (!plan || isHold(plan)) return new Set();
-  for await (const { key, size } of bucket.list(plan.target)) if (key === plan.target && size === plan.bytes) return new Set(plan.sources);
-  return new Set();
+  const { plan } = await readDayPlan(bucket, day);
+  return new Set(plan && (await sizeOf(bucket, plan.target)) === plan.bytes ? plan.sources : []);
 }

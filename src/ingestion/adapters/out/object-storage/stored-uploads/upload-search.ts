@@ -100,7 +100,7 @@ class UploadSearch {
     const own = this.search(this.days.map((day) => ({ key: `${directoryOf(day)}${this.uploadId}.ndjson`, size: 0, ageMs: 0 })));
     // An upload with a file has a segment of its own until compaction. Reading it takes a fifth of the processor time of
     // the listings, so these begin only if there is none. On other days, four requests would then follow each other.
-    if (!this.days.some(mayBeCompacted) && (await own)) return own;
+    if (!this.days.some((day) => mayBeCompacted(this.bucket, day)) && (await own)) return own;
     return asJob(() => this.elsewhere(own));
   }
 
@@ -159,10 +159,10 @@ class UploadSearch {
    * names tell nothing.
    */
   private async created(day: Day): Promise<ListedObject[]> {
-    if (!mayBeCompacted(day)) return [];
+    if (!mayBeCompacted(this.bucket, day)) return [];
     // Compaction may need days after the end of a day. Until then the day may have many segments, so only those that
     // compaction has created are listed. Later all of the few segments are listed.
-    if (Date.now() < endOf(day) + COMPACTION_MS) return targets(this.bucket, day);
+    if (this.bucket.storeTime < endOf(day) + COMPACTION_MS) return targets(this.bucket, day);
     const page = await firstPage(this.bucket, day);
     return page.isWhole ? page.segments.filter(({ key }) => parseName(day, key).origin !== 'original') : targets(this.bucket, day);
   }
