@@ -100,9 +100,13 @@ export class MemoryBudget {
 
   /**
    * Removes a holder from the queue of its use, if it waits there. The holder's pending `grow` resolves without memory.
+   * Then grants memory to the holders that waited behind it.
    */
   leave(held: HeldMemory): void {
-    this.queues[held.use].waiting.remove((each) => each.held === held)?.resolve();
+    const left = this.queues[held.use].waiting.remove((each) => each.held === held);
+    if (!left) return;
+    left.resolve();
+    this.serve();
   }
 
   private hasRoomFor(bytes: number): boolean {
