@@ -476,6 +476,23 @@ describe('idempotency keys on the local disk', () => {
       await expectKept('a', 'b', 'c');
     });
 
+    it.each([
+      ['the database', `idempotency/${TODAY}`],
+      ['the whole directory', 'idempotency'],
+    ])('stores an upload under the key of a removed one, although someone has removed %s', async (_, path) => {
+      const { uploadId } = await store('a');
+      await store('b');
+      await reopen();
+      await expectKept('a');
+      await rm(view.at(path), { recursive: true });
+      expect(await storage.storedUploads.remove(uploadId)).toBe(true);
+      expect(await store('a')).toMatchObject({ replayed: false });
+      await expectKept('a', 'b');
+      await reopen();
+      await expectKept('a', 'b');
+      expect(await view.lines()).toHaveLength(2);
+    });
+
     it('does not delay uploads without a key during a rebuild', async () => {
       await store('a');
       await storage.close();
