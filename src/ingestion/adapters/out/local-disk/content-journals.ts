@@ -85,7 +85,10 @@ export class ContentJournals {
   private readonly unsettled: Use[] = [];
   /** How many calls of `settleAll` in progress want journals to be removed instead of kept for their next use. */
   private purges = 0;
-  /** Absolute paths of the closed journals that were left in `pending/` for recovery (`replayJournal`). */
+  /**
+   * Absolute paths of the closed journals that were left in `pending/` for recovery (`replayJournal`). Before uploads
+   * are removed, all of them must be replayed.
+   */
   readonly left = new Set<string>();
   private unavailable: { readonly error: JournalUnavailableError; readonly since: number } | undefined;
 

@@ -85,7 +85,8 @@ export function replayJournal(store: StoreDirectory, journal: string): Promise<b
 /**
  * Restores the files in a journal that have an index line, removes the others, and then removes the journal. A file
  * also counts as having a line if the segment that may have contained the line was moved away. Keeps the journal if
- * some path in it names something that isn't a file of the store, and then resolves to false.
+ * some path in it names something that isn't a file of the store. Then resolves to false, and adds the journal to
+ * `ContentJournals.left`: a removal would change the offsets of the lines, and the journal has the old ones.
  */
 async function replay(store: StoreDirectory, journal: string, links: LinkCheck): Promise<boolean> {
   const { disk } = store;
@@ -102,14 +103,29 @@ async function replay(store: StoreDirectory, journal: string, links: LinkCheck):
     records.push(record);
   }
   const missing = await withoutLine(store, new Map(records.map(({ uploadId, marker }) => [uploadId, marker])));
-  let isReplayed = true;
-  for (const record of records) {
-    const isDone = await unlessForeign(store, () => place(store, record, missing.has(record.uploadId), links));
-    isReplayed &&= isDone === true;
+  if (!(await placeAll(store, records, missing, links))) {
+    store.journals.left.add(store.at(journal));
+    store.logger.warn(`${store.at(journal)} is kept because of what was left alone. Move that away: until then, no upload can be removed.`);
+    return false;
   }
-  await disk.syncFiles(records.map(({ marker }) => store.at(marker.content_path)));
-  if (isReplayed) await disk.remove(store.at(journal));
-  return isReplayed;
+  await disk.remove(store.at(journal));
+  return true;
+}
+
+/**
+ * Restores or removes the files of records (see `replay`), and makes that durable.
+ *
+ * @param missing the ids of the uploads that have no index line.
+ * @returns false if some path in the records names something that isn't a file of the store, and is left alone.
+ */
+async function placeAll(store: StoreDirectory, records: readonly JournalRecord[], missing: ReadonlySet<string>, links: LinkCheck): Promise<boolean> {
+  const placed: string[] = [];
+  for (const record of records) {
+    const isPlaced = await unlessForeign(store, () => place(store, record, missing.has(record.uploadId), links));
+    if (isPlaced) placed.push(store.at(record.marker.content_path));
+  }
+  await store.disk.syncFiles(placed);
+  return placed.length === records.length;
 }
 
 async function place(store: StoreDirectory, { marker, bytes }: JournalRecord, isMissing: boolean, links: LinkCheck): Promise<true> {
