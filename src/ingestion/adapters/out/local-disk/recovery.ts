@@ -4,7 +4,7 @@ import { JOURNAL_EXTENSION } from './content-journals.js';
 import { DataDirectoryError } from '../../../../common/data-directory/data-directory-error.js';
 import { Turns } from '../../../../common/turns.js';
 import { SEGMENTS } from '../../../domain/layout-names.js';
-import { hasCode, NotAFileError, unlessAbsent } from './disk-error.js';
+import { hasCode, LostWritesError, NotAFileError, unlessAbsent } from './disk-error.js';
 import { type DiskFile, readWhole } from './disk.js';
 import { foreignLineWarning, readLines, uploadIdOf } from './index-lines.js';
 import { decodeRecords, isJournal, type JournalRecord } from './journal.js';
@@ -103,9 +103,19 @@ async function replay(store: StoreDirectory, journal: string, links: LinkCheck):
     records.push(record);
   }
   const missing = await withoutLine(store, new Map(records.map(({ uploadId, marker }) => [uploadId, marker])));
-  if (!(await placeAll(store, records, missing, links))) {
+  const restore = async (sync: 'syncFiles' | 'syncEach'): Promise<boolean> => {
+    const placed = await placeAll(store, records, missing, links);
+    await disk[sync](placed);
+    return placed.length === records.length;
+  };
+  const isReplayed = await restore('syncFiles').catch((error: unknown) => {
+    // The file system may have lost these files, or others that were written earlier. So they are written once more.
+    if (!(error instanceof LostWritesError)) throw error;
+    return restore('syncEach');
+  });
+  if (!isReplayed) {
     store.journals.left.add(store.at(journal));
-    store.logger.warn(`${store.at(journal)} is kept because of what was left alone. Move that away: until then, no upload can be removed.`);
+    store.logger.warn(`${store.at(journal)} is kept, because not all of its files could be restored. No upload can be removed until they are: move away what was left alone.`);
     return false;
   }
   await disk.remove(store.at(journal));
@@ -113,19 +123,18 @@ async function replay(store: StoreDirectory, journal: string, links: LinkCheck):
 }
 
 /**
- * Restores or removes the files of records (see `replay`), and makes that durable.
+ * Restores or removes the files of records (see `replay`), but doesn't make that durable.
  *
  * @param missing the ids of the uploads that have no index line.
- * @returns false if some path in the records names something that isn't a file of the store, and is left alone.
+ * @returns the absolute paths of these files, without those that name something that isn't a file of the store.
  */
-async function placeAll(store: StoreDirectory, records: readonly JournalRecord[], missing: ReadonlySet<string>, links: LinkCheck): Promise<boolean> {
+async function placeAll(store: StoreDirectory, records: readonly JournalRecord[], missing: ReadonlySet<string>, links: LinkCheck): Promise<string[]> {
   const placed: string[] = [];
   for (const record of records) {
     const isPlaced = await unlessForeign(store, () => place(store, record, missing.has(record.uploadId), links));
     if (isPlaced) placed.push(store.at(record.marker.content_path));
   }
-  await store.disk.syncFiles(placed);
-  return placed.length === records.length;
+  return placed;
 }
 
 async function place(store: StoreDirectory, { marker, bytes }: JournalRecord, isMissing: boolean, links: LinkCheck): Promise<true> {
