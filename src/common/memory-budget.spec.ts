@@ -66,6 +66,20 @@ describe('MemoryBudget', () => {
     expect(budget.usedFor('text')).toBe(2);
   });
 
+  it('grants memory to a request that fits as soon as a larger one whose turn it is stops waiting', async () => {
+    const budget = new MemoryBudget(10);
+    ask(budget, 'text', 8);
+    const favoured = ask(budget, 'text', 5);
+    favoured.held.shrinkTo(2);
+    const small = ask(budget, 'text', 1);
+    const large = ask(budget, 'text', 5);
+    favoured.held.shrinkTo(1);
+    expect(await granted(small, large)).toEqual([false, false]);
+    large.held.release();
+    expect(await granted(small)).toEqual([true]);
+    expect(budget.usedFor('text')).toBe(10);
+  });
+
   it('reports that memory is short when a request has waited for a second', () => {
     vi.useFakeTimers({ toFake: ['performance'] });
     try {

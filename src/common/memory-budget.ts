@@ -1,11 +1,11 @@
 import { FairQueue } from './fair-queue.js';
 
 const MIB = 1024 * 1024;
-/** How much memory all request bodies may hold together, in bytes. */
+/** The default size of a budget, in bytes. */
 const BUDGET_BYTES = 64 * MIB;
 /** How much memory one body is allowed to hold without taking it from the budget, in bytes. */
 export const FREE_BYTES = 64 * 1024;
-/** How long a request must have waited for memory until memory counts as short, in milliseconds. */
+/** How long a holder must have waited for memory until memory counts as short, in milliseconds. */
 const SHORT_AFTER_MS = 1_000;
 
 /**
@@ -25,7 +25,7 @@ interface Waiting {
   readonly resolve: () => void;
 }
 
-/** The requests that wait for memory of one use. */
+/** The holders that wait for memory of one use. */
 class Queue {
   readonly waiting = new FairQueue<Waiting>();
   /**
@@ -37,8 +37,9 @@ class Queue {
 }
 
 /**
- * The memory shared by all request bodies of a process. Bodies ask for memory as they grow and wait when the budget is
- * used up. For each `MemoryUse`, one body at a time may exceed the budget.
+ * A limited amount of memory that many holders share: request bodies, answers, downloads, or long index lines. They ask
+ * for memory as they grow, and wait when the budget is used up. For each `MemoryUse`, one holder at a time may exceed
+ * the budget.
  */
 export class MemoryBudget {
   private readonly used: Record<MemoryUse, number> = { text: 0, part: 0, staged: 0, rest: 0, line: 0, download: 0, answer: 0 };
@@ -46,7 +47,7 @@ export class MemoryBudget {
 
   constructor(readonly bytes = BUDGET_BYTES) {}
 
-  /** Creates an empty holder of memory for one use: for one request body, one index line, or one part of a file. */
+  /** Creates a holder of memory for one use. It holds no memory yet. */
   hold(use: MemoryUse): HeldMemory {
     return new HeldMemory(this, use);
   }
@@ -56,19 +57,19 @@ export class MemoryBudget {
     return this.used[use];
   }
 
-  /** How many requests wait for memory. */
+  /** How many holders wait for memory. */
   get waitingCount(): number {
     return Object.values(this.queues).reduce((sum, { waiting }) => sum + waiting.length, 0);
   }
 
-  /** Whether a request has been waiting for memory for at least a second. */
+  /** Whether a holder has been waiting for memory for at least a second. */
   get isShort(): boolean {
     const since = performance.now() - SHORT_AFTER_MS;
     return Object.values(this.queues).some(({ waiting: { oldest } }) => oldest !== undefined && oldest.since <= since);
   }
 
   /**
-   * Takes memory for a holder at once, if the budget has enough and no request waits for memory of the same use, or if
+   * Takes memory for a holder at once, if the budget has enough and no other waits for memory of the same use, or if
    * the holder is the favoured one of its use. Returns whether the memory was taken.
    */
   tryTake(held: HeldMemory, bytes: number): boolean {
@@ -89,7 +90,7 @@ export class MemoryBudget {
     });
   }
 
-  /** Takes `bytes` bytes of memory back from a holder, and grants memory to waiting requests. */
+  /** Takes `bytes` bytes of memory back from a holder, and grants memory to waiting holders. */
   giveBack(held: HeldMemory, bytes: number): void {
     const queue = this.queues[held.use];
     this.used[held.use] -= bytes;
@@ -100,9 +101,13 @@ export class MemoryBudget {
 
   /**
    * Removes a holder from the queue of its use, if it waits there. The holder's pending `grow` resolves without memory.
+   * Then grants memory to the holders that waited behind it.
    */
   leave(held: HeldMemory): void {
-    this.queues[held.use].waiting.remove((each) => each.held === held)?.resolve();
+    const left = this.queues[held.use].waiting.remove((each) => each.held === held);
+    if (!left) return;
+    left.resolve();
+    this.serve();
   }
 
   private hasRoomFor(bytes: number): boolean {
@@ -130,7 +135,7 @@ export class MemoryBudget {
   }
 }
 
-/** The memory of a `MemoryBudget` that one body, its index line, or one part of a file holds. */
+/** The memory of a `MemoryBudget` that one holder has, such as a request body, an answer or a download. */
 export class HeldMemory {
   /** The number of bytes held. Changed only by the budget. */
   bytes = 0;
@@ -175,7 +180,10 @@ export class HeldMemory {
   }
 }
 
-/** The memory budget of this process. */
+/**
+ * The memory budget of this process for request bodies: for those that are kept in memory, for their index lines, and
+ * for bytes on their way to the disk or to a bucket.
+ */
 export const processMemory = new MemoryBudget();
 
 /**

@@ -46,7 +46,8 @@ export abstract class StoredUploads {
    * at most `MAX_UPLOAD_DURATION_MS`. So an adapter needs to read only the index lines of uploads that were received
    * between the beginning of the upload and `MAX_UPLOAD_DURATION_MS` later.
    *
-   * @param memory where an adapter takes memory for a line of more than 64 KiB before it reads the line.
+   * @param memory where an adapter takes memory for a line of more than 64 KiB before it decodes the line, and for one
+   *   of more than 256 KiB before it reads the line.
    * @returns undefined if there is no such upload.
    */
   abstract find(uploadId: string, memory?: LineMemory): Promise<Upload | undefined>;
@@ -59,7 +60,8 @@ export abstract class StoredUploads {
    *
    * @param limit maximum number of uploads in the page, at least 1.
    * @param after lists only uploads that follow this position.
-   * @param memory where an adapter takes memory for lines before it reads them, if the page has more than 64 KiB.
+   * @param memory where an adapter takes memory for lines before it decodes them, if the page has more than 64 KiB, and
+   *   for a line of more than 256 KiB before it reads the line.
    */
   abstract list(filter: UploadFilter, limit: number, after?: UploadPosition, memory?: LineMemory): Promise<UploadPage>;
 

@@ -65,6 +65,8 @@ interface Use {
   readonly journal: Journal;
   /** Absolute paths of the files whose bytes are in the journal. They are synced before the journal is used again. */
   readonly paths: string[];
+  /** `Disk.lossCount` before any of these files was written. */
+  readonly losses: number;
   readonly timer: NodeJS.Timeout;
 }
 
@@ -85,7 +87,10 @@ export class ContentJournals {
   private readonly unsettled: Use[] = [];
   /** How many calls of `settleAll` in progress want journals to be removed instead of kept for their next use. */
   private purges = 0;
-  /** Absolute paths of the closed journals that were left in `pending/` for recovery (`replayJournal`). */
+  /**
+   * Absolute paths of the closed journals that were left in `pending/` for recovery (`replayJournal`). Before uploads
+   * are removed, all of them must be replayed.
+   */
   readonly left = new Set<string>();
   private unavailable: { readonly error: JournalUnavailableError; readonly since: number } | undefined;
 
@@ -218,7 +223,7 @@ export class ContentJournals {
     const timer = setTimeout(() => {
       this.retire();
     }, LONGEST_USE_MS).unref();
-    return (this.current = { journal, paths: [], timer });
+    return (this.current = { journal, paths: [], losses: this.site.disk.lossCount(), timer });
   }
 
   private async untilOneIsSettled(): Promise<void> {
@@ -263,15 +268,20 @@ export class ContentJournals {
 
   /**
    * Syncs the files whose bytes are in a journal. If that fails, the journal is left for recovery, which writes the
-   * files again. A second sync now could succeed although the disk has lost data since the first one failed.
+   * files again. A second sync now could succeed although the disk has lost data since the first one failed. The journal
+   * is also left if a sync of other files has failed that may have concerned these.
    */
-  private async syncFiles({ journal, paths }: Use): Promise<void> {
+  private async syncFiles({ journal, paths, losses }: Use): Promise<void> {
+    const { disk } = this.site;
     try {
-      await this.site.disk.syncFiles(paths);
+      await disk.syncFiles(paths);
     } catch (error) {
       journal.isLeft = true;
       throw error;
     }
+    if (disk.lossCount() === losses) return;
+    journal.isLeft = true;
+    this.logger.warn(`${journal.path} is left to the next boot: its file system could not write everything to the disk, perhaps files of this journal.`);
   }
 
   /**

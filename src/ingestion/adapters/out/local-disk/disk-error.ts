@@ -37,6 +37,17 @@ export class StoreAwayError extends Error {
   }
 }
 
+/**
+ * The error when a file system reports that it has lost writes, but not of which files. Any file that was written there
+ * since the last sync may be incomplete, even if a later sync of it succeeds.
+ */
+export class LostWritesError extends Error {
+  constructor(cause: unknown) {
+    super('A file system could not write everything to its disk.', { cause });
+    this.name = new.target.name;
+  }
+}
+
 /** The error when another volume is mounted below a directory whose files must all be on the directory's own volume. */
 export class OtherVolumeError extends Error {
   constructor(path: string, volume: string) {

@@ -35,9 +35,9 @@ export interface DirectoryOrigin {
 }
 
 /**
- * The operations that the local-disk adapter needs from a file system. There are no others, so that a test can make any
- * of them fail or hang. All paths are absolute. Operations reject with the errors of Node.js (`code`: `ENOENT`, ...).
- * If a name was created, renamed or removed, the change is durable only after the name's directory is synced.
+ * The operations that the local-disk adapter needs from a file system, so that a test can make any of them fail or hang.
+ * All paths are absolute. Operations reject with the errors of Node.js (`code`: `ENOENT`, ...). If a name was created,
+ * renamed or removed, the change is durable only after the name's directory is synced.
  */
 export abstract class Disk {
   /**
@@ -143,8 +143,25 @@ export abstract class Disk {
     }
   }
 
-  /** Makes files and their names durable. If a file is missing, makes the file's absence durable. */
-  async syncFiles(paths: readonly string[]): Promise<void> {
+  /**
+   * How often a `syncFiles` of this process has rejected with LostWritesError. A file system reports a loss only once:
+   * if the number has grown since a file was written, the file may be incomplete, although its own sync succeeds.
+   */
+  lossCount(): number {
+    return 0;
+  }
+
+  /**
+   * Makes files and their names durable. If a file is missing, makes the file's absence durable.
+   *
+   * @throws LostWritesError, which also concerns files that this call doesn't name; an error of the file system.
+   */
+  syncFiles(paths: readonly string[]): Promise<void> {
+    return this.syncEach(paths);
+  }
+
+  /** Makes files durable as `syncFiles` does, but each by itself, which is slower. Never throws LostWritesError. */
+  async syncEach(paths: readonly string[]): Promise<void> {
     await eachOf(paths, async (path) => { await unlessAbsent(this.syncFile(path)); });
     for (const directory of new Set(paths.map(dirname))) await unlessAbsent(this.syncDirectory(directory));
   }

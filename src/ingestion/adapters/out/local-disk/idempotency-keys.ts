@@ -13,6 +13,7 @@ import type { OpenSegment } from './stored-uploads/segments.js';
 
 const ADD_AFTER_MS = 50;
 const ADD_AT = 1_000;
+/** How many uploads with a key may wait to be added to the index. Further ones are refused. */
 const MOST_WAITING = 10_000;
 const RETRY_AFTER_SECONDS = 1;
 /**
@@ -104,12 +105,14 @@ export class IdempotencyKeys {
   }
 
   /**
-   * Resolves if uploads with a key can be expected to succeed: the index of idempotency keys can be written, and the
-   * index lines from which it is derived can be read.
+   * Resolves if uploads with a key can be expected to succeed: few keys wait to be added to the index of idempotency
+   * keys, the index can be written, and the index lines from which it is derived can be read.
    *
-   * @throws DataDirectoryError if keys can't be written; errors of `IdempotencyIndex.assertReadable`.
+   * @throws DataDirectoryError if keys can't be written; Error if too many keys wait; errors of
+   *   `IdempotencyIndex.assertReadable`.
    */
   async assertUsable(): Promise<void> {
+    this.assertRoom();
     await this.index.assertWritable();
     await this.index.assertReadable();
   }
@@ -141,15 +144,26 @@ export class IdempotencyKeys {
         // but the upload that the database reports may be gone with the volume.
         this.site.presence.assertHere();
         const earlier = this.find(scope);
-        if (!earlier && this.waiting.size >= MOST_WAITING) throw new Error('Too many keys are to be added.');
-        if (!earlier) this.running.set(scope, this.begun++);
-        return earlier;
+        if (earlier) return earlier;
+        this.assertRoom();
+        this.running.set(scope, this.begun++);
+        return undefined;
       } catch (error) {
         if (!(error instanceof DamagedDatabaseError) || attempt === MOST_ATTEMPTS) {
           storageFailure('The index of idempotency keys could not be read.')(error);
         }
       }
     }
+  }
+
+  /**
+   * Throws if so many uploads wait to be added to the index that no more can be taken. Then also tries to add them,
+   * because without further uploads nothing else would.
+   */
+  private assertRoom(): void {
+    if (this.waiting.size < MOST_WAITING) return;
+    if (!this.adding) void this.tryAdd();
+    throw new Error(`${this.waiting.size} keys wait to be added to the index of idempotency keys.`);
   }
 
   private find(scope: string): IndexedUpload | undefined {

@@ -91,8 +91,12 @@ export class KeyDatabases {
     for (const [day, error] of this.damaged) await this.setAside(day, error);
   }
 
-  /** Whether the database of a day is on the disk. */
+  /**
+   * Whether the database of a day is open or on the disk. An open one is read even if someone has removed it from the
+   * disk.
+   */
   async exists(day: string): Promise<boolean> {
+    if (this.days.has(day)) return true;
     const names = await unlessAbsent(this.options.disk.readDirectory(this.directory));
     return names?.includes(basename(this.pathOf(day))) ?? false;
   }

@@ -16,6 +16,7 @@ import { storedUploadsContract } from '../../../../testing/stored-uploads.contra
 import { anUploadDraft, storeUpload } from '../../../../testing/upload-draft.builder.js';
 import type { DirectoryOrigin } from './disk.js';
 import { NodeDisk } from './node-disk.js';
+import type { SelfCheckingDatabase } from './self-checking-database.js';
 import { LocalDiskFileStorage, type LocalDiskOptions } from './local-disk.file-storage.adapter.js';
 
 /** The bytes of a file that is too large for a journal. */
@@ -432,6 +433,24 @@ describe('LocalDiskFileStorage', () => {
       await vi.waitUntil(isHealthy, { timeout: 10_000 });
       expect(await view.lines()).toHaveLength(1);
     });
+  });
+
+  it('continues when the store is back, although the database of its keys could not be closed', async () => {
+    const disk = new GatedDisk();
+    const openDatabase = vi.spyOn(disk, 'openDatabase');
+    await open({ disk });
+    const draft = () => anUploadDraft().with({ idempotencyKey: 'key' }).build();
+    await storage.store(draft());
+    await vi.waitUntil(() => openDatabase.mock.results.length > 0, { timeout: 10_000 });
+    const database = openDatabase.mock.results[0]?.value as SelfCheckingDatabase;
+    const close = database.close.bind(database);
+    vi.spyOn(database, 'close').mockImplementationOnce(() => close().then(() => Promise.reject(new Error('EIO: i/o error, close'))));
+    await rename(view.directory, join(base, 'away'));
+    await expect(storage.store(draft())).rejects.toMatchObject({ kind: 'storage-failure' });
+    await rename(join(base, 'away'), view.directory);
+    await vi.waitUntil(() => storage.checkHealth().then(() => true, () => false), { timeout: 10_000 });
+    expect(await storage.store(draft())).toMatchObject({ replayed: true });
+    expect(warnings).toContain('Closing the store that went away failed.');
   });
 
   const removeJournals = async () => {

@@ -8,7 +8,7 @@ import { type DataDirectoryLock, lockDataDirectory } from '../../../../common/da
 import { type FileIdentity, fileIdentity, placeCheck, statUnlessAbsent } from '../../../../common/data-directory/file-identity.js';
 import { assertDirectory } from '../../../../common/data-directory/make-directories.js';
 import { type DirectoryOrigin, Disk, type DiskFile } from './disk.js';
-import { hasCode, NotAFileError, unlessAbsent } from './disk-error.js';
+import { hasCode, LostWritesError, NotAFileError, unlessAbsent } from './disk-error.js';
 import { FileMaker } from './file-maker.js';
 
 const run = promisify(execFile);
@@ -141,23 +141,28 @@ export class NodeDisk extends Disk {
     return this.fileMaker.make(path, bytes, device);
   }
 
+  override lossCount(): number {
+    return losses;
+  }
+
   /**
    * Makes files durable as `Disk.syncFiles` does. Where the system supports that, syncs their whole file systems
    * instead of each file.
    */
   override async syncFiles(paths: readonly string[]): Promise<void> {
-    if (paths.length === 0 || (await syncFileSystems(onePerFileSystem(paths.map(dirname))))) return;
-    await super.syncFiles(paths);
+    const directories = onePerFileSystem(paths.map(dirname));
+    if (directories.length === 0 || (await syncFileSystems(directories))) return;
+    await this.syncEach(paths);
   }
 }
 
-/**
- * Returns one directory of each file system. If some directories are missing, also returns one of these: the `sync`
- * command then fails, and the files are synced one by one.
- */
+/** Returns one of the directories for each file system. Leaves out those that are missing. */
 function onePerFileSystem(directories: readonly string[]): string[] {
-  const byDevice = new Map<bigint | undefined, string>();
-  for (const directory of new Set(directories)) byDevice.set(fileIdentity(directory)?.dev, directory);
+  const byDevice = new Map<bigint, string>();
+  for (const directory of new Set(directories)) {
+    const device = fileIdentity(directory)?.dev;
+    if (device !== undefined) byDevice.set(device, directory);
+  }
   return [...byDevice.values()];
 }
 
@@ -189,23 +194,45 @@ async function findOutWhetherSyncTellsFailures(): Promise<boolean> {
   return stdout.includes('GNU coreutils');
 }
 
+/** See `Disk.lossCount`. */
+let losses = 0;
+let syncing: Promise<unknown> = Promise.resolve();
+
 /**
- * Makes everything on the file systems of these directories durable (syncfs). Resolves to false if that failed or isn't
- * supported. Runs the `sync` command, because Node.js has no API for syncfs.
+ * Makes everything on the file systems of these directories durable (syncfs). Runs the `sync` command, because Node.js
+ * has no API for syncfs. Only one command runs at a time: Linux reports a failed write to only one of several, and the
+ * others must not succeed before the loss is counted.
+ *
+ * @returns false if the command can't be used.
+ * @throws LostWritesError if the command failed.
  */
-async function syncFileSystems(directories: readonly string[]): Promise<boolean> {
+function syncFileSystems(directories: readonly string[]): Promise<boolean> {
+  const synced = syncing.then(() => runSync(directories));
+  syncing = synced.catch(() => undefined);
+  return synced;
+}
+
+async function runSync(directories: readonly string[]): Promise<boolean> {
   try {
     syncTellsFailures ??= findOutWhetherSyncTellsFailures();
     if (!(await syncTellsFailures)) return false;
-    await run('sync', ['--file-system', ...directories]);
-    return true;
   } catch {
-    // The caller then syncs the files one by one, which reports the cause. The next call of `syncFileSystems` tries the
-    // command again.
+    // The next call finds it out again.
     syncTellsFailures = undefined;
     return false;
   }
+  try {
+    await run('sync', ['--file-system', ...directories]);
+    return true;
+  } catch (error) {
+    if (couldNotStart(error)) return false;
+    losses += 1;
+    throw new LostWritesError(error);
+  }
 }
+
+/** Whether the error of a command means that the command wasn't started. A command that failed has a number as `code`. */
+const couldNotStart = (error: unknown): boolean => error instanceof Error && 'code' in error && typeof error.code === 'string';
 
 class NodeDiskFile implements DiskFile {
   private own: FileIdentity | undefined;

@@ -95,7 +95,7 @@ export class OpenStore {
       directory.presence.assertHere();
       await recover(directory);
     } catch (error) {
-      await directory.idempotency.close();
+      await directory.idempotency.close().catch(() => undefined);
       lock.release();
       throw error;
     }
@@ -120,7 +120,10 @@ export class OpenStore {
     await this.health.check();
   }
 
-  /** Finishes uploads whose last byte was received, refuses all others, and unlocks the root directory. Idempotent. */
+  /**
+   * Finishes uploads whose last byte was received, refuses all others, and unlocks the root directory, even if something
+   * can't be closed. Then rejects. Idempotent.
+   */
   close(): Promise<void> {
     this.closing ??= this.finishAll();
     return this.closing;
@@ -269,12 +272,16 @@ export class OpenStore {
   }
 
   private async finishAll(): Promise<void> {
-    await this.archive.close();
-    await Promise.allSettled(this.finishing);
-    await this.directory.journals.close();
-    await Promise.all(Object.values(this.logs).map((log) => log.close()));
-    await this.directory.idempotency.close();
-    this.lock.release();
+    try {
+      await this.archive.close();
+      await Promise.allSettled(this.finishing);
+      await this.directory.journals.close();
+      await Promise.all(Object.values(this.logs).map((log) => log.close()));
+      await this.directory.idempotency.close();
+    } finally {
+      // While the lock is held, this process can't open the store again.
+      this.lock.release();
+    }
   }
 }
 

@@ -4,7 +4,7 @@ import { JOURNAL_EXTENSION } from './content-journals.js';
 import { DataDirectoryError } from '../../../../common/data-directory/data-directory-error.js';
 import { Turns } from '../../../../common/turns.js';
 import { SEGMENTS } from '../../../domain/layout-names.js';
-import { hasCode, NotAFileError, unlessAbsent } from './disk-error.js';
+import { hasCode, LostWritesError, NotAFileError, unlessAbsent } from './disk-error.js';
 import { type DiskFile, readWhole } from './disk.js';
 import { foreignLineWarning, readLines, uploadIdOf } from './index-lines.js';
 import { decodeRecords, isJournal, type JournalRecord } from './journal.js';
@@ -85,7 +85,8 @@ export function replayJournal(store: StoreDirectory, journal: string): Promise<b
 /**
  * Restores the files in a journal that have an index line, removes the others, and then removes the journal. A file
  * also counts as having a line if the segment that may have contained the line was moved away. Keeps the journal if
- * some path in it names something that isn't a file of the store, and then resolves to false.
+ * some path in it names something that isn't a file of the store. Then resolves to false, and adds the journal to
+ * `ContentJournals.left`: a removal would change the offsets of the lines, and the journal has the old ones.
  */
 async function replay(store: StoreDirectory, journal: string, links: LinkCheck): Promise<boolean> {
   const { disk } = store;
@@ -102,14 +103,38 @@ async function replay(store: StoreDirectory, journal: string, links: LinkCheck):
     records.push(record);
   }
   const missing = await withoutLine(store, new Map(records.map(({ uploadId, marker }) => [uploadId, marker])));
-  let isReplayed = true;
-  for (const record of records) {
-    const isDone = await unlessForeign(store, () => place(store, record, missing.has(record.uploadId), links));
-    isReplayed &&= isDone === true;
+  const restore = async (sync: 'syncFiles' | 'syncEach'): Promise<boolean> => {
+    const placed = await placeAll(store, records, missing, links);
+    await disk[sync](placed);
+    return placed.length === records.length;
+  };
+  const isReplayed = await restore('syncFiles').catch((error: unknown) => {
+    // The file system may have lost these files, or others that were written earlier. So they are written once more.
+    if (!(error instanceof LostWritesError)) throw error;
+    return restore('syncEach');
+  });
+  if (!isReplayed) {
+    store.journals.left.add(store.at(journal));
+    store.logger.warn(`${store.at(journal)} is kept, because not all of its files could be restored. No upload can be removed until they are: move away what was left alone.`);
+    return false;
   }
-  await disk.syncFiles(records.map(({ marker }) => store.at(marker.content_path)));
-  if (isReplayed) await disk.remove(store.at(journal));
-  return isReplayed;
+  await disk.remove(store.at(journal));
+  return true;
+}
+
+/**
+ * Restores or removes the files of records (see `replay`), but doesn't make that durable.
+ *
+ * @param missing the ids of the uploads that have no index line.
+ * @returns the absolute paths of these files, without those that name something that isn't a file of the store.
+ */
+async function placeAll(store: StoreDirectory, records: readonly JournalRecord[], missing: ReadonlySet<string>, links: LinkCheck): Promise<string[]> {
+  const placed: string[] = [];
+  for (const record of records) {
+    const isPlaced = await unlessForeign(store, () => place(store, record, missing.has(record.uploadId), links));
+    if (isPlaced) placed.push(store.at(record.marker.content_path));
+  }
+  return placed;
 }
 
 async function place(store: StoreDirectory, { marker, bytes }: JournalRecord, isMissing: boolean, links: LinkCheck): Promise<true> {

@@ -176,7 +176,7 @@ export class SelfCheckingDatabase {
 
   /**
    * Closes the database and releases its lock. Waits for the disk in a thread: the database must not be used any more,
-   * nor another one opened at the path before `close` resolves. Idempotent.
+   * nor another one opened at the path before `close` resolves. Never rejects. Idempotent.
    */
   close(): Promise<void> {
     this.closing ??= this.release();
@@ -184,10 +184,11 @@ export class SelfCheckingDatabase {
   }
 
   private async release(): Promise<void> {
-    // If the database is damaged, the next attempt to open it reports the damage.
+    // If the database is damaged or stays locked, the next attempt to open it reports that.
     await runInThread(this.database, RELEASE).catch(() => undefined);
-    this.database.close();
-    for (const descriptor of this.descriptors.values()) closeSync(descriptor);
+    quietly(() => this.database.close());
+    // SQLite has synced what it wrote, so these descriptors have nothing to lose.
+    for (const descriptor of this.descriptors.values()) quietly(() => { closeSync(descriptor); });
   }
 
   private descriptorOf(suffix: '' | '-wal'): number {
@@ -301,6 +302,15 @@ export class SelfCheckingDatabase {
 
   private damaged(): DamagedDatabaseError {
     return new DamagedDatabaseError(this.path, 'its contents fail their checksums');
+  }
+}
+
+/** Runs an action and ignores its errors. */
+function quietly(action: () => void): void {
+  try {
+    action();
+  } catch {
+    // See the callers.
   }
 }
 

@@ -42,8 +42,8 @@ export async function writeStagedFile(file: DiskFile, bytes: AsyncIterable<Uint8
  */
 class GatheringWriter {
   /**
-   * The memory that this file has taken from the process's budget for the chunks that are gathered or being written.
-   * Less than their length if the budget is used up.
+   * The memory that this file has taken from the process's budget for the chunks that are gathered or being written. It
+   * is less than their length if the budget was used up when some of them came.
    */
   private readonly memory: HeldMemory = processMemory.hold('staged');
   private gathered: Uint8Array[] = [];

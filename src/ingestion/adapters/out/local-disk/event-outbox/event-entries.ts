@@ -76,7 +76,10 @@ function asEntry(id: string, data: unknown): EventEntry | undefined {
 export class EventEntries {
   /** Absolute path of `events/`. */
   readonly path: string;
-  /** The batch of events that `EventQueue.next` returned last; undefined once that batch is confirmed. */
+  /**
+   * The batch of events that `EventQueue.next` returned last; undefined once that batch is confirmed, or the queue finds
+   * no more events for its entry.
+   */
   inFlight: EventsInFlight | undefined;
   /** Whether the outbox was ever opened in this store, so that `events/` exists. Changed only by `find` and `begin`. */
   isBegun = false;

@@ -59,11 +59,11 @@ export class Archive {
   constructor(
     private readonly store: StoreDirectory,
     /**
-     * Waits until nothing in progress refers to the segments (files of index lines) that are closed.
+     * Waits until no upload in progress and no journal refers to a closed segment (file of index lines). First closes
+     * the open segments of the kinds in `rotate`.
      *
      * @param purge whether to also remove the journals, which have copies of small files.
-     * @param rotate the kinds whose segment that accepts lines is closed first. The caller must not change the other
-     *   such segments.
+     * @param rotate segments of other kinds stay open, and must not be rewritten.
      */
     private readonly settle: (purge: boolean, rotate: readonly UploadKind[]) => Promise<void>,
     /** The longest file that a journal may have a copy of, in bytes. */

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rename, rm, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { DataDirectoryView } from '../../../../../testing/data-directory.view.js';
 import { type DiskOperation, GatedDisk } from '../../../../../testing/gated-disk.js';
@@ -17,6 +17,12 @@ const open = async (): Promise<LocalDiskFileStorage> => {
   const logger = { warn: (message: string) => warnings.push(message) };
   return (storage = await LocalDiskFileStorage.open({ directory: view.directory, disk, logger }));
 };
+const restart = async (): Promise<void> => {
+  await disk.die();
+  disk = new GatedDisk();
+  await open();
+};
+const journals = async () => (await view.files('pending')).filter((path) => path.endsWith('.journal'));
 const remove = (uploadId: string): Promise<boolean> => storage.storedUploads.remove(uploadId);
 
 beforeEach(async () => {
@@ -151,18 +157,39 @@ it('answers the removals that wait when the storage is closed', async () => {
   expect(await view.contentPaths()).toHaveLength(3);
 });
 
+it('refuses removals while a journal has to be kept, because the next boot would not find the lines of its files', async () => {
+  const early = await storeUpload(storage, anUploadDraft().with({ additionalData: 'x'.repeat(2_000) }).build());
+  const linked = await storeUpload(storage, anUploadDraft().with({ customerId: 'linked' }).file('linked').build());
+  const kept = await storeUpload(storage, anUploadDraft().file('kept').build());
+  const pathOf = ({ content }: typeof kept) => view.at(content?.path ?? '');
+  const customer = dirname(dirname(pathOf(linked)));
+  const elsewhere = await mkdtemp(join(tmpdir(), 'elsewhere-'));
+  await disk.die();
+  await rename(customer, join(elsewhere, 'customer'));
+  await symlink(join(elsewhere, 'customer'), customer);
+  disk = new GatedDisk();
+  await open();
+  const removal = await remove(early.uploadId).catch((error: unknown) => error);
+  await restart();
+  expect(await readFile(pathOf(kept), 'utf8')).toBe('kept');
+  expect(removal).toMatchObject({ kind: 'storage-failure' });
+  expect(warnings).toContainEqual(expect.stringMatching(/[.]journal is kept, because not all of its files could be restored/));
+  await rm(customer);
+  await rename(join(elsewhere, 'customer'), customer);
+  await rm(elsewhere, { recursive: true });
+  expect(await remove(early.uploadId)).toBe(true);
+  expect(await journals()).toEqual([]);
+  await restart();
+  expect(await view.lines()).toHaveLength(2);
+  expect(await Promise.all([linked, kept].map((upload) => readFile(pathOf(upload), 'utf8')))).toEqual(['linked', 'kept']);
+});
+
 describe('after a disk has failed once', () => {
   /** Fails the next of the given operations whose path matches, `times` times. */
   const failAt = (operations: readonly DiskOperation[], path: RegExp, times = 1) => {
     let failures = 0;
     disk.gate = (perform, operation, at) => (operations.includes(operation) && path.test(at) && failures++ < times ? Promise.reject(new Error('EIO')) : perform());
   };
-  const restart = async () => {
-    await disk.die();
-    disk = new GatedDisk();
-    await open();
-  };
-  const journals = async () => (await view.files('pending')).filter((path) => path.endsWith('.journal'));
 
   it('removes uploads again, and has written the files whose sync failed anew, each always there', async () => {
     const kept = await storeUpload(storage, anUploadDraft().file('kept').build());
