@@ -44,7 +44,7 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
       const insert = statements.prepare('INSERT INTO role_permissions (role_seq, permission) VALUES (?, ?)');
       for (const permission of permissions) insert.run(seq, permission);
       return roleId;
-    }, signal);
+    }, { signal, undo: removeRole });
   }
 
   override createUser({ email, name, roleIds }: NewUser, { signal }: ProviderCallOptions): Promise<string> {
@@ -54,21 +54,21 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
         .prepare('INSERT INTO users (user_id, email, name) VALUES (?, ?, ?) ON CONFLICT (email) DO NOTHING')
         .run(userId, email, name);
       if (changes === 0) throw new UserAlreadyExists('email');
-      for (const roleId of roleIds) giveRole(statements, Number(seq), roleId);
+      giveRoles(statements, Number(seq), roleIds);
       return userId;
-    }, signal);
+    }, { signal, undo: removeUser });
   }
 
   override updateUser(userId: string, { name }: { readonly name: string }, { signal }: ProviderCallOptions): Promise<void> {
     return this.store.write((statements) => {
       statements.prepare('UPDATE users SET name = ? WHERE seq = ?').run(name, seqOfUser(statements, userId));
-    }, signal);
+    }, { signal });
   }
 
   override assignRole(userId: string, roleId: string, { signal }: ProviderCallOptions): Promise<void> {
     return this.store.write((statements) => {
-      giveRole(statements, seqOfUser(statements, userId), roleId);
-    }, signal);
+      giveRoles(statements, seqOfUser(statements, userId), [roleId]);
+    }, { signal });
   }
 
   override listRoles({ signal }: ProviderCallOptions): AsyncGenerator<readonly Role[], void, undefined> {
@@ -185,12 +185,30 @@ function setting(statements: Statements, name: string, value: string): void {
     .run(name, value);
 }
 
-function giveRole(statements: Statements, userSeq: number, roleId: string): void {
-  const role = ROLE_ID.test(roleId) && statements.prepare('SELECT seq FROM roles WHERE role_id = ?').get(roleId);
-  if (!role) throw new RoleNotFound('role_id');
-  statements
-    .prepare('INSERT INTO user_roles (user_seq, role_seq) VALUES (?, ?) ON CONFLICT DO NOTHING')
-    .run(userSeq, (role as { seq: number }).seq);
+function removeRole(statements: Statements, roleId: string): void {
+  statements.prepare('DELETE FROM role_permissions WHERE role_seq = (SELECT seq FROM roles WHERE role_id = ?)').run(roleId);
+  statements.prepare('DELETE FROM roles WHERE role_id = ?').run(roleId);
+}
+
+function removeUser(statements: Statements, userId: string): void {
+  statements.prepare('DELETE FROM user_roles WHERE user_seq = (SELECT seq FROM users WHERE user_id = ?)').run(userId);
+  statements.prepare('DELETE FROM users WHERE user_id = ?').run(userId);
+}
+
+/**
+ * Gives a user roles, which must have different ids, in one statement: a statement for each of thousands of roles would
+ * stop the event loop.
+ */
+function giveRoles(statements: Statements, userSeq: number, roleIds: readonly string[]): void {
+  if (!roleIds.every((roleId) => ROLE_ID.test(roleId))) throw new RoleNotFound('role_id');
+  // A role that the user has already is updated, so that `changes` counts each role that exists.
+  const { changes } = statements
+    .prepare(
+      `INSERT INTO user_roles (user_seq, role_seq) SELECT ?, seq FROM roles WHERE role_id IN (SELECT value FROM json_each(?))
+       ON CONFLICT (user_seq, role_seq) DO UPDATE SET role_seq = excluded.role_seq`,
+    )
+    .run(userSeq, JSON.stringify(roleIds));
+  if (changes < roleIds.length) throw new RoleNotFound('role_id');
 }
 
 function seqOfUser(statements: Statements, userId: string): number {
