@@ -677,11 +677,16 @@ describe('DELETE', () => {
     expect(again.id).not.toBe(id);
   });
 
-  it.each([
+  const personal = [
     ['a small file', 'text/csv', 'bytes of Ada, '.repeat(10)],
     ['a large file', 'text/csv', 'bytes of Ada, '.repeat(10_000)],
     ['additional_data', 'application/json', '{"additional_data":"bytes of Ada, "}'],
-  ])('leaves nothing of %s in the data directory', async (_, type, body) => {
+  ] as const;
+  const removals: [string, (upload: Stored) => string, number][] = [
+    ['alone', ({ id }) => `/uploads/${id}`, 204],
+    ['with all uploads of its customer', ({ customer }) => `/uploads?customer_id=${customer}`, 200],
+  ];
+  it.each(removals.flatMap(([how, target, status]) => personal.map(([what, type, body]) => ({ what, how, type, body, target, status }))))('leaves nothing of $what in the data directory, removed $how', async ({ type, body, target, status }) => {
     const customer = `Ada-${newCustomer()}`;
     const { id } = await store({ customer, type, body, key: 'key-of-Ada', filename: 'file-of-Ada.csv' });
     const traces = async (): Promise<string[]> => {
@@ -692,7 +697,7 @@ describe('DELETE', () => {
       return found.filter(([path, bytes]) => isTrace(path, bytes)).map(([path]) => path);
     };
     expect(await traces()).not.toEqual([]);
-    expect((await ask(`/uploads/${id}`, { method: 'DELETE' })).status).toBe(204);
+    expect((await ask(target({ id, customer }), { method: 'DELETE' })).status).toBe(status);
     expect(await traces()).toEqual([]);
   });
 
