@@ -2,8 +2,9 @@ import { parseArgs } from 'node:util';
 import { openFileStorage } from '../app/file-storage.factory.js';
 import { commandArguments, runCommand } from './command.js';
 import { ProgressLine } from './progress-line.js';
-import { progressBar } from '../common/progress-bar.js';
+import { removalProgress } from './removal-progress.js';
 import { loadEnvironment } from '../configuration/service.js';
+import { openDirectory } from '../ingestion/adapters/out/local-disk/store-verification/directory-view.js';
 import type { RemovalProgress } from '../ingestion/application/ports/stored-uploads.port.js';
 import { storedUploadsOf } from '../ingestion/application/stored-uploads-of.js';
 import { parseTime } from '../ingestion/domain/upload-filter.js';
@@ -17,7 +18,7 @@ service must be stopped; with a bucket it may run. If the command is interrupted
 
   --customer   the customer_id of the uploads
   --before     only uploads received before this time, for example 2026-01-01T00:00:00Z
-  --dry-run    counts the uploads, and removes nothing
+  --dry-run    counts the uploads, and removes none; what a crash has left on a local disk is repaired all the same
   --json       prints the result as one JSON object
   --help       this text
 
@@ -64,9 +65,12 @@ async function main(): Promise<number> {
   const { customerId, before: to, dryRun, json } = wanted;
   // Warnings go to standard error, because standard output has only the result.
   const logger = { warn: (message: string) => void process.stderr.write(`${message}\n`) };
-  const storage = await openFileStorage(loadEnvironment(), { logger });
+  const environment = loadEnvironment();
+  // Without this check, opening the storage would create an empty store, in which there is nothing to remove.
+  if (environment.fileStorage.adapter === 'local') await openDirectory(environment.dataDirectory);
+  const storage = await openFileStorage(environment, { logger });
   let done: RemovalProgress = { segments: 0, allSegments: 0, uploads: 0 };
-  const progress = new ProgressLine(() => `${progressBar(done.segments / Math.max(1, done.allSegments))} ${done.uploads} uploads`);
+  const progress = new ProgressLine(() => removalProgress(done));
   try {
     const onProgress = (now: RemovalProgress): void => {
       done = now;

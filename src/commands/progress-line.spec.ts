@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { ProgressLine } from './progress-line.js';
+import { removalProgress } from './removal-progress.js';
 
 describe('the progress line', () => {
   const isTerminal = Object.getOwnPropertyDescriptor(process.stderr, 'isTTY');
@@ -44,5 +45,15 @@ describe('the progress line', () => {
     for await (const line of progress.beside(lines())) shown += line;
     progress.end();
     expect(shown).toBe('a defect\n');
+  });
+});
+
+describe('the progress of a removal', () => {
+  it.each([
+    [{ segments: 0, allSegments: 0, uploads: 0 }, '[....................]   0 % 0 uploads'],
+    [{ segments: 1, allSegments: 4, uploads: 7 }, '[#####...............]  25 % 7 uploads'],
+    [{ segments: 3, allSegments: 3, uploads: 12 }, '[####################] 100 % 12 uploads'],
+  ])('is a bar with the number of uploads: %j', (progress, text) => {
+    expect(removalProgress(progress)).toBe(text);
   });
 });

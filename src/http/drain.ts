@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
 import { BodyArrival } from './body-arrival.js';
 
 const MAX_DRAINED_BYTES = 64 * 1024 * 1024;
@@ -41,5 +42,23 @@ export function drain(request: IncomingMessage): Promise<boolean> {
     }
     request.removeAllListeners('readable').on('readable', read).once('end', stop).once('close', stop).once('error', stop);
     read();
+  });
+}
+
+/**
+ * Sends a last text on a connection, and closes the connection. Before that, reads and discards what the client still
+ * sends, as `drain` does it. Whatever arrives from now on isn't parsed as HTTP.
+ */
+export function closeAfterDrain(socket: Socket, text = ''): void {
+  let bytes = 0;
+  socket.removeAllListeners('data').on('data', ({ length }: Buffer) => {
+    bytes += length;
+    if (bytes > MAX_DRAINED_BYTES) socket.destroy();
+  });
+  socket.end(text);
+  socket.resume();
+  const timer = setTimeout(() => socket.destroy(), MAX_DRAIN_MS).unref();
+  socket.once('close', () => {
+    clearTimeout(timer);
   });
 }

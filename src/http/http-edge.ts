@@ -5,7 +5,7 @@ import { type ErrorKind, ServiceError } from '../common/service-error.js';
 import { trimBlanks } from '../common/text.js';
 import { bodyPace } from './body-pace.js';
 import { hasBody, requestHeadDefect } from './request-head.js';
-import { drain } from './drain.js';
+import { closeAfterDrain, drain } from './drain.js';
 import { ERROR_TABLE } from './error-table.js';
 import { beginExchange, type Exchange, EXCHANGE_END, latestExchange, requestIdOf } from './exchange.js';
 import { LogEntry } from './log-entry.js';
@@ -18,9 +18,6 @@ const logger = new Logger('Http');
  * has it.
  */
 type ParserError = NodeJS.ErrnoException & { readonly rawPacket?: Buffer };
-
-/** How long a connection may stay open after an error of the HTTP parser has been answered, in milliseconds. */
-const LINGER_MS = 5_000;
 
 /** For each connection, the number of requests that wait for an earlier request's answer. */
 const waiting = new WeakMap<Socket, number>();
@@ -159,7 +156,11 @@ export function guardHttpEdge(server: Server): void {
     socket.on('error', () => socket.destroy());
     answerInTurn(socket, requestHeadDefect(request) === undefined ? 'not-found' : 'bad-request', requestIdOf(request));
   });
+  const refused = new WeakSet<Socket>();
   server.on('clientError', (error: ParserError, socket: Socket) => {
+    // After an error, the parser reports another one for each packet that still arrives.
+    if (refused.has(socket)) return;
+    refused.add(socket);
     if (!socket.writable || error.code === 'ECONNRESET') socket.destroy();
     else answerInTurn(socket, kindOfParserError(error), unparsedRequestId(error, socket));
   });
@@ -196,9 +197,9 @@ function answerInTurn(socket: Socket, kind: ErrorKind, requestId: string): void 
       answerSocket(socket, kind, requestId);
     });
   } else if (before.isAnsweredEarly) {
-    before.response.end(() => {
-      socket.destroySoon();
-    });
+    // The whole answer was written. With its listener for `finish`, Node could close the connection at once.
+    before.response.removeAllListeners('finish').end();
+    closeAfterDrain(socket);
   } else if (before.response.headersSent) {
     socket.destroy();
   } else if (before.onTurn) {
@@ -227,7 +228,8 @@ function answerSocket(socket: Socket, kind: ErrorKind, requestId: string): void 
 function sendByHand(socket: Socket, kind: ErrorKind, requestId: string): void {
   const { status, text } = ERROR_TABLE[kind];
   const body = errorBody(kind);
-  socket.end(
+  closeAfterDrain(
+    socket,
     [
       `HTTP/1.1 ${status} ${text.slice(0, -1)}`,
       `X-Request-Id: ${requestId}`,
@@ -239,11 +241,6 @@ function sendByHand(socket: Socket, kind: ErrorKind, requestId: string): void {
       body,
     ].join('\r\n'),
   );
-  socket.resume();
-  const timer = setTimeout(() => socket.destroy(), LINGER_MS).unref();
-  socket.once('close', () => {
-    clearTimeout(timer);
-  });
 }
 
 function logExchange(exchange: Exchange, status: number | undefined, details: object): void {

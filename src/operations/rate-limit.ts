@@ -5,6 +5,7 @@ import { SkipThrottle, ThrottlerGuard, type ThrottlerLimitDetail, type Throttler
 import { bearerToken } from '../authentication/passport.access-token-verifier.js';
 import { ServiceError } from '../common/service-error.js';
 import { clientNetwork } from '../http/client-network.js';
+import { RequestCounts } from './request-counts.js';
 
 const MINUTE_MS = 60_000;
 
@@ -27,6 +28,7 @@ function unforgeable(jws: string): string {
  */
 export const rateLimit = (perMinute: number): ThrottlerModuleOptions => ({
   setHeaders: false,
+  storage: new RequestCounts(),
   generateKey: (_context, tracker, name) => `${name}:${tracker}`,
   throttlers: [
     { name: 'address', ttl: MINUTE_MS, limit: perMinute, getTracker: (request) => clientNetwork((request as unknown as Request).ip) },

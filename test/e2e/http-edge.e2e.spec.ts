@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { once } from 'node:events';
-import { createServer } from 'node:http';
+import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { ServiceError } from '../../src/common/service-error.js';
 import { answerError } from '../../src/http/service-exception.filter.js';
@@ -518,12 +518,58 @@ describe('early answers', () => {
     socket.destroy();
   });
 
-  it('end the connection of a client that never stops sending', async () => {
+  it.each([
+    ['too long headers', head('GET / HTTP/1.1', `X: ${'y'.repeat(20_000)}`), 431, 'Request header fields too large.'],
+    ['a malformed header', `GET / HTTP/1.1\r\n${HOST}no colon\r\n\r\n`, 400, 'Bad request.'],
+    ['a malformed chunk', CHUNKED_HEAD + 'zz\r\n', 400, 'Bad request.'],
+    ['a malformed chunk after an early answer', `${head('POST /nothing HTTP/1.1', 'Transfer-Encoding: chunked', 'Connection: close')}zz\r\n`, 404, 'Not found.'],
+    ['CONNECT', head('CONNECT x:1 HTTP/1.1'), 404, 'Not found.'],
+  ])('let a client that sends %s finish sending and read the answer', async (_name, request, status, error) => {
+    const socket = await open(service.port);
+    socket.write(request);
+    const garbage = Buffer.alloc(1_000_000, 'x');
+    for (let sent = 0; sent < 20; sent++) {
+      if (!socket.write(garbage)) await once(socket, 'drain');
+    }
+    expectError(await readAnswer(socket), status, error);
+    socket.destroy();
+  });
+
+  it('answer and log a malformed request once, although more follows while the request before it is still answered', async () => {
+    const responses: ServerResponse[] = [];
+    const server = createServer((_request, response) => { responses.push(response); });
+    guardHttpEdge(server);
+    await once(server.listen(0, '127.0.0.1'), 'listening');
+    const refusals = () => service.log.entries.filter((entry) => entry.text.includes('refused by the HTTP parser')).length;
+    const before = refusals();
+    const socket = await open((server.address() as AddressInfo).port);
+    let text = '';
+    socket.on('data', (chunk: Buffer) => (text += chunk.toString('latin1')));
+    const ended = once(socket, 'end');
+    socket.write(head('GET / HTTP/1.1'));
+    await vi.waitFor(() => { expect(responses).toHaveLength(1); });
+    for (let packet = 0; packet < 5; packet++) {
+      const refusal = once(server, 'clientError');
+      socket.write('garbage\r\n\r\n');
+      await refusal;
+    }
+    responses[0]?.end('late');
+    await ended;
+    expect(text.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 200', 'HTTP/1.1 400']);
+    expect(refusals()).toBe(before + 1);
+    socket.destroy();
+    server.close();
+  });
+
+  it.each([
+    ['whose request was answered early', refused('Transfer-Encoding: chunked')],
+    ['whose request is malformed', 'GRAB / HTTP/1.1\r\n\r\n'],
+  ])('end the connection of a client %s, and that never stops sending', async (_name, request) => {
     const socket = await open(service.port);
     socket.on('error', () => undefined);
     const closed = new Promise((resolve) => socket.once('close', resolve));
     socket.resume();
-    socket.write(refused('Transfer-Encoding: chunked'));
+    socket.write(request);
     const chunk = Buffer.from(`100000\r\n${'x'.repeat(0x100000)}\r\n`);
     let sent = 0;
     const send = (): void => {

@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { appendFile, mkdir, mkdtemp, readFile, rm, truncate } from 'node:fs/promises';
+import { appendFile, mkdir, mkdtemp, readFile, rm, truncate, writeFile } from 'node:fs/promises';
 import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -563,24 +563,29 @@ describe('answers with long index lines', () => {
   });
 });
 
+let editedDays = 0;
+/**
+ * Adds a line to a data directory, in a segment of its own on a day that has no other uploads. The members that `edit`
+ * returns replace those of the line.
+ */
+async function storeEdited(root: string, edit: (id: string) => Record<string, unknown>): Promise<Stored & { readonly path: string }> {
+  const receivedAt = new Date(Date.UTC(2020, 0, ++editedDays, 12));
+  const id = uuidAt(receivedAt);
+  const customer = newCustomer();
+  const date = `date=${receivedAt.toISOString().slice(0, 10)}`;
+  const path = `files/kind=historical/customer_id=${customer}/${date}/${id}.csv`;
+  const line = {
+    upload_id: id, kind: 'historical', customer_id: customer, filename: 'load.csv', manufacturer: 'm', additional_data: '', received_at: receivedAt.toISOString(),
+    content_path: path, content_type: 'text/csv', content_size: BYTES.length, content_sha256: 'ab'.repeat(32), ...edit(id),
+  };
+  const segment = join(root, `uploads/kind=historical/${date}/edited.ndjson`);
+  await mkdir(dirname(segment), { recursive: true });
+  await appendFile(segment, `${JSON.stringify(line)}\n`);
+  return { id, customer, path: join(root, path) };
+}
+
 describe('a line whose content_path is not a path for the file of the upload', () => {
   const KEYS = 'identity/signing-keys.json';
-  let day = 0;
-
-  /** Adds a segment with an edited line to the data directory. Its day has no other uploads. */
-  async function storeEdited(contentPathOf: (id: string) => string, padding = ''): Promise<Stored> {
-    const receivedAt = new Date(Date.UTC(2020, 0, ++day, 12));
-    const id = uuidAt(receivedAt);
-    const customer = newCustomer();
-    const line = {
-      upload_id: id, kind: 'historical', customer_id: customer, filename: 'load.csv', manufacturer: 'm', additional_data: padding, received_at: receivedAt.toISOString(),
-      content_path: contentPathOf(id), content_type: 'text/csv', content_size: 10, content_sha256: 'ab'.repeat(32),
-    };
-    const segment = join(service.dataDirectory, `uploads/kind=historical/date=${receivedAt.toISOString().slice(0, 10)}/edited.ndjson`);
-    await mkdir(dirname(segment), { recursive: true });
-    await appendFile(segment, `${JSON.stringify(line)}\n`);
-    return { id, customer };
-  }
 
   it.each<[string, (id: string) => string, string?]>([
     ['the signing keys', () => KEYS],
@@ -588,9 +593,9 @@ describe('a line whose content_path is not a path for the file of the upload', (
     ['the signing keys, by way of files/', (id) => `files/kind=historical/customer_id=c/date=2020-01-01/../../../../${KEYS}?${id}`],
     ['a file outside of the data directory', () => '../../etc/hostname'],
     ['a file of another directory that is named after the upload', (id) => `identity/${id}.csv`],
-  ])('counts as one whose file is missing: %s', async (_, contentPathOf, padding) => {
+  ])('counts as one whose file is missing: %s', async (_, contentPathOf, padding = '') => {
     const keys = await readFile(join(service.dataDirectory, KEYS));
-    const upload = await storeEdited(contentPathOf, padding);
+    const upload = await storeEdited(service.dataDirectory, (id) => ({ content_path: contentPathOf(id), additional_data: padding }));
     for (const method of ['GET', 'HEAD']) expect((await ask(`/uploads/${upload.id}/content`, { method })).status).toBe(404);
     expect((await ask(`/uploads/${upload.id}`)).status).toBe(200);
     expect((await ask(`/uploads/${upload.id}`, { method: 'DELETE' })).status).toBe(204);
@@ -600,10 +605,57 @@ describe('a line whose content_path is not a path for the file of the upload', (
 
   it('is removed with all uploads of its customer, and its file is not', async () => {
     const keys = await readFile(join(service.dataDirectory, KEYS));
-    const { customer } = await storeEdited(() => KEYS);
+    const { customer } = await storeEdited(service.dataDirectory, () => ({ content_path: KEYS }));
     const answer = await ask(`/uploads?customer_id=${customer}`, { method: 'DELETE' });
     expect(await answer.json()).toEqual({ status: 'success', deleted: 1 });
     expect(await readFile(join(service.dataDirectory, KEYS))).toEqual(keys);
+  });
+});
+
+describe('the file of an upload whose line someone has edited', () => {
+  let root: string;
+  let disk: GatedDisk;
+  let own: RunningService;
+  beforeAll(async () => {
+    root = await mkdtemp(join(tmpdir(), 'load-data-'));
+    disk = new GatedDisk();
+    const storage = await LocalDiskFileStorage.open({ directory: root, disk });
+    own = await startService({}, (builder) => builder.overrideProvider(FileStorage).useValue(storage));
+  });
+  afterAll(async () => {
+    await own.close();
+    await rm(root, { recursive: true });
+  });
+
+  const NO_TYPE = { status: 200, type: 'application/octet-stream', disposition: 'attachment; filename="load.csv"' };
+  const NO_ANSWER = { status: 500, type: 'application/json; charset=utf-8', disposition: null };
+  it.each<[string, Record<string, unknown>, typeof NO_TYPE | typeof NO_ANSWER]>([
+    ['without a type', { content_type: undefined }, NO_TYPE],
+    ['with a line break in its type', { content_type: 'text/csv\r\nSet-Cookie: a=b' }, NO_TYPE],
+    ['with a type that is not Latin-1', { content_type: 'text/電' }, NO_TYPE],
+    ['with a lone surrogate in its filename', { filename: 'a\ud800.csv' }, { status: 200, type: 'text/csv', disposition: `attachment; filename="a?.csv"; filename*=UTF-8''a%EF%BF%BD.csv` }],
+    ['without a filename', { filename: undefined }, { status: 200, type: 'text/csv', disposition: 'attachment' }],
+    ['without a size', { content_size: undefined }, NO_ANSWER],
+    ['with a digest that is no text', { content_sha256: 7 }, NO_ANSWER],
+  ])('is answered, and not left open: %s', async (_, edited, expected) => {
+    const { id, path: file } = await storeEdited(root, () => edited);
+    await mkdir(dirname(file), { recursive: true });
+    await writeFile(file, BYTES);
+    let isOpen = false;
+    disk.gate = async (perform, operation, path) => {
+      const result = await perform();
+      if (path === file && operation === 'open') isOpen = true;
+      if (path === file && operation === 'file.close') isOpen = false;
+      return result;
+    };
+    const headers = { Authorization: `Bearer ${await own.adminToken()}` };
+    for (const method of ['GET', 'HEAD']) {
+      const answer = await fetch(`${own.url}/uploads/${id}/content`, { method, headers });
+      const text = await answer.text();
+      expect({ status: answer.status, type: answer.headers.get('content-type'), disposition: answer.headers.get('content-disposition') }).toEqual(expected);
+      if (method === 'GET') expect(text).toBe(answer.status === 200 ? BYTES : '{"error":"Internal server error."}');
+      await vi.waitFor(() => { expect(isOpen).toBe(false); });
+    }
   });
 });
 
@@ -625,11 +677,16 @@ describe('DELETE', () => {
     expect(again.id).not.toBe(id);
   });
 
-  it.each([
+  const personal = [
     ['a small file', 'text/csv', 'bytes of Ada, '.repeat(10)],
     ['a large file', 'text/csv', 'bytes of Ada, '.repeat(10_000)],
     ['additional_data', 'application/json', '{"additional_data":"bytes of Ada, "}'],
-  ])('leaves nothing of %s in the data directory', async (_, type, body) => {
+  ] as const;
+  const removals: [string, (upload: Stored) => string, number][] = [
+    ['alone', ({ id }) => `/uploads/${id}`, 204],
+    ['with all uploads of its customer', ({ customer }) => `/uploads?customer_id=${customer}`, 200],
+  ];
+  it.each(removals.flatMap(([how, target, status]) => personal.map(([what, type, body]) => ({ what, how, type, body, target, status }))))('leaves nothing of $what in the data directory, removed $how', async ({ type, body, target, status }) => {
     const customer = `Ada-${newCustomer()}`;
     const { id } = await store({ customer, type, body, key: 'key-of-Ada', filename: 'file-of-Ada.csv' });
     const traces = async (): Promise<string[]> => {
@@ -640,7 +697,7 @@ describe('DELETE', () => {
       return found.filter(([path, bytes]) => isTrace(path, bytes)).map(([path]) => path);
     };
     expect(await traces()).not.toEqual([]);
-    expect((await ask(`/uploads/${id}`, { method: 'DELETE' })).status).toBe(204);
+    expect((await ask(target({ id, customer }), { method: 'DELETE' })).status).toBe(status);
     expect(await traces()).toEqual([]);
   });
 

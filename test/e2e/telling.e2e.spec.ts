@@ -68,6 +68,13 @@ describe('telling of uploads', () => {
     await fetch(`${url}/uploads/${id}`, { method: 'DELETE', ...(await authorized()) });
     const [, removed] = await receiver.eventsUntil((events) => events.length > 1);
     expect(removed).toMatchObject({ type: 'load-data.upload.removed.v1', id: `${id}-removed`, subject: 'acme', data: { upload_id: id, kind: 'nowcast', customer_id: 'acme' } });
+    for (const type of ['stored', 'removed']) await expect.poll(() => metric(`load_data_events_delivered_total{type="${type}"}`)).toBe(1);
+  });
+
+  it('names the base URL that clients see as the source, also behind a proxy', async () => {
+    const { port } = await start({ ...receiver.variables, BASE_PATH: '/v1', PUBLIC_URL: 'https://grid.example/api/v1' });
+    await upload(`http://127.0.0.1:${port}/v1`);
+    expect(await receiver.eventsUntil((events) => events.length > 0)).toMatchObject([{ source: 'https://grid.example/api/v1' }]);
   });
 
   it('begins with what is uploaded after the first start with a webhook, and then leaves nothing out', async () => {

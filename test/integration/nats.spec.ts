@@ -75,6 +75,17 @@ describe.runIf(isNatsServerAvailable())('the receiver for NATS JetStream in docs
     await tearDown();
   });
 
+  it('uses a stream that exists with other settings', async () => {
+    const { server, events, tearDown } = await setUp();
+    const connection = await connect({ servers: server.url });
+    await (await jetstreamManager(connection)).streams.add({ name: 'UPLOADS', subjects: ['uploads.>'], max_msgs: 1_000 });
+    await connection.close();
+    const told = await someUploadEvents(2);
+    await events.deliver(told, new AbortController().signal);
+    expect((await messagesIn(server)).map(({ event }) => event)).toEqual(told);
+    await tearDown();
+  });
+
   it('is short', () => {
     expect(code.trim().split('\n').length).toBeLessThanOrEqual(MOST_LINES);
   });

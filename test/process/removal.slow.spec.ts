@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { mkdir, readdir } from 'node:fs/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { LocalDiskFileStorage } from '../../src/ingestion/adapters/out/local-disk/local-disk.file-storage.adapter.js';
 import { DataDirectoryView } from '../../src/testing/data-directory.view.js';
@@ -75,6 +76,20 @@ describe('npm run erase', () => {
     const { code, stdout, stderr } = await workspace.erase(parameters);
     expect({ code, stdout, lines: stderr.split('\n').length }).toEqual({ code: 2, stdout: '', lines: 2 });
     expect(stderr).toMatch(message);
+  });
+
+  it.each([
+    ['no directory at DATA_DIR', ['--dry-run'], () => undefined],
+    ['no directory at DATA_DIR', [], () => undefined],
+    ['an empty directory', ['--dry-run'], () => mkdir(workspace.data)],
+    ['an empty directory', [], () => mkdir(workspace.data)],
+  ])('refuses %s, and changes nothing, with the options %j', async (_, options, prepare) => {
+    await prepare();
+    const before = await readdir(workspace.directory, { recursive: true });
+    const { code, stdout, stderr } = await workspace.erase(['--customer', 'c1', ...options]);
+    expect({ code, stdout, lines: stderr.split('\n').length }).toEqual({ code: 2, stdout: '', lines: 2 });
+    expect(stderr).toContain(workspace.data);
+    expect(await readdir(workspace.directory, { recursive: true })).toEqual(before);
   });
 
   it('refuses a local disk that the service uses', async () => {

@@ -1,4 +1,4 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import { type IncomingMessage, type ServerResponse, validateHeaderValue } from 'node:http';
 import { Delete, Get, HttpCode, Param, Req, Res } from '@nestjs/common';
 import { ApiTags } from '@nestjs/swagger';
 import contentDisposition from 'content-disposition';
@@ -13,12 +13,14 @@ import { noteCustomer, sendJson } from '../../../../http/exchange.js';
 import { ServiceController } from '../../../../http/service-controller.decorator.js';
 import { sendBytes, sendJsonBytes } from '../../../../http/send-bytes.js';
 import { encodeDescription, encodeDescriptions } from '../../../domain/layout.js';
-import type { Upload } from '../../../domain/upload.js';
+import type { Upload, UploadContent } from '../../../domain/upload.js';
+import type { ByteRange } from '../../../application/ports/stored-uploads.port.js';
 import { FindUpload } from '../../../application/find-upload.use-case.js';
 import { ListUploads } from '../../../application/list-uploads.use-case.js';
 import { RemoveUploads } from '../../../application/remove-uploads.use-case.js';
 import { UploadLimits } from '../../../ingestion.options.js';
 import { ApiContent, ApiUploadPage, ApiRemoval, ApiRemovalOfAll, ApiStoredUpload, StoredUploadsOperation } from './api-stored-uploads.decorator.js';
+import { DEFAULT_CONTENT_TYPE } from './upload-head.js';
 import { encodePageToken, readUploadListQuery, readUploadRemovalQuery } from './upload-list-query.dto.js';
 
 /**
@@ -79,22 +81,17 @@ export class StoredUploadsController {
       response.setHeader('Content-Range', `bytes */${content.size}`);
       throw new ServiceError('range-not-satisfiable');
     }
+    setContentHeaders(response, upload.filename, content, range);
     const isHead = request.method === 'HEAD';
-    // HEAD opens the file too, so that it answers as GET does if the file is missing. It asks for one byte only, because
-    // a bucket would send the whole file.
+    // The file is opened last, because an error after this would leave it open. HEAD opens the file too, so that it
+    // answers as GET does if the file is missing. It asks for one byte only, because a bucket would send the whole file.
     const bytes = await this.findUpload.open(upload, isHead && content.size > 0 ? { first: 0, last: 0 } : range);
-    if (isHead) await bytes[Symbol.asyncIterator]().return?.();
-    response.statusCode = range ? 206 : 200;
-    if (range) response.setHeader('Content-Range', `bytes ${range.first}-${range.last}/${content.size}`);
-    response.setHeader('Content-Type', content.type);
-    response.setHeader('Content-Length', range ? range.last - range.first + 1 : content.size);
-    response.setHeader('Content-Disposition', asAttachment(upload.filename));
-    response.setHeader('X-Content-Type-Options', 'nosniff');
-    response.setHeader('Content-Security-Policy', 'sandbox');
-    response.setHeader('Accept-Ranges', 'bytes');
-    response.setHeader('Repr-Digest', sha256Field(content.sha256));
-    if (isHead) response.end();
-    else await sendBytes(request, response, bytes, this.limits.idleTimeoutMs);
+    if (!isHead) {
+      await sendBytes(request, response, bytes, this.limits.idleTimeoutMs);
+      return;
+    }
+    await bytes[Symbol.asyncIterator]().return?.();
+    response.end();
   }
 
   @Delete(':upload_id')
@@ -142,10 +139,38 @@ export class StoredUploadsController {
 }
 
 /**
- * The value of Content-Disposition: `attachment` with the filename, and for old clients also with the filename in ASCII
- * (RFC 6266, appendix D).
+ * Sets the status and the headers of an answer with a file, or with a part of it.
+ *
+ * @throws an error of Node if the size or the digest of the file isn't valid, because someone has edited the line.
  */
-const asAttachment = (filename: string): string => contentDisposition(filename, { fallback: filename.replace(/[^ -~]/g, '?') });
+function setContentHeaders(response: ServerResponse, filename: string, { size, type, sha256 }: UploadContent, range: ByteRange | undefined): void {
+  response.statusCode = range ? 206 : 200;
+  if (range) response.setHeader('Content-Range', `bytes ${range.first}-${range.last}/${size}`);
+  response.setHeader('Content-Type', isHeaderValue(type) ? type : DEFAULT_CONTENT_TYPE);
+  response.setHeader('Content-Length', range ? range.last - range.first + 1 : size);
+  response.setHeader('Content-Disposition', asAttachment(filename));
+  response.setHeader('X-Content-Type-Options', 'nosniff');
+  response.setHeader('Content-Security-Policy', 'sandbox');
+  response.setHeader('Accept-Ranges', 'bytes');
+  response.setHeader('Repr-Digest', sha256Field(sha256));
+}
+
+/** Whether a header can have a value. False for some types in lines that someone has edited, or for a missing type. */
+function isHeaderValue(value: string): boolean {
+  try {
+    validateHeaderValue('Content-Type', value);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * The value of Content-Disposition: `attachment` with the filename, and for old clients also with the filename in ASCII
+ * (RFC 6266, appendix D). In a line that someone has edited, the filename may be missing or contain lone surrogates.
+ */
+const asAttachment = (filename: unknown): string =>
+  typeof filename === 'string' ? contentDisposition(filename.toWellFormed(), { fallback: filename.replace(/[^ -~]/g, '?') }) : contentDisposition();
 
 /**
  * @throws ServiceError `unauthorized` if the request's token doesn't cover the customer; without a `customerId`, if the

@@ -151,6 +151,31 @@ describe('WebhookUploadEvents', () => {
     await vi.waitUntil(() => receiver.sockets.size === 0, { timeout: 5_000 });
   });
 
+  it('waits for an answer for 15 seconds unless told otherwise', async () => {
+    // undici keeps the timer of its first request for ever, so that one must be real.
+    await adapterOf(await taking()).deliver(await someUploadEvents(1), NEVER);
+    let arrived = (): void => undefined;
+    const arrival = new Promise<void>((resolve) => (arrived = resolve));
+    const { url } = await doing((request) => { request.resume().once('end', arrived); });
+    const adapter = new WebhookUploadEvents({ url, secrets: [SECRET] });
+    adapters.push(adapter);
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    try {
+      let error: unknown;
+      const delivery = adapter.deliver(await someUploadEvents(1), NEVER).catch((reason: unknown) => { error = reason; });
+      await arrival;
+      await vi.advanceTimersByTimeAsync(14_999);
+      await new Promise(setImmediate);
+      expect(error).toBeUndefined();
+      await vi.advanceTimersByTimeAsync(1);
+      await delivery;
+      expect(error).toBeInstanceOf(DeliveryError);
+      expect((error as DeliveryError).message).toBe("The webhook didn't answer within 15000 ms.");
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
   it('rejects if nothing listens, and shows neither path nor query of the URL', async () => {
     const receiver = await taking();
     const adapter = adapterOf(receiver);

@@ -53,3 +53,20 @@ it.each<[string, (uploads: LocalDiskFileStorage['storedUploads']) => Promise<unk
   expect(await work(storage.storedUploads)).toEqual(expected);
   expect(Math.max(0, ...parse.mock.calls.map(([text]) => text.length))).toBeLessThan(SHORT);
 });
+
+it.each([
+  ['Zürich', 'Z\\u00fcrich'],
+  ['a/b', 'a\\/b'],
+  ['the "first" 電', 'the \\u0022first\\u0022 \\u96fb'],
+])('a line in which another program has escaped the customer %s is listed and removed by customer', async (customerId, escaped) => {
+  const upload = anUpload(customerId, null);
+  await storage.close();
+  const line = indexLine(upload).replace(JSON.stringify(customerId), `"${escaped}"`);
+  await writeFile(join(directory, segmentDirectory('historical', RECEIVED_AT), 'escaped.ndjson'), `${line}\n`);
+  storage = await LocalDiskFileStorage.open({ directory });
+  const { storedUploads } = storage;
+  expect((await storedUploads.list({ customerId }, 10)).uploads).toEqual([upload]);
+  expect(await storedUploads.removeAll({ customerId: 'Z' })).toBe(0);
+  expect(await storedUploads.removeAll({ customerId })).toBe(1);
+  expect((await storedUploads.list({ customerId }, 10)).uploads).toEqual([]);
+});

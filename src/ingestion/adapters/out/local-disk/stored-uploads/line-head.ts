@@ -8,6 +8,7 @@ const BEHIND_ID = ID.length + ID_BYTES;
 const RECEIVED_AT = Buffer.from('"received_at":"');
 /** In a line that `indexLine` writes, at most this many bytes follow the text of `additional_data`. */
 const TAIL_BYTES = 64 * 1024;
+const [QUOTE, BACKSLASH] = [0x22, 0x5c];
 const TIME_BYTES = '2025-03-30T12:00:00.000Z'.length;
 
 /** The members of an index line that can be read without decoding the whole line. */
@@ -44,8 +45,21 @@ export function isOfCustomer(kind: UploadKind, customerId: string): (line: Buffe
   const expected = Buffer.from(`","kind":"${kind}","customer_id":${JSON.stringify(customerId)},`);
   const begin = expected.subarray(0, expected.indexOf('"customer_id":') + '"customer_id":'.length);
   return (line) => {
-    if (line.subarray(BEHIND_ID, BEHIND_ID + begin.length).equals(begin)) return line.subarray(BEHIND_ID, BEHIND_ID + expected.length).equals(expected);
+    if (line.subarray(BEHIND_ID, BEHIND_ID + begin.length).equals(begin)) {
+      if (line.subarray(BEHIND_ID, BEHIND_ID + expected.length).equals(expected)) return true;
+      if (!hasEscape(line, BEHIND_ID + begin.length + 1)) return false;
+    }
     const members = membersOf(line, ['customer_id']);
     return members instanceof Promise ? members.then((each) => each?.customer_id === customerId) : members?.customer_id === customerId;
   };
+}
+
+/**
+ * Whether the JSON text whose first character is at an offset has an escaped character. Other programs escape characters
+ * that `indexLine` doesn't, such as `\u00fc` for `ü`.
+ */
+function hasEscape(line: Buffer, begin: number): boolean {
+  let at = begin;
+  while (at < line.length && line[at] !== QUOTE && line[at] !== BACKSLASH) at += 1;
+  return line[at] === BACKSLASH;
 }

@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { DataDirectoryView } from '../../../../../testing/data-directory.view.js';
 import { type DiskOperation, GatedDisk } from '../../../../../testing/gated-disk.js';
 import { anUploadDraft, storeUpload } from '../../../../../testing/upload-draft.builder.js';
+import type { RemovalProgress } from '../../../../application/ports/stored-uploads.port.js';
 import { LocalDiskFileStorage } from '../local-disk.file-storage.adapter.js';
 
 let view: DataDirectoryView;
@@ -60,6 +61,23 @@ it('does not count an upload as removed that was found before all of its custome
   expect(await storage.storedUploads.removeAll({ customerId })).toBe(1);
   search.release();
   expect(await late).toBe(false);
+});
+
+it('stops before the next segment when it is broken off, and removes the rest when it is called again', async () => {
+  const customerId = 'leaving';
+  for (const day of [1, 2, 3]) await storeUpload(storage, anUploadDraft().with({ customerId, receivedAt: new Date(Date.UTC(2025, 2, day, 12)) }).file(`day ${day}`).build());
+  const end = new AbortController();
+  const reason = new Error('enough');
+  const onProgress = ({ segments }: RemovalProgress): void => {
+    if (segments === 1) end.abort(reason);
+  };
+  const removed: unknown = await storage.storedUploads.removeAll({ customerId }, { onProgress, signal: end.signal }).catch((error: unknown) => error);
+  expect(removed).toBe(reason);
+  expect(await view.lines()).toHaveLength(2);
+  expect(await view.contentPaths()).toHaveLength(2);
+  expect(await storage.storedUploads.removeAll({ customerId })).toBe(2);
+  expect(await view.lines()).toEqual([]);
+  expect(await view.contentPaths()).toEqual([]);
 });
 
 it('goes on writing to the same segment after removals that do not concern it', async () => {
