@@ -219,6 +219,16 @@ describe.each([NGINX, HAPROXY].filter(({ program }) => !MISSING_PROXIES.includes
       await deployment.dispose();
     });
 
+    /** Kills the replica that has received a request of over 8,000 bytes, but has read nothing of it. */
+    async function lostWith(request: () => Promise<Answer>): Promise<{ answer: Answer; restarted: () => Promise<void> }> {
+      for (const replica of deployment.replicas) replica.signal('SIGSTOP');
+      const answer = request();
+      const victim = await first(deployment, async (replica) => (await replica.unreadBytes()) > 8_000);
+      await victim.end('SIGKILL');
+      for (const replica of deployment.replicas) if (replica !== victim) replica.signal('SIGCONT');
+      return { answer: await answer, restarted: () => victim.restart() };
+    }
+
     it('answers 502 for an upload that it was receiving, and sends it to no other', async () => {
       await connection.request(UPLOAD);
       const before = await deployment.lines();
@@ -238,14 +248,17 @@ describe.each([NGINX, HAPROXY].filter(({ program }) => !MISSING_PROXIES.includes
       await bothServe(deployment);
       await connection.request(UPLOAD);
       const before = await deployment.lines();
-      for (const replica of deployment.replicas) replica.signal('SIGSTOP');
-      const answer = connection.request(UPLOAD, { headers: CSV, body: randomBytes(8_000) });
-      const victim = await first(deployment, async (replica) => (await replica.unreadBytes()) > 8_000);
-      await victim.end('SIGKILL');
-      for (const replica of deployment.replicas) if (replica !== victim) replica.signal('SIGCONT');
-      expect(errorOf(await answer)).toEqual(error(502, 'Bad gateway.'));
-      await victim.restart();
+      const { answer, restarted } = await lostWith(() => connection.request(UPLOAD, { headers: CSV, body: randomBytes(8_000) }));
+      expect(errorOf(answer)).toEqual(error(502, 'Bad gateway.'));
+      await restarted();
       expect(await deployment.lines()).toEqual(before);
+    });
+
+    it(`${kind === NGINX ? 'sends' : 'answers 502 for'} a removal that it had received${kind === NGINX ? ' to the other' : ', and sends it to no other'}`, async () => {
+      await bothServe(deployment);
+      const { answer, restarted } = await lostWith(() => connection.request('/uploads/0', { method: 'DELETE', headers: { 'X-Filling': 'a'.repeat(8_000) } }));
+      expect(errorOf(answer)).toEqual(kind === NGINX ? error(403, 'Unauthorized.') : error(502, 'Bad gateway.'));
+      await restarted();
     });
 
     it('sends uploads to the other while it refuses connections', async () => {
