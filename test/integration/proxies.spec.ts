@@ -362,6 +362,16 @@ describe('the configurations of the proxies', () => {
     expect(found.map((seconds) => seconds * 1000 > defaults.requestIdleTimeoutMs)).toEqual([true, true, true]);
   });
 
+  it('wait for the service at least three times as long as the service waits for a silent bucket', async () => {
+    const { fileStorage } = parseEnvironment({ FILE_STORAGE: 's3', S3_BUCKET: 'load-data' });
+    const timeoutMs = 'timeoutMs' in fileStorage ? fileStorage.timeoutMs : Infinity;
+    const found = [
+      ...(await settings(NGINX.configuration, /^ +(?:proxy_read_timeout|proxy_send_timeout) (\d+)s;/gm)),
+      ...(await settings(HAPROXY.configuration, /^ +timeout server (\d+)s$/gm)),
+    ];
+    expect(found.map((seconds) => seconds * 1000 >= 3 * timeoutMs)).toEqual([true, true, true]);
+  });
+
   it('close an idle connection to the service before the service does', async () => {
     const [seconds = Infinity] = await settings(NGINX.configuration, /^ +keepalive_timeout (\d+)s;/gm);
     const replica = await Replica.start({});
