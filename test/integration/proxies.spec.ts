@@ -9,7 +9,7 @@ import { parseEnvironment } from '../../src/configuration/service.js';
 import { freePort } from '../servers/server.mjs';
 import { MISSING_PROXIES } from '../servers/proxies.mjs';
 import { form, FORM_TYPE } from '../support/form.js';
-import { HAPROXY, NGINX, startProxy } from '../support/proxies.js';
+import { HAPROXY, HAS_IPV6, NGINX, startProxy } from '../support/proxies.js';
 import { deploy, type Deployment, Replica, until } from '../support/replicas.js';
 import { type Answer, type Connection, type Protocol, PROTOCOLS, tlsConnection } from '../support/tls-client.js';
 
@@ -115,6 +115,15 @@ describe.each([NGINX, HAPROXY].filter(({ program }) => !MISSING_PROXIES.includes
       const logged = lines.map((line) => JSON.parse(line) as Record<string, unknown>).find(({ requestId }) => requestId === 'logged');
       expect(logged).toMatchObject({ client: '127.0.0.1', request: 'POST /ingestHistoricalLoadData/upload_historical', status: 200 });
       expect(lines.filter((line) => /secret-token|customer_id|load\.csv/.test(line))).toEqual([]);
+    });
+
+    it.runIf(HAS_IPV6)('accepts connections over IPv6', async () => {
+      const { port, certificate: ca } = deployment.proxy;
+      const socket = connect({ host: '::1', port, ca }).setEncoding('utf8');
+      let text = '';
+      socket.on('data', (part: string) => (text += part)).write('GET /health/ready HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n');
+      await once(socket, 'close');
+      expect(text).toMatch(/^HTTP\/1\.1 200 /);
     });
 
     it('answers what is no HTTP', async () => {
