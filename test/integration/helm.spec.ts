@@ -8,7 +8,6 @@ import { SECRET_FILE_NAMES } from '../../src/configuration/secret-files.js';
 import { parseEnvironment, SERVICE_VARIABLES } from '../../src/configuration/service.js';
 import { FILE_STORAGES } from '../../src/configuration/storage.js';
 import { isHelmAvailable, readManifests, runHelm } from '../servers/helm.mjs';
-import { isPrometheusAvailable, runPromtool } from '../servers/prometheus.mjs';
 import { CHART, Chart, configured, environmentOf, type Labels, type Manifest, merged, ofKind, type Pod, pod, podsOf, PROVIDERS, RELEASE, secretOf, selects, servicePod, STORES, type Values } from '../support/helm-chart.js';
 import { Workspace } from '../support/process.js';
 import { startService } from '../support/service.js';
@@ -63,7 +62,7 @@ function allOptions(shape: string, store: string, provider: string): Values {
       ingress: { enabled: true, className: 'nginx', host: 'load.example.com', tlsSecret: 'tls' },
       networkPolicy: { enabled: true, from: [{ podSelector: {} }], extraEgress: [{ to: [{ ipBlock: { cidr: '10.0.0.0/8' } }] }] },
       serviceMonitor: { enabled: true, labels: { release: 'prometheus' } },
-      prometheusRule: { enabled: true, labels: { release: 'prometheus' } },
+      prometheusRule: { enabled: true, runbookUrl: 'https://wiki.example.com/load-data', labels: { release: 'prometheus' } },
       podAnnotations: { note: 'x' },
       podLabels: { 'azure.workload.identity/use': 'true' },
       priorityClassName: 'high',
@@ -352,18 +351,6 @@ describe.runIf(isHelmAvailable())('the Helm chart', () => {
       for (const selector of selectors) expect(job?.replacement).toMatch(new RegExp(selector));
     }
     expect(jobs.slice(-3).map((job) => job?.replacement)).toEqual(['load-data-service', 'load-data-ingest', 'load-data-service-ingest']);
-  });
-
-  it('has the rules of deploy/prometheus', async () => {
-    const rules = await readFile(RULES, 'utf8');
-    const [[read] = []] = (await readManifests([rules], [])).objects;
-    const inChart = ofKind(await render({ prometheusRule: { enabled: true } }), 'PrometheusRule')?.spec;
-    expect(inChart).toEqual(read);
-    expect(inChart?.groups?.[0]?.rules.length).toBeGreaterThan(9);
-    if (!isPrometheusAvailable()) return;
-    const file = join(chart.directory, 'rules.json');
-    await writeFile(file, JSON.stringify(inChart));
-    expect(await runPromtool(['check', 'rules', file])).toEqual({ code: 0, output: expect.stringContaining('SUCCESS') as string });
   });
 
   it('sets for ingress-nginx what the configuration of nginx sets', async () => {

@@ -80,7 +80,7 @@ describe.runIf(isPrometheusAvailable())('the rules', () => {
   it('have a section each in the runbook', async () => {
     const [rules, runbook] = await Promise.all([RULES, 'docs/runbook.md'].map((file) => readFile(file, 'utf8')));
     const names = [...(rules ?? '').matchAll(/- alert: (\w+)/g)].map(([, name]) => name);
-    const links = [...(rules ?? '').matchAll(/runbook: docs\/runbook\.md#(\w+)/g)].map(([, anchor]) => anchor);
+    const links = [...(rules ?? '').matchAll(/runbook_url: docs\/runbook\.md#(\w+)/g)].map(([, anchor]) => anchor);
     const headings = [...(runbook ?? '').matchAll(/^## (\w+)$/gm)].map(([, heading]) => heading);
     expect(headings).toEqual(names);
     expect(links).toEqual(names.map((name) => name?.toLowerCase()));
