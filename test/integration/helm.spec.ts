@@ -353,6 +353,11 @@ describe.runIf(isHelmAvailable())('the Helm chart', () => {
     expect(jobs.slice(-3).map((job) => job?.replacement)).toEqual(['load-data-service', 'load-data-ingest', 'load-data-service-ingest']);
   });
 
+  it('scales by the cores that a pod uses, whatever it requests', async () => {
+    const scaled = await render(merged({ shape: 'distributed', resources: null, autoscaling: { enabled: true } }, STORES.s3, PROVIDERS.keycloak));
+    expect(ofKind(scaled, 'HorizontalPodAutoscaler')?.spec).toMatchObject({ metrics: [{ type: 'Resource', resource: { name: 'cpu', target: { type: 'AverageValue', averageValue: '700m' } } }] });
+  });
+
   it('sets for ingress-nginx what the configuration of nginx sets', async () => {
     const annotations = ofKind(await render({ ingress: { enabled: true, host: 'load.example.com' } }), 'Ingress')?.metadata.annotations ?? {};
     const nginx = await readFile('deploy/nginx/load-data-service.conf', 'utf8');
@@ -465,7 +470,7 @@ describe.runIf(isHelmAvailable())('the Helm chart', () => {
       ['a public URL without the base path', { config: { BASE_PATH: '/load', PUBLIC_URL: 'https://a.example' } }, 'config.PUBLIC_URL must end with config.BASE_PATH (/load).'],
       ['scaling down to more than up', merged(distributed, { autoscaling: { enabled: true, minReplicas: 9 } }), 'autoscaling.minReplicas (9) is greater than autoscaling.maxReplicas (8).'],
       ['a number of pods beside scaling', merged(distributed, { replicaCount: 3, autoscaling: { enabled: true } }), 'replicaCount is set, but autoscaling decides on the number of pods: leave one of them out.'],
-      ['scaling by a share of nothing', merged(distributed, { resources: null, autoscaling: { enabled: true } }), 'autoscaling needs resources.requests.cpu, of which its target is a percentage.'],
+      ['a share of a core that is none', merged(distributed, { autoscaling: { targetCPU: '70%' } }), 'autoscaling.targetCPU must be a quantity of cores, such as 700m; it is "70%".'],
       ['a budget that keeps nodes from being drained', merged(distributed, { podDisruptionBudget: { maxUnavailable: 0 } }), "at '/podDisruptionBudget/maxUnavailable': minimum: got 0, want 1"],
       ['a set-up of the embedded provider', { identitySetup: { enabled: true } }, 'identitySetup is enabled, but IDENTITY_PROVIDER embedded needs no set-up: it is for keycloak and auth0.'],
       ['a set-up without an administrator', merged(distributed, { identitySetup: { enabled: true, existingSecret: 'a', keys: keys(['KEYCLOAK_ADMIN_USERNAME']) } }), 'identitySetup needs identitySetup.existingSecret, and its keys for KEYCLOAK_ADMIN_USERNAME and KEYCLOAK_ADMIN_PASSWORD in identitySetup.keys.'],

@@ -76,9 +76,6 @@ only the service knows, such as whether a URL is one, it refuses itself when it 
 {{- if .Values.replicaCount }}
 {{- $problems = append $problems "replicaCount is set, but autoscaling decides on the number of pods: leave one of them out." }}
 {{- end }}
-{{- if not (dig "requests" "cpu" "" (.Values.resources | default dict)) }}
-{{- $problems = append $problems "autoscaling needs resources.requests.cpu, of which its target is a percentage." }}
-{{- end }}
 {{- end }}
 
 {{- /* What the chosen adapters need. Variables of extraEnvFrom can't be seen. */}}
@@ -133,6 +130,11 @@ only the service knows, such as whether a URL is one, it refuses itself when it 
 {{- $problems = append $problems (printf "config.BASE_PATH must begin with \"/\" and not end with it; it is %q." $config.BASE_PATH) }}
 {{- else if not (hasSuffix (include "load-data-service.basePath" .) $environment.PUBLIC_URL) }}
 {{- $problems = append $problems (printf "config.PUBLIC_URL must end with config.BASE_PATH (%s)." $config.BASE_PATH) }}
+{{- end }}
+
+{{- /* Texts of a certain form. Kubernetes would refuse them too, but one after the other, or only when they are used. */}}
+{{- if not (regexMatch "^([0-9]+m|[0-9]+(\\.[0-9]+)?)$" .Values.autoscaling.targetCPU) }}
+{{- $problems = append $problems (printf "autoscaling.targetCPU must be a quantity of cores, such as 700m; it is %q." .Values.autoscaling.targetCPU) }}
 {{- end }}
 
 {{- /* The Jobs. */}}
