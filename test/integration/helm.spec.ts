@@ -471,6 +471,11 @@ describe.runIf(isHelmAvailable())('the Helm chart', () => {
       ['scaling down to more than up', merged(distributed, { autoscaling: { enabled: true, minReplicas: 9 } }), 'autoscaling.minReplicas (9) is greater than autoscaling.maxReplicas (8).'],
       ['a number of pods beside scaling', merged(distributed, { replicaCount: 3, autoscaling: { enabled: true } }), 'replicaCount is set, but autoscaling decides on the number of pods: leave one of them out.'],
       ['a share of a core that is none', merged(distributed, { autoscaling: { targetCPU: '70%' } }), 'autoscaling.targetCPU must be a quantity of cores, such as 700m; it is "70%".'],
+      ['a size that is none', { persistence: { size: 'lots' } }, 'persistence.size must be a quantity of bytes, such as 20Gi; it is "lots".'],
+      ['a schedule that is none', { verifyStore: { schedule: 'whenever' } }, 'verifyStore.schedule must have the five fields of cron, such as "23 3 * * 0"; it is "whenever".'],
+      ['an interval that is none', { serviceMonitor: { interval: 'soon' } }, 'serviceMonitor.interval must be a duration of Prometheus, such as 30s; it is "soon".'],
+      ['a URL as a host', { ingress: { enabled: true, host: 'https://load.example.com' } }, 'ingress.host must be a host name in lower case, without https:// and a port; it is "https://load.example.com".'],
+      ['an address that nothing outside the pod reaches', { config: { HOST: '127.0.0.1' } }, "at '/config/HOST': value must be one of '0.0.0.0', '::'"],
       ['a budget that keeps nodes from being drained', merged(distributed, { podDisruptionBudget: { maxUnavailable: 0 } }), "at '/podDisruptionBudget/maxUnavailable': minimum: got 0, want 1"],
       ['a set-up of the embedded provider', { identitySetup: { enabled: true } }, 'identitySetup is enabled, but IDENTITY_PROVIDER embedded needs no set-up: it is for keycloak and auth0.'],
       ['a set-up without an administrator', merged(distributed, { identitySetup: { enabled: true, existingSecret: 'a', keys: keys(['KEYCLOAK_ADMIN_USERNAME']) } }), 'identitySetup needs identitySetup.existingSecret, and its keys for KEYCLOAK_ADMIN_USERNAME and KEYCLOAK_ADMIN_PASSWORD in identitySetup.keys.'],
@@ -485,6 +490,17 @@ describe.runIf(isHelmAvailable())('the Helm chart', () => {
       expect(failures[0]).toContain(`config contains ${name}, which is a secret: put it into a Secret, and name its key in secret.keys.`);
       expect(failures[1]).toContain(`extraEnv contains the value of ${name}, which is a secret: put it into a Secret, and name its key in secret.keys.`);
       for (const failure of failures) expect(failure.replaceAll(/Command failed.*/g, '')).not.toContain('hunter2');
+    });
+
+    it.each<[string, Values]>([
+      ['sizes', { persistence: { size: '0.5Ti' } }],
+      ['schedules', { verifyStore: { schedule: '*/15 0-6,22 1 JAN ?' } }],
+      ['names of schedules', { verifyStore: { schedule: '@weekly' } }],
+      ['intervals', { serviceMonitor: { interval: '1m30s' } }],
+      ['shares of a core', { autoscaling: { targetCPU: '1.5' } }],
+      ['addresses of pods with IPv6 only', { config: { HOST: '::' } }],
+    ])('no other %s', async (_, values) => {
+      await template(values);
     });
 
     it('all problems at once', async () => {
