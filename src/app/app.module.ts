@@ -25,11 +25,10 @@ import { OperationsModule } from '../operations/operations.module.js';
 import type { Tracing } from '../operations/tracing/tracing.js';
 import { ServiceAddress } from '../operations/service-address.js';
 import { type Imports, provideReplacement, type Replacement } from './replacement.js';
+import { TracingModule } from './tracing.module.js';
 
 /** The token by which Nest injects the validated environment variables. */
 export const ENVIRONMENT = Symbol('environment');
-
-const TRACING = Symbol('tracing');
 
 /**
  * Replacements for parts of the service that the environment variables would otherwise select, and modules to add to
@@ -71,6 +70,7 @@ export class AppModule {
     return {
       module: AppModule,
       imports: [
+        ...(tracing ? [TracingModule.forRoot(tracing)] : []),
         WholeApplicationModule,
         OperationsModule,
         TerminusModule.forRoot({ logger: false }),
@@ -95,8 +95,6 @@ export class AppModule {
       controllers: [HealthController, MetricsController],
       providers: [
         { provide: ENVIRONMENT, useValue: environment },
-        // Tracing is a provider, so that Nest shuts it down with the application.
-        ...(tracing ? [{ provide: TRACING, useFactory: () => tracing }] : []),
         Readiness,
         RequestMetrics,
         { provide: MeasuredDirectories, useValue: new MeasuredDirectories(usesDataDirectory(environment) ? environment.dataDirectory : undefined, POSSIBLE_VOLUMES) },

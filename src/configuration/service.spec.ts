@@ -176,6 +176,12 @@ describe('parseEnvironment', () => {
     [{ ...ENDPOINT, OTEL_SDK_DISABLED: 'TRUE' }, undefined],
     [{ ...ENDPOINT, OTEL_TRACES_EXPORTER: 'none' }, undefined],
     [{ OTEL_SERVICE_NAME: 'a', OTEL_EXPORTER_OTLP_PROTOCOL: 'http/json' }, undefined],
+    // Without traces, the others may be meant for other programs.
+    [{ ...ENDPOINT, OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc', OTEL_SDK_DISABLED: 'true' }, undefined],
+    [{ ...ENDPOINT, OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: 'grpc', OTEL_TRACES_EXPORTER: 'none' }, undefined],
+    [{ OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' }, undefined],
+    [{ OTEL_EXPORTER_OTLP_ENDPOINT: 'collector:4317', OTEL_TRACES_EXPORTER: 'none' }, undefined],
+    [{ OTEL_TRACES_EXPORTER: 'zipkin', OTEL_SDK_DISABLED: 'true' }, undefined],
   ])('with %j exports traces by %s', (variables, protocol) => {
     const { tracing, warnings } = parseEnvironment({ PORT: '0', ...variables });
     expect(tracing).toEqual(protocol && { protocol, variables });
@@ -184,9 +190,10 @@ describe('parseEnvironment', () => {
 
   it.each([
     ['OTEL_EXPORTER_OTLP_PROTOCOL', 'grpc', '"http/protobuf" or "http/json"'],
+    ['OTEL_EXPORTER_OTLP_TRACES_PROTOCOL', 'grpc', '"http/protobuf" or "http/json"'],
     ['OTEL_TRACES_EXPORTER', 'zipkin', '"otlp" or "none"'],
   ])('rejects %s=%s', (name, value, allowed) => {
-    expect(problemsOf(() => parseEnvironment({ [name]: value }))).toEqual([`${name}: must be ${allowed}; it is "${value}"`]);
+    expect(problemsOf(() => parseEnvironment({ ...ENDPOINT, [name]: value }))).toEqual([`${name}: must be ${allowed}; it is "${value}"`]);
   });
 
   it('cuts a long value', () => {

@@ -21,14 +21,21 @@ export interface TracingEnvironment {
 
 /**
  * The schema of the variables of OpenTelemetry (`OTEL_…`) that the service checks. Its result is undefined if no
- * variable asks for traces (by naming the exporter `otlp` or an endpoint), or if one switches them off.
+ * variable asks for traces (by naming an exporter or an endpoint), or if one switches them off. The variables are then
+ * not checked, because they may be meant for other programs on the same machine.
  */
-export const TRACING_VARIABLES = z
-  .looseObject(TRACING_SCHEMAS)
-  .transform((set): TracingEnvironment | undefined => {
-    const isAsked = set.OTEL_TRACES_EXPORTER === 'otlp' || set.OTEL_EXPORTER_OTLP_ENDPOINT !== undefined || set.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT !== undefined;
-    const isOff = set.OTEL_SDK_DISABLED?.toLowerCase() === 'true' || set.OTEL_TRACES_EXPORTER === 'none';
-    if (!isAsked || isOff) return undefined;
-    const variables = Object.fromEntries(Object.entries(set).filter(([name]) => name.startsWith('OTEL_'))) as Variables;
-    return { protocol: set.OTEL_EXPORTER_OTLP_TRACES_PROTOCOL ?? set.OTEL_EXPORTER_OTLP_PROTOCOL ?? 'http/protobuf', variables };
-  });
+export const TRACING_VARIABLES = z.preprocess(
+  (set) => (areTracesOn(set as Variables) ? set : undefined),
+  z.looseObject(TRACING_SCHEMAS).transform(environmentOf).optional(),
+);
+
+function areTracesOn(set: Variables): boolean {
+  const { OTEL_TRACES_EXPORTER: exporter, OTEL_EXPORTER_OTLP_ENDPOINT: endpoint, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: endpointOfTraces } = set;
+  const isOff = set.OTEL_SDK_DISABLED?.toLowerCase() === 'true' || exporter === 'none';
+  return !isOff && (exporter ?? endpoint ?? endpointOfTraces) !== undefined;
+}
+
+function environmentOf(set: z.infer<z.ZodObject<typeof TRACING_SCHEMAS>>): TracingEnvironment {
+  const variables = Object.fromEntries(Object.entries(set).filter(([name]) => name.startsWith('OTEL_')));
+  return { protocol: set.OTEL_EXPORTER_OTLP_TRACES_PROTOCOL ?? set.OTEL_EXPORTER_OTLP_PROTOCOL ?? 'http/protobuf', variables };
+}

@@ -34,7 +34,7 @@ export interface ShutdownTimes {
  * Makes SIGTERM and SIGINT stop the service gracefully. From the signal on, the service isn't ready. After
  * `shutdownDelayMs`, and up to a second more if it is busy, it accepts no more connections, waits up to
  * `shutdownTimeoutMs` for requests in flight and then cuts them off, waits up to two seconds for the adapters to close,
- * and exits with 0. Must be called before the server listens.
+ * and exits with 0, with a warning in the log if the two seconds were not enough. Must be called before the server listens.
  */
 export function shutDownOnSignal(app: INestApplication<Server>, times: ShutdownTimes): void {
   const server = app.getHttpServer();
@@ -67,7 +67,8 @@ async function finish(app: INestApplication<Server>, sockets: Set<Socket>, { shu
     await Promise.race([closed, delay(shutdownTimeoutMs)]);
     server.closeAllConnections();
   }
-  await Promise.race([app.close(), delay(CLOSE_TIMEOUT_MS)]);
+  const isLate = await Promise.race([app.close().then(() => false), delay(CLOSE_TIMEOUT_MS, true)]);
+  if (isLate) logger.warn(`Closing took longer than ${CLOSE_TIMEOUT_MS} ms. The next start recovers what was not closed, as after a crash.`);
 }
 
 /**

@@ -145,6 +145,12 @@ describe('compose.replicas.yaml', () => {
     expect([address, replica?.environment?.PUBLIC_URL]).toEqual([expect.any(String), `https://localhost:${port}`]);
   });
 
+  it("sends nginx's access log to the log of its container", async () => {
+    const { nginx } = (await compose(FILE)).services;
+    const [, log] = /^ +access_log (\S+) /m.exec(await readFile('deploy/nginx/load-data-service.conf', 'utf8')) ?? [];
+    expect(nginx?.command).toEqual(['sh', '-c', `ln -sf /dev/stdout ${log} && exec nginx -g 'daemon off;'`]);
+  });
+
   it('creates the bucket that the replicas use', async () => {
     const { s3, 'replica-1': replica } = (await compose(FILE)).services;
     const { S3_BUCKET: bucket, S3_ENDPOINT: endpoint = '', S3_REGION: region, AWS_ACCESS_KEY_ID: key, AWS_SECRET_ACCESS_KEY: secret } = replica?.environment ?? {};

@@ -1,9 +1,10 @@
 // Runs the `sh` blocks of a documentation page in one shell, as if they were pasted, and compares their output with the
 // `text` block after each. `…` in a `text` block matches anything. The output of each `sh` block must end with a
 // newline. Background processes that the blocks have started end with the shell.
-// Usage: node test/docs/run-session.mjs [--shell=bash|dash|zsh] <page> [<heading> | --run=<command>]…
+// Usage: node test/docs/run-session.mjs [--shell=bash|dash|zsh] <page> [<heading> | --again=<heading> | --run=<command>]…
 // With headings, runs only the blocks below these headings, in the given order, and each `<command>` at its place among
-// the headings. The default shell is bash.
+// the headings. `--again` doesn't compare the output, for a second run that prints something else. The default shell is
+// bash.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -13,6 +14,7 @@ const MOST_SECONDS = 300;
 const RETRY_MS = 50;
 const MARK = '---- end of block';
 const RUN = '--run=';
+const AGAIN = '--again=';
 const SHELL = '--shell=';
 /** The parameters of each shell that make it end at the first command that fails. Dash has no `pipefail`. */
 const SHELLS = { bash: ['-eu', '-o', 'pipefail', '-c'], dash: ['-eu', '-c'], zsh: ['-f', '-eu', '-o', 'pipefail', '-c'] };
@@ -33,9 +35,11 @@ function partBelow(heading) {
 }
 
 const blocksOf = (part) => [...part.matchAll(/```(sh|text)\n([^]*?)```/g)].map(([, kind, body]) => ({ kind, body }));
-const blocks = parts.flatMap((part) =>
-  part.startsWith(RUN) ? [{ kind: 'sh', body: `${part.slice(RUN.length)}\n` }] : blocksOf(partBelow(part)),
-);
+const blocks = parts.flatMap((part) => {
+  if (part.startsWith(RUN)) return [{ kind: 'sh', body: `${part.slice(RUN.length)}\n` }];
+  if (part.startsWith(AGAIN)) return blocksOf(partBelow(part.slice(AGAIN.length))).filter(({ kind }) => kind === 'sh');
+  return blocksOf(partBelow(part));
+});
 if (parts.length === 0) blocks.push(...blocksOf(text));
 
 /**

@@ -9,7 +9,7 @@ it('the runbook has a section for each alert, to which the alert links', async (
   expect(alerts.length).toBeGreaterThan(9);
   const page = await readFile('docs/runbook.md', 'utf8');
   const sections = [...page.matchAll(/^## (\w+)$/gm)].map(([, name = '']) => name);
-  const links = alerts.map((alert) => ({ name: /^\w+/.exec(alert)?.[0] ?? '', link: /runbook: (\S+)/.exec(alert)?.[1] }));
+  const links = alerts.map((alert) => ({ name: /^\w+/.exec(alert)?.[0] ?? '', link: /runbook_url: (\S+)/.exec(alert)?.[1] }));
   expect(links).toEqual(sections.map((name) => ({ name, link: `docs/runbook.md#${name.toLowerCase()}` })));
 });
 

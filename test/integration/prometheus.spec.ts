@@ -22,10 +22,26 @@ interface Panel {
   readonly targets?: readonly { readonly expr: string }[];
 }
 
-/** Each query of the dashboard, with the title of its panel, as Grafana sends it for all jobs and instances. */
+/** A variable of the dashboard. The query of the data source is a text. */
+interface TemplateVariable {
+  readonly name: string;
+  readonly definition?: string;
+  readonly query: string | { readonly query: string };
+}
+
+/**
+ * Each query of the dashboard, with the title of its panel or the name of its variable, as Grafana sends it for all jobs
+ * and instances. The query of a variable is for the series that have its label.
+ */
 async function queries(): Promise<{ title: string; expression: string }[]> {
-  const { panels } = JSON.parse(await readFile(DASHBOARD, 'utf8')) as { panels: Panel[] };
-  const written = panels.flatMap(({ title, targets = [] }) => targets.map(({ expr }) => ({ title, expr })));
+  const { panels, templating } = JSON.parse(await readFile(DASHBOARD, 'utf8')) as { panels: Panel[]; templating: { list: TemplateVariable[] } };
+  const ofVariables = templating.list.flatMap(({ name, definition, query }) => {
+    if (typeof query === 'string') return [];
+    expect(definition).toBe(query.query);
+    const [, metric = '', matchers = '', label = ''] = /^label_values\((\w+)(?:\{(.*)\})?, (\w+)\)$/.exec(query.query) ?? [];
+    return [{ title: `$${name}`, expr: `${metric}{${matchers ? `${matchers}, ` : ''}${label}!=""}` }];
+  });
+  const written = [...ofVariables, ...panels.flatMap(({ title, targets = [] }) => targets.map(({ expr }) => ({ title, expr })))];
   return written.map(({ title, expr }) => ({ title, expression: expr.replace(/\$(?:job|instance)/g, '.*').replaceAll('$__rate_interval', '10s') }));
 }
 
@@ -64,7 +80,7 @@ describe.runIf(isPrometheusAvailable())('the rules', () => {
   it('have a section each in the runbook', async () => {
     const [rules, runbook] = await Promise.all([RULES, 'docs/runbook.md'].map((file) => readFile(file, 'utf8')));
     const names = [...(rules ?? '').matchAll(/- alert: (\w+)/g)].map(([, name]) => name);
-    const links = [...(rules ?? '').matchAll(/runbook: docs\/runbook\.md#(\w+)/g)].map(([, anchor]) => anchor);
+    const links = [...(rules ?? '').matchAll(/runbook_url: docs\/runbook\.md#(\w+)/g)].map(([, anchor]) => anchor);
     const headings = [...(runbook ?? '').matchAll(/^## (\w+)$/gm)].map(([, heading]) => heading);
     expect(headings).toEqual(names);
     expect(links).toEqual(names.map((name) => name?.toLowerCase()));

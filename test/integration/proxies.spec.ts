@@ -9,7 +9,7 @@ import { parseEnvironment } from '../../src/configuration/service.js';
 import { freePort } from '../servers/server.mjs';
 import { MISSING_PROXIES } from '../servers/proxies.mjs';
 import { form, FORM_TYPE } from '../support/form.js';
-import { HAPROXY, NGINX, startProxy } from '../support/proxies.js';
+import { HAPROXY, HAS_IPV6, NGINX, startProxy } from '../support/proxies.js';
 import { deploy, type Deployment, Replica, until } from '../support/replicas.js';
 import { type Answer, type Connection, type Protocol, PROTOCOLS, tlsConnection } from '../support/tls-client.js';
 
@@ -117,6 +117,15 @@ describe.each([NGINX, HAPROXY].filter(({ program }) => !MISSING_PROXIES.includes
       expect(lines.filter((line) => /secret-token|customer_id|load\.csv/.test(line))).toEqual([]);
     });
 
+    it.runIf(HAS_IPV6)('accepts connections over IPv6', async () => {
+      const { port, certificate: ca } = deployment.proxy;
+      const socket = connect({ host: '::1', port, ca }).setEncoding('utf8');
+      let text = '';
+      socket.on('data', (part: string) => (text += part)).write('GET /health/ready HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n');
+      await once(socket, 'close');
+      expect(text).toMatch(/^HTTP\/1\.1 200 /);
+    });
+
     it('answers what is no HTTP', async () => {
       const { port, certificate: ca } = deployment.proxy;
       const socket = connect({ host: '127.0.0.1', port, ca }).setEncoding('utf8');
@@ -219,6 +228,16 @@ describe.each([NGINX, HAPROXY].filter(({ program }) => !MISSING_PROXIES.includes
       await deployment.dispose();
     });
 
+    /** Kills the replica that has received a request of over 8,000 bytes, but has read nothing of it. */
+    async function lostWith(request: () => Promise<Answer>): Promise<{ answer: Answer; restarted: () => Promise<void> }> {
+      for (const replica of deployment.replicas) replica.signal('SIGSTOP');
+      const answer = request();
+      const victim = await first(deployment, async (replica) => (await replica.unreadBytes()) > 8_000);
+      await victim.end('SIGKILL');
+      for (const replica of deployment.replicas) if (replica !== victim) replica.signal('SIGCONT');
+      return { answer: await answer, restarted: () => victim.restart() };
+    }
+
     it('answers 502 for an upload that it was receiving, and sends it to no other', async () => {
       await connection.request(UPLOAD);
       const before = await deployment.lines();
@@ -238,14 +257,17 @@ describe.each([NGINX, HAPROXY].filter(({ program }) => !MISSING_PROXIES.includes
       await bothServe(deployment);
       await connection.request(UPLOAD);
       const before = await deployment.lines();
-      for (const replica of deployment.replicas) replica.signal('SIGSTOP');
-      const answer = connection.request(UPLOAD, { headers: CSV, body: randomBytes(8_000) });
-      const victim = await first(deployment, async (replica) => (await replica.unreadBytes()) > 8_000);
-      await victim.end('SIGKILL');
-      for (const replica of deployment.replicas) if (replica !== victim) replica.signal('SIGCONT');
-      expect(errorOf(await answer)).toEqual(error(502, 'Bad gateway.'));
-      await victim.restart();
+      const { answer, restarted } = await lostWith(() => connection.request(UPLOAD, { headers: CSV, body: randomBytes(8_000) }));
+      expect(errorOf(answer)).toEqual(error(502, 'Bad gateway.'));
+      await restarted();
       expect(await deployment.lines()).toEqual(before);
+    });
+
+    it(`${kind === NGINX ? 'sends' : 'answers 502 for'} a removal that it had received${kind === NGINX ? ' to the other' : ', and sends it to no other'}`, async () => {
+      await bothServe(deployment);
+      const { answer, restarted } = await lostWith(() => connection.request('/uploads/0', { method: 'DELETE', headers: { 'X-Filling': 'a'.repeat(8_000) } }));
+      expect(errorOf(answer)).toEqual(kind === NGINX ? error(403, 'Unauthorized.') : error(502, 'Bad gateway.'));
+      await restarted();
     });
 
     it('sends uploads to the other while it refuses connections', async () => {
@@ -347,6 +369,16 @@ describe('the configurations of the proxies', () => {
       ...(await settings(HAPROXY.configuration, /^ +timeout client (\d+)s$/gm)),
     ];
     expect(found.map((seconds) => seconds * 1000 > defaults.requestIdleTimeoutMs)).toEqual([true, true, true]);
+  });
+
+  it('wait for the service at least three times as long as the service waits for a silent bucket', async () => {
+    const { fileStorage } = parseEnvironment({ FILE_STORAGE: 's3', S3_BUCKET: 'load-data' });
+    const timeoutMs = 'timeoutMs' in fileStorage ? fileStorage.timeoutMs : Infinity;
+    const found = [
+      ...(await settings(NGINX.configuration, /^ +(?:proxy_read_timeout|proxy_send_timeout) (\d+)s;/gm)),
+      ...(await settings(HAPROXY.configuration, /^ +timeout server (\d+)s$/gm)),
+    ];
+    expect(found.map((seconds) => seconds * 1000 >= 3 * timeoutMs)).toEqual([true, true, true]);
   });
 
   it('close an idle connection to the service before the service does', async () => {

@@ -76,6 +76,7 @@ describe("a team's adapter, named by a variable", () => {
     const store = "import { InMemoryFileStorage } from 'load-data-service/testing';\nimport { z } from 'zod';\n";
     await writeFile(join(directory, 'own-names.js'), `${store}export default { variables: z.object({ S3_TEAM_CLASS: z.string(), KEYCLOAK_URL: z.string().optional() }), create: () => new InMemoryFileStorage() };`);
     await writeFile(join(directory, 'no-schema.js'), `${store}export default { create: () => new InMemoryFileStorage() };`);
+    await writeFile(join(directory, 'unending.js'), `${store}export default { create: () => Object.assign(new InMemoryFileStorage(), { onApplicationShutdown: () => new Promise(() => {}) }) };`);
     await writeFile(join(directory, 'nothing.js'), 'export const create = 1;');
     const half = 'export default { create: () => ({ store() {} }) };';
     await writeFile(join(directory, 'half.js'), half);
@@ -114,6 +115,12 @@ describe("a team's adapter, named by a variable", () => {
 
     expect(await service.program.end('SIGTERM')).toEqual({ code: 0, signal: null });
     expect(await readFile(join(directory, 'closed'), 'utf8')).toBe('https://store.example');
+  });
+
+  it('does not keep the service from ending if it never closes, and the log says so', async () => {
+    const { program } = await start({ FILE_STORAGE: 'module:./unending.js' });
+    expect(await program.end('SIGTERM')).toEqual({ code: 0, signal: null });
+    expect(program.lines.filter((line) => line.includes('Closing took longer than 2000 ms.'))).toHaveLength(1);
   });
 
   it('is refused like a variable of the service, before a port is opened', async () => {

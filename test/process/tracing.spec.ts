@@ -1,9 +1,10 @@
 import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, createServer as createNetServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { DataDirectoryView } from '../../src/testing/data-directory.view.js';
 import { AUDIENCE, jwkOf, now, rsaKey, signToken } from '../../src/testing/test-issuer.js';
 import { freePort } from '../servers/server.mjs';
 import { OtlpReceiver, type ReceivedSpan } from '../support/otlp-receiver.js';
@@ -195,5 +196,26 @@ describe('without a receiver of traces', () => {
       expect(await service.program.end('SIGTERM')).toEqual({ code: 0, signal: null });
       expect(service.program.lines.filter((line) => line.includes('Traces could not be exported'))).toHaveLength(1);
       expect(service.program.stderr).toBe('');
+    }));
+
+  it('the store is closed before the end, also if the receiver never answers', () =>
+    withWorkspace(async (workspace) => {
+      const sockets: Socket[] = [];
+      const silent = createNetServer((socket) => sockets.push(socket)).listen(0, '127.0.0.1');
+      await once(silent, 'listening');
+      const { port } = silent.address() as AddressInfo;
+      const service = await workspace.start({ OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${port}` });
+      const answer = await fetch(`${service.url}${UPLOAD}?${QUERY}`, { method: 'POST', headers: { 'content-type': 'text/csv' }, body: '0123456789' });
+      expect(answer.status).toBe(200);
+      const view = new DataDirectoryView(workspace.data);
+      const journals = async () => (await view.files('pending')).filter((path) => path.endsWith('.journal'));
+      expect((await journals()).length).toBeGreaterThan(0);
+      expect(await service.program.end('SIGTERM')).toEqual({ code: 0, signal: null });
+      expect(sockets).toHaveLength(1);
+      expect(await journals()).toEqual([]);
+      expect(await view.contentPaths()).toHaveLength(1);
+      expect(service.program.lines.filter((line) => /The last traces are lost|Closing took longer/.test(line))).toEqual([expect.stringContaining('The last traces are lost')]);
+      for (const socket of sockets) socket.destroy();
+      silent.close();
     }));
 });

@@ -22,6 +22,7 @@ export async function startNginx(replicas) {
   const changes = [
     [/server 10\.0\.0\.11:3000 max_fails=0;\s+server 10\.0\.0\.12:3000 max_fails=0;/, servers],
     ['listen 443 ssl http2;', `listen 127.0.0.1:${port};`],
+    ['listen [::]:443 ssl http2;', ''],
     [/ssl_\w+ .*;\n/g, '\n'],
     ['/var/log/nginx/load-data-service.log', at('log')],
   ];

@@ -1,6 +1,8 @@
 import { execFile } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
 import { readdir, readFile, readlink, writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
+import { networkInterfaces } from 'node:os';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { freePort } from '../servers/server.mjs';
@@ -8,6 +10,9 @@ import { programPath } from '../servers/proxies.mjs';
 import { type Program, Workspace } from './process.js';
 
 const RETRY_MS = 20;
+
+/** Whether this machine has the address ::1, at which the proxies then listen too. */
+export const HAS_IPV6 = Object.values(networkInterfaces()).flat().some((found) => found?.address === '::1');
 
 /** Replaces a text of a shipped configuration, which must contain it. */
 export type Change = readonly [from: string | RegExp, to: string];
@@ -24,8 +29,13 @@ export interface ProxyKind {
   readonly below: (basePath: string) => Change[];
   /** The changes that let the configuration run in a test. */
   readonly placed: (place: Place) => Change[];
-  /** Writes what else the program needs, and returns the program's parameters. */
-  readonly prepare: (directory: string, file: string) => Promise<string[]>;
+  /**
+   * Writes what else the program needs, and returns the program's parameters. If `reloads`, the program has a process
+   * that starts others, as it has in production, so that it can read its configuration again.
+   */
+  readonly prepare: (directory: string, file: string, reloads: boolean) => Promise<string[]>;
+  /** The signal on which the program reads its configuration again. */
+  readonly reloadSignal: NodeJS.Signals;
 }
 
 interface Place {
@@ -47,19 +57,21 @@ export const NGINX: ProxyKind = {
   below: () => [],
   placed: ({ directory, port, replicas: [first, second] }) => [
     ['listen 443 ssl http2', `listen 127.0.0.1:${port} ssl http2`],
+    ['listen [::]:443 ssl http2;', HAS_IPV6 ? `listen [::1]:${port} ssl http2;` : ''],
     ['/etc/ssl/load-data-service.crt', join(directory, 'certificate.pem')],
     ['/etc/ssl/load-data-service.key', join(directory, 'certificate.pem')],
     ['/var/log/nginx/load-data-service.log', join(directory, 'log')],
     ['10.0.0.11:3000', `127.0.0.1:${first}`],
     ['10.0.0.12:3000', `127.0.0.1:${second}`],
   ],
-  prepare: async (directory, file) => {
+  prepare: async (directory, file, reloads) => {
     const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((name) => `${name}_temp_path ${directory}/${name};`);
     const main = join(directory, 'nginx.conf');
-    // One process, which ends when the test kills it.
-    await writeFile(main, `daemon off; master_process off; pid ${directory}/pid; events {}\nhttp { ${temporary.join(' ')} include ${file}; }\n`);
+    // Otherwise one process, which ends when the test kills it.
+    await writeFile(main, `daemon off; master_process ${reloads ? 'on' : 'off'}; pid ${directory}/pid; events {}\nhttp { ${temporary.join(' ')} include ${file}; }\n`);
     return ['-e', 'stderr', '-c', main];
   },
+  reloadSignal: 'SIGHUP',
 };
 
 export const HAPROXY: ProxyKind = {
@@ -75,12 +87,14 @@ export const HAPROXY: ProxyKind = {
     // Only root can change to another user, and the user exists only where the package is installed.
     [/^ +(?:chroot|user|group) .*\n/gm, ''],
     ['bind :443', `bind 127.0.0.1:${port}`],
-    ['/etc/ssl/load-data-service.pem', join(directory, 'certificate.pem')],
+    [/ +bind :::443 v6only( .*\n)/, HAS_IPV6 ? `    bind [::1]:${port}$1` : ''],
+    [/\/etc\/ssl\/load-data-service\.pem/g, join(directory, 'certificate.pem')],
     [/abns@load-data-service/g, `abns@load-data-service-${port}`],
     ['10.0.0.11:3000', `127.0.0.1:${first}`],
     ['10.0.0.12:3000', `127.0.0.1:${second}`],
   ],
-  prepare: (_directory, file) => Promise.resolve(['-f', file]),
+  prepare: (_directory, file, reloads) => Promise.resolve([...(reloads ? ['-W'] : []), '-f', file]),
+  reloadSignal: 'SIGUSR2',
 };
 
 /** A proxy that runs with the configuration of `deploy/`, in front of two replicas on this machine. */
@@ -93,18 +107,22 @@ export interface RunningProxy {
   log(): Promise<string>;
   /** The files of its own that the proxy has open, also those that are deleted. */
   openFiles(): Promise<string[]>;
+  /** Writes another certificate in place of the first, and returns it. The proxy shows it after `reload`. */
+  replaceCertificate(): Promise<string>;
+  /** Lets the proxy read its configuration again. */
+  reload(): void;
   stop(): Promise<void>;
 }
 
 /** Starts a proxy, and waits until it accepts connections. */
-export async function startProxy(kind: ProxyKind, replicas: readonly [number, number], changes: readonly Change[] = [], port?: number): Promise<RunningProxy> {
+export async function startProxy(kind: ProxyKind, replicas: readonly [number, number], changes: readonly Change[] = [], port?: number, reloads = false): Promise<RunningProxy> {
   const workspace = await Workspace.create();
   const { directory } = workspace;
   const certificate = await selfSigned(directory);
   const place = { directory, port: port ?? (await freePort()), replicas };
   const file = join(directory, 'configuration');
   await writeFile(file, changed(await readFile(kind.configuration, 'utf8'), [...changes, ...kind.placed(place)]));
-  const parameters = await kind.prepare(directory, file);
+  const parameters = await kind.prepare(directory, file, reloads);
   const program = workspace.run(resolve(programPath(kind.program) ?? kind.program), parameters, {});
   await accepts(place.port, program);
   return {
@@ -117,7 +135,15 @@ export async function startProxy(kind: ProxyKind, replicas: readonly [number, nu
       const paths = await Promise.all((await readdir(descriptors)).map((name) => readlink(join(descriptors, name)).catch(() => '')));
       return paths.filter((path) => path.startsWith(`${directory}/`) && path !== join(directory, 'log'));
     },
-    stop: () => workspace.dispose(),
+    replaceCertificate: () => selfSigned(directory),
+    reload: () => {
+      program.child.kill(kind.reloadSignal);
+    },
+    stop: async () => {
+      // The other processes end only with the first.
+      if (reloads) await program.end('SIGTERM');
+      await workspace.dispose();
+    },
   };
 }
 
@@ -132,7 +158,8 @@ export function changed(configuration: string, changes: readonly Change[]): stri
 
 async function selfSigned(directory: string): Promise<string> {
   const [certificate, key] = [join(directory, 'certificate.pem'), join(directory, 'key.pem')];
-  const name = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=IP:127.0.0.1'];
+  // The names differ, so that a client can trust several at once.
+  const name = ['-subj', `/CN=${randomUUID()}`, '-addext', 'subjectAltName=IP:127.0.0.1,IP:::1'];
   await promisify(execFile)('openssl', ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2', ...name, '-out', certificate, '-keyout', key]);
   const text = await readFile(certificate, 'utf8');
   // HAProxy reads certificate and key from one file, and nginx can.

@@ -78,7 +78,7 @@ function overHttp2(port: number, ca: string, localAddress: string): Pick<Connect
   const begin: Connection['begin'] = (path, { method = 'POST', headers } = {}) => {
     // A proxy ends a connection after some number of requests.
     if (session.closed || session.destroyed) session = open();
-    const stream = session.request({ ':method': method, ':path': path, ...headers }, { endStream: method === 'GET' });
+    const stream = session.request({ ':method': method, ':path': path, ...headers }, { endStream: method === 'GET' || method === 'DELETE' });
     const continuing = continuation(stream);
     const answer = new Promise<Answer>((resolve, reject) => {
       stream.once('error', reject).once('close', () => { reject(new Error('The stream was closed without an answer.')); });

@@ -1,5 +1,6 @@
 import type { IncomingMessage, RequestListener, Server } from 'node:http';
-import type { OnApplicationShutdown } from '@nestjs/common';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Logger, type OnApplicationShutdown } from '@nestjs/common';
 import { type Context, context, propagation, ROOT_CONTEXT, type Span, SpanKind, SpanStatusCode, trace, type Tracer } from '@opentelemetry/api';
 import { W3CTraceContextPropagator } from '@opentelemetry/core';
 import { defaultResource, detectResources, envDetector, resourceFromAttributes } from '@opentelemetry/resources';
@@ -16,6 +17,8 @@ import { ReportedExporter } from './reported-exporter.js';
 const NAME = 'load-data-service';
 /** The paths of the requests that orchestrators and monitoring send, which aren't traced. */
 const PROBES = /\/(?:health\/(?:live|ready)|metrics)$/;
+/** How long the end of the service waits for a receiver that doesn't answer, in milliseconds. */
+const FLUSH_TIMEOUT_MS = 1_000;
 
 /**
  * Traces requests, use cases, and calls to stores and providers by OpenTelemetry, and exports the spans. Only the
@@ -27,6 +30,7 @@ export class Tracing implements OnApplicationShutdown {
   private readonly tracer: Tracer;
   private readonly clients: ClientSpans;
   private readonly spans = new WeakMap<Exchange, Span>();
+  private readonly logger = new Logger('Tracing');
 
   private constructor(private readonly provider: NodeTracerProvider) {
     // If the process has a tracer provider already, because the service is part of another application, that provider
@@ -86,10 +90,14 @@ export class Tracing implements OnApplicationShutdown {
     server.on(EXCHANGE_END, (exchange: Exchange) => { this.end(exchange); });
   }
 
-  /** Exports the spans that have ended, and traces nothing more. */
+  /**
+   * Exports the spans that have ended, and traces nothing more. Waits at most `FLUSH_TIMEOUT_MS` for the receiver, because
+   * the exporter repeats a request that fails for ten seconds.
+   */
   async onApplicationShutdown(): Promise<void> {
     this.clients.stop();
-    await this.provider.shutdown();
+    const isLate = delay(FLUSH_TIMEOUT_MS, true, { ref: false });
+    if (await Promise.race([this.provider.shutdown().then(() => false), isLate])) this.logger.warn('The last traces are lost: their receiver took too long.');
   }
 
   private begin(request: IncomingMessage): Context {

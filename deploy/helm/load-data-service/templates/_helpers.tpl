@@ -54,6 +54,12 @@ http://{{ include "load-data-service.fullname" . }}.{{ .Release.Namespace }}.svc
 {{ include "load-data-service.basePath" . }}
 {{- end }}
 
+{{/* The name of the job in Prometheus. The dashboard is for jobs whose names contain load-data. */}}
+{{- define "load-data-service.job" -}}
+{{- $name := include "load-data-service.fullname" . -}}
+{{ ternary $name (printf "load-data-%s" $name) (contains "load-data" $name) }}
+{{- end }}
+
 {{/* In shape embedded, no other pod could take over during that time. */}}
 {{- define "load-data-service.preStopSeconds" -}}
 {{ ternary .Values.preStopSeconds 0 (eq .Values.shape "distributed") }}

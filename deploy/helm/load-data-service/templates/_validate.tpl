@@ -76,9 +76,6 @@ only the service knows, such as whether a URL is one, it refuses itself when it 
 {{- if .Values.replicaCount }}
 {{- $problems = append $problems "replicaCount is set, but autoscaling decides on the number of pods: leave one of them out." }}
 {{- end }}
-{{- if not (dig "requests" "cpu" "" (.Values.resources | default dict)) }}
-{{- $problems = append $problems "autoscaling needs resources.requests.cpu, of which its target is a percentage." }}
-{{- end }}
 {{- end }}
 
 {{- /* What the chosen adapters need. Variables of extraEnvFrom can't be seen. */}}
@@ -133,6 +130,24 @@ only the service knows, such as whether a URL is one, it refuses itself when it 
 {{- $problems = append $problems (printf "config.BASE_PATH must begin with \"/\" and not end with it; it is %q." $config.BASE_PATH) }}
 {{- else if not (hasSuffix (include "load-data-service.basePath" .) $environment.PUBLIC_URL) }}
 {{- $problems = append $problems (printf "config.PUBLIC_URL must end with config.BASE_PATH (%s)." $config.BASE_PATH) }}
+{{- end }}
+
+{{- /* Texts of a certain form. Kubernetes would refuse them too, but one after the other, or only when they are used. */}}
+{{- $quantity := "^[0-9]+(\\.[0-9]+)?([kMGTPE]|[KMGTPE]i)?$" }}
+{{- if not (regexMatch $quantity .Values.persistence.size) }}
+{{- $problems = append $problems (printf "persistence.size must be a quantity of bytes, such as 20Gi; it is %q." .Values.persistence.size) }}
+{{- end }}
+{{- if not (regexMatch "^([0-9]+m|[0-9]+(\\.[0-9]+)?)$" .Values.autoscaling.targetCPU) }}
+{{- $problems = append $problems (printf "autoscaling.targetCPU must be a quantity of cores, such as 700m; it is %q." .Values.autoscaling.targetCPU) }}
+{{- end }}
+{{- if not (regexMatch "^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|([0-9A-Za-z*/,?-]+ +){4}[0-9A-Za-z*/,?-]+)$" .Values.verifyStore.schedule) }}
+{{- $problems = append $problems (printf "verifyStore.schedule must have the five fields of cron, such as \"23 3 * * 0\"; it is %q." .Values.verifyStore.schedule) }}
+{{- end }}
+{{- if not (regexMatch "^([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?$" .Values.serviceMonitor.interval) }}
+{{- $problems = append $problems (printf "serviceMonitor.interval must be a duration of Prometheus, such as 30s; it is %q." .Values.serviceMonitor.interval) }}
+{{- end }}
+{{- if not (regexMatch "^([a-z0-9]([a-z0-9-]*[a-z0-9])?(\\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*)?$" .Values.ingress.host) }}
+{{- $problems = append $problems (printf "ingress.host must be a host name in lower case, without https:// and a port; it is %q." .Values.ingress.host) }}
 {{- end }}
 
 {{- /* The Jobs. */}}

@@ -1,0 +1,17 @@
+import { type DynamicModule, Module } from '@nestjs/common';
+import type { Tracing } from '../operations/tracing/tracing.js';
+
+const TRACING = Symbol('tracing');
+
+/**
+ * Lets Nest shut tracing down with the application, after everything else. Nest 11 and 12 shut global modules down last,
+ * and of these the first import last. So this must be the first import of the root module. Otherwise a receiver of traces
+ * that is away would keep the store from being closed.
+ */
+@Module({})
+export class TracingModule {
+  static forRoot(tracing: Tracing): DynamicModule {
+    // A factory, because Nest passes only instances that it creates to `instrument`.
+    return { module: TracingModule, global: true, providers: [{ provide: TRACING, useFactory: () => tracing }] };
+  }
+}

@@ -1,0 +1,66 @@
+import { X509Certificate } from 'node:crypto';
+import { once } from 'node:events';
+import { connect } from 'node:tls';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { MISSING_PROXIES } from '../servers/proxies.mjs';
+import { HAPROXY, NGINX, type RunningProxy, startProxy } from '../support/proxies.js';
+import { Replica, until } from '../support/replicas.js';
+import { PROTOCOLS, tlsConnection } from '../support/tls-client.js';
+
+const UPLOAD = '/ingestHistoricalLoadData/upload_historical?customer_id=acme&filename=load.csv&manufacturer=m';
+const CSV = { 'Content-Type': 'text/csv' };
+/** How many requests each client still sends after the proxy has shown its new certificate. */
+const REQUESTS_AFTERWARDS = 20;
+
+/** The fingerprint of the certificate that a proxy shows. */
+async function shownBy(port: number): Promise<string | undefined> {
+  const socket = connect({ host: '127.0.0.1', port, rejectUnauthorized: false });
+  await once(socket, 'secureConnect');
+  const fingerprint = socket.getPeerX509Certificate()?.fingerprint256;
+  socket.destroy();
+  return fingerprint;
+}
+
+describe.each([NGINX, HAPROXY].filter(({ program }) => !MISSING_PROXIES.includes(program)))('the certificate of $name', (kind) => {
+  let replicas: readonly [Replica, Replica];
+  let proxy: RunningProxy;
+  beforeAll(async () => {
+    const variables = { TRUST_PROXY: '1', LOG_LEVEL: 'warn' };
+    replicas = await Promise.all([Replica.start(variables), Replica.start(variables)]);
+    proxy = await startProxy(kind, [replicas[0].port, replicas[1].port], [], undefined, true);
+  });
+  afterAll(async () => {
+    await proxy.stop();
+    await Promise.all(replicas.map((replica) => replica.dispose()));
+  });
+
+  it('is replaced without a failed request', async () => {
+    const { port } = proxy;
+    const former = await shownBy(port);
+    const replaced = await proxy.replaceCertificate();
+    const { fingerprint256 } = new X509Certificate(replaced);
+    expect(former).not.toBe(fingerprint256);
+    const target = { port, certificate: proxy.certificate + replaced };
+    let left = Infinity;
+    const answers: (number | string)[] = [];
+    const clients = PROTOCOLS.map(async (protocol) => {
+      for (; left > 0; left--) {
+        const connection = tlsConnection(protocol, target);
+        answers.push(await connection.request(UPLOAD, { headers: CSV, body: 'a,b' }).then(({ status }) => status, String));
+        connection.close();
+      }
+    });
+    const begun = PROTOCOLS.map((protocol) => tlsConnection(protocol, target).begin(UPLOAD, { headers: { ...CSV, 'Content-Length': 2 } }));
+    for (const { body } of begun) body.write('a');
+    await until(() => answers.length > 10);
+
+    proxy.reload();
+    await until(async () => (await shownBy(port)) === fingerprint256);
+    left = REQUESTS_AFTERWARDS;
+    await Promise.all(clients);
+    for (const { body } of begun) body.end('b');
+    expect(await Promise.all(begun.map(async ({ answer }) => (await answer).status))).toEqual([200, 200]);
+    expect(answers.filter((answer) => answer !== 200)).toEqual([]);
+    expect(await shownBy(port)).toBe(fingerprint256);
+  });
+});
