@@ -125,6 +125,7 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
     outageMatrix({
       requests,
       find,
+      areDelayed: true,
       outages: [
         ['issues no token at the moment', 503, respond(500, '{"error":"unknown_error"}', isTokenRequest)],
         ['returns a page in place of a token', 502, respond(200, PAGE, isTokenRequest)],
