@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config';
+import { longestFirst } from './test/support/longest-first.js';
 import { RetriedTests, retry } from './test/support/retries.js';
 
 export default defineConfig({
@@ -7,7 +8,9 @@ export default defineConfig({
     environment: 'node',
     globalSetup: ['test/support/build.ts', 'test/servers/prepare.mjs', 'test/clients/prepare.mjs'],
     isolate: false,
-    maxWorkers: 2,
+    // Many tests wait, so that more workers than cores are busy.
+    maxWorkers: 3,
+    sequence: { sequencer: longestFirst(['package', 'package-nest-11', 'keycloak-faults', 'proxies', 'image']) },
     // In CI, other tests run beside them.
     testTimeout: 120_000,
     retry,

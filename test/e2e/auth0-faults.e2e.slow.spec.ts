@@ -128,15 +128,22 @@ describe('the service on an Auth0 tenant that', { timeout: 60_000 }, () => {
       ['answers 500', 503, respond(500, { statusCode: 500 })],
       FAILS,
       ...gatewayOutages(respond),
-      ['issues no token at the moment', 503, respond(500, { error: 'server_error' }, TOKEN)],
-      ['returns a page in place of a token', 502, respond(200, PAGE, TOKEN)],
-      ['has another secret for the service', 502, respond(401, { error: 'access_denied', error_description: 'Unauthorized' }, TOKEN)],
       HTML,
       ['answers with truncated JSON', 502, respond(200, ROLES)],
       ['answers with other JSON', 502, respond(200, { a: 1 })],
       ['redirects', 502, respond(302)],
       ['accepts no token', 502, respond(401, UNAUTHORIZED)],
       ['permits nothing', 502, respond(403, FORBIDDEN)],
+    ],
+  });
+  outageMatrix({
+    requests,
+    find,
+    areDelayed: true,
+    outages: [
+      ['issues no token at the moment', 503, respond(500, { error: 'server_error' }, TOKEN)],
+      ['returns a page in place of a token', 502, respond(200, PAGE, TOKEN)],
+      ['has another secret for the service', 502, respond(401, { error: 'access_denied', error_description: 'Unauthorized' }, TOKEN)],
     ],
   });
 

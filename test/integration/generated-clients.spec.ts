@@ -45,15 +45,31 @@ type Call = (...parameters: unknown[]) => Promise<{ status?: number; response?: 
 const imported = async <Module>(...path: string[]): Promise<Module> => (await import(/* @vite-ignore */ join(directory, ...path))) as Module;
 const blob = (): Blob => new Blob([BYTES]);
 
+/** What the tools printed that have generated a client, by the client's folder in `directory`. */
+const generated = new Map<string, string>();
+
+/** Generates a client in a folder, unless an earlier test has. Resolves to what the tool prints. */
+async function once(folder: string, generate: () => Promise<string>): Promise<string> {
+  const said = generated.get(folder) ?? (await generate());
+  generated.set(folder, said);
+  return said;
+}
+
 /** Generates the client of Hey API from the document, in the folder `hey-api-<uploads>`. Resolves to what the tool prints. */
-const heyApi = async (uploads?: string): Promise<string> =>
-  runNodeTool('@hey-api/openapi-ts/bin/run.js', ['-i', await documentFile(uploads), '-o', join(directory, `hey-api-${uploads ?? 'whole'}`), '-c', '@hey-api/client-fetch', '--no-log-file']);
+function heyApi(uploads?: string): Promise<string> {
+  const folder = `hey-api-${uploads ?? 'whole'}`;
+  return once(folder, async () =>
+    runNodeTool('@hey-api/openapi-ts/bin/run.js', ['-i', await documentFile(uploads), '-o', join(directory, folder), '-c', '@hey-api/client-fetch', '--no-log-file']),
+  );
+}
 
 /** Generates the client of orval from the document, in the folder `orval-<name>`. Resolves to what the tool prints. */
-async function orval(name: string, uploads?: string, override = {}): Promise<string> {
-  const output = { target: `./orval-${name}/api.ts`, client: 'fetch', baseUrl: service.url, override };
-  await writeFile(join(directory, `orval-${name}.config.mjs`), `export default ${JSON.stringify({ api: { input: await documentFile(uploads), output } })};`);
-  return runNodeTool('orval/dist/bin/orval.mjs', ['--config', `orval-${name}.config.mjs`], directory);
+function orval(name: string, uploads?: string, override = {}): Promise<string> {
+  return once(`orval-${name}`, async () => {
+    const output = { target: `./orval-${name}/api.ts`, client: 'fetch', baseUrl: service.url, override };
+    await writeFile(join(directory, `orval-${name}.config.mjs`), `export default ${JSON.stringify({ api: { input: await documentFile(uploads), output } })};`);
+    return runNodeTool('orval/dist/bin/orval.mjs', ['--config', `orval-${name}.config.mjs`], directory);
+  });
 }
 const orvalSplit = (): Promise<string> => orval('split', undefined, { splitByContentType: true });
 

@@ -1,9 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { KeycloakIdentityProvider } from '../../src/identity-management/adapters/out/keycloak/keycloak.identity-provider.adapter.js';
+import { IdentityProvider } from '../../src/identity-management/application/ports/identity-provider.port.js';
+import { ProviderDeadline } from '../../src/identity-management/application/provider-deadline.js';
 import { ProviderUnavailable } from '../../src/identity-management/domain/errors.js';
 import { type FaultProxy, type ProxiedRequest, startFaultProxy } from '../servers/fault-proxy.mjs';
 import { isKeycloakAvailable, type Keycloak, startKeycloak } from '../servers/keycloak.mjs';
-import { ALL_OPERATIONS, fresh, freshEmail, identityRequests } from '../support/identity-requests.js';
+import { ALL_OPERATIONS, fresh, freshEmail, identityRequests, type Operation } from '../support/identity-requests.js';
 import { keycloakOptions, keycloakPermissionsOf, keycloakToken, keycloakVariables, testRealm } from '../support/keycloak-realm.js';
 import {
   expectKeysToRotate,
@@ -22,6 +24,10 @@ import {
 import { type RunningService, startService } from '../support/service.js';
 
 const START_MS = 240_000;
+/**
+ * How long the service waits for an answer of Keycloak. Shorter than the default of almost ten seconds, to save time.
+ */
+const PROVIDER_TIMEOUT_MS = 3_000;
 const UNAVAILABLE = outageAnswer(503);
 const ROLES = '[{"id":"4b1b7a2e-6c2f-4d58-9d6a-0a8a3a4f9a10","na';
 
@@ -36,15 +42,23 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
   const requests = identityRequests(target);
   const { ask, created, known, makeKnown, send } = requests;
 
-  const start = () =>
-    startService({ ...keycloakVariables(proxy.endpoint), OIDC_ISSUER: `${server.endpoint}/realms/${realm.realm}`, INGESTION_AUTH: 'required' });
+  /**
+   * Starts a service that uses the realm.
+   *
+   * @param timeoutMs how long the service waits for an answer of Keycloak. Default: that of the service.
+   */
+  const start = (timeoutMs?: number) => {
+    const variables = { ...keycloakVariables(proxy.endpoint), OIDC_ISSUER: `${server.endpoint}/realms/${realm.realm}`, INGESTION_AUTH: 'required' };
+    const deadline = { inject: [IdentityProvider], factory: (provider: IdentityProvider) => new ProviderDeadline(provider, timeoutMs) };
+    return startService(variables, (builder) => builder.overrideProvider(ProviderDeadline).useFactory(deadline));
+  };
 
   beforeAll(async () => {
     const clients = realm.clients.map((client) => ({ ...client, attributes: { 'access.token.lifespan': '3600' } }));
     server = await startKeycloak({ realm: { ...realm, clients } });
     // The proxy closes idle connections after 5 s. Connections that wait for an answer stay open.
     proxy = await startFaultProxy(server.endpoint, { keepAliveMs: 5_000 });
-    service = await start();
+    service = await start(PROVIDER_TIMEOUT_MS);
     Object.assign(target, { url: service.url, token: await keycloakToken(server) });
     await makeKnown();
   }, START_MS);
@@ -111,6 +125,7 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
     outageMatrix({
       requests,
       find,
+      areDelayed: true,
       outages: [
         ['issues no token at the moment', 503, respond(500, '{"error":"unknown_error"}', isTokenRequest)],
         ['returns a page in place of a token', 502, respond(200, PAGE, isTokenRequest)],
@@ -367,6 +382,17 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
     await proxy.pass();
     expect(listed).toEqual(expect.arrayContaining(moreThanOnePage));
     expect(new Set(listed).size).toBe(listed.length);
+  });
+
+  it('answers after a minute: a service with default limits answers 503 to all six operations before a caller gives up after ten seconds', async () => {
+    const usual = await start();
+    proxy.delay(60_000, { to: isAdministration });
+    const { ask: askUsual } = identityRequests({ url: usual.url, token: target.token });
+    const { GOOD } = requests;
+    const answers = ALL_OPERATIONS.map((operation) => outcome(askUsual(operation, operation in GOOD ? GOOD[operation as Operation]() : undefined)));
+    expect(await Promise.all(answers)).toEqual(ALL_OPERATIONS.map(() => UNAVAILABLE));
+    await proxy.pass();
+    await usual.close();
   });
 
   startWithout(ABSENCE, requests, start);

@@ -1,12 +1,6 @@
-import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
-import { createServer } from 'node:http';
-import { type AddressInfo, createServer as createNetServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { DataDirectoryView } from '../../src/testing/data-directory.view.js';
-import { AUDIENCE, jwkOf, now, rsaKey, signToken } from '../../src/testing/test-issuer.js';
-import { freePort } from '../servers/server.mjs';
 import { OtlpReceiver, type ReceivedSpan } from '../support/otlp-receiver.js';
 import { type ServiceProcess, Workspace } from '../support/process.js';
 import { open } from '../support/raw.js';
@@ -18,10 +12,6 @@ const TRACE = '0af7651916cd43dd8448eb211c80319c';
 const PARENT = 'b7ad6b7169203331';
 const TRACEPARENT = `00-${TRACE}-${PARENT}-01`;
 
-const KEYCLOAK = { IDENTITY_PROVIDER: 'keycloak', KEYCLOAK_REALM: 'loads', KEYCLOAK_CLIENT_ID: 'service', KEYCLOAK_CLIENT_SECRET: 'secret' };
-/** A module for `node --import` that prints the CommonJS modules of the process after SIGUSR2. */
-const LOADED = `data:text/javascript,${encodeURIComponent("import module from 'node:module'; process.on('SIGUSR2', () => process.stdout.write('LOADED ' + JSON.stringify(Object.keys(module._cache)) + '\\n'));")}`;
-
 /** The lines of a service's log about requests, by their `requestId`. */
 const logLines = ({ program }: ServiceProcess, requestId: string) =>
   program.lines.filter((line) => line.startsWith('{')).map((line) => JSON.parse(line) as Record<string, unknown>).filter((line) => line.requestId === requestId);
@@ -31,12 +21,14 @@ describe('with a receiver of traces', () => {
   let receiver: OtlpReceiver;
   let webhook: WebhookReceiver;
   let service: ServiceProcess;
+  let token: string;
   beforeAll(async () => {
     workspace = await Workspace.create();
     [receiver, webhook] = await Promise.all([OtlpReceiver.start(), WebhookReceiver.answering()]);
     const headers = join(workspace.directory, 'headers');
     await writeFile(headers, 'x-key-of-file=f\n');
     service = await workspace.start({ ...receiver.variables, ...webhook.variables, OTEL_RESOURCE_ATTRIBUTES: 'deployment.environment.name=test', OTEL_EXPORTER_OTLP_HEADERS: 'x-key=k', OTEL_EXPORTER_OTLP_TRACES_HEADERS_FILE: headers });
+    token = (await workspace.token()).stdout.trim();
   });
   afterAll(async () => {
     await workspace.dispose();
@@ -48,7 +40,6 @@ describe('with a receiver of traces', () => {
     return fetch(service.url + path, { ...init, headers });
   };
   const spanOf = (name: string, id: string): Promise<ReceivedSpan> => receiver.span(name, ({ attributes }) => String(attributes['http.response.header.x-request-id']) === id);
-  const token = async () => (await workspace.token()).stdout.trim();
 
   it.each<[string, RequestInit, string]>([
     ['JSON', { headers: { 'content-type': 'application/json' }, body: '{"additional_data":"meter 7"}' }, 'wait for the index'],
@@ -81,7 +72,7 @@ describe('with a receiver of traces', () => {
     ['roles', '/idpManagementBackend/roles', {}, ['ListRoles', 'ListRoles > IdentityProvider.listRoles']],
     ['uploads', '/uploads?customer_id=acme-energy', {}, ['ListUploads', 'ListUploads > StoredUploads.list']],
   ])('%s has spans of its use case and of the adapter', async (id, path, init, below) => {
-    const answer = await send(id, { ...init, headers: { ...(init.headers as Record<string, string>), authorization: `Bearer ${await token()}` } }, path);
+    const answer = await send(id, { ...init, headers: { ...(init.headers as Record<string, string>), authorization: `Bearer ${token}` } }, path);
     await answer.arrayBuffer();
     expect(answer.ok).toBe(true);
     const span = await spanOf(`${init.method ?? 'GET'} ${path.split('?')[0] ?? ''}`, id);
@@ -120,102 +111,4 @@ describe('with a receiver of traces', () => {
     expect(JSON.stringify(receiver.spans)).not.toMatch(/acme-energy|\/health|\/metrics|hook|secret/);
     expect(receiver.spans.filter(({ parentSpanId, name }) => parentSpanId === undefined && !/^(?:POST|GET) \/|^UploadEvents/.test(name))).toEqual([]);
   });
-});
-
-describe('with Keycloak', () => {
-  it('its calls have the traceparent of the request for which they are made', async () => {
-    const key = rsaKey();
-    const seen: { path: string; traceparent: string | undefined }[] = [];
-    const keycloak = createServer((request, response) => {
-      const { url: path = '', headers } = request;
-      seen.push({ path, traceparent: headers.traceparent?.toString() });
-      request.resume();
-      if (path.endsWith('/certs')) response.end(JSON.stringify({ keys: [jwkOf(key, { kid: 'k', use: 'sig' })] }));
-      else response.writeHead(503).end();
-    }).listen(0, '127.0.0.1');
-    await once(keycloak, 'listening');
-    const url = `http://127.0.0.1:${(keycloak.address() as AddressInfo).port}`;
-    const [workspace, receiver, port] = await Promise.all([Workspace.create(), OtlpReceiver.start(), freePort()]);
-    try {
-      workspace.launch({ ...receiver.variables, ...KEYCLOAK, KEYCLOAK_URL: url, PORT: String(port) });
-      const origin = `http://127.0.0.1:${port}`;
-      // The service never becomes ready, because this Keycloak gives it no token.
-      await expect.poll(() => fetch(`${origin}/health/live`).then(({ ok }) => ok, () => false), { timeout: 30_000 }).toBe(true);
-      const token = signToken(key, { alg: 'RS256', kid: 'k' }, { iss: `${url}/realms/loads`, aud: AUDIENCE, sub: 's', exp: now() + 60, permissions: ['read:users'] });
-      const answer = await fetch(`${origin}/idpManagementBackend/users`, { headers: { authorization: `Bearer ${token}`, traceparent: TRACEPARENT } });
-      expect(answer.status).toBe(503);
-      const request = await receiver.span('GET /idpManagementBackend/users');
-      expect(request).toMatchObject({ traceId: TRACE, parentSpanId: PARENT, hasFailed: true, attributes: { 'error.type': 'provider-unavailable' } });
-      const asked = seen.filter(({ traceparent }) => traceparent?.includes(TRACE));
-      expect(asked.map(({ path }) => path)).toContain('/realms/loads/protocol/openid-connect/token');
-      for (const { traceparent = '' } of asked) {
-        const [, , parent] = traceparent.split('-');
-        await expect.poll(() => receiver.spans.find(({ spanId }) => spanId === parent)).toMatchObject({ traceId: TRACE, kind: 'client' });
-      }
-    } finally {
-      await workspace.dispose();
-      await receiver.stop();
-      keycloak.close();
-    }
-  });
-});
-
-describe('without a receiver of traces', () => {
-  const withWorkspace = async (work: (workspace: Workspace) => Promise<void>) => {
-    const workspace = await Workspace.create();
-    try {
-      await work(workspace);
-    } finally {
-      await workspace.dispose();
-    }
-  };
-
-  it.each<[string, Record<string, string>]>([
-    ['no variable asks for traces', {}],
-    ['OTEL_SDK_DISABLED', { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:1', OTEL_SDK_DISABLED: 'true' }],
-    ['OTEL_TRACES_EXPORTER=none', { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:1', OTEL_TRACES_EXPORTER: 'none' }],
-  ])('nothing of OpenTelemetry is loaded: %s', (_name, variables) =>
-    withWorkspace(async (workspace) => {
-      const service = await workspace.start({ ...variables, NODE_OPTIONS: `--import ${LOADED}` });
-      expect((await fetch(`${service.url}${UPLOAD}?${QUERY}`, { method: 'POST', headers: { traceparent: TRACEPARENT } })).status).toBe(200);
-      service.program.child.kill('SIGUSR2');
-      const modules = JSON.parse((await service.program.line(/^LOADED /)).slice('LOADED '.length)) as string[];
-      expect(modules.some((path) => path.includes('prom-client'))).toBe(true);
-      // prom-client loads the API for itself.
-      expect(modules.filter((path) => /@opentelemetry\/(?!api\/)/.test(path))).toEqual([]);
-    }),
-  );
-
-  it('requests are served, and the log says once that traces are lost', () =>
-    withWorkspace(async (workspace) => {
-      const service = await workspace.start({ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:1', OTEL_EXPORTER_OTLP_TIMEOUT: '100', OTEL_BSP_SCHEDULE_DELAY: '10' });
-      const upload = () => fetch(`${service.url}${UPLOAD}?${QUERY}`, { method: 'POST' });
-      expect((await upload()).status).toBe(200);
-      await service.program.line(/Traces could not be exported/);
-      expect((await upload()).status).toBe(200);
-      expect(await service.program.end('SIGTERM')).toEqual({ code: 0, signal: null });
-      expect(service.program.lines.filter((line) => line.includes('Traces could not be exported'))).toHaveLength(1);
-      expect(service.program.stderr).toBe('');
-    }));
-
-  it('the store is closed before the end, also if the receiver never answers', () =>
-    withWorkspace(async (workspace) => {
-      const sockets: Socket[] = [];
-      const silent = createNetServer((socket) => sockets.push(socket)).listen(0, '127.0.0.1');
-      await once(silent, 'listening');
-      const { port } = silent.address() as AddressInfo;
-      const service = await workspace.start({ OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${port}` });
-      const answer = await fetch(`${service.url}${UPLOAD}?${QUERY}`, { method: 'POST', headers: { 'content-type': 'text/csv' }, body: '0123456789' });
-      expect(answer.status).toBe(200);
-      const view = new DataDirectoryView(workspace.data);
-      const journals = async () => (await view.files('pending')).filter((path) => path.endsWith('.journal'));
-      expect((await journals()).length).toBeGreaterThan(0);
-      expect(await service.program.end('SIGTERM')).toEqual({ code: 0, signal: null });
-      expect(sockets).toHaveLength(1);
-      expect(await journals()).toEqual([]);
-      expect(await view.contentPaths()).toHaveLength(1);
-      expect(service.program.lines.filter((line) => /The last traces are lost|Closing took longer/.test(line))).toEqual([expect.stringContaining('The last traces are lost')]);
-      for (const socket of sockets) socket.destroy();
-      silent.close();
-    }));
 });

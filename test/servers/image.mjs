@@ -45,7 +45,7 @@ export function missingForImage() {
 export async function buildImage() {
   const folder = await mkdtemp(join(tmpdir(), 'load-data-image-'));
   try {
-    const volumes = await npmSettings(folder);
+    const volumes = [...(await npmSettings(folder)), '--volume', `${await npmCache()}:/root/.npm:rw`];
     await buildah(['bud', '--format', 'docker', '--isolation', 'chroot', '--pull-never', '--network', 'host', ...volumes, '--tag', IMAGE, '.']);
   } finally {
     await rm(folder, { recursive: true, force: true });
@@ -65,6 +65,17 @@ async function npmSettings(folder) {
     volumes.push([certificates, '/run/certificates.pem'], [settings, '/usr/local/etc/npmrc']);
   }
   return volumes.filter(([file]) => existsSync(file)).flatMap(([file, path]) => ['--volume', `${file}:${path}:ro`]);
+}
+
+/**
+ * The folder of npm's cache on this machine, which has what `npm ci` installs in the image too. Creates it if it is
+ * missing.
+ */
+async function npmCache() {
+  const { stdout } = await run('npm', ['config', 'get', 'cache']);
+  const folder = stdout.trim();
+  await mkdir(folder, { recursive: true });
+  return folder;
 }
 
 /**

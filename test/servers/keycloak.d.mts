@@ -1,6 +1,9 @@
 import type { Server, ServerOptions } from './server.mjs';
 
-/** Keycloak on the loopback interface, with one realm besides its own, all in memory: `restart()` restores the original realm with new keys. */
+/**
+ * Keycloak on the loopback interface, with one realm besides its own, all in memory: `restart()` restores the original
+ * realm with new keys, and no others.
+ */
 export interface Keycloak extends Server {
   /** The variables with which `npm run keycloak:setup` gets the rights of Keycloak's administrator. */
   readonly administrator: Readonly<Record<string, string>>;
@@ -14,6 +17,8 @@ export interface Keycloak extends Server {
    * status isn't 2xx.
    */
   administer(method: string, path: string, body?: unknown): Promise<unknown>;
+  /** Creates another realm, in Keycloak's own format, as for an import. Rejects if the status isn't 2xx. */
+  createRealm(realm: KeycloakOptions['realm']): Promise<void>;
 }
 
 export interface KeycloakOptions extends ServerOptions {

@@ -39,8 +39,16 @@ class Keycloak extends Server {
 
   administrator = { KEYCLOAK_ADMIN_USERNAME: ADMINISTRATOR.KC_BOOTSTRAP_ADMIN_USERNAME, KEYCLOAK_ADMIN_PASSWORD: ADMINISTRATOR.KC_BOOTSTRAP_ADMIN_PASSWORD };
 
-  async administer(method, path, body) {
-    const url = `${this.endpoint}/admin/realms/${this.#realm}${path}`;
+  administer(method, path, body) {
+    return this.#call(method, `/${this.#realm}${path}`, body);
+  }
+
+  async createRealm(realm) {
+    await this.#call('POST', '', realm);
+  }
+
+  async #call(method, path, body) {
+    const url = `${this.endpoint}/admin/realms${path}`;
     const ask = async () => {
       this.#token ??= await this.#administratorToken();
       const headers = { authorization: `Bearer ${this.#token}`, 'content-type': 'application/json' };

@@ -27,6 +27,11 @@ export interface ProviderWithOutages {
   /** Functions that send requests to a service whose uploads require a token. */
   readonly requests: IdentityRequests;
   readonly outages: readonly Outage[];
+  /**
+   * Whether the outages affect the service only after some seconds, when its token for the provider has expired.
+   * Default: they affect it at once.
+   */
+  readonly areDelayed?: boolean;
   /** The users and roles with these e-mails and names that the provider itself lists. */
   readonly find: (names: Names) => Promise<readonly unknown[]>;
 }
@@ -75,7 +80,7 @@ export async function untilWell({ ask, send }: IdentityRequests): Promise<void> 
  * Defines tests of the service during each outage of its provider: the answers of the six identity operations, of
  * readiness, liveness and uploads. Afterwards everything must work again.
  */
-export function outageMatrix({ requests, outages, find }: ProviderWithOutages): void {
+export function outageMatrix({ requests, outages, areDelayed = false, find }: ProviderWithOutages): void {
   const { send, ask, GOOD } = requests;
 
   describe.each(outages)('%s', { timeout: ROW_TIMEOUT_MS }, (_, status, fault) => {
@@ -90,8 +95,7 @@ export function outageMatrix({ requests, outages, find }: ProviderWithOutages): 
     beforeAll(async () => {
       await untilWell(requests);
       await fault.begin();
-      // The outage may affect the service only after some seconds, when its token for the provider has expired.
-      await vi.waitFor(async () => { expect((await ask('roles')).status).toBe(status); }, PATIENCE);
+      if (areDelayed) await vi.waitFor(async () => { expect((await ask('roles')).status).toBe(status); }, PATIENCE);
       await Promise.all(ALL_OPERATIONS.map(async (operation) => {
         const fields = operation in GOOD ? GOOD[operation as keyof typeof GOOD]() : {};
         failed.push(fields);
@@ -128,7 +132,7 @@ export function outageMatrix({ requests, outages, find }: ProviderWithOutages): 
  * Defines tests in which many callers occupy all connections to the provider during outages: each caller must get its
  * answer, and all connections must work afterwards.
  */
-export function outagesWithManyCallers({ requests, outages }: Omit<ProviderWithOutages, 'find'>): void {
+export function outagesWithManyCallers({ requests, outages }: Pick<ProviderWithOutages, 'requests' | 'outages'>): void {
   // These requests have a longer time limit than others, because so many callers also wait for each other.
   const one = () => requests.send('GET', `${BASE}/roles`, { signal: AbortSignal.timeout(PATIENCE.timeout) });
   const many = async () => new Set((await Promise.all(Array.from({ length: MANY }, one))).map(({ status }) => status));

@@ -27,7 +27,12 @@ import { UnderWay } from './under-way.js';
 export const verifyStore = (directory: string, options: VerificationOptions = {}): StoreVerification =>
   new StoreVerification(() => openDirectory(directory), options);
 
-async function openDirectory(directory: string): Promise<StoreView> {
+/**
+ * Opens the view of a store in a directory.
+ *
+ * @throws NoStoreError if the directory can't be read, or contains no store.
+ */
+export async function openDirectory(directory: string): Promise<StoreView> {
   try {
     const root = await realpath(directory);
     const names = new Set<string>();

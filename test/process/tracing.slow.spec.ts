@@ -1,0 +1,116 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import { type AddressInfo, createServer as createNetServer, type Socket } from 'node:net';
+import { describe, expect, it } from 'vitest';
+import { DataDirectoryView } from '../../src/testing/data-directory.view.js';
+import { AUDIENCE, jwkOf, now, rsaKey, signToken } from '../../src/testing/test-issuer.js';
+import { freePort } from '../servers/server.mjs';
+import { OtlpReceiver } from '../support/otlp-receiver.js';
+import { Workspace } from '../support/process.js';
+
+const UPLOAD = '/ingestHistoricalLoadData/upload_historical';
+const QUERY = 'customer_id=acme-energy&filename=load.csv&manufacturer=m';
+const TRACE = '0af7651916cd43dd8448eb211c80319c';
+const PARENT = 'b7ad6b7169203331';
+const TRACEPARENT = `00-${TRACE}-${PARENT}-01`;
+const KEYCLOAK = { IDENTITY_PROVIDER: 'keycloak', KEYCLOAK_REALM: 'loads', KEYCLOAK_CLIENT_ID: 'service', KEYCLOAK_CLIENT_SECRET: 'secret' };
+/** A module for `node --import` that prints the CommonJS modules of the process after SIGUSR2. */
+const LOADED = `data:text/javascript,${encodeURIComponent("import module from 'node:module'; process.on('SIGUSR2', () => process.stdout.write('LOADED ' + JSON.stringify(Object.keys(module._cache)) + '\\n'));")}`;
+
+describe('with Keycloak', () => {
+  it('its calls have the traceparent of the request for which they are made', async () => {
+    const key = rsaKey();
+    const seen: { path: string; traceparent: string | undefined }[] = [];
+    const keycloak = createServer((request, response) => {
+      const { url: path = '', headers } = request;
+      seen.push({ path, traceparent: headers.traceparent?.toString() });
+      request.resume();
+      if (path.endsWith('/certs')) response.end(JSON.stringify({ keys: [jwkOf(key, { kid: 'k', use: 'sig' })] }));
+      else response.writeHead(503).end();
+    }).listen(0, '127.0.0.1');
+    await once(keycloak, 'listening');
+    const url = `http://127.0.0.1:${(keycloak.address() as AddressInfo).port}`;
+    const [workspace, receiver, port] = await Promise.all([Workspace.create(), OtlpReceiver.start(), freePort()]);
+    try {
+      workspace.launch({ ...receiver.variables, ...KEYCLOAK, KEYCLOAK_URL: url, PORT: String(port) });
+      const origin = `http://127.0.0.1:${port}`;
+      // The service never becomes ready, because this Keycloak gives it no token.
+      await expect.poll(() => fetch(`${origin}/health/live`).then(({ ok }) => ok, () => false), { timeout: 30_000 }).toBe(true);
+      const token = signToken(key, { alg: 'RS256', kid: 'k' }, { iss: `${url}/realms/loads`, aud: AUDIENCE, sub: 's', exp: now() + 60, permissions: ['read:users'] });
+      const answer = await fetch(`${origin}/idpManagementBackend/users`, { headers: { authorization: `Bearer ${token}`, traceparent: TRACEPARENT } });
+      expect(answer.status).toBe(503);
+      const request = await receiver.span('GET /idpManagementBackend/users');
+      expect(request).toMatchObject({ traceId: TRACE, parentSpanId: PARENT, hasFailed: true, attributes: { 'error.type': 'provider-unavailable' } });
+      const asked = seen.filter(({ traceparent }) => traceparent?.includes(TRACE));
+      expect(asked.map(({ path }) => path)).toContain('/realms/loads/protocol/openid-connect/token');
+      for (const { traceparent = '' } of asked) {
+        const [, , parent] = traceparent.split('-');
+        await expect.poll(() => receiver.spans.find(({ spanId }) => spanId === parent)).toMatchObject({ traceId: TRACE, kind: 'client' });
+      }
+    } finally {
+      await workspace.dispose();
+      await receiver.stop();
+      keycloak.close();
+    }
+  });
+});
+
+describe('without a receiver of traces', () => {
+  const withWorkspace = async (work: (workspace: Workspace) => Promise<void>) => {
+    const workspace = await Workspace.create();
+    try {
+      await work(workspace);
+    } finally {
+      await workspace.dispose();
+    }
+  };
+
+  it.each<[string, Record<string, string>]>([
+    ['no variable asks for traces', {}],
+    ['OTEL_SDK_DISABLED', { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:1', OTEL_SDK_DISABLED: 'true' }],
+    ['OTEL_TRACES_EXPORTER=none', { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:1', OTEL_TRACES_EXPORTER: 'none' }],
+  ])('nothing of OpenTelemetry is loaded: %s', (_name, variables) =>
+    withWorkspace(async (workspace) => {
+      const service = await workspace.start({ ...variables, NODE_OPTIONS: `--import ${LOADED}` });
+      expect((await fetch(`${service.url}${UPLOAD}?${QUERY}`, { method: 'POST', headers: { traceparent: TRACEPARENT } })).status).toBe(200);
+      service.program.child.kill('SIGUSR2');
+      const modules = JSON.parse((await service.program.line(/^LOADED /)).slice('LOADED '.length)) as string[];
+      expect(modules.some((path) => path.includes('prom-client'))).toBe(true);
+      // prom-client loads the API for itself.
+      expect(modules.filter((path) => /@opentelemetry\/(?!api\/)/.test(path))).toEqual([]);
+    }),
+  );
+
+  it('requests are served, and the log says once that traces are lost', () =>
+    withWorkspace(async (workspace) => {
+      const service = await workspace.start({ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:1', OTEL_EXPORTER_OTLP_TIMEOUT: '100', OTEL_BSP_SCHEDULE_DELAY: '10' });
+      const upload = () => fetch(`${service.url}${UPLOAD}?${QUERY}`, { method: 'POST' });
+      expect((await upload()).status).toBe(200);
+      await service.program.line(/Traces could not be exported/);
+      expect((await upload()).status).toBe(200);
+      expect(await service.program.end('SIGTERM')).toEqual({ code: 0, signal: null });
+      expect(service.program.lines.filter((line) => line.includes('Traces could not be exported'))).toHaveLength(1);
+      expect(service.program.stderr).toBe('');
+    }));
+
+  it('the store is closed before the end, also if the receiver never answers', () =>
+    withWorkspace(async (workspace) => {
+      const sockets: Socket[] = [];
+      const silent = createNetServer((socket) => sockets.push(socket)).listen(0, '127.0.0.1');
+      await once(silent, 'listening');
+      const { port } = silent.address() as AddressInfo;
+      const service = await workspace.start({ OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${port}` });
+      const answer = await fetch(`${service.url}${UPLOAD}?${QUERY}`, { method: 'POST', headers: { 'content-type': 'text/csv' }, body: '0123456789' });
+      expect(answer.status).toBe(200);
+      const view = new DataDirectoryView(workspace.data);
+      const journals = async () => (await view.files('pending')).filter((path) => path.endsWith('.journal'));
+      expect((await journals()).length).toBeGreaterThan(0);
+      expect(await service.program.end('SIGTERM')).toEqual({ code: 0, signal: null });
+      expect(sockets).toHaveLength(1);
+      expect(await journals()).toEqual([]);
+      expect(await view.contentPaths()).toHaveLength(1);
+      expect(service.program.lines.filter((line) => /The last traces are lost|Closing took longer/.test(line))).toEqual([expect.stringContaining('The last traces are lost')]);
+      for (const socket of sockets) socket.destroy();
+      silent.close();
+    }));
+});
