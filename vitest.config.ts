@@ -1,4 +1,5 @@
 import { configDefaults, defineConfig } from 'vitest/config';
+import { longestFirst } from './test/support/longest-first.js';
 import { RetriedTests, retry } from './test/support/retries.js';
 
 /** `npm test`: every rule of the interface, against the in-memory fakes, the local disk and the stand-ins. */
@@ -11,6 +12,7 @@ export default defineConfig({
     isolate: false,
     // Many tests wait, so that more workers than cores are busy.
     maxWorkers: 4,
+    sequence: { sequencer: longestFirst(['stored-uploads', 'team-adapters', 'local-disk', 'auth0', 'identity-management']) },
     testTimeout: 60_000,
     retry,
     hookTimeout: 60_000,

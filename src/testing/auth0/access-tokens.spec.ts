@@ -4,6 +4,8 @@ import { type Auth0StandIn, SERVICE_SCOPES, startAuth0StandIn } from './index.js
 
 const START = Date.UTC(2026, 0, 1);
 const API = 'load-data-api';
+/** How long a client waits for the keys. Longer than jose's default of five seconds, for a busy machine. */
+const TIMEOUT_MS = 60_000;
 
 describe('The stand-in for Auth0: tokens', () => {
   let standIn: Auth0StandIn;
@@ -96,7 +98,7 @@ describe('The stand-in for Auth0: tokens', () => {
 
   describe('for the API', () => {
     const verify = (token: string) =>
-      jwtVerify(token, createRemoteJWKSet(new URL(`${standIn.domain}/.well-known/jwks.json`)), {
+      jwtVerify(token, createRemoteJWKSet(new URL(`${standIn.domain}/.well-known/jwks.json`), { timeoutDuration: TIMEOUT_MS }), {
         issuer: standIn.issuer,
         audience: API,
         currentDate: new Date(now),
