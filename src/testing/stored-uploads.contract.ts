@@ -247,6 +247,22 @@ export function storedUploadsContract(name: string, setUp: () => Promise<FileSto
         await assertOnly(await Promise.all(storing));
       });
 
+      it(PROMISES.atOnce, 'removes all uploads of a customer while others are stored', async () => {
+        for (let count = 0; count < 8; count++) await store(anUploadDraft().with({ customerId: 'customer-2' }).file('remove'));
+        let isOver = false;
+        const kept: Upload[] = [];
+        const storing = [anUploadDraft(), anUploadDraft().file('keep')].map(async (draft) => {
+          for (let count = 0; count < 100 && !isOver; count++) kept.push(await store(draft));
+        });
+        assert.equal(await uploadsOf(storage).removeAll({ customerId: 'customer-2' }), 8);
+        isOver = true;
+        await Promise.all(storing);
+        kept.push(await store(anUploadDraft().file('last')));
+        await assertOnly(kept);
+        storage = await subject.reopen();
+        await assertOnly(kept);
+      });
+
       for (const id of [UNKNOWN_ID, 'ffffffff-ffff-7fff-bfff-ffffffffffff'] as const) {
         it(PROMISES.absent, `returns false for the unknown id ${id}`, async () => {
           const upload = await store(anUploadDraft());
