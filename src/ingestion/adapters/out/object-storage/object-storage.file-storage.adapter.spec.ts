@@ -594,6 +594,32 @@ describe('two processes on one bucket', () => {
     await expectWhole(new BucketView(bucket), 1);
   });
 
+  it.each([
+    ['at once', 0],
+    ['at the next sweep if the store fails meanwhile', 1],
+  ])('remove the parts that the upload of a client that went away has left in the store, %s', async (_, left) => {
+    const bucket = new InMemoryBucket();
+    const mine = bucket.another();
+    mine.before = (operation) => {
+      if (operation === 'removeParts' && left > 0) throw new Error('down');
+    };
+    const storage = open(mine);
+    const pathOf = ({ content }: UploadDraft) => content?.path ?? '';
+    async function* bytes() {
+      yield await Promise.resolve(Buffer.from('the '));
+      bucket.leaveParts(pathOf(draft));
+      throw new Error('gone');
+    }
+    const draft = anUploadDraft().with({ bytes: bytes() }).build();
+    await expect(storage.store(draft)).rejects.toThrow('gone');
+    await storage.close();
+    expect(bucket.parts(pathOf(draft))).toBe(left);
+    expect(await new BucketView(bucket).keys('staging/')).toHaveLength(left);
+    await new Sweeper(later(bucket), logger).sweep();
+    expect(bucket.parts(pathOf(draft))).toBe(0);
+    await expectWhole(new BucketView(bucket), 0);
+  });
+
   it('keep the file of an upload that resumes while it is swept and is completed on another day', async () => {
     const bucket = new InMemoryBucket();
     const { bytes, begun, goOn } = pausedFile();

@@ -16,8 +16,8 @@ import { ContentSource } from './content-source.js';
 import { BucketEventOutbox } from './event-outbox/bucket-event-outbox.js';
 import { LateSegments } from './event-outbox/late-segments.js';
 import { type Claim, IdempotencyClaims } from './idempotency-claims.js';
-import { FENCE, HEALTH, HEALTH_RIGHTS, markerKey } from './keys.js';
-import { Lease } from './lease.js';
+import { FENCE, HEALTH, HEALTH_RIGHTS } from './keys.js';
+import type { Lease } from './lease.js';
 import type { Marker } from './marker.js';
 import { LostClaims } from './lost-claims.js';
 import { Retries } from './retries.js';
@@ -26,6 +26,7 @@ import { segmentOf } from './segment-names.js';
 import { BucketUploads } from './stored-uploads/bucket-uploads.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
 import { Sweeper } from './sweeper.js';
+import { UploadMarkers } from './upload-markers.js';
 
 /**
  * New uploads are refused while at least this many background operations haven't succeeded yet. These operations undo
@@ -65,12 +66,12 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
   private readonly log: SegmentLog;
   private readonly onFlush: (flush: IndexFlush) => void;
   private readonly claims: IdempotencyClaims;
+  private readonly markers: UploadMarkers;
   private readonly lostClaims: LostClaims;
   private readonly sweeper: Sweeper;
   private readonly compactor: Compactor;
   private readonly health: SharedProbe;
   private readonly storing = new Set<Promise<unknown>>();
-  private readonly unmarking = new Set<Promise<unknown>>();
   private rightsGoodUntil = 0;
   private closing: Promise<void> | undefined;
 
@@ -89,6 +90,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
     this.log = new SegmentLog(bucket, this.late, new Retries(logger), onFlush);
     if (observeWait) observeMethods(this.log, observeWait, { append: 'wait for the index' });
     this.claims = new IdempotencyClaims(bucket, this.late, this.retries, logger);
+    this.markers = new UploadMarkers(bucket);
     this.sweeper = new Sweeper(bucket, logger);
     this.lostClaims = new LostClaims(bucket, this.late, logger);
     this.compactor = new Compactor(bucket, this.lostClaims, logger);
@@ -207,7 +209,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
   }
 
   private async keepFile(draft: UploadDraft, { path, bytes }: NonNullable<UploadDraft['content']>, claim?: Lease<Claim>): Promise<Upload> {
-    const marking = this.mark(draft, path);
+    const marking = this.markers.begin(draft.uploadId, { content_path: path, segment: this.expectedSegment(draft) });
     let segment: string | undefined;
     const content = new ContentSource(bytes, async (stored) => {
       const upload = await this.conclude(draft, stored);
@@ -220,40 +222,18 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
       const { upload, segment: announced } = content.concluded;
       segment = announced;
       await this.writeLine(upload, segment);
-      this.unmark(marking);
+      this.markers.end(marking);
       return upload;
     } catch (error) {
       content.fail(error);
       if (!content.hasFailed) {
         this.takeBack(draft, segment, marking, claim);
       } else {
-        this.unmark(marking);
+        this.markers.endFailed(marking, path);
         if (claim) await this.release(claim, error);
       }
       throw error;
     }
-  }
-
-  private async mark(draft: UploadDraft, path: string): Promise<Lease<Marker>> {
-    const key = markerKey(draft.uploadId);
-    const marker: Marker = { content_path: path, segment: this.expectedSegment(draft) };
-    const version = await this.bucket
-      .create(key, Buffer.from(JSON.stringify(marker)))
-      .catch(storageFailure('A marker could not be written.'));
-    if (version === undefined) throw new ServiceError('storage-failure', `${key} exists.`);
-    return new Lease(this.bucket, key, marker, version);
-  }
-
-  /** Removes an upload's marker in the background. Tries only once: if that fails, the sweeper removes the marker. */
-  private unmark(marking: Promise<Lease<Marker>>): void {
-    const removing = marking
-      .then(async (marker) => {
-        await marker.end();
-        await this.bucket.remove([marker.key]);
-      })
-      .catch(() => undefined)
-      .finally(() => this.unmarking.delete(removing));
-    this.unmarking.add(removing);
   }
 
   private async writeLine(upload: Upload, segment: string): Promise<void> {
@@ -312,7 +292,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
     await Promise.allSettled(this.storing);
     await this.log.close();
     await this.retries.close();
-    await Promise.all([...this.unmarking]);
+    await this.markers.close();
     await Promise.all([this.sweeper.close(), this.lostClaims.close(), this.compactor.close(), this.eventOutbox.close()]);
     this.bucket.close();
   }

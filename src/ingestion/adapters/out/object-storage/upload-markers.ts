@@ -1,0 +1,63 @@
+import { ServiceError } from '../../../../common/service-error.js';
+import { storageFailure } from '../../../application/storage-failure.js';
+import type { Bucket } from './bucket.js';
+import { markerKey } from './keys.js';
+import { Lease } from './lease.js';
+import type { Marker } from './marker.js';
+
+/** Writes and removes the markers (objects in `staging/`) of this process's uploads with a file. */
+export class UploadMarkers {
+  private readonly ending = new Set<Promise<unknown>>();
+
+  constructor(private readonly bucket: Bucket) {}
+
+  /**
+   * Writes the marker of an upload, and renews it until it is ended.
+   *
+   * @throws ServiceError `storage-failure`
+   */
+  async begin(uploadId: string, marker: Marker): Promise<Lease<Marker>> {
+    const key = markerKey(uploadId);
+    const version = await this.bucket
+      .create(key, Buffer.from(JSON.stringify(marker)))
+      .catch(storageFailure('A marker could not be written.'));
+    if (version === undefined) throw new ServiceError('storage-failure', `${key} exists.`);
+    return new Lease(this.bucket, key, marker, version);
+  }
+
+  /** Removes an upload's marker in the background. Tries only once: if that fails, the sweeper removes the marker. */
+  end(marking: Promise<Lease<Marker>>): void {
+    this.inBackground(async () => { await this.remove(await marking); });
+  }
+
+  /**
+   * Removes the parts of an upload whose client failed, and then its marker, in the background. If the parts can't be
+   * removed, writes `failed` to the marker, so that the sweeper removes them.
+   *
+   * @param path the path of the upload's file, which doesn't exist.
+   */
+  endFailed(marking: Promise<Lease<Marker>>, path: string): void {
+    this.inBackground(async () => {
+      const areGone = await this.bucket.removeParts(path).then(() => true, () => false);
+      const marker = await marking;
+      await (areGone ? this.remove(marker) : marker.endWith({ failed: true }));
+    });
+  }
+
+  /** Resolves when all markers were ended, or left to the sweeper. */
+  async close(): Promise<void> {
+    await Promise.all([...this.ending]);
+  }
+
+  private async remove(marker: Lease<Marker>): Promise<void> {
+    await marker.end();
+    await this.bucket.remove([marker.key]);
+  }
+
+  private inBackground(action: () => Promise<void>): void {
+    const ending = action()
+      .catch(() => undefined)
+      .finally(() => this.ending.delete(ending));
+    this.ending.add(ending);
+  }
+}
