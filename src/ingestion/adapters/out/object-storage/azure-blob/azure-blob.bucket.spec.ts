@@ -1,9 +1,12 @@
 import { once } from 'node:events';
-import { createServer, type Server } from 'node:http';
+import { createServer, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { StoreSilentError } from '../bucket.js';
 import { AzureBlobBucket } from './azure-blob.bucket.js';
 
+const MIB = 1024 * 1024;
 const DATE = 'Tue, 10 Mar 2026 12:00:00 GMT';
 
 /** The bucket against Azurite is in `test/integration`. */
@@ -14,23 +17,68 @@ describe('AzureBlobBucket', () => {
   let retries: number;
   let bucket: AzureBlobBucket;
 
-  beforeEach(async () => {
-    server = createServer((request, response) => {
-      request.resume().once('end', () => response.writeHead(statuses.shift() ?? 500, { etag: '"1"', date: DATE }).end());
-    }).listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    retries = 0;
-    bucket = new AzureBlobBucket({
+  let handle: (...exchange: Parameters<RequestListener>) => unknown;
+
+  const open = (timeoutMs: number) =>
+    new AzureBlobBucket({
       container: 'load-data',
       account: { connectionString: `DefaultEndpointsProtocol=http;BlobEndpoint=http://127.0.0.1:${(server.address() as AddressInfo).port}/account;AccountName=account;AccountKey=a2V5` },
-      timeoutMs: 10_000,
+      timeoutMs,
       onRetry: () => { retries += 1; },
     });
+
+  beforeEach(async () => {
+    handle = (request, response) => {
+      request.resume().once('end', () => response.writeHead(statuses.shift() ?? 500, { etag: '"1"', date: DATE }).end());
+    };
+    server = createServer((request, response) => void handle(request, response)).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    retries = 0;
+    bucket = open(10_000);
   });
   afterEach(() => {
     bucket.close();
     server.closeAllConnections();
     server.close();
+  });
+
+  describe('with a time-out of a second', () => {
+    it('reads an object for longer, as long as bytes arrive', async () => {
+      handle = async (_, response) => {
+        response.writeHead(200, { etag: '"1"', date: DATE, 'last-modified': DATE, 'content-length': 8 });
+        for (const byte of 'thebytes') {
+          response.write(byte);
+          await sleep(200);
+        }
+        response.end();
+      };
+      expect((await open(1_000).read('key'))?.bytes.toString()).toBe('thebytes');
+    });
+
+    it('writes an object for longer, as long as the store accepts bytes', async () => {
+      let length = 0;
+      handle = async (request, response) => {
+        for await (const chunk of request as AsyncIterable<Buffer>) {
+          const before = length;
+          length += chunk.length;
+          if (Math.floor(before / (4 * MIB)) < Math.floor(length / (4 * MIB))) await sleep(200);
+        }
+        response.writeHead(201, { etag: '"1"', date: DATE }).end();
+      };
+      expect(await open(1_000).create('key', Buffer.alloc(32 * MIB))).toBe('"1"');
+      expect(length).toBe(32 * MIB);
+    });
+
+    it.each<[string, (bucket: AzureBlobBucket) => Promise<unknown>]>([
+      ['in the middle of an answer', (each) => each.read('key')],
+      ['in the middle of a long object', (each) => each.create('key', Buffer.alloc(32 * MIB))],
+    ])('rejects when the store falls silent %s', async (_, call) => {
+      handle = (request, response) => {
+        request.pause();
+        if (request.method === 'GET') response.writeHead(200, { etag: '"1"', date: DATE, 'last-modified': DATE, 'content-length': 8 }).write('the');
+      };
+      await expect(call(open(1_000))).rejects.toBeInstanceOf(StoreSilentError);
+    });
   });
 
   it.each<[string, number[], number]>([

@@ -3,7 +3,6 @@ import { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type BlobRequestConditions, type BlockBlobClient, RestError } from '@azure/storage-blob';
-import { withTimeLimit } from '../../../../../common/time-limit.js';
 import { beginCall } from '../begin-call.js';
 import { Bucket, type ByteRange, type ListedObject, missingRight, ObjectExistsError, type ReadObject, significantOffset, StoreSilentError } from '../bucket.js';
 import { PartMemory } from '../part-memory.js';
@@ -40,6 +39,9 @@ const LEAST_BLOCK_BYTES = 4 * 1024 * 1024;
 /** The maximum number of blocks of an object in Azure. */
 const MOST_BLOCKS = 50_000;
 const BLOCKS_AT_ONCE = 4;
+/** A body of at most this many bytes must be sent, and the request be answered, within the time-out. */
+const LONG_BYTES = 1024 * 1024;
+const PIECE_BYTES = 64 * 1024;
 const REMOVALS_AT_ONCE = 16;
 /**
  * A failed upload waits at most this long for its blocks to be removed, in milliseconds. A healthy store needs less.
@@ -114,8 +116,8 @@ export class AzureBlobBucket extends Bucket {
   }
 
   override read(key: string): Promise<ReadObject | undefined> {
-    return this.ask(async (abortSignal) => {
-      const found = await unlessAbsent(this.blob(key).download(0, undefined, { abortSignal }));
+    return this.ask(async (abortSignal, onProgress) => {
+      const found = await unlessAbsent(this.blob(key).download(0, undefined, { abortSignal, onProgress }));
       if (!found) return undefined;
       return {
         bytes: await buffer(given(found.readableStreamBody)),
@@ -194,7 +196,10 @@ export class AzureBlobBucket extends Bucket {
 
   private put(key: string, bytes: Uint8Array, conditions: BlobRequestConditions): Promise<string | undefined> {
     const blob = this.blob(key);
-    return this.write(blob, (metadata, abortSignal) => blob.upload(bytes, bytes.length, { abortSignal, metadata, conditions }));
+    return this.write(blob, (metadata, abortSignal, onProgress) => {
+      const body = bytes.length > LONG_BYTES ? () => Readable.from(piecesWith(onProgress, bytes)) : bytes;
+      return blob.upload(body, bytes.length, { abortSignal, metadata, conditions });
+    });
   }
 
   private commit(blob: BlockBlobClient, ids: string[]): Promise<string | undefined> {
@@ -206,12 +211,12 @@ export class AzureBlobBucket extends Bucket {
   /** Sends a conditional write. Resolves to the version that was written; undefined if the condition isn't met. */
   private write(
     blob: BlockBlobClient,
-    request: (metadata: { nonce: string }, abortSignal: AbortSignal) => Promise<{ etag?: string }>,
+    request: (metadata: { nonce: string }, abortSignal: AbortSignal, onProgress: () => void) => Promise<{ etag?: string }>,
   ): Promise<string | undefined> {
     const nonce = randomUUID();
-    return this.ask(async (abortSignal) => {
+    return this.ask(async (abortSignal, onProgress) => {
       try {
-        return given((await request({ nonce }, abortSignal)).etag);
+        return given((await request({ nonce }, abortSignal, onProgress)).etag);
       } catch (error) {
         if (!hasCode(error, 'BlobAlreadyExists', 'ConditionNotMet', 'InvalidBlockList')) throw error;
         const there = await unlessAbsent(blob.getProperties({ abortSignal }));
@@ -262,15 +267,34 @@ export class AzureBlobBucket extends Bucket {
     } while (continuationToken);
   }
 
-  /** Sends a request, and aborts it after the time-out. By itself, the SDK would wait for a silent store forever. */
-  private async ask<T>(request: (abortSignal: AbortSignal) => Promise<T>): Promise<T> {
+  /**
+   * Sends a request, and aborts it when the time-out has passed since it began, or since it last called `onProgress`. By
+   * itself, the SDK would wait for a silent store forever.
+   */
+  private async ask<T>(request: (abortSignal: AbortSignal, onProgress: () => void) => Promise<T>): Promise<T> {
     await beginCall();
     const controller = new AbortController();
-    return withTimeLimit(this.timeoutMs, request(controller.signal), () => {
-      const error = new StoreSilentError(this.timeoutMs);
-      controller.abort(error);
-      return error;
+    let timer: NodeJS.Timeout | undefined;
+    const silent = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => {
+        const error = new StoreSilentError(this.timeoutMs);
+        controller.abort(error);
+        reject(error);
+      }, this.timeoutMs);
     });
+    try {
+      return await Promise.race([request(controller.signal, () => timer?.refresh()), silent]);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+}
+
+/** Yields bytes piece by piece. Calls `onProgress` when the next piece is taken. */
+function* piecesWith(onProgress: () => void, bytes: Uint8Array): Generator<Uint8Array> {
+  for (let at = 0; at < bytes.length; at += PIECE_BYTES) {
+    onProgress();
+    yield bytes.subarray(at, at + PIECE_BYTES);
   }
 }
 

@@ -27,6 +27,8 @@ export interface S3ConnectionOptions {
 }
 
 const MOST_CONNECT_MS = 2000;
+/** A body of at most this many bytes must be sent, and the request be answered, within the time-out. */
+const LONG_BYTES = 1024 * 1024;
 /** Pause before a failed request of an upload is repeated, in milliseconds. */
 const PART_PAUSE_MS = 500;
 
@@ -101,6 +103,23 @@ export class S3Connection {
       ending.abort();
       return this.silence();
     });
+  }
+
+  /**
+   * Begins a call whose request or answer may have a long body. The call may take longer than the time-out, as long as
+   * bytes move: the sockets end a request in which none does.
+   *
+   * @throws StoreSilentError; any error of the call.
+   */
+  async whileBytesMove<T>(call: () => Promise<T>): Promise<T> {
+    // Fetching credentials isn't limited by the sockets of this connection.
+    await this.within(() => this.uploading.config.credentials());
+    return call();
+  }
+
+  /** Begins a call that sends a body, with the limit of `within` for a short body, and of `whileBytesMove` for a long one. */
+  sending<T>(body: Uint8Array, call: (options: { readonly abortSignal?: AbortSignal }) => Promise<T>): Promise<T> {
+    return body.length > LONG_BYTES ? this.whileBytesMove(() => call({})) : this.within(call);
   }
 
   /**

@@ -3,8 +3,10 @@ import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type RequestListener, type Server } from 'node:http';
 import { type AddressInfo } from 'node:net';
 import zlib from 'node:zlib';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { processMemory } from '../../../../../common/memory-budget.js';
+import { StoreSilentError } from '../bucket.js';
 import { S3Bucket } from './s3.bucket.js';
 
 const MIB = 1024 * 1024;
@@ -23,8 +25,8 @@ describe('S3Bucket', () => {
     server.close();
   });
 
-  const open = async (answer: RequestListener, maxUploadBytes = 1) => {
-    server = createServer(answer).listen(0, '127.0.0.1');
+  const open = async (answer: (...exchange: Parameters<RequestListener>) => unknown, maxUploadBytes = 1, timeoutMs = 10_000) => {
+    server = createServer((request, response) => void answer(request, response)).listen(0, '127.0.0.1');
     await once(server, 'listening');
     const { port } = server.address() as AddressInfo;
     retries = 0;
@@ -34,7 +36,7 @@ describe('S3Bucket', () => {
       region: 'us-east-1',
       endpoint: `http://127.0.0.1:${port}`,
       forcePathStyle: true,
-      timeoutMs: 10_000,
+      timeoutMs,
       maxUploadBytes,
       onRetry: () => { retries += 1; },
       credentials: { accessKeyId: 'id', secretAccessKey: 'secret' },
@@ -205,6 +207,54 @@ describe('S3Bucket', () => {
     expect(headers['x-amz-content-sha256']).toBe(createHash('sha256').update(bytes).digest('hex'));
     expect(hashed.inAll).toBeGreaterThanOrEqual(2 * bytes.length);
     expect(hashed.most).toBeLessThan(4 * MIB);
+  });
+
+  describe('with a time-out of a second', () => {
+    const found = { date: DATE, 'last-modified': LAST_MODIFIED, etag: '"1"', 'content-length': 8 };
+
+    it('reads an object for longer, as long as bytes arrive', async () => {
+      await open(async (_, response) => {
+        response.writeHead(200, found);
+        for (const byte of 'thebytes') {
+          response.write(byte);
+          await sleep(200);
+        }
+        response.end();
+      }, 1, 1_000);
+      expect((await bucket.read('a'))?.bytes.toString()).toBe('thebytes');
+    });
+
+    it.each<[string, (bytes: Uint8Array) => Promise<unknown>]>([
+      ['an object', (bytes) => bucket.create('a', bytes)],
+      ['a file', (bytes) => bucket.upload('a', one(bytes))],
+    ])('writes %s for longer, as long as the store accepts bytes', async (_, store) => {
+      let length = 0;
+      await open(async (request, response) => {
+        for await (const chunk of request as AsyncIterable<Buffer>) {
+          const before = length;
+          length += chunk.length;
+          if (Math.floor(before / (4 * MIB)) < Math.floor(length / (4 * MIB))) await sleep(200);
+        }
+        response.writeHead(200, { etag: '"1"' }).end();
+      }, 400_000 * MIB, 1_000);
+      await store(Buffer.alloc(32 * MIB));
+      expect(length).toBe(32 * MIB);
+    });
+
+    it.each<[string, () => Promise<unknown>]>([
+      ['in the middle of an answer', () => bucket.read('a')],
+      ['in the middle of a long object', () => bucket.create('a', Buffer.alloc(32 * MIB))],
+    ])('rejects when the store falls silent %s', async (_, call) => {
+      let requests = 0;
+      await open((request, response) => {
+        requests += 1;
+        request.pause();
+        if (request.method === 'GET') response.writeHead(200, found).write('the');
+      }, 1, 1_000);
+      await expect(call()).rejects.toBeInstanceOf(StoreSilentError);
+      expect(requests).toBe(1);
+      server.closeAllConnections();
+    });
   });
 
   it('sends larger parts when the largest file would have too many', async () => {

@@ -86,20 +86,19 @@ export class S3Bucket extends Bucket {
 
   override async read(key: string): Promise<ReadObject | undefined> {
     const { connection } = this;
-    return connection.within(async (options) => {
-      for (let attempt = 1; ; attempt++) {
-        const output = await orUndefined(connection.client.send(new GetObjectCommand(connection.at(key)), options));
-        if (!output?.Body) return undefined;
-        try {
-          const bytes = Buffer.from(await output.Body.transformToByteArray());
-          return { bytes, version: output.ETag ?? '', ageMs: connection.watch.ageOf(output.LastModified, output) };
-        } catch (error) {
-          // The SDK retries a request that failed, but not one whose answer breaks off in the middle.
-          if (attempt === READ_ATTEMPTS || options.abortSignal.aborted) throw error;
-          connection.onRetry();
-        }
+    for (let attempt = 1; ; attempt++) {
+      const output = await orUndefined(connection.within((options) => connection.client.send(new GetObjectCommand(connection.at(key)), options)));
+      if (!output?.Body) return undefined;
+      try {
+        const bytes = Buffer.from(await output.Body.transformToByteArray());
+        return { bytes, version: output.ETag ?? '', ageMs: connection.watch.ageOf(output.LastModified, output) };
+      } catch (error) {
+        if (errorNameOf(error) === 'TimeoutError') throw connection.silence();
+        // The SDK retries a request that failed, but not one whose answer breaks off in the middle.
+        if (attempt === READ_ATTEMPTS) throw error;
+        connection.onRetry();
       }
-    });
+    }
   }
 
   override async open(key: string, range?: ByteRange): Promise<AsyncIterable<Uint8Array> | undefined> {
@@ -194,10 +193,8 @@ export class S3Bucket extends Bucket {
     const { connection } = this;
     const write = new ConditionalWrite(connection, key);
     const input = { ...write.object, Body, ...condition };
-    return connection.within(async (options) => {
-      const written = await write.perform(() => connection.client.send(new PutObjectCommand(input), options));
-      return written?.ETag;
-    });
+    const written = await connection.sending(Body, (options) => write.perform(() => connection.client.send(new PutObjectCommand(input), options)));
+    return written?.ETag;
   }
 
   private async *pages(prefix: string, options?: ListOptions): AsyncGenerator<ListObjectsV2CommandOutput> {
