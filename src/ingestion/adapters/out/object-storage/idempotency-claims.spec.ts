@@ -74,6 +74,33 @@ describe.each(BUILDERS)('the damaged claim of an upload with %s', (_, builder) =
     expect(warnings).toHaveLength(1);
   });
 
+  it('is searched for in the lines while they are listed', async () => {
+    const first = await store(open());
+    const directory = `uploads/kind=historical/date=${new Date().toISOString().slice(0, 10)}`;
+    for (let count = 0; count < 1_500; count += 1) await bucket.create(`${directory}/${uuidV7()}.ndjson`, Buffer.from('{}\n'));
+    await damage();
+    const mine = bucket.another();
+    const storage = open(0, mine);
+    // The first upload with a key waits until the lines were compared with the claims.
+    await storage.store(builder().with({ idempotencyKey: 'another' }).build());
+    let listed = 0;
+    let listedBefore: number | undefined;
+    mine.listed = (objects) =>
+      objects.map(({ key: name, size, ageMs }) => ({
+        key: name,
+        size,
+        get ageMs() {
+          listed += 1;
+          return ageMs;
+        },
+      }));
+    mine.before = (operation, name) => {
+      if (operation === 'read' && name.startsWith('uploads/')) listedBefore ??= listed;
+    };
+    expect(await store(storage)).toEqual({ ...first, replayed: true });
+    expect(listedBefore).toBeLessThan(1_100);
+  });
+
   it('makes a different request under its key be rejected', async () => {
     await store(open());
     await damage();

@@ -2,7 +2,7 @@ import { decodeIndexLine } from '../../../application/line-decoding.js';
 import { IDEMPOTENCY_PERIOD_MS, idempotencyScope } from '../../../domain/idempotency.js';
 import type { Upload, UploadKind } from '../../../domain/upload.js';
 import type { Bucket, ListedObject } from './bucket.js';
-import { readAhead } from './read-ahead.js';
+import { readListed } from './read-ahead.js';
 import { dateAt, directoryOf, parseName, segmentOf } from './segment-names.js';
 
 const HOUR_MS = 60 * 60 * 1000;
@@ -28,14 +28,12 @@ export interface KeyedLine {
  * the scope is damaged. Considers only lines in segments that are less than 24 hours old by the store's clock. Resolves
  * to undefined if no such line has the scope.
  *
- * Reads the segments newest first, with one request each, until it finds the line. Compaction doesn't move these lines
- * during the search: it merges no segment with such a key in the first 25 hours. Throws errors of the bucket.
+ * Reads the segments while they are listed, with one request each, until it finds the line. Compaction doesn't move
+ * these lines during the search: it merges no segment with such a key in the first 25 hours. Throws errors of the
+ * bucket.
  */
 export async function findKeyedLine(bucket: Bucket, kind: UploadKind, scope: string): Promise<KeyedLine | undefined> {
-  const segments: ListedObject[] = [];
-  for await (const segment of youngSegments(bucket, kind)) segments.push(segment);
-  segments.sort((one, other) => one.ageMs - other.ageMs);
-  for await (const [{ key: segment }, object] of readAhead(bucket, segments)) {
+  for await (const [{ key: segment }, object] of readListed(bucket, youngSegments(bucket, kind))) {
     const upload = object && (await keyedUpload(segment, object.bytes));
     if (upload && idempotencyScope(upload) === scope) return { upload, segment, ageMs: object.ageMs };
   }

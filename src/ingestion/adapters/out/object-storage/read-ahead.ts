@@ -1,6 +1,7 @@
 import type { Bucket, ListedObject, ReadObject } from './bucket.js';
 
 const READS_AT_ONCE = 16;
+const LISTED_AT_ONCE = 1_000;
 const MOST_BYTES_AHEAD = 32 * 1024 * 1024;
 
 /**
@@ -38,4 +39,18 @@ export async function* readAhead(
   } finally {
     await Promise.allSettled(reads.map(({ object }) => object));
   }
+}
+
+/** Like `readAhead`, for the objects of a listing. Reads up to 1,000 of them before it goes on with the listing. */
+export async function* readListed(
+  bucket: Bucket,
+  listing: AsyncIterable<ListedObject>,
+): AsyncGenerator<[ListedObject, ReadObject | undefined]> {
+  let batch: ListedObject[] = [];
+  for await (const object of listing) {
+    if (batch.push(object) < LISTED_AT_ONCE) continue;
+    yield* readAhead(bucket, batch);
+    batch = [];
+  }
+  yield* readAhead(bucket, batch);
 }
