@@ -31,7 +31,8 @@ interface MovedLine {
  * - The other lines of a past day get segments with names as compaction gives, which compaction leaves alone.
  * - The other lines of the current day get segments with names as uploads give, which compaction merges later.
  *
- * The name of a shared segment contains a digest of its lines, so lines that are written again don't appear twice.
+ * The name of a shared segment contains a digest of its lines, so lines that are written again don't appear twice. They
+ * do if the store carries out an earlier write only now, and other lines of the segment have changed since.
  */
 export class MovedLines {
   private day: Day | undefined;
