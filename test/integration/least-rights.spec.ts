@@ -42,9 +42,9 @@ const NEEDED_FOR: Readonly<Record<string, readonly string[]>> = {
   's3:GetObject': ['readiness', 'its repeat', 'cleaning up after a crash', 'compaction', 'verification'],
   's3:PutObject': WRITING,
   's3:DeleteObject': ['readiness', 'removing markers', 'cleaning up after a crash', 'compaction'],
-  's3:AbortMultipartUpload': ['readiness', 'removing the parts of an interrupted file', 'cleaning up after a crash'],
+  's3:AbortMultipartUpload': ['readiness', 'removing the parts of an interrupted file', 'removing markers', 'cleaning up after a crash'],
   's3:ListBucket': ['readiness', 'cleaning up after a crash', 'compaction', 'verification'],
-  's3:ListBucketMultipartUploads': ['readiness', 'cleaning up after a crash'],
+  's3:ListBucketMultipartUploads': ['readiness', 'removing markers', 'cleaning up after a crash'],
 };
 const logger = { warn: () => undefined };
 
