@@ -11,7 +11,7 @@ const unavailable = { kind: 'provider-unavailable' };
 
 let issuer: TestIssuer;
 beforeEach(async () => {
-  vi.useFakeTimers({ toFake: ['Date'] });
+  vi.useFakeTimers({ toFake: ['Date', 'performance'] });
   issuer = await new TestIssuer().start();
   issuer.keys = [jwkOf(first, { kid: 'first' })];
 });
@@ -21,7 +21,7 @@ afterEach(async () => {
 });
 
 const keySet = (times?: KeySetTimes) => new KeySet({ url: issuer.keySetUrl }, times);
-const later = (milliseconds: number) => vi.setSystemTime(Date.now() + milliseconds);
+const later = (milliseconds: number) => vi.advanceTimersByTime(milliseconds);
 /** The distinct results of `count` simultaneous lookups of keys: `found`, or the kind of the lookup's ServiceError. */
 async function many(count: number, find: (index: number) => Promise<unknown>): Promise<Set<string>> {
   const ends = await Promise.allSettled(Array.from({ length: count }, (_, index) => find(index)));
@@ -198,6 +198,31 @@ describe("an unavailable key set", () => {
     await expect(keys.find('first')).rejects.toMatchObject(unavailable);
     await issuer.start();
     later(5 * SECOND);
+    await expect(keys.find('first')).resolves.toBeDefined();
+  });
+});
+
+describe('a system clock that is set back by an hour', () => {
+  const setBack = () => { vi.setSystemTime(Date.now() - 60 * MINUTE); };
+
+  it('does not prolong the use of a withdrawn key', async () => {
+    const keys = keySet();
+    await keys.find('first');
+    issuer.keys = [jwkOf(second, { kid: 'second' })];
+    setBack();
+    later(10 * MINUTE);
+    await expect(keys.find('first')).rejects.toMatchObject(unauthorized);
+    await expect(keys.find('second')).resolves.toBeDefined();
+  });
+
+  it('does not prolong the cool-down after a failed fetch', async () => {
+    issuer.answer = (_, response) => response.writeHead(500).end();
+    const keys = keySet();
+    await expect(keys.find('first')).rejects.toMatchObject(unavailable);
+    issuer.answer = undefined;
+    setBack();
+    await expect(keys.find('first')).rejects.toMatchObject({ ...unavailable, retryAfterSeconds: 2 });
+    later(2 * SECOND);
     await expect(keys.find('first')).resolves.toBeDefined();
   });
 });

@@ -35,6 +35,7 @@ export class KeySet {
   readonly #cooldownMs: number;
   readonly #maxStaleMs: number;
   #keys: ReadonlyMap<string, VerificationKey> = new Map();
+  /** When the key set was last fetched, by `performance.now()`, which doesn't follow changes of the system clock. */
   #loadedAt = -Infinity;
   #failure: { readonly at: number; readonly cause: unknown } | undefined;
   #pending: Promise<void> | undefined;
@@ -75,13 +76,13 @@ export class KeySet {
    */
   async find(kid: string): Promise<VerificationKey> {
     if (!this.#keys.has(kid)) await this.#seek(kid);
-    else if (Date.now() >= this.#loadedAt + this.#maxAgeMs) await this.#refreshed(kid);
+    else if (performance.now() >= this.#loadedAt + this.#maxAgeMs) await this.#refreshed(kid);
     const key = this.#keys.get(kid);
     if (!this.#failure) {
       if (key) return key;
       throw new ServiceError('unauthorized', 'The issuer has no such key.');
     }
-    if (key && Date.now() < this.#loadedAt + this.#maxStaleMs) return key;
+    if (key && performance.now() < this.#loadedAt + this.#maxStaleMs) return key;
     throw this.#unavailable(this.#failure.at, this.#failure.cause);
   }
 
@@ -91,7 +92,7 @@ export class KeySet {
    * @throws ServiceError `provider-unavailable` when there is no such key, and the last fetch failed.
    */
   async checkHealth(): Promise<void> {
-    const isStale = () => Date.now() >= this.#loadedAt + this.#maxStaleMs;
+    const isStale = () => performance.now() >= this.#loadedAt + this.#maxStaleMs;
     if (this.#keys.size > 0 && !isStale()) return;
     if (this.#failure || isStale()) await this.#refresh();
     if (this.#failure) throw this.#unavailable(this.#failure.at, this.#failure.cause);
@@ -113,8 +114,7 @@ export class KeySet {
   }
 
   #cooldownLeft(): number {
-    // The wait is at most the whole cool-down, even if the system clock was set back since the last fetch.
-    return Math.min(this.#cooldownMs, this.#loadedAt + this.#cooldownMs - Date.now());
+    return this.#loadedAt + this.#cooldownMs - performance.now();
   }
 
   async #cooldown(): Promise<void> {
@@ -130,7 +130,7 @@ export class KeySet {
    */
   async #refreshed(kid: string): Promise<void> {
     const refreshed = this.#refresh();
-    const isGoodEnough = this.#keys.has(kid) && Date.now() < this.#loadedAt + this.#maxStaleMs;
+    const isGoodEnough = this.#keys.has(kid) && performance.now() < this.#loadedAt + this.#maxStaleMs;
     await (isGoodEnough ? Promise.race([refreshed, delay(MOMENT_MS, undefined, { ref: false })]) : refreshed);
   }
 
@@ -139,7 +139,7 @@ export class KeySet {
    * failure is stored in `#failure`, and a success clears `#failure`.
    */
   async #refresh(): Promise<void> {
-    if (this.#failure && Date.now() < this.#failure.at + this.#cooldownMs) return;
+    if (this.#failure && performance.now() < this.#failure.at + this.#cooldownMs) return;
     this.#pending ??= this.#reload().finally(() => (this.#pending = undefined));
     await this.#pending;
   }
@@ -152,15 +152,15 @@ export class KeySet {
       await this.#remote.reload();
       this.#absent = sought;
       this.#keys = verificationKeys(this.#remote.jwks() ?? { keys: [] });
-      this.#loadedAt = Date.now();
+      this.#loadedAt = performance.now();
       this.#failure = undefined;
     } catch (cause) {
-      this.#failure = { at: Date.now(), cause };
+      this.#failure = { at: performance.now(), cause };
     }
   }
 
   #unavailable(at: number, cause: unknown): ServiceError {
-    const retryAfterSeconds = Math.max(1, Math.ceil((at + this.#cooldownMs - Date.now()) / 1000));
+    const retryAfterSeconds = Math.max(1, Math.ceil((at + this.#cooldownMs - performance.now()) / 1000));
     return new ServiceError('provider-unavailable', "The issuer's keys are unavailable.", { cause, retryAfterSeconds });
   }
 }
