@@ -3,12 +3,14 @@ import { chmodSync, cpSync, mkdtempSync, readdirSync, readFileSync, renameSync, 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { Logger } from '@nestjs/common';
 import Database from 'libsql';
 import AsyncDatabase from 'libsql/promise';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { DataDirectoryInUseError, isLocked, lockDataDirectory } from '../../../../common/data-directory/data-directory-lock.js';
 import { identityProviderContract } from '../../../../testing/identity-provider.contract.js';
-import { ProviderError, ProviderUnavailable, RoleNotFound, UserNotFound } from '../../../domain/errors.js';
+import { IdentityRefusal, ProviderError, ProviderUnavailable, RoleNotFound, UserNotFound } from '../../../domain/errors.js';
+import type { Role } from '../../../domain/role.js';
 import type { User } from '../../../domain/user.js';
 import { EmbeddedIdentityProvider } from './embedded.identity-provider.adapter.js';
 import { type IdentityDatabase, immediately, openIdentityDatabase } from './identity-database.js';
@@ -75,7 +77,8 @@ describe('EmbeddedIdentityProvider', () => {
     rmSync(`${directory.path}-away`, { recursive: true, force: true });
   });
 
-  const createUser = (email: string): Promise<string> => provider.createUser({ email, name: 'Ada', roleIds: [] }, options);
+  const createUser = (email: string, signal = options.signal): Promise<string> =>
+    provider.createUser({ email, name: 'Ada', roleIds: [] }, { signal });
 
   it('issues ids of the documented form', async () => {
     expect(await createUser('ada@example.com')).toMatch(/^embedded\|[0-9a-f-]{36}$/);
@@ -204,7 +207,7 @@ describe('EmbeddedIdentityProvider', () => {
 
   it('commits simultaneous writes one after the other, in the order of the calls', async () => {
     const names = Array.from({ length: 20 }, (_, index) => `${index}@example.com`);
-    await Promise.all(names.map(createUser));
+    await Promise.all(names.map((name) => createUser(name)));
     expect(await emails()).toEqual(names);
   });
 
@@ -220,6 +223,56 @@ describe('EmbeddedIdentityProvider', () => {
     await created;
     expect(await emails()).toEqual(['ada@example.com']);
     await createUser('bob@example.com');
+  });
+
+  const creations: [string, (signal: AbortSignal) => Promise<string>][] = [
+    ['role', (signal) => provider.createRole({ name: 'reader', permissions: ['a:b', 'a:c'] }, { signal })],
+    ['user', async (signal) => {
+      const [role] = await allRoles(provider);
+      return provider.createUser({ email: 'ada@example.com', name: 'Ada', roleIds: role ? [role.roleId] : [] }, { signal });
+    }],
+  ];
+  it.each(creations)('removes a %s whose caller gives up during the commit, so that the call can be repeated', async (_, create) => {
+    await provider.createRole({ name: 'writer', permissions: ['a:b'] }, options);
+    const commits = holdCommits();
+    const caller = new AbortController();
+    const created = create(caller.signal);
+    await commits.begun;
+    const again = create(options.signal);
+    caller.abort();
+    commits.release();
+    await expect(created).rejects.toThrow(ProviderUnavailable);
+    await expect(again).resolves.toBeTypeOf('string');
+    await expect(create(options.signal)).rejects.toThrow(IdentityRefusal);
+  });
+
+  it.each(creations)('removes a %s whose caller gives up during the commit also while it is being closed', async (_, create) => {
+    const commits = holdCommits();
+    const caller = new AbortController();
+    const created = create(caller.signal);
+    await commits.begun;
+    caller.abort();
+    const closed = provider.close();
+    commits.release();
+    await expect(created).rejects.toThrow(ProviderUnavailable);
+    await closed;
+    provider = await EmbeddedIdentityProvider.open(directory.path);
+    expect(await emails()).toEqual([]);
+    expect(await allRoles(provider)).toEqual([]);
+  });
+
+  it('logs a user who could not be removed after the caller gave up', async () => {
+    const commits = holdCommits();
+    const error = vi.spyOn(Logger.prototype, 'error').mockReturnValue(undefined);
+    const caller = new AbortController();
+    const created = createUser('ada@example.com', caller.signal);
+    await commits.begun;
+    caller.abort();
+    vi.spyOn(Database.prototype, 'exec').mockImplementationOnce(() => { throw new Database.SqliteError('database or disk is full', 'SQLITE_FULL', 13); });
+    commits.release();
+    await expect(created).rejects.toThrow(ProviderUnavailable);
+    expect(error).toHaveBeenCalledWith(expect.objectContaining({ msg: expect.stringContaining('could not be removed') as string }));
+    expect(await emails()).toEqual(['ada@example.com']);
   });
 
   it('closes after the commit in progress, which succeeds, and refuses the writes that wait', async () => {
@@ -498,6 +551,12 @@ describe('EmbeddedIdentityProvider', () => {
     expect(turns).toBeGreaterThan(0);
   });
 });
+
+async function allRoles(provider: EmbeddedIdentityProvider): Promise<Role[]> {
+  const roles: Role[] = [];
+  for await (const page of provider.listRoles(options)) roles.push(...page);
+  return roles;
+}
 
 async function allUsers(provider: EmbeddedIdentityProvider): Promise<User[]> {
   const users: User[] = [];

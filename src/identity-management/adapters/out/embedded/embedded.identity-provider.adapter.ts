@@ -44,7 +44,7 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
       const insert = statements.prepare('INSERT INTO role_permissions (role_seq, permission) VALUES (?, ?)');
       for (const permission of permissions) insert.run(seq, permission);
       return roleId;
-    }, signal);
+    }, { signal, undo: removeRole });
   }
 
   override createUser({ email, name, roleIds }: NewUser, { signal }: ProviderCallOptions): Promise<string> {
@@ -56,19 +56,19 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
       if (changes === 0) throw new UserAlreadyExists('email');
       for (const roleId of roleIds) giveRole(statements, Number(seq), roleId);
       return userId;
-    }, signal);
+    }, { signal, undo: removeUser });
   }
 
   override updateUser(userId: string, { name }: { readonly name: string }, { signal }: ProviderCallOptions): Promise<void> {
     return this.store.write((statements) => {
       statements.prepare('UPDATE users SET name = ? WHERE seq = ?').run(name, seqOfUser(statements, userId));
-    }, signal);
+    }, { signal });
   }
 
   override assignRole(userId: string, roleId: string, { signal }: ProviderCallOptions): Promise<void> {
     return this.store.write((statements) => {
       giveRole(statements, seqOfUser(statements, userId), roleId);
-    }, signal);
+    }, { signal });
   }
 
   override listRoles({ signal }: ProviderCallOptions): AsyncGenerator<readonly Role[], void, undefined> {
@@ -183,6 +183,16 @@ function setting(statements: Statements, name: string, value: string): void {
   statements
     .prepare('INSERT INTO settings VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value')
     .run(name, value);
+}
+
+function removeRole(statements: Statements, roleId: string): void {
+  statements.prepare('DELETE FROM role_permissions WHERE role_seq = (SELECT seq FROM roles WHERE role_id = ?)').run(roleId);
+  statements.prepare('DELETE FROM roles WHERE role_id = ?').run(roleId);
+}
+
+function removeUser(statements: Statements, userId: string): void {
+  statements.prepare('DELETE FROM user_roles WHERE user_seq = (SELECT seq FROM users WHERE user_id = ?)').run(userId);
+  statements.prepare('DELETE FROM users WHERE user_id = ?').run(userId);
 }
 
 function giveRole(statements: Statements, userSeq: number, roleId: string): void {

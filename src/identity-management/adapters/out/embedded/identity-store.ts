@@ -11,6 +11,16 @@ import { IdentityWriter } from './identity-writer.js';
 import { privateDirectory } from './private-files.js';
 import { WorkQueue } from './work-queue.js';
 
+interface WriteOptions<Result> {
+  /**
+   * Ends the wait for earlier transactions and for the database's write lock when it aborts. A commit that has begun is
+   * awaited.
+   */
+  readonly signal?: AbortSignal;
+  /** Undoes the work, if the signal has aborted when the work is committed. Without it, the work then stays. */
+  readonly undo?: (statements: Statements, result: Result) => void;
+}
+
 interface Opened {
   /** The connection for reads. It sees what is committed and durable, also while another commit is in progress. */
   readonly reader: IdentityDatabase;
@@ -108,17 +118,36 @@ export class IdentityStore {
   /**
    * Runs synchronous work in one transaction of the database. Resolves when the transaction is durable.
    *
-   * @param signal ends the wait for earlier transactions and for the database's write lock when it aborts. A commit
-   * that has begun is awaited.
    * @throws ProviderUnavailable; ProviderError; domain errors of the work.
    */
-  async write<Result>(work: (statements: Statements) => Result, signal?: AbortSignal): Promise<Result> {
+  async write<Result>(work: (statements: Statements) => Result, { signal, undo }: WriteOptions<Result> = {}): Promise<Result> {
+    const committed = async (): Promise<Result> => {
+      const result = await this.transaction(work);
+      if (!signal?.aborted || !undo) return result;
+      await this.undone((statements) => { undo(statements, result); });
+      throw noLongerAwaited(signal);
+    };
     try {
       if (signal?.aborted) throw noLongerAwaited(signal);
       await this.available();
-      return await unlessBusy(() => this.queue.run(() => this.transaction(work), signal), signal);
+      return await unlessBusy(() => this.queue.run(committed, signal), signal);
     } catch (error) {
       throw toProviderFailure(error);
+    }
+  }
+
+  /**
+   * Undoes a transaction whose caller has given up, before the next one begins. Also while the store is being closed,
+   * which waits for it. A failure is logged.
+   */
+  private async undone(work: (statements: Statements) => void): Promise<void> {
+    try {
+      await unlessBusy(() => {
+        this.assertInPlace();
+        return this.opened.writer.transaction(work);
+      });
+    } catch (error) {
+      this.logger.error({ msg: 'A role or user whose creation took too long could not be removed, and stays', err: error });
     }
   }
 
