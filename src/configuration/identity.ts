@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { httpUrl, oneOf, required, withoutSlash } from './variables.js';
+import { httpUrl, oneLine, oneOf, required, withoutSlash } from './variables.js';
 
 export const KEYCLOAK_REALM = {
   KEYCLOAK_URL: required.pipe(httpUrl).transform(withoutSlash),
@@ -33,10 +33,12 @@ const KEYCLOAK_VARIABLES = z
  */
 const DOMAIN = /^(http:\/\/)?[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:\d{1,5})?$/;
 
+const urlOf = (domain: string): string => (domain.startsWith('http://') ? domain : `https://${domain}`);
+
 export const AUTH0_TENANT = {
-  NODE_ENV: z.string().optional(),
-  AUTH0_DOMAIN: required.regex(DOMAIN, 'must be a host name such as tenant.eu.auth0.com'),
-  AUTH0_CONNECTION: z.string().default('Username-Password-Authentication'),
+  NODE_ENV: oneLine.optional(),
+  AUTH0_DOMAIN: required.refine((domain) => DOMAIN.test(domain) && URL.canParse(urlOf(domain)), 'must be a host name such as tenant.eu.auth0.com'),
+  AUTH0_CONNECTION: oneLine.default('Username-Password-Authentication'),
   OIDC_AUDIENCE: required,
 };
 
@@ -45,11 +47,11 @@ export const AUTH0_TENANT = {
  * https although NODE_ENV is `production`.
  */
 export function tenantUrl({ NODE_ENV, AUTH0_DOMAIN: domain }: { NODE_ENV?: string | undefined; AUTH0_DOMAIN: string }, context: z.RefinementCtx): string {
-  const isPlain = domain.startsWith('http://');
-  if (isPlain && NODE_ENV === 'production') {
+  if (domain.startsWith('http://') && NODE_ENV === 'production') {
     context.addIssue({ code: 'custom', path: ['AUTH0_DOMAIN'], message: 'must be a host name alone with NODE_ENV=production' });
   }
-  return isPlain ? domain : `https://${domain}`;
+  // The issuer of tokens is derived from this URL, and Auth0 writes its domain into tokens in lower case.
+  return new URL(urlOf(domain)).origin;
 }
 
 export const AUTH0_VARIABLES = z

@@ -15,10 +15,11 @@ interface Variable {
 }
 
 const NOT_WHOLE = ['x', '-1', '1.5', '1e3', '0x10', ' 1', '99999999999999999'];
-const NO_URL = ['x', 'http:a.example', 'ftp://a.example', 'http://', '//a.example', 'http://u:p@a.example', 'http://a.example/?q', 'http://a.example/#f'];
+const NO_URL = ['x', 'http:a.example', 'ftp://a.example', 'http://', '//a.example', 'http://u:p@a.example', 'http://a.example/?q', 'http://a.example/#f', 'http://a.example ', 'http://a.example/\n', 'http://a.ex\nample', 'http://a.example/\u0000', 'http://a.example/a b', 'http://a.example\\b'];
+const NOT_ONE_LINE = ['a\n', 'a\r\nb', '\u0000'];
 
 const VARIABLES: Readonly<Record<string, Variable>> = {
-  NODE_ENV: { read: ({ production }) => production, unset: false, good: [['production', true], ['test', false]], wrong: [] },
+  NODE_ENV: { read: ({ production }) => production, unset: false, good: [['production', true], ['test', false]], wrong: NOT_ONE_LINE },
   HOST: {
     read: ({ host }) => host,
     unset: '127.0.0.1',
@@ -39,7 +40,7 @@ const VARIABLES: Readonly<Record<string, Variable>> = {
     wrong: NO_URL,
   },
   TRUST_PROXY: { read: ({ trustProxy }) => trustProxy, unset: 0, good: [['2', 2]], wrong: [...NOT_WHOLE, 'true'] },
-  DATA_DIR: { read: ({ dataDirectory }) => dataDirectory, unset: './data', good: [['/a b', '/a b']], wrong: [] },
+  DATA_DIR: { read: ({ dataDirectory }) => dataDirectory, unset: './data', good: [['/a b', '/a b']], wrong: NOT_ONE_LINE },
   FILE_STORAGE: { read: ({ fileStorage }) => fileStorage.adapter, unset: 'local', good: [['local', 'local']], wrong: ['disk', 'LOCAL'] },
   IDENTITY_PROVIDER: {
     read: ({ identityProvider }) => identityProvider.adapter,
@@ -56,7 +57,7 @@ const VARIABLES: Readonly<Record<string, Variable>> = {
     good: [['https://a.example/', 'https://a.example/']],
     wrong: NO_URL,
   },
-  OIDC_AUDIENCE: { read: ({ oidc }) => oidc.audience, unset: 'load-data-api', good: [['my api', 'my api']], wrong: [] },
+  OIDC_AUDIENCE: { read: ({ oidc }) => oidc.audience, unset: 'load-data-api', good: [['my api', 'my api']], wrong: NOT_ONE_LINE },
   EMBEDDED_ADMIN_SECRET: {
     read: ({ embeddedAdminSecret }) => embeddedAdminSecret,
     unset: undefined,
@@ -85,7 +86,7 @@ const VARIABLES: Readonly<Record<string, Variable>> = {
     ],
     wrong: ['a.example', 'https://a.example/', 'https://a.example,', 'null'],
   },
-  SWAGGER_UI_CLIENT_ID: { read: ({ swaggerUiClientId }) => swaggerUiClientId, unset: undefined, good: [['swagger ui', 'swagger ui']], wrong: [] },
+  SWAGGER_UI_CLIENT_ID: { read: ({ swaggerUiClientId }) => swaggerUiClientId, unset: undefined, good: [['swagger ui', 'swagger ui']], wrong: NOT_ONE_LINE },
   RETENTION_DAYS: { read: ({ retentionDays }) => retentionDays, unset: 0, good: [['30', 30]], wrong: NOT_WHOLE },
   RATE_LIMIT_PER_MINUTE: { read: ({ rateLimitPerMinute }) => rateLimitPerMinute, unset: 0, good: [['60', 60]], wrong: NOT_WHOLE },
   REQUEST_TIMEOUT_MS: { read: ({ requestTimeoutMs }) => requestTimeoutMs, unset: 7_200_000, good: [['1', 1]], wrong: [...NOT_WHOLE, '0'] },
@@ -295,6 +296,7 @@ describe('parseEnvironment', () => {
     ['AUTH0_CONNECTION', { ...AUTH0, AUTH0_CONNECTION: 'people' }, { ...AUTH0_PROVIDER, connection: 'people' }],
     ['AUTH0_INVITATION_MAIL', { ...AUTH0, AUTH0_INVITATION_MAIL: 'true' }, { ...AUTH0_PROVIDER, invitationMail: true }],
     ['AUTH0_DOMAIN of a stand-in', { ...AUTH0, AUTH0_DOMAIN: 'http://127.0.0.1:8080' }, { ...AUTH0_PROVIDER, url: 'http://127.0.0.1:8080' }],
+    ['AUTH0_DOMAIN in capital letters and with the usual port', { ...AUTH0, AUTH0_DOMAIN: 'Tenant.EU.Auth0.com:443' }, AUTH0_PROVIDER],
     ['embedded with invalid variables of other adapters', { KEYCLOAK_URL: 'x', KEYCLOAK_REALM: '/', AUTH0_DOMAIN: '/' }, { adapter: 'embedded' }],
   ])('accepts %s', (_, variables, expected) => {
     expect(parseEnvironment(variables).identityProvider).toEqual(expected);
@@ -320,15 +322,20 @@ describe('parseEnvironment', () => {
     ...['KEYCLOAK_URL', 'KEYCLOAK_REALM', 'KEYCLOAK_CLIENT_ID', 'KEYCLOAK_CLIENT_SECRET'].map(
       (name): [string, Record<string, string>] => [name, { ...KEYCLOAK, [name]: '' }],
     ),
-    ...['id.example', 'ftp://id.example', 'https://id.example?a'].map(
+    ...['id.example', 'ftp://id.example', 'https://id.example?a', 'https://id.example ', 'https://id.example\n'].map(
       (url): [string, Record<string, string>] => ['KEYCLOAK_URL', { ...KEYCLOAK, KEYCLOAK_URL: url }],
     ),
     ...['AUTH0_DOMAIN', 'AUTH0_CLIENT_ID', 'AUTH0_CLIENT_SECRET', 'OIDC_AUDIENCE'].map(
       (name): [string, Record<string, string>] => [name, { ...AUTH0, [name]: '' }],
     ),
-    ...['https://tenant.eu.auth0.com', 'tenant.eu.auth0.com/', 'http://u:p@a.example', 'http://a.example/b', 'a b', '.a.example', '-'].map(
+    ...['https://tenant.eu.auth0.com', 'tenant.eu.auth0.com/', 'http://u:p@a.example', 'http://a.example/b', 'a b', '.a.example', '-', 'a.example:99999', '1.2.3.4.5', 'a.example\n'].map(
       (domain): [string, Record<string, string>] => ['AUTH0_DOMAIN', { ...AUTH0, AUTH0_DOMAIN: domain }],
     ),
+    ['S3_BUCKET', { ...S3, S3_BUCKET: 'a\n' }],
+    ['AZURE_STORAGE_CONTAINER', { ...AZURE, AZURE_STORAGE_CONTAINER: 'a\n' }],
+    ['AZURE_STORAGE_CONNECTION_STRING', { ...AZURE, AZURE_STORAGE_ACCOUNT_URL: '', AZURE_STORAGE_CONNECTION_STRING: `${CONNECTION}\n` }],
+    ...['KEYCLOAK_REALM', 'KEYCLOAK_CLIENT_ID', 'KEYCLOAK_CLIENT_SECRET'].map((name): [string, Record<string, string>] => [name, { ...KEYCLOAK, [name]: 'a\n' }]),
+    ...['AUTH0_CLIENT_ID', 'AUTH0_CLIENT_SECRET', 'AUTH0_CONNECTION', 'OIDC_AUDIENCE'].map((name): [string, Record<string, string>] => [name, { ...AUTH0, [name]: 'a\n' }]),
     ['AUTH0_DOMAIN', { ...AUTH0, AUTH0_DOMAIN: 'http://127.0.0.1:8080', NODE_ENV: 'production' }],
     ...['.', '..', 'a/b', 'a\\b', 'a?b', 'a#b', 'a;b', 'a\tb', '\ud800'].map((realm): [string, Record<string, string>] => ['KEYCLOAK_REALM', { ...KEYCLOAK, KEYCLOAK_REALM: realm }]),
     ['KEYCLOAK_INVITATION_MAIL', { ...KEYCLOAK, KEYCLOAK_INVITATION_MAIL: 'yes' }],
@@ -539,6 +546,7 @@ describe('parseKeycloakSetupEnvironment', () => {
     ['KEYCLOAK_URL', { KEYCLOAK_URL: 'https://admin:secret@id.example' }],
     ['KEYCLOAK_REALM', { KEYCLOAK_REALM: 'a/b' }],
     ['KEYCLOAK_REALM', { KEYCLOAK_REALM: 'master' }],
+    ['KEYCLOAK_ADMIN_PASSWORD', { KEYCLOAK_ADMIN_PASSWORD: 'a\n' }],
     ['PUBLIC_URL', { PUBLIC_URL: 'x' }],
     ['PUBLIC_URL', { PUBLIC_URL: 'https://a.example', BASE_PATH: '/load' }],
     ['PUBLIC_URL', { PORT: '0' }],

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { HIGHEST_TIMEOUT_MS, httpUrl, oneOf, required, whole } from './variables.js';
+import { HIGHEST_TIMEOUT_MS, httpUrl, oneLine, oneOf, required, whole } from './variables.js';
 
 const text = (pattern: RegExp, message: string) => z.string().regex(pattern, message);
 
@@ -34,7 +34,7 @@ const AZURE_VARIABLES = z
   .object({
     ...TIMEOUT,
     AZURE_STORAGE_CONTAINER: required,
-    AZURE_STORAGE_CONNECTION_STRING: z.string().optional(),
+    AZURE_STORAGE_CONNECTION_STRING: oneLine.optional(),
     AZURE_STORAGE_ACCOUNT_URL: httpUrl.optional(),
   })
   .transform((found, context) => {

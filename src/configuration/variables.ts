@@ -38,13 +38,23 @@ export function oneOf<const Names extends readonly string[]>(...names: Names) {
   return z.enum(names, `must be ${names.map((name) => `"${name}"`).join(' or ')}`);
 }
 
+const withoutControls = (text: z.ZodString) => text.regex(/^\P{Cc}*$/u, { error: 'must not contain line breaks or other control characters', abort: true });
+
+/**
+ * A text without control characters. A line break at the end, which many a secret of Kubernetes has, would otherwise
+ * be noticed only when the text is used.
+ */
+export const oneLine = withoutControls(z.string());
+
+/** A `oneLine` that must be set. */
+export const required = withoutControls(z.string({ error: ({ input }) => (input === undefined ? 'must be set' : undefined) }));
+
+// `URL` drops blanks and line breaks, and takes \ for a slash. The text itself is used, so it must not contain them.
 export const httpUrl = z.string().refine((text) => {
-  if (!/^https?:\/\//i.test(text) || !URL.canParse(text) || /[?#]/.test(text)) return false;
+  if (!/^https?:\/\//i.test(text) || !URL.canParse(text) || /[?#\s\p{Cc}\\]/u.test(text)) return false;
   const url = new URL(text);
   return url.username === '' && url.password === '';
-}, 'must be an http or https URL without user, query or fragment');
-
-export const required = z.string({ error: ({ input }) => (input === undefined ? 'must be set' : undefined) });
+}, 'must be an http or https URL without user, query, fragment, blank or backslash');
 
 export const withoutSlash = (url: string): string => url.replace(/\/+$/, '');
 
