@@ -425,13 +425,15 @@ describe('loadEnvironment', () => {
   });
 
   it.each([
-    ['before another', 'LOG_LEVEL=debug\nEMBEDDED_ADMIN_SECRET a-secret-of-a-file\nPORT=4001\n'],
-    ['at the end', 'LOG_LEVEL=debug\nEMBEDDED_ADMIN_SECRET a-secret-of-a-file'],
-    ['with = in its value', 'EMBEDDED_ADMIN_SECRET a-secret=of-a-file\n'],
-    ['after a quoted value', 'LOG_LEVEL="debug"\nEMBEDDED_ADMIN_SECRET\nPORT="4001"\n'],
-  ])('reports a line without NAME= in .env, %s, and shows only its first word', (_place, text) => {
+    ['before another', 'LOG_LEVEL=debug\nEMBEDDED_ADMIN_SECRET a-secret-of-a-file\nPORT=4001\n', 2],
+    ['at the end', 'LOG_LEVEL=debug\nEMBEDDED_ADMIN_SECRET a-secret-of-a-file', 2],
+    ['with = in its value', 'EMBEDDED_ADMIN_SECRET a-secret=of-a-file\n', 1],
+    ['after a quoted value', 'LOG_LEVEL="debug"\nEMBEDDED_ADMIN_SECRET\nPORT="4001"\n', 2],
+    ['after a quoted value of several lines', '# a note\r\nNOTE="one\r\ntwo\r\n\r\nfour"\r\na-secret-of-a-file\r\n', 6],
+    ['that is only a secret', 'EMBEDDED_ADMIN_SECRET=\na-secret-of-a-file\n', 2],
+  ])('reports a line without NAME= in .env, %s, and shows nothing of it', (_place, text, line) => {
     writeFileSync('.env', text);
-    expect(problemsOf(loadEnvironment)).toEqual([expect.stringMatching(/\/\.env: the line that begins with "EMBEDDED_ADMIN_SECRET" must have the form NAME=value$/)]);
+    expect(problemsOf(loadEnvironment)).toEqual([expect.stringMatching(new RegExp(`/\\.env: line ${line} must have the form NAME=value$`))]);
   });
 
   it('reads comments, export, blanks around =, and quoted values of several lines in .env', () => {

@@ -142,19 +142,21 @@ function readDotEnv(): Record<string, string | undefined> {
     throw new EnvironmentError([`${resolve('.env')}: ${(error as Error).message}`]);
   }
   // A line without NAME=value is refused, because Node skips it or takes it for a part of the next name, depending on
-  // Node's version. Only the line's first word is shown, because the rest is possibly a secret.
+  // Node's version. Nothing of the line is shown, because all of it may be a secret.
   const wrong = lineWithoutAssignment(text);
-  if (wrong !== undefined) throw new EnvironmentError([`${resolve('.env')}: the line that begins with ${JSON.stringify(wrong.split(/\s/, 1)[0])} must have the form NAME=value`]);
+  if (wrong !== undefined) throw new EnvironmentError([`${resolve('.env')}: line ${wrong} must have the form NAME=value`]);
   return parseEnv(text);
 }
 
 /**
- * The first line that is neither blank, nor a comment, nor of the form NAME=value. A quoted value may span several
- * lines.
+ * The number, from 1, of the first line that is neither blank, nor a comment, nor of the form NAME=value. A quoted value
+ * may span several lines.
  */
-const lineWithoutAssignment = (text: string): string | undefined =>
-  text
-    .replace(QUOTED_VALUE, '$1')
+function lineWithoutAssignment(text: string): number | undefined {
+  const lines = text
+    .replace(QUOTED_VALUE, (assignment, name: string) => assignment.replaceAll(/[^\n]/g, '') + name)
     .split('\n')
-    .map((line) => line.trim())
-    .find((line) => line !== '' && !line.startsWith('#') && !ASSIGNMENT.test(line));
+    .map((line) => line.trim());
+  const index = lines.findIndex((line) => line !== '' && !line.startsWith('#') && !ASSIGNMENT.test(line));
+  return index < 0 ? undefined : index + 1;
+}
