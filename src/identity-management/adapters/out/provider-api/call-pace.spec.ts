@@ -335,6 +335,18 @@ describe('the pace of calls', () => {
     expect(bucket.refused).toBe(2);
   });
 
+  it('pauses after each refusal also when the provider wants a pause of 0 s', async () => {
+    const pace = new CallPace();
+    const sentAt: number[] = [];
+    const refused: RawAnswer = { status: 429, headers: { 'retry-after': '0' }, text: '' };
+    const call = pace.run(new Operation(), () => Promise.resolve(sentAt.push(performance.now()) < 5 ? refused : ok));
+    await vi.advanceTimersByTimeAsync(5_000);
+    expect(await call).toBe(ok);
+    const pauses = sentAt.slice(1).map((time, index) => time - (sentAt[index] ?? NaN));
+    expect(pauses).toHaveLength(4);
+    for (const pauseMs of pauses) expect(pauseMs).toBeGreaterThan(100);
+  });
+
   it('releases an abandoned call, and continues with the next', async () => {
     const [pace, bucket] = [new CallPace(), new Bucket(1, 1)];
     await Promise.all([pace.run(new Operation(), () => bucket.answer()), vi.advanceTimersByTimeAsync(LATENCY_MS)]);

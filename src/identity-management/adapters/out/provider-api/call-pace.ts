@@ -210,7 +210,9 @@ export class CallPace {
       this.refusedAt = now;
     }
     const retryAfter = headerNumber(headers['retry-after']);
-    const pause = retryAfter === undefined ? Math.min(LONGEST_PAUSE_MS, REFILL_AFTER_REFUSAL_MS * this.caution) : retryAfter * 1000;
+    const ownPause = Math.min(LONGEST_PAUSE_MS, REFILL_AFTER_REFUSAL_MS * this.caution);
+    // A Retry-After of 0 must not make a loop without a pause.
+    const pause = Math.max(ownPause, (retryAfter ?? 0) * 1000);
     this.closedUntil = Math.max(this.closedUntil, now + Math.min(LONGEST_ABSENCE_MS, pause * (1 + JITTER * Math.random())));
     if (retryAfter !== undefined) this.resetAt = Math.max(this.resetAt, this.closedUntil);
   }
