@@ -7,7 +7,7 @@ import { answerError, toServiceError } from './service-exception.filter.js';
  * Sends a list as the JSON answer `{"<member>": [...]}`, page by page, no faster than the client reads. Holds one page
  * at a time. The first page is fetched before anything is sent. If fetching the first page fails, the promise rejects,
  * and the caller can still answer with an error. If fetching a later page fails, breaks the connection, so that no
- * client takes a partial list for a complete one.
+ * client takes a partial list for a complete one. If a client hangs up, no further page is fetched.
  */
 export async function sendJsonList<Item>(
   request: IncomingMessage,
@@ -42,8 +42,16 @@ async function* listChunks<Item>(
   try {
     yield `{${JSON.stringify(member)}:[`;
     let separator = '';
+    let isEmpty = false;
     for (let page = first; !page.done; page = await iterator.next()) {
-      if (page.value.length === 0) continue;
+      const wasEmpty = isEmpty;
+      isEmpty = page.value.length === 0;
+      // While there are only empty pages, blanks are sent, which don't change the JSON: a client that has closed its
+      // connection is noticed only by sending something, and a generator can be ended only where it yields.
+      if (isEmpty) {
+        yield wasEmpty ? ' ' : '';
+        continue;
+      }
       yield separator + JSON.stringify(page.value).slice(1, -1);
       separator = ',';
     }

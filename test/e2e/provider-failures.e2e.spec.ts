@@ -223,6 +223,27 @@ describe('a list', () => {
     expect(errorsOf(`list-${count}`)).toEqual([]);
   });
 
+  it.each<[string, (socket: Socket) => void]>([
+    ['closes the connection', (socket) => { socket.destroy(); }],
+    ['resets the connection', (socket) => { socket.resetAndDestroy(); }],
+  ])('ends the iteration when the client %s while the provider yields only empty pages', async (_how, disconnect) => {
+    let pages = 0;
+    provider.script = async function* () {
+      yield users(0);
+      for (; pages < 20_000; pages++) {
+        await turn();
+        yield [];
+      }
+    };
+    const socket = await open(service.port);
+    socket.on('error', () => undefined).write(get());
+    await once(socket, 'data');
+    disconnect(socket);
+    await provider.ended;
+    expect(pages).toBeLessThan(20_000);
+    expect(errorsOf(`list-${count}`)).toEqual([]);
+  });
+
   it('reads at most one page and ends the iteration for HEAD', async () => {
     let pages = 0;
     provider.script = async function* () {
