@@ -14,6 +14,7 @@ import type { Role } from '../../../domain/role.js';
 import type { User } from '../../../domain/user.js';
 import { EmbeddedIdentityProvider } from './embedded.identity-provider.adapter.js';
 import { type IdentityDatabase, immediately, openIdentityDatabase } from './identity-database.js';
+import { IdentityWriter } from './identity-writer.js';
 
 const options = { signal: new AbortController().signal };
 
@@ -93,6 +94,20 @@ describe('EmbeddedIdentityProvider', () => {
     database.close();
     await expect(provider.assignRole(await createUser('ada@example.com'), role, options)).rejects.toThrow(RoleNotFound);
     await expect(provider.updateUser(user, { name: 'x' }, options)).rejects.toThrow(UserNotFound);
+  });
+
+  it('gives a user a thousand roles with a few statements, or none if one of them is unknown', async () => {
+    const names = Array.from({ length: 1_000 }, (_, index) => `role ${index}`);
+    const roleIds = await Promise.all(names.map((name) => provider.createRole({ name, permissions: [`read:${name.slice(5)}`] }, options)));
+    const prepare = vi.spyOn(IdentityWriter.prototype, 'prepare');
+    const userId = await provider.createUser({ email: 'ada@example.com', name: 'Ada', roleIds }, options);
+    expect(prepare.mock.calls.length).toBeLessThan(10);
+    expect(await provider.permissionsOf(userId)).toHaveLength(1_000);
+
+    const unknown = `role_${'0'.repeat(32)}`;
+    const user = { email: 'bob@example.com', name: 'Bob' };
+    await expect(provider.createUser({ ...user, roleIds: [...roleIds, unknown] }, options)).rejects.toThrow(RoleNotFound);
+    await expect(provider.createUser({ ...user, roleIds }, options)).resolves.toBeTypeOf('string');
   });
 
   it('locks the data directory until it is closed, and can be closed twice', async () => {
