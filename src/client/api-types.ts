@@ -151,12 +151,12 @@ export interface components {
              */
             email: string;
             /**
-             * @description The e-mail where it is absent
+             * @description Default: the e-mail
              * @example Grid operator
              */
             name?: string;
             /**
-             * @description Ids of roles; may be empty. Any role takes the permission `assign:roles`.
+             * @description Ids of roles; may be empty. Assigning any role requires the permission `assign:roles`.
              * @example []
              */
             roles: string[];

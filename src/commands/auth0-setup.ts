@@ -8,11 +8,11 @@ import { askForCredentials, type Credentials, type ProviderSetup, runSetup } fro
 const USAGE = 'load-data-service auth0-setup [--administrator <email>] [--dry-run]';
 const HELP = `${USAGE}
 
-Makes what the service needs in a tenant of Auth0's (AUTH0_DOMAIN, OIDC_AUDIENCE, AUTH0_CONNECTION). What is there already
-stays; done again it changes nothing. Prints the environment for the service, with its secret; what it changes on standard
-error: "+" is made, "~" altered, "=" as it should be, "!" more than is needed.
+Creates what the service needs in an Auth0 tenant (AUTH0_DOMAIN, OIDC_AUDIENCE, AUTH0_CONNECTION). Existing settings are
+kept; running it again changes nothing. Prints the environment for the service, with its secret, and on standard error
+each step: "+" is created, "~" changed, "=" needs no change, "!" is more than the service needs.
 
-  --administrator  the user who gets the role with all permissions; one that isn't there is made. Who has never logged in
+  --administrator  the user who gets the role with all permissions; created if missing. A user who has never logged in
                    gets a link to set a password, which is shown once
   --dry-run        shows what would be changed, and changes nothing
   --help           this text

@@ -10,11 +10,11 @@ const USAGE = 'load-data-service keycloak-setup [--administrator <email>] [--dry
 const HELP = `${USAGE}
 
 Creates what the service needs in a Keycloak realm (KEYCLOAK_URL, KEYCLOAK_REALM), and the realm itself if it is missing.
-What is there already stays; done again it changes nothing. Prints the environment for the service, with its secret; what
-it changes on standard error: "+" is made, "~" altered, "=" needs nothing more.
+Existing settings are kept; running it again changes nothing. Prints the environment for the service, with its secret, and
+on standard error each step: "+" is created, "~" changed, "=" needs no change.
 
-  --administrator  the user who gets the role with all permissions; one that isn't there is made. Who has to set a
-                   password at the next login and has none gets one for that, which is shown once
+  --administrator  the user who gets the role with all permissions; created if missing. A user who has no password and
+                   must set one at the next login gets one for that login, which is shown once
   --dry-run        shows what would be changed, and changes nothing
   --help           this text
 

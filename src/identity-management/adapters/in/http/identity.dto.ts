@@ -68,14 +68,14 @@ export class CreateUserDto {
     required: false,
     minLength: 1,
     maxLength: MAX_USER_NAME_LENGTH,
-    description: 'The e-mail where it is absent',
+    description: 'Default: the e-mail',
     example: 'Grid operator',
   })
   @ValidateIf(({ name }: CreateUserDto) => name !== undefined)
   @IsString()
   readonly name?: string;
 
-  @ApiProperty({ type: 'array', items: { type: 'string' }, description: 'Ids of roles; may be empty. Any role takes the permission `assign:roles`.', example: [] })
+  @ApiProperty({ type: 'array', items: { type: 'string' }, description: 'Ids of roles; may be empty. Assigning any role requires the permission `assign:roles`.', example: [] })
   @IsTextList()
   readonly roles!: string[];
 }
