@@ -45,16 +45,16 @@ export class LineCheck {
   }
 
   private async lineFinding(line: SegmentLine): Promise<Finding | undefined> {
-    const { segment, isTorn, isMendable, end } = line;
+    const { segment, isTorn, isRepairable, end } = line;
     if (isTorn) {
-      return isMendable
+      return isRepairable
         ? lineFinding(line, { state: 'under-way', kind: 'line-torn', detail: 'the last line is being written, or left for the next boot to cut off' })
         : lineFinding(line, { state: 'defect', kind: 'line-torn', detail: 'the last line is torn' });
     }
     const checked = checkLine(line.value, dirname(segment));
     if ('problem' in checked) {
       if (!(await this.view.stays(segment, end))) return undefined;
-      return isMendable && (await this.view.isOpen(segment))
+      return isRepairable && (await this.view.isOpen(segment))
         ? lineFinding(line, { state: 'under-way', kind: 'line-malformed', detail: 'a power cut damaged the line, and the next boot cuts it off' })
         : lineFinding(line, { state: 'defect', kind: 'line-malformed', detail: `the line is malformed: ${checked.problem}` });
     }

@@ -15,7 +15,7 @@ export interface SegmentLine {
    * Whether the next boot cuts the line off, provided that the line's segment is still open then (`StoreView.isOpen`).
    * Such a line was left by a crash or power cut, or is still being written.
    */
-  readonly isMendable: boolean;
+  readonly isRepairable: boolean;
 }
 
 /** The members of the JSON object in a line; empty if the line contains no object. */

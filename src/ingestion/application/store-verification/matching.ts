@@ -93,7 +93,7 @@ export class Matching {
     for await (const { key, path, uploadId } of this.files((key) => files.has(key))) {
       if (!(await isPublished(uploadId, path))) continue;
       files.delete(key);
-      yield { state: 'under-way', kind: 'line-absent', path, uploadId, line: null, detail: `its line is being written, or left for ${this.view.mender} to remove` };
+      yield { state: 'under-way', kind: 'line-absent', path, uploadId, line: null, detail: `its line is being written, or left for ${this.view.recoveredBy} to remove` };
     }
     if (files.size === 0) return;
     for await (const line of this.index.lines(false)) {

@@ -57,7 +57,7 @@ export class StoreVerification implements AsyncIterable<Finding> {
     for await (const entry of view.staging()) {
       const { path, name } = entry;
       if (entry.type === 'unreadable') yield unexpected(entry);
-      else yield { state: 'under-way', kind: 'staged', path, uploadId: name, line: null, detail: `is arriving, or left for ${view.mender} to remove` };
+      else yield { state: 'under-way', kind: 'staged', path, uploadId: name, line: null, detail: `is arriving, or left for ${view.recoveredBy} to remove` };
     }
   }
 }

@@ -61,7 +61,7 @@ export type OnBytes = (count: number) => void;
  */
 export interface StoreView {
   /** What cleans up after a crash, in the words of a message: for example "the next boot". */
-  readonly mender: string;
+  readonly recoveredBy: string;
   /** Whether a running service moves index lines to other segments: it copies them, then removes the old segment. */
   readonly movesLines: boolean;
 
@@ -75,7 +75,7 @@ export interface StoreView {
   /**
    * Yields the lines of all segments (files of index lines) that existed at the call, and of segments that have
    * replaced one of these since. The end of a segment after its last newline is yielded last, with `isTorn`; if it is
-   * also `isMendable`, a service may still be writing it. A line may be yielded twice.
+   * also `isRepairable`, a service may still be writing it. A line may be yielded twice.
    */
   lines(onBytes: OnBytes): AsyncIterable<SegmentLine | UnreadableLines>;
 

@@ -8,7 +8,7 @@ import { type ApiClient, read, unexpected } from '../provider-api/api-client.js'
 import { LeftBehind } from '../provider-api/left-behind.js';
 import { Operation } from '../provider-api/operation.js';
 import { ProviderHealth } from '../provider-requirements/provider-health.js';
-import { type Findings, isWell } from '../provider-requirements/requirement.js';
+import { type Findings, isHealthy } from '../provider-requirements/requirement.js';
 import { adminApi, notFound, refusalOf, UUID } from './admin-api.js';
 import { offsetPages } from './offset-pages.js';
 import { UPDATE_PASSWORD } from './realm.js';
@@ -179,7 +179,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
 
   private async look(previous: Findings | undefined, operation: Operation): Promise<Findings> {
     const isRecent = performance.now() - this.checkedAt < (this.options.checkedForMs ?? 30_000);
-    if (previous && isWell(previous) && isRecent && (await this.hasApi(operation))) return previous;
+    if (previous && isHealthy(previous) && isRecent && (await this.hasApi(operation))) return previous;
     // Set before the check, not after it, because a slow check is aborted. If nothing was wrong before, the whole check
     // then isn't repeated for half a minute (`checkedForMs`). Health checks in that time make a single call, which may
     // end in time.

@@ -13,17 +13,17 @@ export class ProviderHealth {
   private readonly probe = new SharedProbe((signal) => this.lookAgain(signal));
   /** What the latest check found that had a result. */
   private findings: Findings | undefined;
-  private wellUntil = -Infinity;
+  private healthyUntil = -Infinity;
 
   /**
    * @param provider the identity provider's name in messages.
-   * @param wellForMs how long a result without problems is cached, in milliseconds. Every result is cached for at least
-   * one second, even if this is less (default: 0).
+   * @param healthyForMs how long a result without problems is cached, in milliseconds. Every result is cached for at
+   * least one second, even if this is less (default: 0).
    */
   constructor(
     private readonly provider: string,
     private readonly look: Look,
-    private readonly wellForMs = 0,
+    private readonly healthyForMs = 0,
   ) {}
 
   /**
@@ -45,11 +45,11 @@ export class ProviderHealth {
   }
 
   private async lookAgain(signal: AbortSignal): Promise<void> {
-    if (performance.now() < this.wellUntil) return;
+    if (performance.now() < this.healthyUntil) return;
     this.findings = await this.look(this.findings, new Operation(signal, 'urgent')).catch((error: unknown) => {
       throw signal.aborted ? new ProviderUnavailable(`${this.provider} gives no answer within ${PROBE_TIMEOUT_MS} ms.`, { cause: error }) : error;
     });
     if (this.findings.problems.length > 0) throw new ProviderMisconfigured(this.findings.problems);
-    this.wellUntil = performance.now() + this.wellForMs;
+    this.healthyUntil = performance.now() + this.healthyForMs;
   }
 }

@@ -43,7 +43,7 @@ export function findingsOf(repairs: readonly Repair[]): Findings {
   return { problems: sentences(true), warnings: sentences(false) };
 }
 
-export const isWell = ({ problems, warnings }: Findings): boolean => problems.length === 0 && warnings.length === 0;
+export const isHealthy = ({ problems, warnings }: Findings): boolean => problems.length === 0 && warnings.length === 0;
 
 export type Members = Readonly<Record<string, unknown>>;
 

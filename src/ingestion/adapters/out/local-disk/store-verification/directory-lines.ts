@@ -11,7 +11,7 @@ const CHUNK_BYTES = 64 * 1024;
 
 /**
  * Reads the lines that a segment (a file of index lines) has now. Needs little memory, even for long lines. The end of
- * the segment after its last newline is yielded last, with `isTorn`. It is also `isMendable` if the segment has a
+ * the segment after its last newline is yielded last, with `isTorn`. It is also `isRepairable` if the segment has a
  * marker in `pending/`: then a service is still writing to the segment, or the next boot will repair it.
  *
  * @throws an error of the file system; a missing segment has no lines.
@@ -45,13 +45,13 @@ class LineReader {
     if (this.splitter.restLength === 0) return;
     // The marker of a segment in `pending/` exists until all lines of the segment are written. If there is no marker,
     // the rest of the unterminated line either is in the file by now, or will never be written.
-    const isMendable = await this.underWay.isOpen(this.segment);
-    if (!isMendable) {
+    const isRepairable = await this.underWay.isOpen(this.segment);
+    if (!isRepairable) {
       yield* this.linesUpTo((await this.file.stat()).size);
       if (this.splitter.restLength === 0) return;
     }
     const { length: end, restLength } = this.splitter;
-    yield { segment: this.segment, offset: end - restLength, end, value: undefined, isTorn: true, isMendable };
+    yield { segment: this.segment, offset: end - restLength, end, value: undefined, isTorn: true, isRepairable };
   }
 
   private async *linesUpTo(limit: number): AsyncGenerator<SegmentLine> {
@@ -65,7 +65,7 @@ class LineReader {
       for (const { offset, end, value, hasNul } of splitter.add(chunk.subarray(0, bytesRead))) {
         // After a power cut, blocks of the last write that never reached the disk read as zeros. The next boot cuts the
         // segment off before the first line that contains a zero byte.
-        yield { segment, offset, end, value, isTorn: false, isMendable: hasNul && end > limit - MAX_BATCH_BYTES };
+        yield { segment, offset, end, value, isTorn: false, isRepairable: hasNul && end > limit - MAX_BATCH_BYTES };
       }
     }
   }

@@ -40,7 +40,7 @@ async function openDirectory(directory: string): Promise<StoreView> {
 }
 
 class DirectoryView implements StoreView {
-  readonly mender = 'the next boot';
+  readonly recoveredBy = 'the next boot';
   readonly movesLines = false;
   private readonly underWay: UnderWay;
   /** Content checks that aren't in use. They are kept, because their buffers can be used again. */

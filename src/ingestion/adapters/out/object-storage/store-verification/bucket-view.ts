@@ -55,7 +55,7 @@ async function openBucketView(bucket: Bucket): Promise<StoreView> {
 }
 
 class BucketView implements StoreView {
-  readonly mender = 'a running service';
+  readonly recoveredBy = 'a running service';
   readonly movesLines = true;
   /**
    * A cache for `relation`, for the last value of its parameter `second` (`of`): the plans of compaction, and which
@@ -219,11 +219,11 @@ class BucketView implements StoreView {
           onBytes(piece.length);
           for (const { offset, end, value } of splitter.add(piece)) {
             this.remember(path, offset, end, value);
-            yield { segment: path, offset, end, value, isTorn: false, isMendable: false };
+            yield { segment: path, offset, end, value, isTorn: false, isRepairable: false };
           }
         }
         const { length: end, restLength } = splitter;
-        if (restLength > 0) yield { segment: path, offset: end - restLength, end, value: undefined, isTorn: true, isMendable: false };
+        if (restLength > 0) yield { segment: path, offset: end - restLength, end, value: undefined, isTorn: true, isRepairable: false };
       } catch (error) {
         if (error instanceof GoneError) gone.add(dirname(path));
         else yield { path, error };
