@@ -11,10 +11,21 @@ import type { Permission } from './permissions.js';
  */
 export const RequirePermission = Reflector.createDecorator<Permission>();
 
-const tokens = new WeakMap<IncomingMessage, AccessToken>();
+interface Admission {
+  readonly token: AccessToken;
+  readonly tokenCheckMs: number;
+}
+
+const admissions = new WeakMap<IncomingMessage, Admission>();
 
 /** The token with which `PermissionGuard` admitted the request; undefined if the guard hasn't admitted the request. */
-export const accessTokenOf = (request: IncomingMessage): AccessToken | undefined => tokens.get(request);
+export const accessTokenOf = (request: IncomingMessage): AccessToken | undefined => admissions.get(request)?.token;
+
+/**
+ * How long the check of the request's token took, in milliseconds: several seconds, if it waited for the issuer's keys.
+ * 0 if `PermissionGuard` hasn't admitted the request.
+ */
+export const tokenCheckMsOf = (request: IncomingMessage): number => admissions.get(request)?.tokenCheckMs ?? 0;
 
 const NO_CUSTOMERS: ReadonlySet<string> = new Set();
 
@@ -57,10 +68,11 @@ export class PermissionGuard implements CanActivate {
       | Permission
       | undefined;
     const request = context.switchToHttp().getRequest<IncomingMessage>();
+    const begunAt = performance.now();
     const token = await this.verifier.verify(request);
     if (permission === undefined) throw new ServiceError('unauthorized', 'The operation names no permission.');
     if (!token.permissions.has(permission)) throw lacks(permission);
-    tokens.set(request, token);
+    admissions.set(request, { token, tokenCheckMs: performance.now() - begunAt });
     return true;
   }
 }

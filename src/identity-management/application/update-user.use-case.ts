@@ -14,10 +14,11 @@ export class UpdateUser {
   /**
    * Sets a user's display name.
    *
+   * @param tokenCheckMs as for `ProviderDeadline.call`.
    * @throws InvalidIdentityValue, UserNotFound, ProviderUnavailable, ProviderError
    */
-  async execute({ userId, newName }: UpdateUserCommand): Promise<void> {
+  async execute({ userId, newName }: UpdateUserCommand, tokenCheckMs = 0): Promise<void> {
     assertUserName(newName);
-    await this.deadline.call((provider, options) => provider.updateUser(userId, { name: newName }, options));
+    await this.deadline.call((provider, options) => provider.updateUser(userId, { name: newName }, options), tokenCheckMs);
   }
 }
