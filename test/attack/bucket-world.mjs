@@ -1,13 +1,12 @@
 import { execFile } from 'node:child_process';
-import { mkdir, utimes } from 'node:fs/promises';
+import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { filesIn, leftovers } from '../../bench/support/store.mjs';
+import { leftovers } from '../../bench/support/store.mjs';
 import { untilSwept } from '../crash/object-storage.mjs';
 import { startFaultProxy } from '../servers/fault-proxy.mjs';
 import { freePort } from '../servers/server.mjs';
-import { Clock, DAY_MS, HOUR_MS, MINUTE_MS } from './clock.mjs';
+import { Clock } from './clock.mjs';
 import { ADMIN_SECRET } from './identity.mjs';
 import { Model } from './model.mjs';
 import { Replica, World } from './world.mjs';
@@ -20,13 +19,6 @@ const STORAGE_TIMEOUT_MS = 5_000;
 /** How long an upload of a crashed process may hold its idempotency key, with a margin. */
 const HOLDS_KEY_MS = 90_000;
 const MOST_REPEATED = 40;
-const COMPACTIONS_KILLED = 3;
-/** A command is killed at most this long after it was started. It takes about half of this until it begins to work. */
-const LONGEST_COMPACTION_MS = 2_000;
-/** By this clock, the day of all uploads of the history is over. */
-const AFTER_THE_DAY_MS = DAY_MS + HOUR_MS;
-/** Compaction leaves younger segments and plans alone, because their process may still be at work. */
-const OLD_MS = 15 * MINUTE_MS;
 /**
  * The clock that decides when idempotency keys expire: that of the store, which never jumps, and not that of a replica.
  */
@@ -87,22 +79,19 @@ export class BucketWorld extends World {
 
   /**
    * Runs after the steps of a history. Repeats uploads with idempotency keys, waits until the service has swept
-   * everything that failed uploads left behind, compacts the bucket, and compares it with all acknowledged uploads.
+   * everything that failed uploads left behind, and compares the bucket with all acknowledged uploads.
    */
   async finish() {
     const { replicas, model, random, bucket, progress } = this;
     await this.quieten();
-    const repeat = () => Promise.all(model.held(random, MOST_REPEATED).map((upload) => this.someReplica().upload(upload)));
-    await repeat();
+    await Promise.all(model.held(random, MOST_REPEATED).map((upload) => this.someReplica().upload(upload)));
     await this.endLive();
     if ((await leftovers(bucket.directory)).length > 0) await untilSwept(bucket.directory, progress);
-    await Promise.all([repeat(), this.#compact()]);
-    await repeat();
     const trouble = model.begin({ name: 'the end', breaks: true, stalls: true });
     await Promise.all(replicas.map((replica) => replica.stop('SIGTERM')));
     model.end(trouble);
     await model.compare(bucket.directory);
-    await this.#succeeds('verify:store', this.#command('verify-store'));
+    await this.#verify();
   }
 
   async giveUp() {
@@ -114,49 +103,12 @@ export class BucketWorld extends World {
     for (const proxy of this.proxies) await proxy.close();
   }
 
-  /** Compacts today's segments, which look old enough, by a command that is killed several times and then finishes. */
-  async #compact() {
-    const clock = new Clock(join(this.services.directory, 'clock-of-compaction'));
-    await clock.jumpTo(AFTER_THE_DAY_MS);
-    const variables = { ...clock.variables, NODE_OPTIONS: `--import=${Clock.preload}` };
-    for (let killed = 0; killed <= COMPACTIONS_KILLED; killed++) {
-      await this.#age();
-      const command = this.#command('compact', variables);
-      if (killed === COMPACTIONS_KILLED) await this.#succeeds('compact', command);
-      else {
-        const ended = command.catch(() => undefined);
-        await Promise.race([delay(this.random.below(LONGEST_COMPACTION_MS)), ended]);
-        command.child.kill('SIGKILL');
-        await ended;
-      }
-    }
-  }
-
-  /** Sets the time of all segments, and of plans of compaction, back. */
-  async #age() {
-    const { directory } = this.bucket;
-    const time = new Date(Date.now() - OLD_MS);
-    const paths = (await Promise.all(['uploads', 'compaction'].map((folder) => filesIn(directory, folder)))).flat();
-    await Promise.all(
-      paths.map((path) =>
-        utimes(join(directory, path), time, time).catch((error) => {
-          // The store may still carry out the removals of a killed command.
-          if (error.code !== 'ENOENT') throw error;
-        }),
-      ),
-    );
-  }
-
-  #command(name, variables = {}) {
-    const env = { PATH: process.env.PATH, ...this.bucket.variables, DATA_DIR: join(this.services.directory, 'a'), ...variables };
-    return promisify(execFile)(process.execPath, [`dist/commands/${name}.js`], { env });
-  }
-
-  async #succeeds(name, command) {
+  async #verify() {
+    const env = { PATH: process.env.PATH, ...this.bucket.variables, DATA_DIR: join(this.services.directory, 'a') };
     try {
-      await command;
+      await promisify(execFile)(process.execPath, ['dist/commands/verify-store.js'], { env });
     } catch ({ code, stdout, stderr }) {
-      this.model.find('whole', `${name} ends with ${code}: ${`${stdout}${stderr}`.trim().split('\n').slice(0, 3).join(' / ')}`);
+      this.model.find('whole', `verify:store ends with ${code}: ${`${stdout}${stderr}`.trim().split('\n').slice(0, 3).join(' / ')}`);
     }
   }
 }
