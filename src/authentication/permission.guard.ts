@@ -11,21 +11,10 @@ import type { Permission } from './permissions.js';
  */
 export const RequirePermission = Reflector.createDecorator<Permission>();
 
-interface Admission {
-  readonly token: AccessToken;
-  readonly tokenCheckMs: number;
-}
-
-const admissions = new WeakMap<IncomingMessage, Admission>();
+const tokens = new WeakMap<IncomingMessage, AccessToken>();
 
 /** The token with which `PermissionGuard` admitted the request; undefined if the guard hasn't admitted the request. */
-export const accessTokenOf = (request: IncomingMessage): AccessToken | undefined => admissions.get(request)?.token;
-
-/**
- * How long the check of the request's token took, in milliseconds: several seconds, if it waited for the issuer's keys.
- * 0 if `PermissionGuard` hasn't admitted the request.
- */
-export const tokenCheckMsOf = (request: IncomingMessage): number => admissions.get(request)?.tokenCheckMs ?? 0;
+export const accessTokenOf = (request: IncomingMessage): AccessToken | undefined => tokens.get(request);
 
 const NO_CUSTOMERS: ReadonlySet<string> = new Set();
 
@@ -68,11 +57,10 @@ export class PermissionGuard implements CanActivate {
       | Permission
       | undefined;
     const request = context.switchToHttp().getRequest<IncomingMessage>();
-    const begunAt = performance.now();
     const token = await this.verifier.verify(request);
     if (permission === undefined) throw new ServiceError('unauthorized', 'The operation names no permission.');
     if (!token.permissions.has(permission)) throw lacks(permission);
-    admissions.set(request, { token, tokenCheckMs: performance.now() - begunAt });
+    tokens.set(request, token);
     return true;
   }
 }

@@ -6,7 +6,7 @@ import type { IdentityProvider } from './application/ports/identity-provider.por
 export interface IdentityManagementOptions {
   /**
    * How long the identity provider may take for one operation, or for one page of a list, in milliseconds (default:
-   * 9,400). If the check of the access token takes more than 600 ms, the rest of that time is taken off.
+   * 9,400).
    */
   readonly providerTimeoutMs?: number;
   /** The maximum size of a JSON request body, in bytes. The default, 1 MiB, is also the upper limit of this option. */

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { type DynamicModule, Injectable, Module, type Type } from '@nestjs/common';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import { Test } from '@nestjs/testing';
-import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import {
   AuthenticationModule,
   type AuthenticationOptions,
@@ -40,7 +40,6 @@ class TeamStorage extends FileStorage {
 
 const closing: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
-  vi.useRealTimers();
   for (const close of closing.splice(0)) await close();
 });
 
@@ -281,32 +280,6 @@ describe('IdentityManagementModule alone', () => {
     app.get(TeamConfig, { strict: false }).provider.hang();
     const answer = await expectAnswer(fetch(`${url}${BASE}/roles`, { headers: bearer(issuer) }), 503, { error: 'Identity provider unavailable.' });
     expect(answer.headers.get('retry-after')).toMatch(/^[1-9]\d*$/);
-  });
-
-  it.each([
-    ['roles', 'GET', undefined],
-    ['users', 'GET', undefined],
-    ['create-role', 'POST', { role_name: 'reader', permissions: ['read:roles'] }],
-    ['create-user', 'POST', { email: 'a@b.example', roles: [] }],
-    ['update-user', 'POST', { user_id: 'a', new_name: 'b' }],
-    ['assign-role', 'POST', { user_id: 'a', role_id: 'b' }],
-  ])('waits less for the provider if the check of the token took long: %s', async (operation, method, fields) => {
-    const provider = new InMemoryIdentityProvider();
-    provider.hang();
-    const slow = await new TestIssuer().start();
-    closing.push(() => slow.stop());
-    slow.keys = [jwkOf(otherKey, { kid: 'k' })];
-    slow.answer = (_request, response) => {
-      vi.advanceTimersByTime(61_000);
-      response.end(JSON.stringify({ keys: slow.keys }));
-    };
-    const authentication = AuthenticationModule.forRoot(authenticationOptions(slow));
-    // With this limit, a provider that hangs is waited for longer than the test takes.
-    const { url } = await start([IdentityManagementModule.forRoot({ identityProvider: { useValue: provider }, authentication, providerTimeoutMs: 60_000 })]);
-    vi.useFakeTimers({ toFake: ['performance'] });
-    const init = { method, headers: { ...JSON_TYPE, ...bearer(slow) }, ...(fields && { body: JSON.stringify(fields) }) };
-    await expectAnswer(fetch(`${url}${BASE}/${operation}`, init), 503, { error: 'Identity provider unavailable.' });
-    expect(provider.lastSignal?.aborted).toBe(true);
   });
 
   it.each([

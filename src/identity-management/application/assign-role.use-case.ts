@@ -13,10 +13,9 @@ export class AssignRole {
   /**
    * Assigns a role to a user. Succeeds if the user already has the role.
    *
-   * @param tokenCheckMs as for `ProviderDeadline.call`.
    * @throws UserNotFound, RoleNotFound, InvalidIdentityValue, ProviderUnavailable, ProviderError
    */
-  async execute({ userId, roleId }: AssignRoleCommand, tokenCheckMs = 0): Promise<void> {
-    await this.deadline.call((provider, options) => provider.assignRole(userId, roleId, options), tokenCheckMs);
+  async execute({ userId, roleId }: AssignRoleCommand): Promise<void> {
+    await this.deadline.call((provider, options) => provider.assignRole(userId, roleId, options));
   }
 }

@@ -15,12 +15,11 @@ export class CreateRole {
   /**
    * Creates a role with its permissions.
    *
-   * @param tokenCheckMs as for `ProviderDeadline.call`.
    * @returns the role's id.
    * @throws InvalidIdentityValue, RoleAlreadyExists, ProviderUnavailable, ProviderError
    */
-  async execute({ name, permissions }: CreateRoleCommand, tokenCheckMs = 0): Promise<string> {
+  async execute({ name, permissions }: CreateRoleCommand): Promise<string> {
     const role = newRole(name, permissions);
-    return this.deadline.call((provider, options) => provider.createRole(role, options), tokenCheckMs);
+    return this.deadline.call((provider, options) => provider.createRole(role, options));
   }
 }

@@ -18,12 +18,11 @@ export class CreateUser {
   /**
    * Creates a user with their roles, all or nothing.
    *
-   * @param tokenCheckMs as for `ProviderDeadline.call`.
    * @returns the user's id.
    * @throws InvalidIdentityValue, UserAlreadyExists, RoleNotFound, ProviderUnavailable, ProviderError
    */
-  async execute({ email, name, roleIds }: CreateUserCommand, tokenCheckMs = 0): Promise<string> {
+  async execute({ email, name, roleIds }: CreateUserCommand): Promise<string> {
     const user = newUser(email, name, roleIds);
-    return this.deadline.call((provider, options) => provider.createUser(user, options), tokenCheckMs);
+    return this.deadline.call((provider, options) => provider.createUser(user, options));
   }
 }

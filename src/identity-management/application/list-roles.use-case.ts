@@ -10,10 +10,9 @@ export class ListRoles {
    * Lists all roles page by page. Holds one page at a time in memory.
    *
    * @param toListed converts each role to the item that the caller lists.
-   * @param tokenCheckMs as for `ProviderDeadline.call`.
    * @throws ProviderUnavailable or ProviderError, at any page.
    */
-  execute<Listed>(toListed: (role: Role) => Listed, tokenCheckMs = 0): AsyncGenerator<readonly Listed[], void, undefined> {
-    return this.deadline.pages((provider, options) => provider.listRoles(options), toListed, tokenCheckMs);
+  execute<Listed>(toListed: (role: Role) => Listed): AsyncGenerator<readonly Listed[], void, undefined> {
+    return this.deadline.pages((provider, options) => provider.listRoles(options), toListed);
   }
 }

@@ -10,10 +10,9 @@ export class ListUsers {
    * Lists all users page by page. Holds one page at a time in memory.
    *
    * @param toListed converts each user to the item that the caller lists.
-   * @param tokenCheckMs as for `ProviderDeadline.call`.
    * @throws ProviderUnavailable or ProviderError, at any page.
    */
-  execute<Listed>(toListed: (user: User) => Listed, tokenCheckMs = 0): AsyncGenerator<readonly Listed[], void, undefined> {
-    return this.deadline.pages((provider, options) => provider.listUsers(options), toListed, tokenCheckMs);
+  execute<Listed>(toListed: (user: User) => Listed): AsyncGenerator<readonly Listed[], void, undefined> {
+    return this.deadline.pages((provider, options) => provider.listUsers(options), toListed);
   }
 }

@@ -6,7 +6,8 @@ import type { IdentityProvider, ProviderCallOptions } from './ports/identity-pro
 export const ANSWER_WITHIN_MS = 10_000;
 /**
  * The part of `ANSWER_WITHIN_MS` that is reserved for checking the access token of the request, in milliseconds. That
- * check may wait half a second for newer keys of the token's issuer, and several seconds for a key that is unknown yet.
+ * check may wait half a second for newer keys of the token's issuer. For a key that is unknown yet, it may wait several
+ * seconds, and the answer then comes later by as much.
  */
 const TOKEN_CHECK_MS = 600;
 
@@ -21,63 +22,51 @@ export class ProviderDeadline {
   /**
    * Makes one call to the identity provider.
    *
-   * @param tokenCheckMs how long the check of the access token took, in milliseconds. What exceeds the time reserved for
-   * it is taken off the time limit.
    * @throws ProviderUnavailable when the time limit is over; the call's signal is then aborted too. A `ServiceError` of
    * the call is thrown unchanged. Any other error of the call is replaced by a ProviderError.
    */
-  call<Result>(call: (provider: IdentityProvider, options: ProviderCallOptions) => Promise<Result>, tokenCheckMs = 0): Promise<Result> {
+  call<Result>(call: (provider: IdentityProvider, options: ProviderCallOptions) => Promise<Result>): Promise<Result> {
     const controller = new AbortController();
-    return this.inTime(controller, this.limitAfter(tokenCheckMs), () => call(this.provider, { signal: controller.signal }));
+    return this.inTime(controller, () => call(this.provider, { signal: controller.signal }));
   }
 
   /**
    * Reads a list from the identity provider, and converts each item. The time limit applies to each page separately.
    * When the reader stops early, the provider's iterator is ended with `return`, and then the signal is aborted.
    *
-   * @param tokenCheckMs as for `call`; shortens the time for the first page.
    * @throws as `call`.
    */
   async *pages<Item, Listed>(
     list: (provider: IdentityProvider, options: ProviderCallOptions) => AsyncIterable<readonly Item[]>,
     toListed: (item: Item) => Listed,
-    tokenCheckMs = 0,
   ): AsyncGenerator<readonly Listed[], void, undefined> {
     const controller = new AbortController();
     const { signal } = controller;
     let iterator: AsyncIterator<readonly Item[]> | undefined;
-    let limitMs = this.limitAfter(tokenCheckMs);
-    const next = () => this.inTime(controller, limitMs, () => (iterator ??= list(this.provider, { signal })[Symbol.asyncIterator]()).next());
+    const next = () => this.inTime(controller, () => (iterator ??= list(this.provider, { signal })[Symbol.asyncIterator]()).next());
     let hasEnded = false;
     try {
-      for (let page = await next(); !page.done; page = await next()) {
-        limitMs = this.timeoutMs;
-        yield page.value.map(toListed);
-      }
+      for (let page = await next(); !page.done; page = await next()) yield page.value.map(toListed);
       hasEnded = true;
     } finally {
       if (!hasEnded) {
         const hangs = signal.aborted;
         // An error while the provider's iterator is being ended is ignored: the client's answer doesn't depend on it.
-        const ended = this.inTime(controller, this.timeoutMs, () => iterator?.return?.()).catch(() => undefined);
+        const ended = this.inTime(controller, () => iterator?.return?.()).catch(() => undefined);
         if (!hangs) await ended;
       }
       controller.abort();
     }
   }
 
-  private limitAfter(tokenCheckMs: number): number {
-    return Math.max(0, this.timeoutMs - Math.max(0, tokenCheckMs - TOKEN_CHECK_MS));
-  }
-
-  private async inTime<Result>(controller: AbortController, limitMs: number, work: () => Result | PromiseLike<Result>): Promise<Result> {
+  private async inTime<Result>(controller: AbortController, work: () => Result | PromiseLike<Result>): Promise<Result> {
     let timer: NodeJS.Timeout | undefined;
     const silence = new Promise<never>((_, reject) => {
       timer = setTimeout(() => {
-        const silent = new ProviderUnavailable(`The identity provider was silent for ${Math.round(limitMs)} ms.`);
+        const silent = new ProviderUnavailable(`The identity provider was silent for ${this.timeoutMs} ms.`);
         reject(silent);
         controller.abort(silent);
-      }, limitMs);
+      }, this.timeoutMs);
     });
     try {
       return await Promise.race([silence, work()]);

@@ -14,11 +14,10 @@ export class UpdateUser {
   /**
    * Sets a user's display name.
    *
-   * @param tokenCheckMs as for `ProviderDeadline.call`.
    * @throws InvalidIdentityValue, UserNotFound, ProviderUnavailable, ProviderError
    */
-  async execute({ userId, newName }: UpdateUserCommand, tokenCheckMs = 0): Promise<void> {
+  async execute({ userId, newName }: UpdateUserCommand): Promise<void> {
     assertUserName(newName);
-    await this.deadline.call((provider, options) => provider.updateUser(userId, { name: newName }, options), tokenCheckMs);
+    await this.deadline.call((provider, options) => provider.updateUser(userId, { name: newName }, options));
   }
 }

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Get, HttpCode, Post, Req, Res } from '@nestjs/common';
 import { ApiBody, ApiTags } from '@nestjs/swagger';
-import { assertPermission, tokenCheckMsOf } from '../../../../authentication/permission.guard.js';
+import { assertPermission } from '../../../../authentication/permission.guard.js';
 import { ApiAnswer, ApiSuccess } from '../../../../http/api-answer.decorator.js';
 import { sendJsonList } from '../../../../http/json-list.js';
 import { sendJson } from '../../../../http/exchange.js';
@@ -38,7 +38,7 @@ export class IdentityManagementController {
   @ApiSuccess(200, 'Role assigned successfully.')
   async assignRole(@Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
     const { user_id, role_id } = await this.bodies.read(request, AssignRoleDto);
-    await this.assignRoleUseCase.execute({ userId: user_id, roleId: role_id }, tokenCheckMsOf(request));
+    await this.assignRoleUseCase.execute({ userId: user_id, roleId: role_id });
     sendJson(response, { status: 'success', message: 'Role assigned successfully.' });
   }
 
@@ -49,7 +49,7 @@ export class IdentityManagementController {
   @ApiSuccess(201, 'Role created successfully.', { body: RoleCreated, ids: { role_id: ROLE_ID.example } })
   async createRole(@Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
     const { role_name, permissions } = await this.bodies.read(request, CreateRoleDto);
-    const role_id = await this.createRoleUseCase.execute({ name: role_name, permissions }, tokenCheckMsOf(request));
+    const role_id = await this.createRoleUseCase.execute({ name: role_name, permissions });
     sendJson(response, { status: 'success', role_id, message: 'Role created successfully.' });
   }
 
@@ -62,7 +62,7 @@ export class IdentityManagementController {
     const { email, name, roles } = await this.bodies.read(request, CreateUserDto, (members) => {
       if (mayHaveRoles(members)) assertPermission(request, 'assign:roles');
     });
-    const user_id = await this.createUserUseCase.execute({ email, name, roleIds: roles }, tokenCheckMsOf(request));
+    const user_id = await this.createUserUseCase.execute({ email, name, roleIds: roles });
     sendJson(response, { status: 'success', user_id, message: 'User created successfully.' });
   }
 
@@ -73,7 +73,7 @@ export class IdentityManagementController {
   @ApiSuccess(200, 'User updated successfully.')
   async updateUser(@Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
     const { user_id, new_name } = await this.bodies.read(request, UpdateUserDto);
-    await this.updateUserUseCase.execute({ userId: user_id, newName: new_name }, tokenCheckMsOf(request));
+    await this.updateUserUseCase.execute({ userId: user_id, newName: new_name });
     sendJson(response, { status: 'success', message: 'User updated successfully.' });
   }
 
@@ -81,7 +81,7 @@ export class IdentityManagementController {
   @IdentityQuery('read:roles', { operationId: 'listRoles', summary: 'List all roles' })
   @ApiAnswer(200, 'All roles', { body: RoleList })
   roles(@Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
-    const pages = this.listRolesUseCase.execute(({ roleId, name }) => ({ role_id: roleId, name }), tokenCheckMsOf(request));
+    const pages = this.listRolesUseCase.execute(({ roleId, name }) => ({ role_id: roleId, name }));
     return sendJsonList(request, response, 'roles', pages);
   }
 
@@ -89,7 +89,7 @@ export class IdentityManagementController {
   @IdentityQuery('read:users', { operationId: 'listUsers', summary: 'List all users' })
   @ApiAnswer(200, 'All users', { body: UserList })
   users(@Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
-    const pages = this.listUsersUseCase.execute(({ userId, name, email }) => ({ user_id: userId, name, email }), tokenCheckMsOf(request));
+    const pages = this.listUsersUseCase.execute(({ userId, name, email }) => ({ user_id: userId, name, email }));
     return sendJsonList(request, response, 'users', pages);
   }
 }

@@ -7,6 +7,7 @@ import { promisify } from 'node:util';
 import { type DataDirectoryLock, lockDataDirectory } from '../../../../common/data-directory/data-directory-lock.js';
 import { type FileIdentity, fileIdentity, placeCheck, statUnlessAbsent } from '../../../../common/data-directory/file-identity.js';
 import { assertDirectory } from '../../../../common/data-directory/make-directories.js';
+import { OneAtATime } from '../../../../common/one-at-a-time.js';
 import { type DirectoryOrigin, Disk, type DiskFile } from './disk.js';
 import { hasCode, LostWritesError, NotAFileError, unlessAbsent } from './disk-error.js';
 import { FileMaker } from './file-maker.js';
@@ -196,23 +197,20 @@ async function findOutWhetherSyncTellsFailures(): Promise<boolean> {
 
 /** See `Disk.lossCount`. */
 let losses = 0;
-let syncing: Promise<unknown> = Promise.resolve();
+/**
+ * The `sync` commands. Only one runs at a time: Linux reports a failed write to only one of several, and the others must
+ * not succeed before the loss is counted.
+ */
+const commands = new OneAtATime();
 
 /**
  * Makes everything on the file systems of these directories durable (syncfs). Runs the `sync` command, because Node.js
- * has no API for syncfs. Only one command runs at a time: Linux reports a failed write to only one of several, and the
- * others must not succeed before the loss is counted.
+ * has no API for syncfs.
  *
  * @returns false if the command can't be used.
  * @throws LostWritesError if the command failed.
  */
-function syncFileSystems(directories: readonly string[]): Promise<boolean> {
-  const synced = syncing.then(() => runSync(directories));
-  syncing = synced.catch(() => undefined);
-  return synced;
-}
-
-async function runSync(directories: readonly string[]): Promise<boolean> {
+async function syncFileSystems(directories: readonly string[]): Promise<boolean> {
   try {
     syncTellsFailures ??= findOutWhetherSyncTellsFailures();
     if (!(await syncTellsFailures)) return false;
@@ -222,7 +220,7 @@ async function runSync(directories: readonly string[]): Promise<boolean> {
     return false;
   }
   try {
-    await run('sync', ['--file-system', ...directories]);
+    await commands.run(() => run('sync', ['--file-system', ...directories]));
     return true;
   } catch (error) {
     if (couldNotStart(error)) return false;
