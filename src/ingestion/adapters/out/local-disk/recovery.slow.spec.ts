@@ -175,6 +175,9 @@ describe('recovery', () => {
 
   it('makes its findings and repairs durable before it removes the markers', async () => {
     await storeJson(1);
+    // Markers are handled in the order of their ids, which begin with the time in milliseconds.
+    const storedAt = Date.now();
+    await expect.poll(() => Date.now()).toBeGreaterThan(storedAt);
     const draft = await dieBeforeLine();
     const [segment = ''] = await view.files('uploads');
     await appendFile(view.at(segment), 'torn');
