@@ -42,7 +42,7 @@ export class StoreAwayError extends Error {
  * since the last sync may be incomplete, even if a later sync of it succeeds.
  */
 export class LostWritesError extends Error {
-  constructor(cause: unknown) {
+  constructor(cause?: unknown) {
     super('A file system could not write everything to its disk.', { cause });
     this.name = new.target.name;
   }

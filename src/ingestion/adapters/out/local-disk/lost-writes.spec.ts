@@ -7,6 +7,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { DataDirectoryView } from '../../../../testing/data-directory.view.js';
 import { anUploadDraft, storeUpload } from '../../../../testing/upload-draft.builder.js';
 import { LocalDiskFileStorage } from './local-disk.file-storage.adapter.js';
+import { NodeDisk } from './node-disk.js';
 
 describe.runIf(process.platform === 'linux')('after the sync of a file system has failed', () => {
   let base: string;
@@ -14,10 +15,10 @@ describe.runIf(process.platform === 'linux')('after the sync of a file system ha
   let storage: LocalDiskFileStorage;
   let warnings: string[];
 
-  const open = async () => {
+  const open = async (disk = new NodeDisk()) => {
     const logger = { warn: (message: string) => warnings.push(message) };
     // With journals of one byte, each small file has a journal of its own.
-    storage = await LocalDiskFileStorage.open({ directory: view.directory, logger, maxJournalBytes: 1 });
+    storage = await LocalDiskFileStorage.open({ directory: view.directory, disk, logger, maxJournalBytes: 1 });
   };
   /** Makes the next `sync` command fail as it does when the file system has lost writes. */
   const failNextSync = () => mkdir(join(base, 'failing'));
@@ -47,10 +48,8 @@ describe.runIf(process.platform === 'linux')('after the sync of a file system ha
     await rm(base, { recursive: true });
   });
 
-  it.each([
-    ['although a later sync has succeeded', false],
-    ['also if its own first sync fails', true],
-  ])('the next boot restores the small file that was lost, %s', async (_, failsAtBoot) => {
+  /** Stores two small files, of which each is left in a journal. Resolves to their absolute paths. */
+  const leaveTwoJournals = async (): Promise<string[]> => {
     await failNextSync();
     const first = await storeUpload(storage, anUploadDraft().file('first').build());
     // The journal of the first file is full, so that file is synced now. The sync fails when the second file is there.
@@ -60,11 +59,37 @@ describe.runIf(process.platform === 'linux')('after the sync of a file system ha
     await storage.close();
     expect(await view.files('pending')).toHaveLength(2);
     expect(warnings).toContainEqual(expect.stringContaining('could not write everything to the disk'));
-    const paths = [first, second].map(({ content }) => view.at(content?.path ?? ''));
+    return [first, second].map(({ content }) => view.at(content?.path ?? ''));
+  };
+
+  it.each([
+    ['although a later sync has succeeded', false],
+    ['also if its own first sync fails', true],
+  ])('the next boot restores the small file that was lost, %s', async (_, failsAtBoot) => {
+    const paths = await leaveTwoJournals();
     // The file system has lost the bytes of the second file.
     await truncate(paths[1] ?? '', 0);
     if (failsAtBoot) await failNextSync();
     await open();
+    expect(await Promise.all(paths.map((path) => readFile(path, 'utf8')))).toEqual(['first', 'second']);
+    expect(await view.files('pending')).toEqual([]);
+  });
+
+  it('the next boot restores a small file once more, if a sync of other files fails meanwhile', async () => {
+    const paths = await leaveTwoJournals();
+    class OthersFail extends NodeDisk {
+      private hasFailed = false;
+      override lossCount(): number {
+        return super.lossCount() + Number(this.hasFailed);
+      }
+      override async syncFiles(synced: readonly string[]): Promise<void> {
+        await super.syncFiles(synced);
+        if (this.hasFailed) return;
+        this.hasFailed = true;
+        for (const path of synced) await truncate(path, 0);
+      }
+    }
+    await open(new OthersFail());
     expect(await Promise.all(paths.map((path) => readFile(path, 'utf8')))).toEqual(['first', 'second']);
     expect(await view.files('pending')).toEqual([]);
   });

@@ -229,7 +229,7 @@ async function syncFileSystems(directories: readonly string[]): Promise<boolean>
   }
 }
 
-/** Whether the error of a command means that the command wasn't started. A command that failed has a number as `code`. */
+/** Whether the error of a command means that the command wasn't started. A command that failed has no text as `code`. */
 const couldNotStart = (error: unknown): boolean => error instanceof Error && 'code' in error && typeof error.code === 'string';
 
 class NodeDiskFile implements DiskFile {

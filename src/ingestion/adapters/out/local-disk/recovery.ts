@@ -104,8 +104,11 @@ async function replay(store: StoreDirectory, journal: string, links: LinkCheck):
   }
   const missing = await withoutLine(store, new Map(records.map(({ uploadId, marker }) => [uploadId, marker])));
   const restore = async (sync: 'syncFiles' | 'syncEach'): Promise<boolean> => {
+    const losses = disk.lossCount();
     const placed = await placeAll(store, records, missing, links);
     await disk[sync](placed);
+    // A sync of other files may have been told meanwhile that these were lost. `syncEach` learns it for each file.
+    if (sync === 'syncFiles' && disk.lossCount() !== losses) throw new LostWritesError();
     return placed.length === records.length;
   };
   const isReplayed = await restore('syncFiles').catch((error: unknown) => {
