@@ -642,7 +642,7 @@ describe('idempotency keys on the local disk', () => {
     await vi.waitUntil(() => warnings.length === 2, { timeout: 10_000 });
     await expect(storage.checkHealth()).rejects.toMatchObject({ kind: 'storage-failure' });
     disk.gate = (perform) => perform();
-    await vi.waitUntil(() => store('refused').catch(() => undefined), { timeout: 10_000 });
+    await vi.waitUntil(() => (vi.advanceTimersByTime(1_000), store('refused').catch(() => undefined)), { timeout: 10_000 });
     await expectKept('first', 'refused');
   });
 

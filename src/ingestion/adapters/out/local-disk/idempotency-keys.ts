@@ -157,12 +157,12 @@ export class IdempotencyKeys {
   }
 
   /**
-   * Throws if so many uploads wait to be added to the index that no more can be taken. Then also tries to add them,
-   * because without further uploads nothing else would.
+   * Throws if so many uploads wait to be added to the index that no more can be taken. Then also tries again to add
+   * them, after a moment, because without further uploads nothing else would.
    */
   private assertRoom(): void {
     if (this.waiting.size < MOST_WAITING) return;
-    if (!this.adding) void this.tryAdd();
+    this.timer ??= setTimeout(() => void this.tryAdd(), ADD_AFTER_MS).unref();
     throw new Error(`${this.waiting.size} keys wait to be added to the index of idempotency keys.`);
   }
 
