@@ -58,8 +58,10 @@ describe('the counts of the rate limit', () => {
     }
     expect(serialize(counts).length).toBeLessThan(5_000);
     for (let client = 0; client < 10_000; client++) await blockedFor(1, `client ${client}`);
-    wait(60);
-    for (let request = 0; request < 200; request++) await blockedFor(1_000);
+    for (let minute = 0; minute < 2; minute++) {
+      wait(60);
+      await blockedFor(1_000);
+    }
     expect(serialize(counts).length).toBeLessThan(1_000);
   });
 });

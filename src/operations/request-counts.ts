@@ -1,12 +1,6 @@
 import type { ThrottlerStorage } from '@nestjs/throttler';
 
 const SECOND_MS = 1_000;
-/**
- * How many clients one request forgets at most. Many, so that the memory of thousands of clients is freed soon, but not
- * all, so that no request takes long.
- */
-const MOST_FORGOTTEN = 100;
-
 /** What is known of one client. Times are those of `performance.now()`, in milliseconds. */
 interface Client {
   /** How many requests were counted in each second of the window, oldest first. Seconds without requests are left out. */
@@ -15,7 +9,6 @@ interface Client {
   requests: number;
   /** Undefined if the client isn't blocked. */
   blockedUntil?: number;
-  lastRequestAt: number;
 }
 
 type ThrottlerRecord = Awaited<ReturnType<ThrottlerStorage['increment']>>;
@@ -29,8 +22,13 @@ type ThrottlerRecord = Awaited<ReturnType<ThrottlerStorage['increment']>>;
  * each further one.
  */
 export class RequestCounts implements ThrottlerStorage {
-  /** By key. The clients whose latest request was longest ago come first. */
-  private readonly clients = new Map<string, Client>();
+  /**
+   * The clients by key whose latest request was in the current period, and those whose latest request was in the period
+   * before. A period is as long as the window. All others are forgotten at once, without looking at each.
+   */
+  private recent = new Map<string, Client>();
+  private earlier = new Map<string, Client>();
+  private periodEndsAt = 0;
 
   /**
    * Counts a request, unless its client is blocked.
@@ -44,7 +42,7 @@ export class RequestCounts implements ThrottlerStorage {
   increment(key: string, ttl: number, limit: number, blockDuration: number): Promise<ThrottlerRecord> {
     // Whole milliseconds, because sums of fractions aren't exact: the rest of a minute could be more than a minute.
     const now = Math.floor(performance.now());
-    this.forgetUntil(now - ttl);
+    if (now >= this.periodEndsAt) this.beginPeriod(now, ttl);
     const client = this.clientOf(key, now);
     if (client.blockedUntil === undefined) {
       count(client, now, ttl);
@@ -55,23 +53,17 @@ export class RequestCounts implements ThrottlerStorage {
     return Promise.resolve({ totalHits, timeToExpire: Math.ceil(ttl / SECOND_MS), isBlocked: blockedUntil !== undefined, timeToBlockExpire });
   }
 
-  /** The client with this key, which is the last in `clients` from now on. */
   private clientOf(key: string, now: number): Client {
-    const known = this.clients.get(key);
-    const client = known && now < (known.blockedUntil ?? Infinity) ? known : { seconds: [], requests: 0, lastRequestAt: now };
-    client.lastRequestAt = now;
-    this.clients.delete(key);
-    this.clients.set(key, client);
+    const known = this.recent.get(key) ?? this.earlier.get(key);
+    const client = known && now < (known.blockedUntil ?? Infinity) ? known : { seconds: [], requests: 0 };
+    this.recent.set(key, client);
     return client;
   }
 
-  /** Forgets clients whose latest request was at this time or before. */
-  private forgetUntil(time: number): void {
-    let forgotten = 0;
-    for (const [key, { lastRequestAt }] of this.clients) {
-      if (lastRequestAt > time || ++forgotten > MOST_FORGOTTEN) return;
-      this.clients.delete(key);
-    }
+  private beginPeriod(now: number, ttl: number): void {
+    this.earlier = now < this.periodEndsAt + ttl ? this.recent : new Map<string, Client>();
+    this.recent = new Map();
+    this.periodEndsAt = now + ttl;
   }
 }
 
