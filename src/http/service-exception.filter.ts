@@ -26,7 +26,7 @@ export const errorBody = (kind: ServiceError['kind']): string => JSON.stringify(
  * Headers that describe the body that a handler was about to send. They are removed when an error's body is sent
  * instead.
  */
-const OF_ANOTHER_BODY = ['Content-Encoding', 'Content-Disposition', 'Cache-Control', 'ETag', 'Repr-Digest', 'Accept-Ranges'];
+const OF_ANOTHER_BODY = ['Content-Encoding', 'Content-Disposition', 'Cache-Control', 'ETag', 'Repr-Digest', 'Accept-Ranges', 'Content-Security-Policy'];
 
 /**
  * Answers a request with the status and text of an error from the error table. If another answer has begun, destroys

@@ -636,6 +636,8 @@ describe('the file of an upload whose line someone has edited', () => {
     ['with a lone surrogate in its filename', { filename: 'a\ud800.csv' }, { status: 200, type: 'text/csv', disposition: `attachment; filename="a?.csv"; filename*=UTF-8''a%EF%BF%BD.csv` }],
     ['without a filename', { filename: undefined }, { status: 200, type: 'text/csv', disposition: 'attachment' }],
     ['without a size', { content_size: undefined }, NO_ANSWER],
+    ['with a negative size', { content_size: -1 }, NO_ANSWER],
+    ['with a size that is no number', { content_size: 'abc' }, NO_ANSWER],
     ['with a digest that is no text', { content_sha256: 7 }, NO_ANSWER],
   ])('is answered, and not left open: %s', async (_, edited, expected) => {
     const { id, path: file } = await storeEdited(root, () => edited);
@@ -654,6 +656,7 @@ describe('the file of an upload whose line someone has edited', () => {
       const text = await answer.text();
       expect({ status: answer.status, type: answer.headers.get('content-type'), disposition: answer.headers.get('content-disposition') }).toEqual(expected);
       if (method === 'GET') expect(text).toBe(answer.status === 200 ? BYTES : '{"error":"Internal server error."}');
+      expect(answer.headers.get('content-security-policy') === 'sandbox').toBe(answer.status === 200);
       await vi.waitFor(() => { expect(isOpen).toBe(false); });
     }
   });

@@ -69,6 +69,7 @@ export class StoredUploadsController {
     const upload = await this.withoutText(uploadId, request, response);
     const { content } = upload;
     if (!content) throw new ServiceError('not-found', 'The upload has no file.');
+    if (!Number.isSafeInteger(content.size) || content.size < 0) throw new ServiceError('internal', "The line's content_size isn't a number of bytes: someone has edited the line.");
     const etag = `"${content.sha256}"`;
     response.setHeader('ETag', etag);
     if (isCached(request, etag)) {
@@ -141,7 +142,7 @@ export class StoredUploadsController {
 /**
  * Sets the status and the headers of an answer with a file, or with a part of it.
  *
- * @throws an error of Node if the size or the digest of the file isn't valid, because someone has edited the line.
+ * @throws an error of Node if the digest of the file isn't a text, because someone has edited the line.
  */
 function setContentHeaders(response: ServerResponse, filename: string, { size, type, sha256 }: UploadContent, range: ByteRange | undefined): void {
   response.statusCode = range ? 206 : 200;
