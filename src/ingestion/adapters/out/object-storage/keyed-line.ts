@@ -28,7 +28,8 @@ export interface KeyedLine {
  * the scope is damaged. Considers only lines in segments that are less than 24 hours old by the store's clock. Resolves
  * to undefined if no such line has the scope.
  *
- * Reads the segments while they are listed, with one request each, until it finds the line. Compaction doesn't move
+ * Reads the segments while they are listed, with one request each, until it finds the line. Their order is that of the
+ * listing: to sort a whole day by age would hold it in memory, and keep other work waiting. Compaction doesn't move
  * these lines during the search: it merges no segment with such a key in the first 25 hours. Throws errors of the
  * bucket.
  */

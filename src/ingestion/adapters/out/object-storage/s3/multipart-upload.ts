@@ -91,7 +91,7 @@ export class MultipartUpload {
   private sendWhole(Body: Buffer) {
     const { connection } = this.resources;
     const input = { ...this.write.object, IfNoneMatch: '*', Body };
-    return connection.sending(Body, (ending) => connection.uploading.send(new PutObjectCommand(input), ending));
+    return connection.sending(connection.uploading, Body, (ending) => connection.uploading.send(new PutObjectCommand(input), ending));
   }
 
   private async begin(): Promise<string | undefined> {
@@ -110,7 +110,7 @@ export class MultipartUpload {
   private async sendPart(UploadId: string | undefined, PartNumber: number, Body: Buffer): Promise<CompletedPart> {
     const { connection } = this.resources;
     const input = { ...connection.at(this.key), UploadId, PartNumber, Body, ...PART_CHECKSUM };
-    const { ETag, ChecksumCRC32 } = await connection.whileBytesMove(() => connection.uploading.send(new UploadPartCommand(input)));
+    const { ETag, ChecksumCRC32 } = await connection.whileBytesMove(connection.uploading, () => connection.uploading.send(new UploadPartCommand(input)));
     return { PartNumber, ETag, ChecksumCRC32 };
   }
 
@@ -121,7 +121,7 @@ export class MultipartUpload {
   private async complete(): Promise<CompleteMultipartUploadCommandOutput> {
     const { connection } = this.resources;
     const input = { ...connection.at(this.key), UploadId: this.uploadId, IfNoneMatch: '*', MultipartUpload: { Parts: this.parts } };
-    return connection.whileBytesMove(() => connection.uploading.send(new CompleteMultipartUploadCommand(input)));
+    return connection.whileBytesMove(connection.uploading, () => connection.uploading.send(new CompleteMultipartUploadCommand(input)));
   }
 
   /** Removes the parts of a failed upload: at once if the store is healthy, and otherwise later. */

@@ -109,17 +109,18 @@ export class S3Connection {
    * Begins a call whose request or answer may have a long body. The call may take longer than the time-out, as long as
    * bytes move: the sockets end a request in which none does.
    *
+   * @param client the client that `call` uses.
    * @throws StoreSilentError; any error of the call.
    */
-  async whileBytesMove<T>(call: () => Promise<T>): Promise<T> {
-    // Fetching credentials isn't limited by the sockets of this connection.
-    await this.within(() => this.uploading.config.credentials());
+  async whileBytesMove<T>(client: S3Client, call: () => Promise<T>): Promise<T> {
+    // Fetching credentials isn't limited by the sockets of this connection. Each client keeps its own.
+    await this.within(() => client.config.credentials());
     return call();
   }
 
   /** Begins a call that sends a body, with the limit of `within` for a short body, and of `whileBytesMove` for a long one. */
-  sending<T>(body: Uint8Array, call: (options: { readonly abortSignal?: AbortSignal }) => Promise<T>): Promise<T> {
-    return body.length > LONG_BYTES ? this.whileBytesMove(() => call({})) : this.within(call);
+  sending<T>(client: S3Client, body: Uint8Array, call: (options: { readonly abortSignal?: AbortSignal }) => Promise<T>): Promise<T> {
+    return body.length > LONG_BYTES ? this.whileBytesMove(client, () => call({})) : this.within(call);
   }
 
   /**

@@ -25,7 +25,7 @@ describe('S3Bucket', () => {
     server.close();
   });
 
-  const open = async (answer: (...exchange: Parameters<RequestListener>) => unknown, maxUploadBytes = 1, timeoutMs = 10_000) => {
+  const open = async (answer: (...exchange: Parameters<RequestListener>) => unknown, maxUploadBytes = 1, timeoutMs = 10_000, credentials: ConstructorParameters<typeof S3Bucket>[0]['credentials'] = { accessKeyId: 'id', secretAccessKey: 'secret' }) => {
     server = createServer((request, response) => void answer(request, response)).listen(0, '127.0.0.1');
     await once(server, 'listening');
     const { port } = server.address() as AddressInfo;
@@ -39,9 +39,20 @@ describe('S3Bucket', () => {
       timeoutMs,
       maxUploadBytes,
       onRetry: () => { retries += 1; },
-      credentials: { accessKeyId: 'id', secretAccessKey: 'secret' },
+      credentials,
     });
   };
+
+  it('also limits the time for credentials before it sends a long object', async () => {
+    let hang = false;
+    const credentials = () => (hang ? new Promise<never>(() => undefined) : Promise.resolve({ accessKeyId: 'id', secretAccessKey: 'secret' }));
+    await open((request, response) => {
+      request.resume().once('end', () => response.setHeader('etag', '"1"').end());
+    }, 1, 200, credentials);
+    await bucket.upload('a', one(Buffer.alloc(5)));
+    hang = true;
+    await expect(bucket.create('b', Buffer.alloc(2 * MIB))).rejects.toThrow(StoreSilentError);
+  });
 
   it("computes an object's age by the store's clock", async () => {
     await open((request, response) => {

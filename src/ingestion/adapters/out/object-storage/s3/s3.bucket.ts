@@ -193,7 +193,7 @@ export class S3Bucket extends Bucket {
     const { connection } = this;
     const write = new ConditionalWrite(connection, key);
     const input = { ...write.object, Body, ...condition };
-    const written = await connection.sending(Body, (options) => write.perform(() => connection.client.send(new PutObjectCommand(input), options)));
+    const written = await connection.sending(connection.client, Body, (options) => write.perform(() => connection.client.send(new PutObjectCommand(input), options)));
     return written?.ETag;
   }
 

@@ -5,6 +5,7 @@ import { uuidAt } from '../../../../../common/uuid.js';
 import { anUploadDraft, storeUpload } from '../../../../../testing/upload-draft.builder.js';
 import { indexLine } from '../../../../domain/layout.js';
 import type { Upload } from '../../../../domain/upload.js';
+import { StoreSilentError } from '../bucket.js';
 import { compactDay } from '../compaction.js';
 import { ObjectStorageFileStorage } from '../object-storage.file-storage.adapter.js';
 import { segmentOf } from '../segment-names.js';
@@ -255,6 +256,32 @@ it.each([
   const removals = await Promise.allSettled(uploads.map(({ uploadId }, index) => (index % 2 > 0 ? one : other).remove(uploadId)));
   expect(removals).toEqual(uploads.map(() => ({ status: 'fulfilled', value: true })));
   expect(await linesIn()).toEqual([]);
+});
+
+it('fails at once for all that wait when the store falls silent, and works when the store answers again', async () => {
+  const uploads = await storeUploads();
+  const silent = bucket.another();
+  let asked = 0;
+  let release: () => void = () => undefined;
+  const allWait = new Promise<void>((resolve) => (release = resolve));
+  silent.before = async (operation, key) => {
+    if (operation !== 'create' || !key.startsWith('staging/')) return;
+    asked += 1;
+    await allWait;
+    throw new StoreSilentError(1_000);
+  };
+  const stored = new BucketUploads(silent);
+  let waiting = 0;
+  const mayAccess = (): boolean => {
+    waiting += 1;
+    if (waiting === uploads.length) setImmediate(release);
+    return true;
+  };
+  const ended = await Promise.allSettled(uploads.map(({ uploadId }) => stored.remove(uploadId, mayAccess)));
+  expect(ended.map(({ status }) => status)).toEqual(uploads.map(() => 'rejected'));
+  expect(asked).toBe(1);
+  silent.before = () => undefined;
+  for (const { uploadId } of uploads) expect(await stored.remove(uploadId)).toBe(true);
 });
 
 it('of one upload is completed only by a caller who may access its customer', async () => {

@@ -4,7 +4,7 @@ import type { CustomerAccess, RemovalOptions, UploadFilter } from '../../../../a
 import type { StorageLogger } from '../../../../application/storage-logger.js';
 import { isSelected } from '../../../../domain/upload-filter.js';
 import { UPLOAD_KINDS, type Upload } from '../../../../domain/upload.js';
-import type { Bucket, ListedObject } from '../bucket.js';
+import { type Bucket, type ListedObject, StoreSilentError } from '../bucket.js';
 import { readDayPlan, sizeOf } from '../compaction-plan.js';
 import { MARKERS } from '../keys.js';
 import { LOST_AFTER_MS } from '../lease.js';
@@ -48,6 +48,8 @@ export class UploadRemoval {
    * day's hold and for its segments, and hold a segment of up to 64 MiB each in memory.
    */
   private readonly rewrites = new OneAtATime();
+  /** The latest error of a single removal for which the store was silent. */
+  private silence: StoreSilentError | undefined;
 
   constructor(
     private readonly bucket: Bucket,
@@ -68,14 +70,31 @@ export class UploadRemoval {
       return (await this.clearRemnants(isWanted)) > 0;
     }
     if (!mayAccess(found.upload.customerId)) return false;
-    const { marks, isRemoved } = await this.rewrites.run(async () => {
-      // Not written before the turn of this removal: sweepers take a removal whose marker is a minute old for crashed.
+    const { marks, isRemoved } = await this.inTurn(async () => {
+      // The marker is written only now, because sweepers take a removal for crashed when its marker is a minute old.
       const remnant = remnantOf(found.upload, found.segment, await this.remnantRemoval.timeToTell());
       const written = await this.remnantRemoval.mark(remnant ? [remnant] : []);
       return { marks: written, isRemoved: await this.removeLine(found, dayOf(found.segment)) };
     });
     await this.remnantRemoval.conclude(marks, () => isRemoved);
     return isRemoved;
+  }
+
+  /**
+   * Runs a single removal after the earlier ones. If one of them finds the store silent, those that wait fail with it,
+   * because otherwise each would wait for another time-out.
+   */
+  private inTurn<T>(removal: () => Promise<T>): Promise<T> {
+    const before = this.silence;
+    return this.rewrites.run(async () => {
+      if (this.silence && this.silence !== before) throw this.silence;
+      try {
+        return await removal();
+      } catch (error) {
+        if (error instanceof StoreSilentError) this.silence = error;
+        throw error;
+      }
+    });
   }
 
   /**
