@@ -32,7 +32,7 @@ describe('an available key set', () => {
   it('is fetched once for all simultaneous callers, and cached', async () => {
     const keys = keySet();
     const found = await Promise.all(Array.from({ length: 100 }, () => keys.find('first')));
-    later(9 * MINUTE);
+    later(10 * MINUTE - SECOND);
     const { key, algorithm } = await keys.find('first');
     expect(found.every((each) => each.key === key)).toBe(true);
     expect(key.export({ format: 'jwk' })).toEqual(jwkOf(first, {}));
@@ -47,6 +47,14 @@ describe('an available key set', () => {
     later(10 * MINUTE);
     await expect(keys.find('first')).rejects.toMatchObject(unauthorized);
     await expect(keys.find('second')).resolves.toBeDefined();
+    expect(issuer.fetches).toBe(2);
+  });
+
+  it('is also fetched again if the machine was suspended for ten minutes, in which only the system clock went on', async () => {
+    const keys = keySet();
+    await keys.find('first');
+    vi.setSystemTime(Date.now() + 10 * MINUTE);
+    await keys.find('first');
     expect(issuer.fetches).toBe(2);
   });
 

@@ -35,8 +35,9 @@ export class KeySet {
   readonly #cooldownMs: number;
   readonly #maxStaleMs: number;
   #keys: ReadonlyMap<string, VerificationKey> = new Map();
-  /** When the key set was last fetched, by `performance.now()`, which doesn't follow changes of the system clock. */
+  /** When the key set was last fetched, by `performance.now()`, and by `Date.now()`. */
   #loadedAt = -Infinity;
+  #loadedOn = -Infinity;
   #failure: { readonly at: number; readonly cause: unknown } | undefined;
   #pending: Promise<void> | undefined;
   #endOfCooldown: Promise<void> | undefined;
@@ -76,13 +77,13 @@ export class KeySet {
    */
   async find(kid: string): Promise<VerificationKey> {
     if (!this.#keys.has(kid)) await this.#seek(kid);
-    else if (performance.now() >= this.#loadedAt + this.#maxAgeMs) await this.#refreshed(kid);
+    else if (this.#ageMs >= this.#maxAgeMs) await this.#refreshed(kid);
     const key = this.#keys.get(kid);
     if (!this.#failure) {
       if (key) return key;
       throw new ServiceError('unauthorized', 'The issuer has no such key.');
     }
-    if (key && performance.now() < this.#loadedAt + this.#maxStaleMs) return key;
+    if (key && this.#ageMs < this.#maxStaleMs) return key;
     throw this.#unavailable(this.#failure.at, this.#failure.cause);
   }
 
@@ -92,7 +93,7 @@ export class KeySet {
    * @throws ServiceError `provider-unavailable` when there is no such key, and the last fetch failed.
    */
   async checkHealth(): Promise<void> {
-    const isStale = () => performance.now() >= this.#loadedAt + this.#maxStaleMs;
+    const isStale = () => this.#ageMs >= this.#maxStaleMs;
     if (this.#keys.size > 0 && !isStale()) return;
     if (this.#failure || isStale()) await this.#refresh();
     if (this.#failure) throw this.#unavailable(this.#failure.at, this.#failure.cause);
@@ -113,6 +114,14 @@ export class KeySet {
     }
   }
 
+  /**
+   * The age of the key set by the clock that has gone on further: `performance.now()` stands still while the machine is
+   * suspended, and the system clock may be set back.
+   */
+  get #ageMs(): number {
+    return Math.max(performance.now() - this.#loadedAt, Date.now() - this.#loadedOn);
+  }
+
   #cooldownLeft(): number {
     return this.#loadedAt + this.#cooldownMs - performance.now();
   }
@@ -130,7 +139,7 @@ export class KeySet {
    */
   async #refreshed(kid: string): Promise<void> {
     const refreshed = this.#refresh();
-    const isGoodEnough = this.#keys.has(kid) && performance.now() < this.#loadedAt + this.#maxStaleMs;
+    const isGoodEnough = this.#keys.has(kid) && this.#ageMs < this.#maxStaleMs;
     await (isGoodEnough ? Promise.race([refreshed, delay(MOMENT_MS, undefined, { ref: false })]) : refreshed);
   }
 
@@ -153,6 +162,7 @@ export class KeySet {
       this.#absent = sought;
       this.#keys = verificationKeys(this.#remote.jwks() ?? { keys: [] });
       this.#loadedAt = performance.now();
+      this.#loadedOn = Date.now();
       this.#failure = undefined;
     } catch (cause) {
       this.#failure = { at: performance.now(), cause };
