@@ -17,7 +17,7 @@ interface WriteOptions<Result> {
    * awaited.
    */
   readonly signal?: AbortSignal;
-  /** Undoes the work, if the signal has aborted when the work is committed. Without it, the work then stays. */
+  /** Undoes committed work whose signal has aborted. Default: such work stays. */
   readonly undo?: (statements: Statements, result: Result) => void;
 }
 
@@ -124,7 +124,7 @@ export class IdentityStore {
     const committed = async (): Promise<Result> => {
       const result = await this.transaction(work);
       if (!signal?.aborted || !undo) return result;
-      await this.undone((statements) => { undo(statements, result); });
+      await this.removeAbandoned(String(result), (statements) => { undo(statements, result); });
       throw noLongerAwaited(signal);
     };
     try {
@@ -137,17 +137,18 @@ export class IdentityStore {
   }
 
   /**
-   * Undoes a transaction whose caller has given up, before the next one begins. Also while the store is being closed,
-   * which waits for it. A failure is logged.
+   * Undoes a transaction whose caller has given up, before the next one begins. `close` waits for it. Logs a failure.
+   *
+   * @param id of what the transaction has created.
    */
-  private async undone(work: (statements: Statements) => void): Promise<void> {
+  private async removeAbandoned(id: string, work: (statements: Statements) => void): Promise<void> {
     try {
       await unlessBusy(() => {
         this.assertInPlace();
         return this.opened.writer.transaction(work);
       });
     } catch (error) {
-      this.logger.error({ msg: 'A role or user whose creation took too long could not be removed, and stays', err: error });
+      this.logger.error({ msg: `${id} was created too late for its caller, and could not be removed: use it or remove it`, err: error });
     }
   }
 
