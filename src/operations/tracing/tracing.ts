@@ -51,10 +51,10 @@ export class Tracing implements OnApplicationShutdown {
   }
 
   /**
-   * Gives a call a span, if the call is made within a span. So background work, which no request has caused, has no
-   * spans.
+   * Gives a call a span, if the call is made within a span that will be exported. So there are none for background work,
+   * which no request has caused, and none for a request that isn't sampled.
    */
-  readonly observe: Observer = (operation, call) => (trace.getActiveSpan() ? this.observeAll(operation, call) : call());
+  readonly observe: Observer = (operation, call) => (trace.getActiveSpan()?.isRecording() ? this.observeAll(operation, call) : call());
 
   /** Gives a call a span, even if the call isn't made within another span. */
   readonly observeAll: Observer = (operation, call) =>
@@ -114,7 +114,7 @@ export class Tracing implements OnApplicationShutdown {
 
   private end(exchange: Exchange): void {
     const span = this.spans.get(exchange);
-    if (!span) return;
+    if (!span?.isRecording()) return;
     const { request, response, refusal } = exchange;
     const { path: route } = ((request as Request).route ?? {}) as { readonly path?: string };
     if (route !== undefined) span.updateName(`${request.method ?? ''} ${route}`).setAttribute('http.route', route);
