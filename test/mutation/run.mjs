@@ -83,8 +83,8 @@ function failureIn(report) {
 }
 
 function drawMutants(random, count) {
-  return Object.entries(TARGETS).flatMap(([title, { sources, share, stages }]) => {
-    const paths = tracked(sources.map((source) => `:(glob)${source}`)).filter((path) => !path.endsWith('.spec.ts') && path.includes(values.only));
+  return Object.entries(TARGETS).flatMap(([title, { sources, without = [], share, stages }]) => {
+    const paths = tracked(sources.map((source) => `:(glob)${source}`)).filter((path) => !path.endsWith('.spec.ts') && !without.includes(path) && path.includes(values.only));
     const all = paths.sort().flatMap((path) => mutantsOf(path, readFileSync(path, 'utf8')));
     const drawn = [];
     while (drawn.length < Math.round(count * share) && all.length > 0) drawn.push(...all.splice(random.below(all.length), 1));
