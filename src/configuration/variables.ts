@@ -54,7 +54,7 @@ export const httpUrl = z.string().refine((text) => {
   if (!/^https?:\/\//i.test(text) || !URL.canParse(text) || /[?#\s\p{Cc}\\]/u.test(text)) return false;
   const url = new URL(text);
   return url.username === '' && url.password === '';
-}, 'must be an http or https URL without user, query, fragment, blank or backslash');
+}, 'must be an http or https URL without user, query, fragment, blank, control character or backslash');
 
 export const withoutSlash = (url: string): string => url.replace(/\/+$/, '');
 

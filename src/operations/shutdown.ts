@@ -68,7 +68,7 @@ async function finish(app: INestApplication<Server>, sockets: Set<Socket>, { shu
     server.closeAllConnections();
   }
   const isLate = await Promise.race([app.close().then(() => false), delay(CLOSE_TIMEOUT_MS, true)]);
-  if (isLate) logger.warn(`Closing took longer than ${CLOSE_TIMEOUT_MS} ms. The next start recovers what was not closed, as after a crash.`);
+  if (isLate) logger.warn(`Closing took longer than ${CLOSE_TIMEOUT_MS} ms. If the store wasn't closed, the next start recovers it, as after a crash. The last traces may be lost.`);
 }
 
 /**

@@ -472,7 +472,7 @@ describe.runIf(isHelmAvailable())('the Helm chart', () => {
       ['a number of pods beside scaling', merged(distributed, { replicaCount: 3, autoscaling: { enabled: true } }), 'replicaCount is set, but autoscaling decides on the number of pods: leave one of them out.'],
       ['a share of a core that is none', merged(distributed, { autoscaling: { targetCPU: '70%' } }), 'autoscaling.targetCPU must be a quantity of cores, such as 700m; it is "70%".'],
       ['a size that is none', { persistence: { size: 'lots' } }, 'persistence.size must be a quantity of bytes, such as 20Gi; it is "lots".'],
-      ['a schedule that is none', { verifyStore: { schedule: 'whenever' } }, 'verifyStore.schedule must have the five fields of cron, such as "23 3 * * 0"; it is "whenever".'],
+      ['a schedule that is none', { verifyStore: { schedule: 'whenever' } }, 'verifyStore.schedule must be five fields of cron, such as "23 3 * * 0", or a name such as @weekly; it is "whenever".'],
       ['an interval that is none', { serviceMonitor: { interval: 'soon' } }, 'serviceMonitor.interval must be a duration of Prometheus, such as 30s; it is "soon".'],
       ['a URL as a host', { ingress: { enabled: true, host: 'https://load.example.com' } }, 'ingress.host must be a host name in lower case, without https:// and a port; it is "https://load.example.com".'],
       ['an address that nothing outside the pod reaches', { config: { HOST: '127.0.0.1' } }, "at '/config/HOST': value must be one of '0.0.0.0', '::'"],

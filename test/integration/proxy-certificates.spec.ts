@@ -9,7 +9,7 @@ import { PROTOCOLS, tlsConnection } from '../support/tls-client.js';
 
 const UPLOAD = '/ingestHistoricalLoadData/upload_historical?customer_id=acme&filename=load.csv&manufacturer=m';
 const CSV = { 'Content-Type': 'text/csv' };
-/** How many requests each client still sends after the proxy has shown its new certificate. */
+/** How many requests the clients together still send after the proxy has shown its new certificate. */
 const REQUESTS_AFTERWARDS = 20;
 
 /** The fingerprint of the certificate that a proxy shows. */

@@ -42,7 +42,7 @@ export type LineMembers = Readonly<Record<string, unknown>>;
 
 /**
  * Reads the members with the given names, and maybe others, from an index line; undefined if the line isn't a JSON
- * object in UTF-8. If the line is longer than 64 KiB, yields to other work, and returns no value that is a number.
+ * object in UTF-8. If the line is longer than 64 KiB, yields to other work, and leaves numbers out.
  */
 export function membersOf(line: Buffer, names: readonly string[]): LineMembers | undefined | Promise<LineMembers | undefined> {
   if (line.length > LONG_LINE_BYTES) return membersOfLong(line, names);

@@ -140,10 +140,10 @@ only the service knows, such as whether a URL is one, it refuses itself when it 
 {{- if not (regexMatch "^([0-9]+m|[0-9]+(\\.[0-9]+)?)$" .Values.autoscaling.targetCPU) }}
 {{- $problems = append $problems (printf "autoscaling.targetCPU must be a quantity of cores, such as 700m; it is %q." .Values.autoscaling.targetCPU) }}
 {{- end }}
-{{- if not (regexMatch "^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|([0-9A-Za-z*/,?-]+ +){4}[0-9A-Za-z*/,?-]+)$" .Values.verifyStore.schedule) }}
-{{- $problems = append $problems (printf "verifyStore.schedule must have the five fields of cron, such as \"23 3 * * 0\"; it is %q." .Values.verifyStore.schedule) }}
+{{- if not (regexMatch "^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|@every [0-9a-z.]+|([0-9A-Za-z*/,?-]+ +){4}[0-9A-Za-z*/,?-]+)$" .Values.verifyStore.schedule) }}
+{{- $problems = append $problems (printf "verifyStore.schedule must be five fields of cron, such as \"23 3 * * 0\", or a name such as @weekly; it is %q." .Values.verifyStore.schedule) }}
 {{- end }}
-{{- if not (regexMatch "^([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?$" .Values.serviceMonitor.interval) }}
+{{- if not (regexMatch "^([0-9]+(ms|[smhdwy]))+$" .Values.serviceMonitor.interval) }}
 {{- $problems = append $problems (printf "serviceMonitor.interval must be a duration of Prometheus, such as 30s; it is %q." .Values.serviceMonitor.interval) }}
 {{- end }}
 {{- if not (regexMatch "^([a-z0-9]([a-z0-9-]*[a-z0-9])?(\\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*)?$" .Values.ingress.host) }}
