@@ -10,11 +10,7 @@ describe('load-data-service', () => {
   });
   afterAll(() => workspace.dispose());
 
-  async function run(parameters: readonly string[], variables: Variables = {}) {
-    const program = workspace.run(process.execPath, [resolve('dist/main.js'), ...parameters], variables);
-    const { code } = await program.exited;
-    return { code, stdout: program.stdout, stderr: program.stderr };
-  }
+  const run = (parameters: readonly string[], variables?: Variables) => workspace.main(parameters, variables);
 
   it('has other names of --help and --version', async () => {
     const help = await run(['--help']);

@@ -1,5 +1,5 @@
 import { mkdir, readFile } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Variables, Workspace } from '../support/process.js';
 
@@ -12,11 +12,7 @@ describe('load-data-service', () => {
   });
   afterAll(() => workspace.dispose());
 
-  async function run(parameters: readonly string[], variables: Variables = {}) {
-    const program = workspace.run(process.execPath, [resolve('dist/main.js'), ...parameters], variables);
-    const { code } = await program.exited;
-    return { code, stdout: program.stdout, stderr: program.stderr };
-  }
+  const run = (parameters: readonly string[], variables?: Variables) => workspace.main(parameters, variables);
 
   it('--help lists its commands, whatever the environment', async () => {
     const { code, stdout, stderr } = await run(['--help'], { PORT: 'x' });

@@ -128,46 +128,45 @@ export class Workspace {
     return this.run(process.execPath, ['--trace-warnings', resolve('dist/main.js')], variables);
   }
 
+  /** Runs the program with these parameters, and waits for its exit. */
+  async main(parameters: readonly string[], variables: Variables = {}): Promise<{ code: number | null; stdout: string; stderr: string }> {
+    const { code, stdout, stderr } = await this.toEnd('main', parameters, variables);
+    return { code, stdout, stderr };
+  }
+
   /** Runs the command that prints a token, and waits for its exit. */
-  async token(parameters: readonly string[] = [], variables: Variables = {}): Promise<Program & Exit> {
-    const program = this.run(process.execPath, [resolve('dist/commands/token.js'), ...parameters], variables);
-    return Object.assign(program, await program.exited);
+  token(parameters: readonly string[] = [], variables: Variables = {}): Promise<Program & Exit> {
+    return this.toEnd('commands/token', parameters, variables);
   }
 
   /** Runs the command that verifies a store, and waits for its exit. */
-  async verifyStore(parameters: readonly string[] = [], variables: Variables = {}): Promise<Program & Exit> {
-    const program = this.run(process.execPath, [resolve('dist/commands/verify-store.js'), ...parameters], variables);
-    return Object.assign(program, await program.exited);
+  verifyStore(parameters: readonly string[] = [], variables: Variables = {}): Promise<Program & Exit> {
+    return this.toEnd('commands/verify-store', parameters, variables);
   }
 
   /** Runs the command that compacts a bucket, and waits for its exit. */
-  async compact(parameters: readonly string[] = [], variables: Variables = {}): Promise<Program & Exit> {
-    const program = this.run(process.execPath, [resolve('dist/commands/compact.js'), ...parameters], variables);
-    return Object.assign(program, await program.exited);
+  compact(parameters: readonly string[] = [], variables: Variables = {}): Promise<Program & Exit> {
+    return this.toEnd('commands/compact', parameters, variables);
   }
 
   /** Runs the command that moves a store to a bucket, and waits for its exit. */
-  async moveStore(parameters: readonly string[] = [], variables: Variables = {}): Promise<Program & Exit> {
-    const program = this.run(process.execPath, [resolve('dist/commands/move-store.js'), ...parameters], variables);
-    return Object.assign(program, await program.exited);
+  moveStore(parameters: readonly string[] = [], variables: Variables = {}): Promise<Program & Exit> {
+    return this.toEnd('commands/move-store', parameters, variables);
   }
 
   /** Runs the command that removes a customer's uploads, and waits for its exit. */
-  async erase(parameters: readonly string[] = [], variables: Variables = {}): Promise<Program & Exit> {
-    const program = this.run(process.execPath, [resolve('dist/commands/erase.js'), ...parameters], variables);
-    return Object.assign(program, await program.exited);
+  erase(parameters: readonly string[] = [], variables: Variables = {}): Promise<Program & Exit> {
+    return this.toEnd('commands/erase', parameters, variables);
   }
 
   /** Runs the command that sets up an Auth0 tenant, and waits for its exit. */
-  async auth0Setup(parameters: readonly string[] = [], variables: Variables = {}): Promise<Program & Exit> {
-    const program = this.run(process.execPath, [resolve('dist/commands/auth0-setup.js'), ...parameters], variables);
-    return Object.assign(program, await program.exited);
+  auth0Setup(parameters: readonly string[] = [], variables: Variables = {}): Promise<Program & Exit> {
+    return this.toEnd('commands/auth0-setup', parameters, variables);
   }
 
   /** Runs the command that sets up a Keycloak realm, and waits for its exit. */
-  async keycloakSetup(parameters: readonly string[] = [], variables: Variables = {}): Promise<Program & Exit> {
-    const program = this.run(process.execPath, [resolve('dist/commands/keycloak-setup.js'), ...parameters], variables);
-    return Object.assign(program, await program.exited);
+  keycloakSetup(parameters: readonly string[] = [], variables: Variables = {}): Promise<Program & Exit> {
+    return this.toEnd('commands/keycloak-setup', parameters, variables);
   }
 
   /**
@@ -177,6 +176,11 @@ export class Workspace {
   onTerminal(name: string, parameters: string, variables: Variables): Program {
     const command = `'${process.execPath}' '${resolve(`dist/commands/${name}.js`)}' ${parameters}`;
     return this.run('script', ['-qefc', command, '/dev/null'], variables);
+  }
+
+  private async toEnd(module: string, parameters: readonly string[], variables: Variables): Promise<Program & Exit> {
+    const program = this.run(process.execPath, [resolve(`dist/${module}.js`), ...parameters], variables);
+    return Object.assign(program, await program.exited);
   }
 
   /** Starts any program. Default of `cwd`: the workspace's directory. */
