@@ -2,7 +2,10 @@
  * Settles like the promise `call`, if that settles within `limitMs` milliseconds. Otherwise rejects with the error that
  * `silence` returns. The work behind `call` isn't cancelled then, and its later outcome is ignored.
  */
-export async function withTimeLimit<T>(limitMs: number, call: Promise<T>, silence: () => Error): Promise<T> {
+export const withTimeLimit = <T>(limitMs: number, call: Promise<T>, silence: () => Error): Promise<T> => withSilenceLimit(limitMs, () => call, silence);
+
+/** Like `withTimeLimit`, but the limit begins anew each time the work calls `onProgress`. */
+export async function withSilenceLimit<T>(limitMs: number, work: (onProgress: () => void) => Promise<T>, silence: () => Error): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const silent = new Promise<never>((_, reject) => {
     timer = setTimeout(() => {
@@ -10,7 +13,7 @@ export async function withTimeLimit<T>(limitMs: number, call: Promise<T>, silenc
     }, limitMs);
   });
   try {
-    return await Promise.race([call, silent]);
+    return await Promise.race([work(() => timer?.refresh()), silent]);
   } finally {
     clearTimeout(timer);
   }

@@ -32,6 +32,9 @@ const LEAST_CLOCK_OFFSET_MS = 4 * 60_000;
  */
 export const significantOffset = (offsetMs: number): number => (Math.abs(offsetMs) < LEAST_CLOCK_OFFSET_MS ? 0 : offsetMs);
 
+/** A body of at most this many bytes must be sent, and the request be answered, within the time-out. */
+export const SHORT_BODY_BYTES = 1024 * 1024;
+
 /**
  * The operations that the object-storage adapter needs from a store, and no others. Keys are relative to the bucket's
  * prefix.

@@ -1,9 +1,9 @@
 import { UPLOAD_KINDS, type UploadKind } from '../../../domain/upload.js';
+import { DAY_MS } from '../../../domain/layout.js';
 import type { Bucket } from './bucket.js';
 import { PLANS } from './keys.js';
 import { dateAt, type Day, DAY_GRACE_MS, endOf } from './segment-names.js';
 
-const DAY_MS = 24 * 60 * 60_000;
 
 /**
  * Whether a UTC day had ended at least ten minutes before a time in milliseconds since 1970. New uploads then write no

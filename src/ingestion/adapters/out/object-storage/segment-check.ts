@@ -1,8 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
-import { parseJson } from '../../../application/line-text.js';
+import { NEWLINE, parseJson } from '../../../application/line-text.js';
 
 const LINES_AT_ONCE_BYTES = 1024 * 1024;
-const NEWLINE = 0x0a;
 
 /** The result of `checkSegment` for a segment. */
 export interface SegmentCheck {

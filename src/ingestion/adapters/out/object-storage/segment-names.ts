@@ -1,5 +1,5 @@
 import { timeOfUuid } from '../../../../common/uuid.js';
-import { linesDirectory, segmentDirectory, utcDate } from '../../../domain/layout.js';
+import { DAY_MS, linesDirectory, segmentDirectory, utcDate } from '../../../domain/layout.js';
 import type { Upload, UploadKind } from '../../../domain/upload.js';
 import type { Bucket, ListedObject } from './bucket.js';
 import { ownSegment } from './keys.js';
@@ -25,7 +25,6 @@ import { ownSegment } from './keys.js';
  */
 export const NAME_TOLERANCE_MS = 10_000;
 
-const DAY_MS = 24 * 60 * 60 * 1000;
 /**
  * If the time in a segment's name is at least this many milliseconds after the end of the segment's day, compaction
  * created the segment. Uploads give earlier times to their segments.

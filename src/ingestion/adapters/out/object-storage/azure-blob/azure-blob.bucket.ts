@@ -4,8 +4,9 @@ import { buffer } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type BlobRequestConditions, type BlockBlobClient, RestError } from '@azure/storage-blob';
 import { eachOf } from '../../../../../common/each-of.js';
+import { withSilenceLimit } from '../../../../../common/time-limit.js';
 import { beginCall } from '../begin-call.js';
-import { Bucket, type ByteRange, type ListedObject, missingRight, ObjectExistsError, type ReadObject, significantOffset, StoreSilentError } from '../bucket.js';
+import { Bucket, type ByteRange, type ListedObject, missingRight, ObjectExistsError, type ReadObject, SHORT_BODY_BYTES, significantOffset, StoreSilentError } from '../bucket.js';
 import { PartMemory } from '../part-memory.js';
 import { sendParts } from '../parts.js';
 import { Container, DefaultCredential } from './container.js';
@@ -40,8 +41,6 @@ const LEAST_BLOCK_BYTES = 4 * 1024 * 1024;
 /** The maximum number of blocks of an object in Azure. */
 const MOST_BLOCKS = 50_000;
 const BLOCKS_AT_ONCE = 4;
-/** A body of at most this many bytes must be sent, and the request be answered, within the time-out. */
-const LONG_BYTES = 1024 * 1024;
 const PIECE_BYTES = 64 * 1024;
 /**
  * A failed upload waits at most this long for its blocks to be removed, in milliseconds. A healthy store needs less.
@@ -196,7 +195,7 @@ export class AzureBlobBucket extends Bucket {
   private put(key: string, bytes: Uint8Array, conditions: BlobRequestConditions): Promise<string | undefined> {
     const blob = this.blob(key);
     return this.write(blob, (metadata, abortSignal, onProgress) => {
-      const body = bytes.length > LONG_BYTES ? () => Readable.from(piecesWith(onProgress, bytes)) : bytes;
+      const body = bytes.length > SHORT_BODY_BYTES ? () => Readable.from(piecesWith(onProgress, bytes)) : bytes;
       return blob.upload(body, bytes.length, { abortSignal, metadata, conditions });
     });
   }
@@ -273,19 +272,11 @@ export class AzureBlobBucket extends Bucket {
   private async ask<T>(request: (abortSignal: AbortSignal, onProgress: () => void) => Promise<T>): Promise<T> {
     await beginCall();
     const controller = new AbortController();
-    let timer: NodeJS.Timeout | undefined;
-    const silent = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => {
-        const error = new StoreSilentError(this.timeoutMs);
-        controller.abort(error);
-        reject(error);
-      }, this.timeoutMs);
+    return withSilenceLimit(this.timeoutMs, (onProgress) => request(controller.signal, onProgress), () => {
+      const error = new StoreSilentError(this.timeoutMs);
+      controller.abort(error);
+      return error;
     });
-    try {
-      return await Promise.race([request(controller.signal, () => timer?.refresh()), silent]);
-    } finally {
-      clearTimeout(timer);
-    }
   }
 }
 

@@ -1,11 +1,11 @@
 import { z } from 'zod';
 import { parseJson } from '../../../../application/line-text.js';
 import { UPLOAD_KINDS, type UploadKind } from '../../../../domain/upload.js';
+import { DAY_MS } from '../../../../domain/layout.js';
 import type { Bucket } from '../bucket.js';
 import { CURSOR } from '../keys.js';
 import { dateAt, type Day, endOf, NAME_TOLERANCE_MS, parseName, uploadIdIn } from '../segment-names.js';
 
-const DAY_MS = 24 * 60 * 60_000;
 /**
  * If the time in a segment's name is more than this after the watermark, in milliseconds, none of the segment's events
  * was confirmed. Includes a margin.

@@ -1,10 +1,10 @@
 import { MAX_EVENTS_BYTES } from '../../../../application/ports/event-outbox.port.js';
+import { NEWLINE } from '../../../../application/line-text.js';
 import type { Bucket } from '../bucket.js';
 import { type Line, linesIn, readPart, SegmentGoneError } from '../stored-uploads/segment-lines.js';
 import type { BatchDraft } from './batch.js';
 import type { Cursor } from './cursor.js';
 
-const NEWLINE = 0x0a;
 const BLOCK_BYTES = 512 * 1024;
 const MOST_REMEMBERED = 10_000;
 

@@ -1,5 +1,6 @@
 import type { StorageLogger } from '../../../../application/storage-logger.js';
 import type { UploadKind } from '../../../../domain/upload.js';
+import { DAY_MS } from '../../../../domain/layout.js';
 import type { Bucket } from '../bucket.js';
 import { dateAt, type Day, dayOf, directoryOf, endOf, FINEST_MS, NAME_TOLERANCE_MS, parseName, prefixesBetween } from '../segment-names.js';
 import { DayHold, HoldLostError } from '../stored-uploads/day-hold.js';
@@ -10,7 +11,6 @@ import { advance, type Cursor, daysBetween, isTimed, isTold, type Position, shor
 import { MOST_LATE_MS } from './late-segments.js';
 import type { SegmentReader } from './segment-reader.js';
 
-const DAY_MS = 24 * 60 * 60_000;
 /**
  * If the time in a segment's name is longer ago than this, in milliseconds by the store's clock, the segment either
  * exists already, or will be announced as late. Includes a margin of 20 s.

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { S3Client, type S3ClientConfig } from '@aws-sdk/client-s3';
 import { withTimeLimit } from '../../../../../common/time-limit.js';
 import { beginCall } from '../begin-call.js';
-import { StoreSilentError } from '../bucket.js';
+import { SHORT_BODY_BYTES, StoreSilentError } from '../bucket.js';
 import { Crc32InTurns, Sha256InTurns } from './checksums.js';
 import { isPassing, isSkewLearnt } from './s3-errors.js';
 import { StoreWatch } from './store-watch.js';
@@ -27,8 +27,6 @@ export interface S3ConnectionOptions {
 }
 
 const MOST_CONNECT_MS = 2000;
-/** A body of at most this many bytes must be sent, and the request be answered, within the time-out. */
-const LONG_BYTES = 1024 * 1024;
 /** Pause before a failed request of an upload is repeated, in milliseconds. */
 const PART_PAUSE_MS = 500;
 
@@ -120,7 +118,7 @@ export class S3Connection {
 
   /** Begins a call that sends a body, with the limit of `within` for a short body, and of `whileBytesMove` for a long one. */
   sending<T>(client: S3Client, body: Uint8Array, call: (options: { readonly abortSignal?: AbortSignal }) => Promise<T>): Promise<T> {
-    return body.length > LONG_BYTES ? this.whileBytesMove(client, () => call({})) : this.within(call);
+    return body.length > SHORT_BODY_BYTES ? this.whileBytesMove(client, () => call({})) : this.within(call);
   }
 
   /**

@@ -2,9 +2,9 @@ import { joined } from '../../../../../common/joined.js';
 import { Turns } from '../../../../../common/turns.js';
 import { decodeIndexLine } from '../../../../application/line-decoding.js';
 import type { Upload } from '../../../../domain/upload.js';
+import { NEWLINE } from '../../../../application/line-text.js';
 import type { Bucket, ByteRange } from '../bucket.js';
 
-const NEWLINE = 0x0a;
 
 /** A segment was removed after it was listed. Usually compaction has moved the segment's lines to another one. */
 export class SegmentGoneError extends Error {

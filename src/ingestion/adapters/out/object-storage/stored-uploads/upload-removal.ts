@@ -4,6 +4,7 @@ import type { CustomerAccess, RemovalOptions, UploadFilter } from '../../../../a
 import type { StorageLogger } from '../../../../application/storage-logger.js';
 import { isSelected } from '../../../../domain/upload-filter.js';
 import { UPLOAD_KINDS, type Upload } from '../../../../domain/upload.js';
+import { DAY_MS } from '../../../../domain/layout.js';
 import { type Bucket, type ListedObject, StoreSilentError } from '../bucket.js';
 import { readDayPlan, sizeOf } from '../compaction-plan.js';
 import { MARKERS } from '../keys.js';
@@ -19,7 +20,6 @@ import { linesIn } from './segment-lines.js';
 import { rewrite, type Rewriting, withoutLines } from './segment-rewriting.js';
 import { findLine, type FoundLine } from './upload-search.js';
 
-const DAY_MS = 24 * 60 * 60_000;
 const MOST_ROUNDS = 10;
 /**
  * A batch, whose segments are rewritten together, has at most this many segments and bytes, or a single longer segment.

@@ -1,6 +1,7 @@
 import { timeOfUuid } from '../../../../../common/uuid.js';
 import { UPLOAD_ID } from '../../../../domain/layout-names.js';
 import { MAX_UPLOAD_DURATION_MS, UPLOAD_KINDS, type Upload } from '../../../../domain/upload.js';
+import { DAY_MS } from '../../../../domain/layout.js';
 import { asJob } from '../begin-call.js';
 import type { Bucket, ByteRange, ListedObject } from '../bucket.js';
 import { dateAt, type Day, dayOf, directoryOf, endOf, listNamed, NAME_TOLERANCE_MS, parseName, slowPrefix, uploadIdIn } from '../segment-names.js';
@@ -8,8 +9,6 @@ import { firstPage, isFew, mayBeCompacted, targets } from './day-listing.js';
 import { linesWith, SegmentGoneError } from './segment-lines.js';
 import { probe, WHOLE_BYTES } from './sorted-segment.js';
 
-const HOUR_MS = 60 * 60_000;
-const DAY_MS = 24 * HOUR_MS;
 /** How far the clocks of replicas and of the store may be apart, in milliseconds. */
 const CLOCKS_APART_MS = 15 * 60_000;
 /**
