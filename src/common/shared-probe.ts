@@ -10,8 +10,8 @@ export class SharedProbe {
   private answeredAt: number | undefined;
 
   /**
-   * @param probe checks the health. It isn't called again before its promise has settled. Its `signal` aborts after 4
-   * s.
+   * @param probe checks the health. It isn't called again before its promise has settled. Its `signal` aborts after
+   * four seconds.
    */
   constructor(private readonly probe: (signal: AbortSignal) => Promise<void>) {}
 

@@ -60,7 +60,7 @@ const MOST_BYTES_PER_UNIT = 6;
  * @param text the text to insert.
  */
 export async function encodeWithText(json: string, member: string, text: string): Promise<Buffer> {
-  // Only the member can be found here: no text contains these characters, because JSON escapes the quotes in texts.
+  // The first match is the member: a text can't contain `"<member>":""`, because JSON escapes its quotes.
   const empty = `"${member}":""`;
   const textAt = json.indexOf(empty) + empty.length - 1;
   // The buffer has room for the longest possible encoding of the text. Most of it usually stays unused, and unused

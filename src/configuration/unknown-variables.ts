@@ -15,7 +15,7 @@ const MOST_EDITS = 2;
  */
 const LEAST_LENGTH = 6;
 
-/** What reads environment variables besides the service itself: the code of a team. */
+/** Readers of environment variables other than the service: a team's code. */
 export interface OtherReaders {
   /** The names of the variables that a team's adapters have declared. */
   readonly declared: readonly string[];

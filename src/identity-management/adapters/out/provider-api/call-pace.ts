@@ -5,7 +5,7 @@ import type { RawAnswer } from './api-connections.js';
 import type { Operation, Place } from './operation.js';
 import { BEGUN_GOES_FIRST_AFTER_MS, FIRST_CALL_WITHIN_MS, LAST_CALL_WITHIN_MS } from './time-budget.js';
 
-/** What is known of one of the provider's rate limits: a token bucket, from which each call takes a token. */
+/** The known state of one of the provider's rate limits: a token bucket, from which each call takes a token. */
 interface Limit {
   /** How many tokens (calls) were left in the bucket at the time `readAt`. */
   readonly remaining: number;

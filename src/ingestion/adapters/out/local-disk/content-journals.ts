@@ -81,8 +81,8 @@ export class ContentJournals {
   private readonly retiring = new Set<Promise<void>>();
   private readonly idle: Journal[] = [];
   /**
-   * Uses of journals that could not be ended: either the files could not be synced, or the journal could not be emptied
-   * or removed.
+   * Uses of journals that could not be ended: either the files could not be synced, or the journal could not be
+   * emptied, removed or closed.
    */
   private readonly unsettled: Use[] = [];
   /** How many calls of `settleAll` in progress want journals to be removed instead of kept for their next use. */
@@ -117,12 +117,12 @@ export class ContentJournals {
   }
 
   /**
-   * Syncs the files of all records that were added so far. Resolves when recovery needs no journal for these files any
-   * more but those in `left`.
+   * Syncs the files of all records that were added so far. Afterwards, recovery needs no journal for these files,
+   * except the closed journals in `left`.
    *
    * @param purge whether to also remove the journals, which otherwise keep the bytes of these files until new records
    *   overwrite them.
-   * @throws Error if a journal could not be emptied, removed or closed.
+   * @throws Error if files could not be synced, or if a journal could not be emptied, removed or closed.
    */
   async settleAll(purge: boolean): Promise<void> {
     this.purges += Number(purge);

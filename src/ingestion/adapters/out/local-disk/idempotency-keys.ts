@@ -79,7 +79,7 @@ export class IdempotencyKeys {
     }
   }
 
-  /** Takes note of a segment (a file of index lines) that was closed, so that its length is final. */
+  /** Takes note of a segment that was closed, so that its length is final. */
   segmentClosed({ path, durableLength: length }: OpenSegment): void {
     // If this process has begun no upload with a key, the index of idempotency keys may not exist, and isn't created
     // only to list this segment.

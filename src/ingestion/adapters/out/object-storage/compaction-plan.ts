@@ -28,8 +28,8 @@ const HOLD = z.object({
 export type Hold = z.infer<typeof HOLD>;
 
 /**
- * A plan or hold is taken for that of a crashed process if it wasn't written for this long, in milliseconds by the
- * store's clock.
+ * A plan or hold counts as left by a crashed process if it wasn't written for this long, in milliseconds by the store's
+ * clock.
  */
 export const PLAN_PATIENCE_MS = 10 * 60_000;
 

@@ -79,7 +79,7 @@ export class EventQueue {
     return undefined;
   }
 
-  /** The ids of the segments (files of index lines) to which this process still adds lines. */
+  /** The ids of the segments to which this process still adds lines. */
   private openIds(): Set<string> {
     return new Set([...this.store.openSegments.keys()].map((path) => basename(path, '.ndjson')));
   }

@@ -51,8 +51,8 @@ export class UnderWay {
   }
 
   /**
-   * Whether an index line that was read stays in its segment (file of index lines). The lines of a failed write are cut
-   * off again, at once or by the next boot.
+   * Whether an index line that was read stays in its segment. The lines of a failed write are cut off again, at once or
+   * by the next boot.
    *
    * @param lineEnd the offset in the segment after the line, in bytes.
    */

@@ -59,8 +59,8 @@ export class Archive {
   constructor(
     private readonly store: StoreDirectory,
     /**
-     * Waits until no upload in progress and no journal refers to a closed segment (file of index lines). First closes
-     * the open segments of the kinds in `rotate`.
+     * Waits until no upload in progress and no journal refers to a closed segment. First closes the open segments of
+     * the kinds in `rotate`.
      *
      * @param purge whether to also remove the journals, which have copies of small files.
      * @param rotate segments of other kinds stay open, and must not be rewritten.
@@ -261,10 +261,7 @@ export class Archive {
     }
   }
 
-  /**
-   * Paths, relative to the store's root, of the segments (files of index lines) that may have uploads which a filter
-   * selects.
-   */
+  /** Paths, relative to the store's root, of the segments that may have uploads which a filter selects. */
   private async segmentsOf({ kind, from, to }: UploadFilter): Promise<string[]> {
     const kinds: readonly UploadKind[] = kind ? [kind] : UPLOAD_KINDS;
     const paths: string[] = [];
@@ -316,7 +313,10 @@ function isCompleted({ completed, failed }: ResumedRemovals, uploadId: string, m
   return completed.some(({ uploads }) => uploads.some(isWanted));
 }
 
-/** Whether a removal list may have uploads of a customer; if no customer is given, of any customer. */
+/**
+ * Whether a removal list may contain uploads of the customer, or of any customer if none is given. True for an
+ * unreadable list.
+ */
 const mayHaveUploadsOf = (list: RemovalList | undefined, customerId: string | undefined): boolean =>
   !list || customerId === undefined || list.uploads.some((upload) => upload.customerId === undefined || upload.customerId === customerId);
 

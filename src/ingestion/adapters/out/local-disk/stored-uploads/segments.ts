@@ -48,7 +48,7 @@ export interface SegmentsSite {
 }
 
 /**
- * Finds and opens the segments (files of index lines) on the disk. Skips anything else in their directories.
+ * Finds and opens the segments on the disk. Skips anything else in their directories.
  *
  * Knows by how much the lines of segments are out of order: the longest time, in milliseconds, by which the upload of a
  * line was received earlier than the upload of a line before it in the same segment. This disorder is at most
@@ -184,8 +184,8 @@ function remember<Value>(values: Map<string, Value>, path: string, value: Value)
 }
 
 /**
- * The days that directories are named after, newest first. Looks at a name only when its day is asked for, because there
- * may be thousands, and a caller mostly needs the first.
+ * Yields the days after which the directories are named, newest first. Lazy: there may be thousands of names, and
+ * callers mostly need the first.
  *
  * @param lists the names of directories, sorted, each without duplicates.
  */

@@ -11,14 +11,14 @@ const RENEW_EVERY_MS = 15_000;
  */
 const LONGEST_CALL_MS = 10_000;
 /**
- * If the cursor wasn't written for this long, the process that delivers events is taken to have crashed. In
- * milliseconds, by the store's clock.
+ * If the cursor wasn't written for this long, the process that delivers events counts as crashed. In milliseconds, by
+ * the store's clock.
  */
 export const TELLER_LOST_AFTER_MS = 40_000;
 
 /**
- * Another process has taken the cursor (`events/cursor`) and delivers the events now, because it took this process for
- * crashed. Or this process has released the cursor, or never held it.
+ * Another process has taken the cursor (`events/cursor`) and delivers the events now, because it considered this
+ * process crashed. Or this process has released the cursor, or never held it.
  */
 export class CursorLostError extends Error {
   constructor() {

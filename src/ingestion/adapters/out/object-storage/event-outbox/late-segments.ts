@@ -31,7 +31,7 @@ export type LateSegment = Readonly<z.infer<typeof LATE_SEGMENT>>;
 export const parseLateSegment = (bytes: Buffer): LateSegment | undefined => LATE_SEGMENT.safeParse(parseJson(bytes)).data;
 
 /**
- * Tells whether the event outbox of a bucket was ever opened: if so, `events/cursor` exists. `isBegun` reads the cursor
+ * Whether the event outbox of a bucket was ever opened. If it was, `events/cursor` exists. `isBegun` reads the cursor
  * at each call until it exists.
  */
 export class TellingState {

@@ -24,8 +24,8 @@ interface MovedLine {
 }
 
 /**
- * Writes index lines of another store to segments in a bucket. The names of the segments tell when the uploads were
- * received (segment-names.ts), so that the lines are found there.
+ * Writes index lines of another store to segments in a bucket. The segments get names by which their lines are found
+ * (segment-names.ts).
  *
  * - A line whose `Idempotency-Key` is still in use gets a segment of its own, and the claim of the key.
  * - The other lines of a past day get segments with names as compaction gives, which compaction leaves alone.

@@ -23,7 +23,7 @@ const MOST_ROUNDS = 10;
 const RETENTION_TURN_MS = 50 * 60_000;
 
 /**
- * Finds, lists and removes the uploads in a bucket. Uploads are found by the names of segments, which tell times
+ * Finds, lists and removes the uploads in a bucket. Uploads are found by the names of segments, which contain times
  * (segment-names.ts). There is no other index.
  */
 export class BucketUploads extends StoredUploads {

@@ -10,7 +10,7 @@ const RENEW_AFTER_MS = 60_000;
 const MOST_TURNS = 20;
 
 /**
- * This process's hold on a day is gone: another process took this one for crashed, and replaced or removed the hold.
+ * This process's hold on a day is gone: another process considered this one crashed, and replaced or removed the hold.
  * Since then, compaction may have worked on the day.
  */
 export class HoldLostError extends Error {
@@ -25,7 +25,7 @@ export class HoldLostError extends Error {
  * Compaction copies segments: from a copy made before a removal, it could restore a removed line.
  *
  * A day has either a hold or a plan of compaction, because both are in the same object. Several processes may share a
- * hold, which lists the id of each `DayHold`. A hold that wasn't written for ten minutes is taken to belong to crashed
+ * hold, which lists the id of each `DayHold`. A hold that wasn't written for ten minutes counts as left by crashed
  * processes, and another process may then replace it. So a removal checks its hold after it has rewritten a segment. An
  * id that was taken out of a hold never comes back. A damaged object, which is neither plan nor hold, is replaced after
  * ten minutes too, with a warning.

@@ -28,8 +28,8 @@ export class RemnantRemoval {
   }
 
   /**
-   * The present time, to be given in the events of a removal. Undefined if the event outbox was never opened: removals
-   * then have no events.
+   * The present time, for the events of a removal. Undefined if the event outbox was never opened: removals then have
+   * no events.
    */
   async timeToTell(): Promise<Date | undefined> {
     return (await this.telling.isBegun()) ? new Date(this.bucket.now) : undefined;

@@ -155,7 +155,7 @@ class UploadSearch {
 
   /**
    * The segments of a day that may contain the line because compaction created them, or, on an older day, because their
-   * names tell nothing.
+   * names contain no usable time.
    */
   private async created(day: Day): Promise<ListedObject[]> {
     if (!mayBeCompacted(this.bucket, day)) return [];
