@@ -50,8 +50,8 @@ function given(): CompactArguments {
   });
   const { date, kind, 'dry-run': dryRun, json, help } = values;
   const kinds = UPLOAD_KINDS.filter((known) => kind === undefined || kind === known);
-  if (kinds.length === 0) throw new Error('--kind is historical or nowcast');
-  if (date !== undefined && !/^\d{4}-\d\d-\d\d$/.test(date)) throw new Error('--date is YYYY-MM-DD');
+  if (kinds.length === 0) throw new Error('--kind must be historical or nowcast');
+  if (date !== undefined && !/^\d{4}-\d\d-\d\d$/.test(date)) throw new Error('--date must have the form YYYY-MM-DD');
   if (date !== undefined && !isClosed(date, Date.now())) throw new Error('--date must be a UTC day that ended at least ten minutes ago');
   return { kinds, date, dryRun, json, help };
 }

@@ -56,7 +56,7 @@ function given(): MoveArguments | undefined {
   });
   const { to, 'dry-run': dryRun, json, help } = values;
   if (help) return undefined;
-  if (to !== 's3' && to !== 'azure') throw new Error('--to is s3 or azure');
+  if (to !== 's3' && to !== 'azure') throw new Error('--to must be s3 or azure');
   return { to, dryRun, json };
 }
 
@@ -69,7 +69,7 @@ async function main(): Promise<number> {
   }
   const environment = loadEnvironment({ FILE_STORAGE: wanted.to });
   const { fileStorage, dataDirectory, maxUploadBytes } = environment;
-  if (fileStorage.adapter !== 's3' && fileStorage.adapter !== 'azure') throw new CommandError('--to is s3 or azure');
+  if (fileStorage.adapter !== 's3' && fileStorage.adapter !== 'azure') throw new CommandError('--to must be s3 or azure');
   const source = await openDirectorySource(dataDirectory);
   if (!source) throw new CommandError(`There is no store in ${dataDirectory}: set DATA_DIR to that of the service.`);
   const bucket = await openBucket(fileStorage, maxUploadBytes);

@@ -131,7 +131,7 @@ function explained(error: unknown, { rights, refusal }: ProviderSetup): unknown 
 
 function argumentsOf(credentials: Credentials): SetupArguments {
   const { administrator, 'dry-run': dryRun, help } = parsed(credentials);
-  if (administrator !== undefined && !isEmail(administrator)) throw new Error('--administrator is an e-mail');
+  if (administrator !== undefined && !isEmail(administrator)) throw new Error('--administrator must be an e-mail address');
   return { administrator: administrator?.toLowerCase(), dryRun, help };
 }
 

@@ -22,7 +22,7 @@ export class SharedProbe {
   async check(): Promise<void> {
     if (this.answeredAt !== undefined && performance.now() - this.answeredAt >= REUSED_FOR_MS) this.answer = undefined;
     this.answer ??= this.ask();
-    await withTimeLimit(PROBE_TIMEOUT_MS, this.answer, () => new Error(`There is no answer for ${PROBE_TIMEOUT_MS} ms.`));
+    await withTimeLimit(PROBE_TIMEOUT_MS, this.answer, () => new Error(`No answer within ${PROBE_TIMEOUT_MS} ms.`));
   }
 
   private async ask(): Promise<void> {

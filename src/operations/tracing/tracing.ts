@@ -97,7 +97,7 @@ export class Tracing implements OnApplicationShutdown {
   async onApplicationShutdown(): Promise<void> {
     this.clients.stop();
     const isLate = delay(FLUSH_TIMEOUT_MS, true, { ref: false });
-    if (await Promise.race([this.provider.shutdown().then(() => false), isLate])) this.logger.warn('The last traces are lost: their receiver took too long.');
+    if (await Promise.race([this.provider.shutdown().then(() => false), isLate])) this.logger.warn('The last traces were lost: the receiver took too long.');
   }
 
   private begin(request: IncomingMessage): Context {

@@ -88,16 +88,15 @@ export class ApiConnections {
    * for a status other than 200.
    */
   async *lines(url: string, signal: AbortSignal): AsyncGenerator<string, void, undefined> {
-    const label = `${this.provider}'s file`;
     try {
       const { statusCode, body } = await request(url, { dispatcher: this.fileAgent, signal });
       if (statusCode !== 200) {
         await body.dump();
-        throw new ProviderError(`${label} comes with ${statusCode}.`);
+        throw new ProviderError(`${this.provider} answered the download of a file with ${statusCode}.`);
       }
       yield* textLines(body);
     } catch (error) {
-      throw error instanceof ServiceError ? error : toConnectionFailure(`${label} does not come.`, error);
+      throw error instanceof ServiceError ? error : toConnectionFailure(`${this.provider}'s file could not be downloaded.`, error);
     }
   }
 
@@ -159,6 +158,6 @@ class Exchange {
   }
 
   private end(): Error {
-    return new Error('Its time is over.', { cause: this.raw.signal.reason });
+    return new Error('The request was given up.', { cause: this.raw.signal.reason });
   }
 }

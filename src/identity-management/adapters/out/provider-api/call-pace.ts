@@ -219,7 +219,7 @@ export class CallPace {
 
   private refusal(): ProviderUnavailable {
     const seconds = Math.ceil(Math.min(LONGEST_ABSENCE_MS, this.resetAt - performance.now()) / 1000);
-    return new ProviderUnavailable('The provider takes no more calls for now.', seconds > 0 ? { retryAfterSeconds: seconds } : {});
+    return new ProviderUnavailable("The provider's rate limit is reached.", seconds > 0 ? { retryAfterSeconds: seconds } : {});
   }
 }
 

@@ -31,7 +31,7 @@ const LONGEST_WAIT_MS = 1_000;
 /** The error when no journal can take a record. The record was not written. */
 export class JournalUnavailableError extends Error {
   constructor(cause: unknown) {
-    super('There is no journal.', { cause });
+    super('No journal is available.', { cause });
     this.name = new.target.name;
   }
 }
@@ -227,7 +227,7 @@ export class ContentJournals {
   }
 
   private async untilOneIsSettled(): Promise<void> {
-    const tooLong = () => new JournalUnavailableError(`The files of all journals are being synced for ${LONGEST_WAIT_MS} ms.`);
+    const tooLong = () => new JournalUnavailableError(`The files of all journals have been syncing for ${LONGEST_WAIT_MS} ms.`);
     await withTimeLimit(LONGEST_WAIT_MS, Promise.race(this.retiring), tooLong);
   }
 
@@ -281,7 +281,7 @@ export class ContentJournals {
     }
     if (disk.lossCount() === losses) return;
     journal.isLeft = true;
-    this.logger.warn(`${journal.path} is left to the next boot: its file system could not write everything to the disk, perhaps files of this journal.`);
+    this.logger.warn(`${journal.path} is kept for the next boot: its file system could not write everything to the disk, perhaps files of this journal.`);
   }
 
   /**
@@ -306,7 +306,7 @@ export class ContentJournals {
       }
     } catch (error) {
       this.unsettled.push(use);
-      if (!this.site.presence.isAway) this.logger.warn(`Settling ${journal.path} failed; it is retried, at the latest at the next boot.`, error);
+      if (!this.site.presence.isAway) this.logger.warn(`Ending the use of ${journal.path} failed; retrying, at the latest at the next boot.`, error);
     }
   }
 }

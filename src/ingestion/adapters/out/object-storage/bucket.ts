@@ -135,7 +135,7 @@ export abstract class Bucket {
 /** `upload` created nothing, because an object with the same key exists. */
 export class ObjectExistsError extends Error {
   constructor(key: string) {
-    super(`${key} exists.`);
+    super(`${key} exists already.`);
     this.name = new.target.name;
   }
 }

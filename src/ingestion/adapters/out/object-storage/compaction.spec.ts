@@ -212,10 +212,10 @@ describe('compactDay', () => {
 
   it.each<[string, (bucket: InMemoryBucket) => Promise<string>, string?]>([
     ['a segment without a final newline', (bucket) => put(bucket, line('a') + line('b').trimEnd()), 'its last line has no newline'],
-    ['a segment with a line that is not JSON', (bucket) => put(bucket, `${line('a')}{"upload_id":\n`), `the line at byte ${line('a').length} is no JSON object in UTF-8`],
-    ['a segment with an empty line', (bucket) => put(bucket, '\n'), 'the line at byte 0 is no JSON object in UTF-8'],
-    ['a segment with a line that is not an object', (bucket) => put(bucket, '[{}]\n'), 'the line at byte 0 is no JSON object in UTF-8'],
-    ['a segment that is not UTF-8', (bucket) => put(bucket, Buffer.from('7b2261223a22ff227d0a', 'hex')), 'the line at byte 0 is no JSON object in UTF-8'],
+    ['a segment with a line that is not JSON', (bucket) => put(bucket, `${line('a')}{"upload_id":\n`), `the line at byte ${line('a').length} is not a JSON object in UTF-8`],
+    ['a segment with an empty line', (bucket) => put(bucket, '\n'), 'the line at byte 0 is not a JSON object in UTF-8'],
+    ['a segment with a line that is not an object', (bucket) => put(bucket, '[{}]\n'), 'the line at byte 0 is not a JSON object in UTF-8'],
+    ['a segment that is not UTF-8', (bucket) => put(bucket, Buffer.from('7b2261223a22ff227d0a', 'hex')), 'the line at byte 0 is not a JSON object in UTF-8'],
     ['a segment of 16 MiB', (bucket) => put(bucket, line('a', { additional_data: 'x'.repeat(16 * MIB) }))],
     ['a segment that is younger than ten minutes', (bucket) => put(bucket, line('a'), { ageMs: 10 * 60_000 - 1_000 })],
     ['a segment with another name', (bucket) => put(bucket, line('a'), { key: `${DIRECTORY}archived.ndjson` })],
@@ -518,7 +518,7 @@ describe('a plan', () => {
     await putMany(bucket, 3);
     const keeping = bucket.another();
     keeping.remove = () => Promise.resolve();
-    await expect(compact(keeping)).rejects.toThrow('is there after it was removed');
+    await expect(compact(keeping)).rejects.toThrow('still exists after its removal');
     expect(await content(bucket, PLAN)).not.toBe('');
     expect(await compact(bucket)).toMatchObject({ sources: 3, targets: 1 });
     expect(await readOnce(bucket)).toEqual(ids(6));

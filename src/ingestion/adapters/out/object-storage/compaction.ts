@@ -156,7 +156,7 @@ class DayCompaction {
     this.options.signal?.throwIfAborted();
     await this.bucket.remove(plan.sources);
     const [left] = [...(await this.segmentsOf(plan)).keys()].filter((key) => key !== plan.target);
-    if (left !== undefined) throw new Error(`${left} is there after it was removed.`);
+    if (left !== undefined) throw new Error(`${left} still exists after its removal.`);
     if ((await this.write(FENCE, version)) === undefined) return false;
     this.count(plan);
     return true;

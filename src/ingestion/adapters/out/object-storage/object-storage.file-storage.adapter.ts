@@ -21,7 +21,7 @@ import type { Lease } from './lease.js';
 import type { Marker } from './marker.js';
 import { LostClaims } from './lost-claims.js';
 import { Retries } from './retries.js';
-import { SegmentLog } from './segment-log.js';
+import { SegmentLog, TOO_MANY_TO_UNDO } from './segment-log.js';
 import { segmentOf } from './segment-names.js';
 import { BucketUploads } from './stored-uploads/bucket-uploads.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
@@ -102,7 +102,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
 
   override async store(draft: UploadDraft): Promise<UploadReceipt> {
     this.assertNotClosed();
-    if (this.isRefusing) throw new ServiceError('storage-failure', 'Too much is to be taken back in the store.');
+    if (this.isRefusing) throw new ServiceError('storage-failure', TOO_MANY_TO_UNDO);
     const storing = this.storeNow(draft);
     this.storing.add(storing);
     try {
@@ -138,7 +138,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
    * delayed.
    */
   private async probe(): Promise<void> {
-    if (this.isRefusing) throw new Error('Too much is to be taken back in the store.');
+    if (this.isRefusing) throw new Error(TOO_MANY_TO_UNDO);
     const writing = this.bucket.replace(HEALTH, Buffer.from('well\n'));
     await withTimeLimit(LONGEST_PROBE_MS, Promise.all([writing, this.checkRights()]), () => new StoreSilentError(LONGEST_PROBE_MS));
   }
@@ -245,7 +245,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
     } finally {
       this.onFlush({ lines: 1, seconds: (performance.now() - began) / 1000, ok: made !== undefined });
     }
-    if (made === undefined) throw new ServiceError('storage-failure', `${segment} exists: the upload was taken for lost.`);
+    if (made === undefined) throw new ServiceError('storage-failure', `${segment} exists already: another process considered this one crashed.`);
   }
 
   /**

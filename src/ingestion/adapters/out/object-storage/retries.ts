@@ -36,7 +36,7 @@ export class Retries {
         return undefined;
       } catch (error) {
         if (this.retries.isClosed) {
-          this.logger.warn(`${what} failed; another process does it, if any can.`, error);
+          this.logger.warn(`${what} failed while stopping; another process may complete it.`, error);
           return undefined;
         }
         if (nextPauseMs === FIRST_PAUSE_MS) this.logger.warn(`${what} failed; retrying until it succeeds.`, error);

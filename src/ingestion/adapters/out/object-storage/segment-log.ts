@@ -17,6 +17,8 @@ const MAX_SEGMENT_BYTES = 8 * 1024 * 1024;
  * be undone because the store may have carried it out.
  */
 const MOST_DOUBTFUL = 64;
+/** The message of the errors with which uploads are refused for that. */
+export const TOO_MANY_TO_UNDO = 'Too many failed writes are still to be undone in the store.';
 
 /**
  * A line may share a segment only if its upload was received at most this many milliseconds before or after the line
@@ -77,7 +79,7 @@ export class SegmentLog {
    */
   append(directory: string, uploadId: string, bytes: Buffer): Promise<void> {
     return new Promise((resolve, reject) => {
-      if (this.isRefusing) throw new Error('Too much is to be taken back in the store.');
+      if (this.isRefusing) throw new Error(TOO_MANY_TO_UNDO);
       const lines = this.waiting.get(directory);
       const since = this.bucket.now;
       if (lines) lines.push({ since, uploadId, bytes, resolve, reject });
@@ -124,7 +126,7 @@ export class SegmentLog {
     let ok = true;
     try {
       const write = () => this.bucket.create(key, joined(batch.map(({ bytes }) => bytes)));
-      if ((await this.late.around(key, () => batch.map(({ uploadId }) => uploadId), write)) === undefined) throw new Error(`${key} exists.`);
+      if ((await this.late.around(key, () => batch.map(({ uploadId }) => uploadId), write)) === undefined) throw new Error(`${key} exists already.`);
       for (const { resolve } of batch) resolve();
     } catch (error) {
       ok = false;

@@ -230,7 +230,7 @@ describe('the outbox of a bucket', () => {
   it('says what to do about a damaged cursor', async () => {
     await begin().then((outbox) => outbox.close());
     await bucket.another().replace('events/cursor', Buffer.from('{}'));
-    const message = 'events/cursor is damaged, so no events are delivered. If it is removed, and the service restarted, events begin with what is stored from then on.';
+    const message = 'events/cursor is damaged, so no events are delivered. Restore it, or remove it and restart the service: then only events from that time on are delivered.';
     await expect(outboxOn().next(1)).rejects.toMatchObject({ kind: 'storage-failure', cause: { message } });
   });
 });

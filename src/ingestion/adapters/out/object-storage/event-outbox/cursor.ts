@@ -122,7 +122,7 @@ export function cursorBytes({ teller, writes, positions, parts, counts, late }: 
 /** Parses the bytes of the cursor. Throws if the bytes are anything else. */
 export function parseCursor(bytes: Buffer): Cursor {
   const { success, data } = CURSOR_CONTENT.safeParse(parseJson(bytes));
-  if (!success) throw new Error(`${CURSOR} is damaged, so no events are delivered. If it is removed, and the service restarted, events begin with what is stored from then on.`);
+  if (!success) throw new Error(`${CURSOR} is damaged, so no events are delivered. Restore it, or remove it and restart the service: then only events from that time on are delivered.`);
   const { teller, writes, positions, parts, counts, late } = data;
   const live = ({ watermark, told, targets }: z.infer<typeof POSITION>): Position => ({
     watermark,

@@ -101,7 +101,7 @@ export class LateSegments {
     const { storeTime } = this.bucket;
     const content: LateSegment = { segment, upload_ids: [...uploadIds] };
     const key = LATE_SEGMENTS + uuidAt(new Date(storeTime));
-    if ((await this.bucket.create(key, Buffer.from(JSON.stringify(content)))) === undefined) throw new Error(`${key} exists.`);
+    if ((await this.bucket.create(key, Buffer.from(JSON.stringify(content)))) === undefined) throw new Error(`${key} exists already.`);
     return storeTime;
   }
 }

@@ -301,7 +301,7 @@ export class StoreMove {
       return !isKept;
     });
     const { files } = this.totals;
-    if (kept !== files) throw new Error(`The lines of the store have ${files} files, and ${kept} of those in the bucket are in the store. Check the store (docs/checking-a-store.md), and run this again.`);
+    if (kept !== files) throw new Error(`The store's lines name ${files} files, but ${kept} of the files in the bucket are in the store. Check the store (docs/checking-a-store.md), and run this again.`);
   }
 
   /** Writes all lines of the store to the bucket. Resolves to their sha-256. */

@@ -43,7 +43,7 @@ export class RemnantRemoval {
     const marks: Mark[] = [];
     for (let at = 0; at < remnants.length; at += REMNANTS_AT_ONCE) {
       const mark = { key: newRemovalKey(this.bucket.now), remnants: remnants.slice(at, at + REMNANTS_AT_ONCE) };
-      if ((await this.bucket.create(mark.key, removalBytes(mark.remnants))) === undefined) throw new Error(`${mark.key} exists.`);
+      if ((await this.bucket.create(mark.key, removalBytes(mark.remnants))) === undefined) throw new Error(`${mark.key} exists already.`);
       marks.push(mark);
     }
     return marks;
