@@ -65,7 +65,7 @@ export class CallPace {
   private readonly limits = new Map<number, Limit>();
   private readonly line: Waiter[] = [];
   private count = 0;
-  private underWay = 0;
+  private inFlight = 0;
   private isKnown = false;
   /**
    * The factor by which the time until a bucket gets its next token is multiplied. Doubles after a 429, up to 16.
@@ -104,7 +104,7 @@ export class CallPace {
           return answer;
         }
       } finally {
-        this.underWay--;
+        this.inFlight--;
         this.moveOn();
       }
     }
@@ -151,7 +151,7 @@ export class CallPace {
         if (wait < Infinity) this.timer = setTimeout(() => { this.moveOn(); }, wait);
         return;
       }
-      this.underWay++;
+      this.inFlight++;
       this.line.splice(this.nextIndex(), 1)[0]?.go();
     }
   }
@@ -169,7 +169,7 @@ export class CallPace {
    */
   private waitMs(): number {
     const now = performance.now();
-    if (!this.isKnown) return this.underWay < AT_FIRST ? this.closedUntil - now : Infinity;
+    if (!this.isKnown) return this.inFlight < AT_FIRST ? this.closedUntil - now : Infinity;
     let wait = this.closedUntil - now;
     for (const [size, { remaining, readAt, refillMs }] of this.limits) {
       if (now - readAt > FORGOTTEN_AFTER_MS) {
@@ -177,7 +177,7 @@ export class CallPace {
         continue;
       }
       const pause = Math.min(LONGEST_PAUSE_MS, refillMs * this.caution);
-      const left = Math.min(size, remaining + (now - readAt) / pause) - this.underWay;
+      const left = Math.min(size, remaining + (now - readAt) / pause) - this.inFlight;
       if (left < 1) wait = Math.max(wait, (1 - left) * pause * (1 + JITTER * Math.random()));
     }
     return wait;

@@ -10,7 +10,7 @@ const MOST_GATHERED_BYTES = 1024 * 1024;
  * How many bytes may be gathered for one file when the memory budget of the process is used up. Hundreds of uploads to
  * a disk that stalls then need little more memory than their connections.
  */
-const FEW_BYTES = 16 * 1024;
+const MOST_GATHERED_OVER_BUDGET_BYTES = 16 * 1024;
 /**
  * A sync of the file starts each time this many bytes were written. The disk then works while the rest of the file
  * arrives, and little is left to sync at the end.
@@ -66,7 +66,7 @@ class GatheringWriter {
   add(chunk: Uint8Array): Promise<void> | undefined {
     this.gathered.push(chunk);
     this.gatheredBytes += chunk.length;
-    const most = this.memory.tryGrow(chunk.length) ? MOST_GATHERED_BYTES : FEW_BYTES;
+    const most = this.memory.tryGrow(chunk.length) ? MOST_GATHERED_BYTES : MOST_GATHERED_OVER_BUDGET_BYTES;
     if (!this.writing) this.begin();
     return this.gatheredBytes >= most || this.gathered.length >= MOST_CHUNKS ? this.writing : undefined;
   }

@@ -108,7 +108,7 @@ describe('compactDay', () => {
     expect(target).toMatch(/\/[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}\.ndjson$/);
     const text = uploads.map((id) => line(id)).join('');
     expect(await content(bucket, target)).toBe(text);
-    expect(report).toEqual({ kind: 'nowcast', date: DATE, sources: 3_000, targets: 1, bytes: text.length, fences: 0, malformed: [], isUnderWay: false });
+    expect(report).toEqual({ kind: 'nowcast', date: DATE, sources: 3_000, targets: 1, bytes: text.length, fences: 0, malformed: [], isBusy: false });
   });
 
   it.each<[string, (objects: ListedObject[]) => ListedObject[]]>([
@@ -248,7 +248,7 @@ describe('compactDay', () => {
     const bucket = new InMemoryBucket();
     await putMany(bucket, count);
     const { keys } = bucket;
-    expect(await compact(bucket)).toMatchObject({ sources: 0, targets: 0, isUnderWay: false });
+    expect(await compact(bucket)).toMatchObject({ sources: 0, targets: 0, isBusy: false });
     expect(bucket.keys).toEqual(keys);
   });
 
@@ -458,9 +458,9 @@ describe('a plan', () => {
     const { target, sources } = await lostPlan(bucket);
     expect(target > (sources.at(-1) ?? '')).toBe(true);
     const { keys } = bucket;
-    expect(await compact(later(bucket, 9 * 60_000))).toMatchObject({ sources: 0, isUnderWay: true });
+    expect(await compact(later(bucket, 9 * 60_000))).toMatchObject({ sources: 0, isBusy: true });
     expect(bucket.keys).toEqual(keys);
-    expect(await compact(later(bucket, 11 * 60_000))).toMatchObject({ sources: 3, targets: 1, isUnderWay: false });
+    expect(await compact(later(bucket, 11 * 60_000))).toMatchObject({ sources: 3, targets: 1, isBusy: false });
     expect(segmentsOf(bucket)).toEqual([target]);
   });
 
@@ -509,7 +509,7 @@ describe('a plan', () => {
       expect(String(error)).toContain('and had');
     });
     expect(await readOnce(bucket)).toEqual(ids(8).slice(2));
-    expect(await compact(later(bucket, HOUR_MS))).toMatchObject({ sources: 3, targets: 1, isUnderWay: false });
+    expect(await compact(later(bucket, HOUR_MS))).toMatchObject({ sources: 3, targets: 1, isBusy: false });
     expect(await readOnce(bucket)).toEqual(ids(8).slice(2));
   });
 

@@ -48,7 +48,7 @@ class PartSender {
   private readonly reject: (error: Error) => void;
   private failure: { readonly error: unknown } | undefined;
   private haveBytesFailed = false;
-  private readonly underWay = new Set<Promise<void>>();
+  private readonly inFlight = new Set<Promise<void>>();
   private part: PartBuffer | undefined;
   private count = 0;
 
@@ -77,11 +77,11 @@ class PartSender {
       this.assertGoesOn();
       if (head) await this.target.sendWhole(Buffer.concat(head.take()));
       else if (this.part) await (this.count === 0 ? this.sendWhole(this.part) : this.begin(this.part));
-      await Promise.all(this.underWay);
+      await Promise.all(this.inFlight);
     } catch (error) {
       this.haveBytesFailed = !this.failure;
       this.part?.release();
-      await Promise.all(this.underWay);
+      await Promise.all(this.inFlight);
       throw error;
     }
     this.assertGoesOn();
@@ -114,7 +114,7 @@ class PartSender {
   }
 
   private async begin(part: PartBuffer): Promise<void> {
-    while (this.underWay.size >= this.options.atOnce) await Promise.race(this.underWay);
+    while (this.inFlight.size >= this.options.atOnce) await Promise.race(this.inFlight);
     this.assertGoesOn();
     this.part = undefined;
     const sending = this.target
@@ -126,8 +126,8 @@ class PartSender {
           this.fail(error);
         },
       )
-      .finally(() => this.underWay.delete(sending));
-    this.underWay.add(sending);
+      .finally(() => this.inFlight.delete(sending));
+    this.inFlight.add(sending);
     this.count += 1;
   }
 

@@ -15,7 +15,7 @@ const MOST_SEGMENTS = 10_000;
  * The disorder of a segment is measured if its lines of MAX_DISORDER_MS have more than this many bytes. To read so few
  * lines for each page costs less than to read the whole segment once.
  */
-const FEW_BYTES = 1024 * 1024;
+const DENSE_BYTES = 1024 * 1024;
 /** The maximum number of directories whose names are remembered. */
 const MOST_DIRECTORIES = 1_000;
 /**
@@ -142,7 +142,7 @@ export class Segments {
     if (open) return open.disorderMs;
     const known = this.disorders.get(segment.path);
     if (known) return known;
-    const isDense = span && segment.length * MAX_DISORDER_MS > FEW_BYTES * (span.last - span.first);
+    const isDense = span && segment.length * MAX_DISORDER_MS > DENSE_BYTES * (span.last - span.first);
     return isDense ? this.measureDisorder(segment) : MAX_DISORDER_MS;
   }
 

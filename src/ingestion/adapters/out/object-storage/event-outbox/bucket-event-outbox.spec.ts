@@ -665,7 +665,7 @@ describe('a day that is compacted', () => {
     await begin().then((outbox) => outbox.close());
     vi.setSystemTime(MIDNIGHT + 26 * HOUR_MS);
     const stored = await storeDay([2, 3, 22]);
-    expect(await compact()).toMatchObject({ sources: 0, isUnderWay: false });
+    expect(await compact()).toMatchObject({ sources: 0, isBusy: false });
     const outbox = outboxOn();
     expect(sorted(await tell(outbox, 3))).toEqual(sorted(stored));
     await outbox.close();

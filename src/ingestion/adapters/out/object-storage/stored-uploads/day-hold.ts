@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { StorageLogger } from '../../../../application/storage-logger.js';
 import type { Bucket } from '../bucket.js';
-import { DamagedPlanError, type Plan, PLAN_PATIENCE_MS, planKey, readDayPlan, sizeOf } from '../compaction-plan.js';
+import { DamagedPlanError, NO_PLAN, type Plan, PLAN_PATIENCE_MS, planKey, readDayPlan, sizeOf } from '../compaction-plan.js';
 import { FENCE } from '../keys.js';
 import type { Day } from '../segment-names.js';
 import { pauseAfter } from './contention.js';
@@ -88,7 +88,7 @@ export class DayHold {
       if (!ids) return false;
       if (isDamaged && !isExpired) throw new DamagedPlanError(this.day);
       if (plan) await this.end(plan);
-      const bytes = ids.length === 0 ? FENCE : Buffer.from(JSON.stringify({ removals: ids }));
+      const bytes = ids.length === 0 ? NO_PLAN : Buffer.from(JSON.stringify({ removals: ids }));
       this.writtenAt = performance.now();
       const written = await (version === undefined ? this.bucket.create(key, bytes) : this.bucket.replace(key, bytes, version));
       if (written !== undefined) {

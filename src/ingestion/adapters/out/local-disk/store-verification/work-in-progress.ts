@@ -11,7 +11,7 @@ import { decodeRemovalList, REMOVAL_EXTENSION } from '../stored-uploads/removal-
  * the next boot will repair. Writes nothing. Check a marker after reading the file or index line that it is about: the
  * marker exists from before the file is created until after the line is written.
  */
-export class UnderWay {
+export class WorkInProgress {
   private pending = { state: '', files: new Set<string>() };
 
   constructor(
