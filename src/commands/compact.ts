@@ -73,14 +73,14 @@ async function main(): Promise<number> {
   try {
     const days: Day[] = date === undefined ? [] : kinds.map((kind) => ({ kind, date }));
     if (date === undefined) for await (const day of closedDays(bucket, kinds)) days.push(day);
-    return await tell(new CompactionRun(bucket, days, dryRun), json ? jsonReport : textReport);
+    return await printReport(new CompactionRun(bucket, days, dryRun), json ? jsonReport : textReport);
   } finally {
     bucket.close();
   }
 }
 
 /** @returns the exit code. */
-async function tell(run: CompactionRun, report: CompactionReport): Promise<number> {
+async function printReport(run: CompactionRun, report: CompactionReport): Promise<number> {
   const progress = new ProgressLine(() => `${run.progress.days} of ${run.days.length} days, ${run.progress.segmentsRead} segments read`);
   try {
     await pipeline(Readable.from(progress.beside(report(run))), process.stdout, { end: false });

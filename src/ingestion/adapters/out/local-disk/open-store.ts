@@ -57,7 +57,7 @@ export class OpenStore {
   readonly archive: Archive;
   /** The unconfirmed events of stored and removed uploads. */
   readonly events: EventQueue;
-  private everySegmentTold: boolean;
+  private everySegmentHasEvents: boolean;
   private closing: Promise<void> | undefined;
 
   private constructor(
@@ -70,7 +70,7 @@ export class OpenStore {
     this.staging = directory.at('staging');
     this.archive = new Archive(directory, (purge, rotate) => this.settle(purge, rotate), MOST_SMALL_BYTES);
     this.events = new EventQueue(directory);
-    this.everySegmentTold = directory.events.isBegun;
+    this.everySegmentHasEvents = directory.events.isBegun;
     if (!observeWait) return;
     for (const log of Object.values(this.logs)) observeMethods(log, observeWait, { append: 'wait for the index' });
     observeMethods(directory.journals, observeWait, { add: 'wait for a journal' });
@@ -130,8 +130,8 @@ export class OpenStore {
   }
 
   /** Whether every upload that is acknowledged from now on gets an event in the outbox. */
-  get isTelling(): boolean {
-    return this.everySegmentTold;
+  get recordsEvents(): boolean {
+    return this.everySegmentHasEvents;
   }
 
   /**
@@ -139,10 +139,10 @@ export class OpenStore {
    * an event.
    */
   async beginEvents(): Promise<void> {
-    if (this.everySegmentTold) return;
+    if (this.everySegmentHasEvents) return;
     await this.directory.events.begin();
     await this.rotate(UPLOAD_KINDS);
-    this.everySegmentTold = true;
+    this.everySegmentHasEvents = true;
   }
 
   private async keep(draft: UploadDraft): Promise<Upload> {

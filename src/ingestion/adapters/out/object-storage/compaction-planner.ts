@@ -2,7 +2,7 @@ import { uuidAt } from '../../../../common/uuid.js';
 import type { Bucket, ListedObject, ReadObject } from './bucket.js';
 import type { Plan } from './compaction-plan.js';
 import { listSegments, markedUploads } from './day-segments.js';
-import { isPartlyTold } from './event-outbox/cursor.js';
+import { isPartlyConfirmed } from './event-outbox/cursor.js';
 import { readAhead } from './read-ahead.js';
 import { checkSegment } from './segment-check.js';
 import { type Day, DAY_GRACE_MS, directoryOf, endOf, parseName, targetName, uploadIdIn } from './segment-names.js';
@@ -81,7 +81,7 @@ export class CompactionPlanner {
    * merged last, and only with each other. Rejects with errors of the bucket, and with the reason of the signal.
    */
   async nextPlan(): Promise<Plan | undefined> {
-    if (await isPartlyTold(this.bucket, this.day)) return undefined;
+    if (await isPartlyConfirmed(this.bucket, this.day)) return undefined;
     const [slow, others] = [new Candidates(), new Candidates()];
     for await (const segment of listSegments(this.bucket, this.day, this.options.signal)) {
       if (!this.mayBeMerged(segment)) continue;

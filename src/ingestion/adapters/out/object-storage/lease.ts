@@ -60,7 +60,7 @@ export class Lease<Content extends LeaseContent> {
    *
    * @throws LeaseLostError; an error of the bucket.
    */
-  async tellSegment(segment: string): Promise<void> {
+  async setSegment(segment: string): Promise<void> {
     if (this.isLost) throw new LeaseLostError(this.key);
     if (segment === this.content.segment) return;
     this.content = { ...this.content, segment };

@@ -34,7 +34,7 @@ export const parseLateSegment = (bytes: Buffer): LateSegment | undefined => LATE
  * Whether the event outbox of a bucket was ever opened. If it was, `events/cursor` exists. `isBegun` reads the cursor
  * at each call until it exists.
  */
-export class TellingState {
+export class OutboxPresence {
   private hasBegun = false;
 
   constructor(private readonly bucket: Bucket) {}
@@ -53,10 +53,10 @@ export class TellingState {
  * `events/late/`. Other segments need none.
  */
 export class LateSegments {
-  private readonly telling: TellingState;
+  private readonly outbox: OutboxPresence;
 
   constructor(private readonly bucket: Bucket) {
-    this.telling = new TellingState(bucket);
+    this.outbox = new OutboxPresence(bucket);
   }
 
   /**
@@ -97,7 +97,7 @@ export class LateSegments {
    * milliseconds since 1970. If the event outbox was never opened, writes nothing, and resolves to undefined.
    */
   private async announce(segment: string, uploadIds: readonly string[]): Promise<number | undefined> {
-    if (!(await this.telling.isBegun())) return undefined;
+    if (!(await this.outbox.isBegun())) return undefined;
     const { storeTime } = this.bucket;
     const content: LateSegment = { segment, upload_ids: [...uploadIds] };
     const key = LATE_SEGMENTS + uuidAt(new Date(storeTime));

@@ -7,9 +7,9 @@ import { DayHold, HoldLostError } from '../stored-uploads/day-hold.js';
 import { daysOf, mayBeCompacted, targets } from '../stored-uploads/day-listing.js';
 import { type BatchDraft, type EventSource, nextToRead } from './batch.js';
 import type { CautiousClock } from './cautious-clock.js';
-import { advance, type Cursor, daysBetween, isTimed, isTold, type Position, shortName, stateOf } from './cursor.js';
+import { advance, type Cursor, daysBetween, isConfirmed, isTimed, type Position, shortName, stateOf } from './cursor.js';
 import { MOST_LATE_MS } from './late-segments.js';
-import type { SegmentReader } from './segment-reader.js';
+import type { UnconfirmedLineReader } from './unconfirmed-line-reader.js';
 
 /**
  * If the time in a segment's name is longer ago than this, in milliseconds by the store's clock, the segment either
@@ -97,7 +97,7 @@ export class SegmentScan implements EventSource {
     private readonly clock: CautiousClock,
     private readonly kind: UploadKind,
     private readonly cursor: Cursor,
-    private readonly reader: SegmentReader,
+    private readonly reader: UnconfirmedLineReader,
     /**
      * Whether a segment was announced as late and has unconfirmed events, which `LateSource` delivers instead of this
      * scan.
@@ -134,7 +134,7 @@ export class SegmentScan implements EventSource {
   }
 
   async fill(batch: BatchDraft): Promise<boolean> {
-    this.dropTold();
+    this.dropConfirmed();
     const queue = this.queue.filter(({ key }) => !this.isAnnounced(key));
     for (let at = 0; at < queue.length; ) {
       if (batch.room === 0) return false;
@@ -145,12 +145,12 @@ export class SegmentScan implements EventSource {
         if (reading?.isGone && !(await this.isRemoved(segment))) {
           // Compaction has moved the lines of the missing segment to one that is now first in the queue. A batch with
           // an action but no event makes the caller collect again.
-          batch.onceTold(() => undefined);
+          batch.onceConfirmed(() => undefined);
           return false;
         }
         const onOver = () => { this.remember(segment); };
-        const isToldOtherwise = (uploadId: string) => segment.time === -Infinity && isTold(this.cursor, uploadId);
-        if (reading && !this.reader.add(batch, segment.key, reading, onOver, isToldOtherwise)) return false;
+        const isConfirmedElsewhere = (uploadId: string) => segment.time === -Infinity && isConfirmed(this.cursor, uploadId);
+        if (reading && !this.reader.add(batch, segment.key, reading, onOver, isConfirmedElsewhere)) return false;
       }
       at += segments.length;
     }
@@ -172,8 +172,8 @@ export class SegmentScan implements EventSource {
   }
 
   /** Drops the segments whose events `LateSource` has delivered since this scan listed them. */
-  private dropTold(): void {
-    this.segments = this.segments.filter(({ key }) => !isTold(this.cursor, key));
+  private dropConfirmed(): void {
+    this.segments = this.segments.filter(({ key }) => !isConfirmed(this.cursor, key));
     this.advance();
   }
 
@@ -183,7 +183,7 @@ export class SegmentScan implements EventSource {
    */
   private advance(): void {
     advance(this.position, Math.min(this.queue[0]?.time ?? Infinity, this.coveredTo, this.listedAt - SETTLED_MS));
-    void this.releaseWhere((date) => stateOf({ kind: this.kind, date }, this.position) === 'told');
+    void this.releaseWhere((date) => stateOf({ kind: this.kind, date }, this.position) === 'confirmed');
   }
 
   private async releaseWhere(isOver: (date: string) => boolean): Promise<void> {
@@ -202,7 +202,7 @@ export class SegmentScan implements EventSource {
       this.position.targets.add(segment.key);
     } else {
       const short = shortName(segment.key);
-      this.position.told.add(short);
+      this.position.confirmed.add(short);
       const until = segment.writtenAt + ANNOUNCED_WITHIN_MS;
       const mayBeAnnounced = Math.abs(segment.writtenAt - segment.time) > MAYBE_ANNOUNCED_MS && until > this.clock.time;
       if (mayBeAnnounced) this.cursor.late.set(short, until);
@@ -228,7 +228,7 @@ export class SegmentScan implements EventSource {
    * compaction has created for this day so far to the queue.
    */
   private async enter(day: Day): Promise<void> {
-    if (!mayBeCompacted(this.bucket, day) || this.holds.has(day.date) || stateOf(day, this.position) === 'told') return;
+    if (!mayBeCompacted(this.bucket, day) || this.holds.has(day.date) || stateOf(day, this.position) === 'confirmed') return;
     const hold = await DayHold.take(this.bucket, day, this.logger);
     const known = new Set([...this.position.targets, ...this.created.map(({ key }) => key)]);
     for (const { key, size } of await targets(this.bucket, day)) {
@@ -254,7 +254,7 @@ export class SegmentScan implements EventSource {
         await this.enter(day);
         for await (const segment of timedSegments(this.bucket, day, begin, covered, this.unitMs)) {
           listed += 1;
-          if (segment && !isTold(this.cursor, segment.key)) found.set(segment.key, segment);
+          if (segment && !isConfirmed(this.cursor, segment.key)) found.set(segment.key, segment);
           if (found.size >= MOST_SEGMENTS && segment && segment.time > begin) {
             covered = segment.time;
             break;
@@ -280,7 +280,7 @@ export class SegmentScan implements EventSource {
     const { watermark } = this.position;
     const startOfToday = Date.parse(dateAt(now));
     if (watermark + DAY_MS > startOfToday) return watermark;
-    const days = (await daysOf(this.bucket, this.kind)).filter((day) => stateOf(day, this.position) !== 'told');
+    const days = (await daysOf(this.bucket, this.kind)).filter((day) => stateOf(day, this.position) !== 'confirmed');
     const starts = [...days.map((day) => endOf(day) - DAY_MS), startOfToday];
     return Math.max(watermark, Math.min(...starts) - NAME_TOLERANCE_MS);
   }

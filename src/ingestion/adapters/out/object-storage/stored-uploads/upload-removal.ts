@@ -72,7 +72,7 @@ export class UploadRemoval {
     if (!mayAccess(found.upload.customerId)) return false;
     const { marks, isRemoved } = await this.inTurn(async () => {
       // The marker is written only now, because sweepers take a removal for crashed when its marker is a minute old.
-      const remnant = remnantOf(found.upload, found.segment, await this.remnantRemoval.timeToTell());
+      const remnant = remnantOf(found.upload, found.segment, await this.remnantRemoval.eventTime());
       const written = await this.remnantRemoval.mark(remnant ? [remnant] : []);
       return { marks: written, isRemoved: await this.removeLine(found, dayOf(found.segment)) };
     });
@@ -122,7 +122,7 @@ export class UploadRemoval {
   async removeAll(filter: UploadFilter, { dryRun = false, onProgress, signal }: RemovalOptions = {}): Promise<number> {
     signal?.throwIfAborted();
     const days = await this.days(filter);
-    const removedAt = dryRun ? undefined : await this.remnantRemoval.timeToTell();
+    const removedAt = dryRun ? undefined : await this.remnantRemoval.eventTime();
     const progress = { segments: 0, allSegments: 0, uploads: 0 };
     if (onProgress) for (const day of days) for await (const segments of this.batches(day)) progress.allSegments += segments.length;
     for (const day of days) {
