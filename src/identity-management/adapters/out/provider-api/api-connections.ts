@@ -33,15 +33,15 @@ export interface RawAnswer {
  * The maximum number of connections to a provider. If all are in use, a request waits for one of them, and the wait
  * counts for the request's time limit.
  */
-const MOST_CONNECTIONS = 128;
-const MOST_BYTES = 64 * 1024 * 1024;
+const MAX_CONNECTIONS = 128;
+const MAX_BYTES = 64 * 1024 * 1024;
 
 /** Connections to an identity provider's API, kept alive for later requests. Redirects aren't followed. */
 export class ApiConnections {
   private readonly agent = new Agent({
     connect: { timeout: CONNECT_TIMEOUT_MS },
-    connections: MOST_CONNECTIONS,
-    maxResponseSize: MOST_BYTES,
+    connections: MAX_CONNECTIONS,
+    maxResponseSize: MAX_BYTES,
   });
   /** The HTTP agent for downloading files. Without a limit on their size, because a file is read line by line. */
   private readonly fileAgent = new Agent({ connect: { timeout: CONNECT_TIMEOUT_MS } });

@@ -11,12 +11,12 @@ export const JOURNAL_EXTENSION = '.journal';
  * The maximum number of journals in use. One journal accepts records while the files of the other are synced. While the
  * files of both are synced, new records wait.
  */
-const MOST_JOURNALS = 2;
+const MAX_JOURNALS = 2;
 /**
  * The longest time during which a journal accepts records, in milliseconds. Then the files whose bytes it contains are
  * synced.
  */
-const LONGEST_USE_MS = 10_000;
+const MAX_USE_MS = 10_000;
 /**
  * After creating a journal failed, how long to wait before creating another, in milliseconds. The usual cause of a
  * failure is a nearly full disk.
@@ -26,7 +26,7 @@ const UNAVAILABLE_MS = 10_000;
  * How long a new record waits while the files of all journals are being synced, in milliseconds. Then `add` rejects,
  * and the caller writes the file to `staging/` instead.
  */
-const LONGEST_WAIT_MS = 1_000;
+const MAX_WAIT_MS = 1_000;
 
 /** The error when no journal can take a record. The record was not written. */
 export class JournalUnavailableError extends Error {
@@ -200,9 +200,9 @@ export class ContentJournals {
       return use;
     } catch (error) {
       this.retire();
-      // Someone has probably removed the files of all journals. After MOST_JOURNALS failed attempts no old journal is
+      // Someone has probably removed the files of all journals. After MAX_JOURNALS failed attempts no old journal is
       // left, so the last attempt uses a new one.
-      if (!(error instanceof FileRemovedError) || removed === MOST_JOURNALS) throw error;
+      if (!(error instanceof FileRemovedError) || removed === MAX_JOURNALS) throw error;
     }
     return this.append(await this.takeUse(), records, removed + 1);
   }
@@ -211,28 +211,28 @@ export class ContentJournals {
    * Returns the current use (see `Use`) if its journal has room for the first waiting record. Otherwise ends that use,
    * and begins a use of another journal. If both journals are being synced, waits for one of them.
    *
-   * @throws JournalUnavailableError if syncing takes longer than LONGEST_WAIT_MS or has failed for all journals, or if
+   * @throws JournalUnavailableError if syncing takes longer than MAX_WAIT_MS or has failed for all journals, or if
    * no journal can be created; StoreAwayError.
    */
   private async takeUse(): Promise<Use> {
     const { current } = this;
     if (current?.journal.accepts(this.waiting[0]?.bytes.length ?? 0)) return current;
     this.retire();
-    while (this.idle.length === 0 && this.retiring.size >= MOST_JOURNALS) await this.untilOneIsSettled();
+    while (this.idle.length === 0 && this.retiring.size >= MAX_JOURNALS) await this.untilOneIsSettled();
     const journal = this.idle.pop() ?? (await this.makeJournal());
     const timer = setTimeout(() => {
       this.retire();
-    }, LONGEST_USE_MS).unref();
+    }, MAX_USE_MS).unref();
     return (this.current = { journal, paths: [], losses: this.site.disk.lossCount(), timer });
   }
 
   private async untilOneIsSettled(): Promise<void> {
-    const tooLong = () => new JournalUnavailableError(`The files of all journals have been syncing for ${LONGEST_WAIT_MS} ms.`);
-    await withTimeLimit(LONGEST_WAIT_MS, Promise.race(this.retiring), tooLong);
+    const tooLong = () => new JournalUnavailableError(`The files of all journals have been syncing for ${MAX_WAIT_MS} ms.`);
+    await withTimeLimit(MAX_WAIT_MS, Promise.race(this.retiring), tooLong);
   }
 
   private async makeJournal(): Promise<Journal> {
-    if (this.unsettled.length >= MOST_JOURNALS) throw new JournalUnavailableError('The files of journals could not be synced.');
+    if (this.unsettled.length >= MAX_JOURNALS) throw new JournalUnavailableError('The files of journals could not be synced.');
     if (this.unavailable && performance.now() - this.unavailable.since < UNAVAILABLE_MS) throw this.unavailable.error;
     this.site.presence.assertHere();
     const path = join(this.directory, `${uuidV7()}${JOURNAL_EXTENSION}`);

@@ -36,7 +36,7 @@ const ROWS_AT_ONCE = 25;
  * How long index lines are read before other work of the process can run, in milliseconds. A database transaction is
  * never interrupted.
  */
-const LONGEST_TURN_MS = 10;
+const MAX_TURN_MS = 10;
 
 /** The parts of a store that its idempotency keys need. */
 export interface IdempotencySite extends KeySegmentsSite {
@@ -285,7 +285,7 @@ export class IdempotencyIndex {
         const parsing = this.parse(line);
         const upload = parsing && (await parsing);
         if (upload) rows.push(uploadEntry(day, upload));
-        if (rows.length < ROWS_AT_ONCE && performance.now() - turnBegan < LONGEST_TURN_MS) continue;
+        if (rows.length < ROWS_AT_ONCE && performance.now() - turnBegan < MAX_TURN_MS) continue;
         await this.put(day, rows);
         count += rows.length;
         rows = [];

@@ -16,7 +16,7 @@ import { REMOVAL_EXTENSION, type RemovalList } from './stored-uploads/removal-li
 import { UNFINISHED_EXTENSION } from './whole-file.js';
 
 /** The longest file in `pending/` that is read as a journal, in bytes. Far above the size of any journal. */
-const MOST_JOURNAL_BYTES = 1024 * 1024 * 1024;
+const MAX_JOURNAL_BYTES = 1024 * 1024 * 1024;
 
 /**
  * Recovers from a crash. Reads only what was in progress, so its cost doesn't grow with the store. If recovery is
@@ -90,7 +90,7 @@ export function replayJournal(store: StoreDirectory, journal: string): Promise<b
  */
 async function replay(store: StoreDirectory, journal: string, links: LinkCheck): Promise<boolean> {
   const { disk } = store;
-  const content = await unlessForeign(store, async () => (await readWhole(disk, store.at(journal), MOST_JOURNAL_BYTES)) ?? Buffer.alloc(0));
+  const content = await unlessForeign(store, async () => (await readWhole(disk, store.at(journal), MAX_JOURNAL_BYTES)) ?? Buffer.alloc(0));
   if (!content) return false;
   if (!isJournal(content)) {
     store.logger.warn(`${store.at(journal)} is not a journal of this store; leaving it alone.`);

@@ -32,9 +32,9 @@ import { UploadMarkers } from './upload-markers.js';
  * New uploads are refused while at least this many background operations haven't succeeded yet. These operations undo
  * failed uploads or free their idempotency keys.
  */
-const MOST_LEFT = 1_000;
+const MAX_LEFT = 1_000;
 /** Maximum time that a health check waits for the store, in milliseconds. */
-const LONGEST_PROBE_MS = 3_500;
+const MAX_PROBE_MS = 3_500;
 /**
  * For this long after a successful check of the service's rights in the bucket, health checks don't check them again.
  */
@@ -129,7 +129,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
   }
 
   private get isRefusing(): boolean {
-    return this.retries.size >= MOST_LEFT || this.log.isRefusing;
+    return this.retries.size >= MAX_LEFT || this.log.isRefusing;
   }
 
   /**
@@ -140,7 +140,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
   private async probe(): Promise<void> {
     if (this.isRefusing) throw new Error(TOO_MANY_TO_UNDO);
     const writing = this.bucket.replace(HEALTH, Buffer.from('well\n'));
-    await withTimeLimit(LONGEST_PROBE_MS, Promise.all([writing, this.checkRights()]), () => new StoreSilentError(LONGEST_PROBE_MS));
+    await withTimeLimit(MAX_PROBE_MS, Promise.all([writing, this.checkRights()]), () => new StoreSilentError(MAX_PROBE_MS));
   }
 
   private async checkRights(): Promise<void> {

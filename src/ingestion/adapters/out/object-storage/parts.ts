@@ -4,7 +4,7 @@ import type { PartBuffer, PartMemory } from './part-memory.js';
 /**
  * The chunks of a head (the first bytes of an upload) are joined when it has this many, because each has its overhead.
  */
-const MOST_HEAD_CHUNKS = 32;
+const MAX_HEAD_CHUNKS = 32;
 
 export interface PartOptions {
   /** Provides the memory of the parts. Its `partBytes` is the length of every part but the last. */
@@ -157,7 +157,7 @@ class Head {
     if (this.length + chunk.length > FREE_BYTES) return false;
     this.chunks.push(chunk);
     this.length += chunk.length;
-    if (this.chunks.length === MOST_HEAD_CHUNKS) this.chunks = [Buffer.concat(this.chunks)];
+    if (this.chunks.length === MAX_HEAD_CHUNKS) this.chunks = [Buffer.concat(this.chunks)];
     return true;
   }
 

@@ -17,7 +17,7 @@ import { UNFINISHED_EXTENSION, writeWhole } from '../whole-file.js';
 export const EVENTS = 'events';
 /** Suffix of the names of the files in `events/` that list removed uploads. */
 const REMOVED_EXTENSION = '.removed';
-const MOST_NEW = 1_000;
+const MAX_NEW = 1_000;
 
 /**
  * An event entry: says up to which offset the events of a file are confirmed. Each line of the file is an event. The
@@ -89,7 +89,7 @@ export class EventEntries {
    */
   mustList = true;
   /**
-   * The ids of entries that were added since the last `takeNewIds`, at most MOST_NEW. If more are added, `mustList`
+   * The ids of entries that were added since the last `takeNewIds`, at most MAX_NEW. If more are added, `mustList`
    * becomes true.
    */
   private newIds: string[] = [];
@@ -164,7 +164,7 @@ export class EventEntries {
   }
 
   private note(id: string): void {
-    if (this.newIds.length < MOST_NEW) this.newIds.push(id);
+    if (this.newIds.length < MAX_NEW) this.newIds.push(id);
     else this.mustList = true;
   }
 

@@ -16,7 +16,7 @@ import { UploadList } from './upload-list.js';
 import { type FoundLine, UploadSearch } from './upload-search.js';
 
 /** How many single uploads of a segment are removed at most in one batch. */
-const MOST_AT_ONCE = 1_000;
+const MAX_AT_ONCE = 1_000;
 
 /** What a removal needs of an upload that was found. */
 interface RemovableUpload {
@@ -170,7 +170,7 @@ export class Archive {
    */
   private removeWithOthers({ segment, upload, isInJournal }: RemovableUpload, removals: number): Promise<RemovedBatch> {
     let batch = this.batches.get(segment);
-    if (!batch || batch.uploads.size >= MOST_AT_ONCE) {
+    if (!batch || batch.uploads.size >= MAX_AT_ONCE) {
       const begun: Batch = { segment, uploads: new Map(), isInJournal: false, removals, done: this.inTurn(() => this.removeBatch(begun)) };
       this.batches.set(segment, (batch = begun));
     }

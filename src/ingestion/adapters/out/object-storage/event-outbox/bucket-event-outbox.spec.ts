@@ -494,8 +494,8 @@ describe('many objects', () => {
   it('that were told are rarely listed again, and when uploads are few, few requests are needed again', async () => {
     // The clock is set to a fixed distance from a multiple of the longest span of time that one listing covers, so that
     // the number of requests doesn't depend on where a span begins.
-    const LONGEST_MS = 16 ** 5;
-    vi.setSystemTime(Math.ceil(NOON / LONGEST_MS) * LONGEST_MS - 2 * MINUTE_MS);
+    const MAX_UNIT_MS = 16 ** 5;
+    vi.setSystemTime(Math.ceil(NOON / MAX_UNIT_MS) * MAX_UNIT_MS - 2 * MINUTE_MS);
     const on = bucket.another();
     await storeAlone(15_000, Date.now() - 15 * MINUTE_MS, 15 * MINUTE_MS);
     const outbox = outboxOn(on);
@@ -510,7 +510,7 @@ describe('many objects', () => {
       expect(await deliver(outbox)).toEqual([]);
       expect(names.count).toBeLessThan(2_500);
     }
-    pass(4 * LONGEST_MS);
+    pass(4 * MAX_UNIT_MS);
     for (let at = 0; at < 3; at++) await deliver(outbox);
     listings = 0;
     await deliver(outbox);

@@ -30,7 +30,7 @@ const POLL_EVERY_MS = 5_000;
 const LISTING_PAUSE_MS = 1_000;
 const LISTINGS_AT_ONCE = 20;
 /** At most this many announcements of late segments are held in memory, and as many objects of `events/removed/`. */
-const MOST_LISTED = 1_000;
+const MAX_LISTED = 1_000;
 
 /**
  * The events of a bucket that the receiver hasn't confirmed yet. The index lines are the events, so an upload costs no
@@ -254,12 +254,12 @@ class DeliveryState {
     for await (const object of this.bucket.list(EVENTS)) {
       if (object.key.startsWith(LATE_SEGMENTS)) late.push(object);
       else if (object.key.startsWith(REMOVED_UPLOADS)) removed.push(object);
-      if (late.length === MOST_LISTED) break;
-      if (removed.length === MOST_LISTED) return { late, removed, isWhole: true };
+      if (late.length === MAX_LISTED) break;
+      if (removed.length === MAX_LISTED) return { late, removed, isWhole: true };
     }
-    if (late.length < MOST_LISTED) return { late, removed, isWhole: true };
+    if (late.length < MAX_LISTED) return { late, removed, isWhole: true };
     removed = [];
-    for await (const object of this.bucket.list(REMOVED_UPLOADS)) if (removed.push(object) === MOST_LISTED) break;
+    for await (const object of this.bucket.list(REMOVED_UPLOADS)) if (removed.push(object) === MAX_LISTED) break;
     return { late, removed, isWhole: false };
   }
 

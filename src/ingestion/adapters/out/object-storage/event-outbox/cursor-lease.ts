@@ -9,7 +9,7 @@ const RENEW_EVERY_MS = 15_000;
  * Maximum time of a request that renews the cursor, in milliseconds. So after a request that hangs, there is time for
  * another one before the lease expires.
  */
-const LONGEST_CALL_MS = 10_000;
+const MAX_CALL_MS = 10_000;
 /**
  * If the cursor wasn't written for this long, the process that delivers events counts as crashed. In milliseconds, by
  * the store's clock.
@@ -155,6 +155,6 @@ export class CursorLease {
 }
 
 /**
- * Rejects with StoreSilentError if a request takes longer than LONGEST_CALL_MS. The store may still carry it out later.
+ * Rejects with StoreSilentError if a request takes longer than MAX_CALL_MS. The store may still carry it out later.
  */
-const within = <T>(request: Promise<T>): Promise<T> => withTimeLimit(LONGEST_CALL_MS, request, () => new StoreSilentError(LONGEST_CALL_MS));
+const within = <T>(request: Promise<T>): Promise<T> => withTimeLimit(MAX_CALL_MS, request, () => new StoreSilentError(MAX_CALL_MS));

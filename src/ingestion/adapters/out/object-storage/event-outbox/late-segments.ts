@@ -10,7 +10,7 @@ import { isTimed } from './cursor.js';
  * The event outbox finds a segment without an announcement if it was written at most this long before or after the time
  * in its name, in milliseconds.
  */
-export const MOST_LATE_MS = 40_000;
+export const MAX_LATE_MS = 40_000;
 /**
  * A segment is announced before it is written if the time in its name then differs from the store's time by more than
  * this, in milliseconds. If it were announced only afterwards, a crash in between could hide it from the event outbox.
@@ -69,7 +69,7 @@ export class LateSegments {
     const announcedAt = this.isLate(segment, SOON_LATE_MS) ? await this.announce(segment, uploadIds()) : undefined;
     const written = await write();
     if (written === undefined || (announcedAt !== undefined && this.bucket.storeTime - announcedAt < ANNOUNCED_FOR_MS)) return written;
-    if (announcedAt !== undefined || this.isLate(segment, MOST_LATE_MS)) await this.announce(segment, uploadIds());
+    if (announcedAt !== undefined || this.isLate(segment, MAX_LATE_MS)) await this.announce(segment, uploadIds());
     return written;
   }
 
@@ -82,7 +82,7 @@ export class LateSegments {
    */
   async announceWritten(segment: string, uploadId: string, ageMs: number): Promise<void> {
     const day = dayOf(segment);
-    if (day && isTimed(day, segment) && this.isLate(segment, MOST_LATE_MS, ageMs)) await this.announce(segment, [uploadId]);
+    if (day && isTimed(day, segment) && this.isLate(segment, MAX_LATE_MS, ageMs)) await this.announce(segment, [uploadId]);
   }
 
   private isLate(segment: string, mostMs: number, ageMs = 0): boolean {

@@ -6,7 +6,7 @@ import type { BatchDraft } from './batch.js';
 import type { Cursor } from './cursor.js';
 
 const BLOCK_BYTES = 512 * 1024;
-const MOST_REMEMBERED = 10_000;
+const MAX_REMEMBERED = 10_000;
 
 /** Index lines of a segment that were read because the receiver hasn't confirmed their events yet. */
 export interface Reading {
@@ -72,7 +72,7 @@ export class UnconfirmedLineReader {
     const last = taken.at(-1);
     if (!last) return;
     this.cursor.parts.set(key, { offset: last.begin, upload_id: last.upload.uploadId });
-    this.remembered.set(key, [...(this.remembered.get(key) ?? []), ...taken.map(({ upload }) => upload.uploadId)].slice(-MOST_REMEMBERED));
+    this.remembered.set(key, [...(this.remembered.get(key) ?? []), ...taken.map(({ upload }) => upload.uploadId)].slice(-MAX_REMEMBERED));
   }
 
   private forget(key: string): void {

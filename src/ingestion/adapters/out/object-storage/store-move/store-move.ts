@@ -19,7 +19,7 @@ const FILES_AT_ONCE = 8;
 /** How many files are looked up in the bucket together. */
 const LOOKED_UP_AT_ONCE = 2_000;
 /** If a move was interrupted, only files longer than this, in bytes, may have left parts in the bucket. */
-const LEAST_PARTS_BYTES = 1024 * 1024;
+const MIN_PARTS_BYTES = 1024 * 1024;
 const FILES = 'files/';
 const LINES = 'uploads/';
 
@@ -256,7 +256,7 @@ export class StoreMove {
       this.count(size);
       return undefined;
     }
-    if (this.isResumed && size > LEAST_PARTS_BYTES) await this.bucket.removeParts(path);
+    if (this.isResumed && size > MIN_PARTS_BYTES) await this.bucket.removeParts(path);
     const bytes = await this.source.openContent(path);
     // If a service uses the store, the upload may have been removed since its line was read.
     if (!bytes) return isStopped ? { path, detail: 'the file is absent' } : undefined;

@@ -15,7 +15,7 @@ import { SegmentGoneError } from './segment-lines.js';
 import { UploadRemoval } from './upload-removal.js';
 import { findLine } from './upload-search.js';
 
-const MOST_ROUNDS = 10;
+const MAX_ROUNDS = 10;
 /**
  * Expired uploads are removed at most once in this time, in milliseconds, however many processes share the bucket. Each
  * process tries every hour, and the first to try removes them.
@@ -81,7 +81,7 @@ export class BucketUploads extends StoredUploads {
    * times.
    */
   private async page(filter: UploadFilter, limit: number, after?: UploadPosition): Promise<UploadPage> {
-    for (let round = 0; round < MOST_ROUNDS; round++) {
+    for (let round = 0; round < MAX_ROUNDS; round++) {
       const sources = new DaySources(this.bucket, filter, after);
       try {
         const page = await readPage(await sources.all(), filter, limit, after);

@@ -7,7 +7,7 @@ import type { Day } from '../segment-names.js';
 import { pauseAfter } from './contention.js';
 
 const RENEW_AFTER_MS = 60_000;
-const MOST_TURNS = 20;
+const MAX_TURNS = 20;
 
 /**
  * This process's hold on a day is gone: another process considered this one crashed, and replaced or removed the hold.
@@ -81,7 +81,7 @@ export class DayHold {
    */
   private async change(change: (ids: readonly string[]) => readonly string[] | undefined): Promise<boolean> {
     const key = planKey(this.day);
-    for (let turn = 0; turn < MOST_TURNS; turn++) {
+    for (let turn = 0; turn < MAX_TURNS; turn++) {
       const { plan, hold, isDamaged, version, ageMs } = await readDayPlan(this.bucket, this.day);
       const isExpired = ageMs >= PLAN_PATIENCE_MS;
       const ids = change(hold && !isExpired ? hold.removals : []);

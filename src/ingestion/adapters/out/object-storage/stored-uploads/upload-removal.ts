@@ -20,12 +20,12 @@ import { linesIn } from './segment-lines.js';
 import { rewrite, type Rewriting, withoutLines } from './segment-rewriting.js';
 import { findLine, type FoundLine } from './upload-search.js';
 
-const MOST_ROUNDS = 10;
+const MAX_ROUNDS = 10;
 /**
  * A batch, whose segments are rewritten together, has at most this many segments and bytes, or a single longer segment.
  */
-const MOST_SEGMENTS = 500;
-const MOST_BYTES = 8 * 1024 * 1024;
+const MAX_SEGMENTS = 500;
+const MAX_BYTES = 8 * 1024 * 1024;
 
 /**
  * Removes uploads. Any number of processes may remove uploads at once, and each may crash or stall at any step:
@@ -219,7 +219,7 @@ export class UploadRemoval {
     let bytes = 0;
     for await (const segment of this.bucket.list(directoryOf(day))) {
       if (segment.size === 0 || copied?.has(segment.key)) continue;
-      if (batch.length > 0 && (batch.length === MOST_SEGMENTS || bytes + segment.size > MOST_BYTES)) {
+      if (batch.length > 0 && (batch.length === MAX_SEGMENTS || bytes + segment.size > MAX_BYTES)) {
         yield batch;
         batch = [];
         bytes = 0;
@@ -235,7 +235,7 @@ export class UploadRemoval {
    * again. Takes no hold without a day, or if compaction of the day can't have begun.
    */
   private async held(day: Day | undefined, action: (hold?: DayHold) => Promise<void>): Promise<void> {
-    for (let round = 0; round < MOST_ROUNDS; round++) {
+    for (let round = 0; round < MAX_ROUNDS; round++) {
       const hold = day && mayBeCompacted(this.bucket, day) ? await DayHold.take(this.bucket, day, this.logger) : undefined;
       try {
         await action(hold);
