@@ -271,7 +271,7 @@ describe('compactDay', () => {
     setStoreTime(MIDNIGHT + 11 * 60_000);
     expect(await compact(bucket)).toMatchObject({ sources: 3, targets: 1 });
     expect(await readOnce(bucket)).toEqual(uploads.sort());
-    // The new segment's name tells that compaction created it, so it isn't merged again.
+    // The new segment's name shows that compaction created it, so it isn't merged again.
     await putEarlier(2, 'late');
     setStoreTime(MIDNIGHT + 12 * 60_000);
     expect(await compact(bucket)).toMatchObject({ sources: 2, targets: 1 });

@@ -710,15 +710,15 @@ describe('a removal', () => {
   it('is told once, after the upload or instead of it', async () => {
     const storage = storageOn();
     const outbox = await begin();
-    const [toldBefore, removedFirst] = [await store(storage), await store(storage, anUploadDraft().with({ receivedAt: new Date(), customerId: 'other' }).file('x'))];
+    const [deliveredBefore, removedFirst] = [await store(storage), await store(storage, anUploadDraft().with({ receivedAt: new Date(), customerId: 'other' }).file('x'))];
     await (await outbox.next(1))?.confirm();
-    for (const { uploadId } of [toldBefore, removedFirst]) {
+    for (const { uploadId } of [deliveredBefore, removedFirst]) {
       pass(1);
       await storage.storedUploads.remove(uploadId);
     }
     const { events = [] } = (await outbox.next(9)) ?? {};
     expect(events).toEqual([
-      { type: 'removed', uploadId: toldBefore.uploadId, kind: 'historical', customerId: 'customer-1', receivedAt: toldBefore.receivedAt, removedAt: new Date(Date.now() - 1) },
+      { type: 'removed', uploadId: deliveredBefore.uploadId, kind: 'historical', customerId: 'customer-1', receivedAt: deliveredBefore.receivedAt, removedAt: new Date(Date.now() - 1) },
       { type: 'removed', uploadId: removedFirst.uploadId, kind: 'historical', customerId: 'other', receivedAt: removedFirst.receivedAt, removedAt: new Date() },
     ]);
   });
