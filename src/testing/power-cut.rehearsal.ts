@@ -9,13 +9,13 @@ import { Random } from './random.js';
 import { anUploadDraft, storeUpload } from './upload-draft.builder.js';
 
 const ROOT = '/store';
-const MOST_CUTS = 3;
-const MOST_CALLERS = 12;
+const MAX_CUTS = 3;
+const MAX_CALLERS = 12;
 /**
  * Upper limits for the number of disk operations until a power cut, of which one is picked at random. With the low one,
  * the cut comes during a boot or soon after it.
  */
-const MOST_OPERATIONS = [80, 1_000] as const;
+const MAX_OPERATIONS = [80, 1_000] as const;
 
 export interface PowerCutReport {
   readonly cuts: number;
@@ -47,10 +47,10 @@ export async function rehearsePowerCut(seed: number, defects: DiskDefects = {}):
   const random = new Random(seed);
   const ledger = new Ledger();
   const receiver = new Receiver();
-  const cuts = 1 + random.below(MOST_CUTS);
+  const cuts = 1 + random.below(MAX_CUTS);
   let disk = new ForgetfulDisk(random, defects);
   for (let cut = 1; cut <= cuts; cut++) {
-    disk.cutAfter(1 + random.below(random.pick(MOST_OPERATIONS)));
+    disk.cutAfter(1 + random.below(random.pick(MAX_OPERATIONS)));
     await Promise.race([load(disk, random, ledger, receiver), disk.cut]);
     disk = disk.afterCut();
   }
@@ -88,7 +88,7 @@ async function load(disk: ForgetfulDisk, random: Random, ledger: Ledger, receive
   disk.failureRate = random.pick([0, 0, 0.03]);
   const shareOfFiles = random.pick([0, 0.6, 1]);
   const shareOfRemovals = random.pick([0, 0, 0.1, 0.4]);
-  const callers = Array.from<unknown, Promise<never>>({ length: 1 + random.below(MOST_CALLERS) }, async () => {
+  const callers = Array.from<unknown, Promise<never>>({ length: 1 + random.below(MAX_CALLERS) }, async () => {
     for (;;) {
       if (random.chance(shareOfRemovals)) await ledger.remove(storage, random);
       else await ledger.enter(storage, someDraft(random, shareOfFiles));

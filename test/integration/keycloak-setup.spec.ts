@@ -526,7 +526,7 @@ describe.runIf(isKeycloakAvailable())('npm run keycloak:setup', { timeout: 60_00
   it.each<[string, string[], () => Record<string, string>, number, RegExp]>([
     ['a password is the value of an argument', ['--password', 'x-secret'], () => ({}), 2, /^There is an unknown argument; credentials come from .*\(usage: .*\)\n$/],
     ['a password is an argument itself', ['x-secret'], () => ({}), 2, /^There is an unknown argument; credentials come from .*\(usage: .*\)\n$/],
-    ['the administrator is not an e-mail', ['--administrator', 'ada:x-secret'], () => ({}), 2, /^--administrator is an e-mail \(usage: .*\)\n$/],
+    ['the administrator is not an e-mail', ['--administrator', 'ada:x-secret'], () => ({}), 2, /^--administrator must be an e-mail address \(usage: .*\)\n$/],
     ['the realm is malformed', [], () => ({ KEYCLOAK_REALM: 'a/b' }), 1, /^KEYCLOAK_REALM: must be the name of a realm.*\n$/],
     ["the realm is Keycloak's own", [], () => ({ KEYCLOAK_REALM: 'master' }), 1, /^KEYCLOAK_REALM: must be another realm.*\n$/],
     ['variables are missing', [], () => ({ KEYCLOAK_URL: '', KEYCLOAK_REALM: '' }), 1, /^KEYCLOAK_URL: must be set\nKEYCLOAK_REALM: must be set\n$/],

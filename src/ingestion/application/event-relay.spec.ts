@@ -45,7 +45,7 @@ async function start(receiver: UploadEvents = events, store: FileStorage = stora
 }
 
 const upload = () => storeUpload(storage, anUploadDraft().build());
-const idsOf = (told: readonly UploadEvent[]): string[] => told.map(({ id }) => id);
+const idsOf = (batch: readonly UploadEvent[]): string[] => batch.map(({ id }) => id);
 
 describe('EventRelay', () => {
   it('tells an upload that was stored, and that it was removed, as CloudEvents', async () => {
@@ -87,9 +87,9 @@ describe('EventRelay', () => {
   it('delivers a backlog of 1,200 uploads in order, 500 at most at once', async () => {
     const sizes: number[] = [];
     const receiver = new (class extends InMemoryUploadEvents {
-      override deliver(told: readonly UploadEvent[], signal: AbortSignal): Promise<void> {
-        sizes.push(told.length);
-        return super.deliver(told, signal);
+      override deliver(batch: readonly UploadEvent[], signal: AbortSignal): Promise<void> {
+        sizes.push(batch.length);
+        return super.deliver(batch, signal);
       }
     })();
     await storage.eventOutbox.open();
@@ -103,13 +103,13 @@ describe('EventRelay', () => {
   it('repeats a failed delivery with the same events until it succeeds, and logs that once', async () => {
     const attempts: string[][] = [];
     const failing = new (class extends InMemoryUploadEvents {
-      override async deliver(told: readonly UploadEvent[], signal: AbortSignal): Promise<void> {
-        attempts.push(idsOf(told));
+      override async deliver(batch: readonly UploadEvent[], signal: AbortSignal): Promise<void> {
+        attempts.push(idsOf(batch));
         // This upload is stored during the failing delivery, so its event must not be in the next delivery, which
         // repeats the same batch.
         if (attempts.length < 5) await upload();
         if (attempts.length < 4) throw new Error('secret-free reason');
-        return super.deliver(told, signal);
+        return super.deliver(batch, signal);
       }
     })();
     const { uploadId } = await storage.eventOutbox.open().then(upload);
@@ -143,8 +143,8 @@ describe('EventRelay', () => {
 
   it('delivers a batch only once if confirming it fails for a while', async () => {
     const receiver = new (class extends InMemoryUploadEvents {
-      override async deliver(told: readonly UploadEvent[], signal: AbortSignal): Promise<void> {
-        await super.deliver(told, signal);
+      override async deliver(batch: readonly UploadEvent[], signal: AbortSignal): Promise<void> {
+        await super.deliver(batch, signal);
         if (this.delivered.length === 1) storage.failWith(new ServiceError('storage-failure'));
       }
     })();
@@ -222,11 +222,11 @@ describe('EventRelay', () => {
     let begun: () => void = () => undefined;
     const delivering = new Promise<void>((resolve) => (begun = resolve));
     const slow = new (class extends InMemoryUploadEvents {
-      override async deliver(told: readonly UploadEvent[], signal: AbortSignal): Promise<void> {
+      override async deliver(batch: readonly UploadEvent[], signal: AbortSignal): Promise<void> {
         begun();
         await finishing;
         signal.throwIfAborted();
-        return super.deliver(told, signal);
+        return super.deliver(batch, signal);
       }
     })();
     const relay = await start(slow);

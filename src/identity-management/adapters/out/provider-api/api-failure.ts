@@ -1,7 +1,7 @@
 import { ServiceError, type ServiceErrorOptions } from '../../../../common/service-error.js';
 import { ProviderError, ProviderUnavailable } from '../../../domain/errors.js';
 
-/** Unknown whether the provider has carried out the request, or still will: the answer is missing or doesn't tell. */
+/** Unknown whether the provider has carried out the request, or still will: the answer is missing or doesn't say. */
 export class OutcomeUnknown extends ProviderUnavailable {}
 
 /** The status of the provider's answer reports success, but the rest of the answer can't be read. */

@@ -36,12 +36,12 @@ describe('a backlog of many removals', () => {
       return perform();
     };
     const storage = await open(disk);
-    const told: string[] = [];
+    const delivered: string[] = [];
     for (let batch = await storage.eventOutbox.next(500); batch; batch = await storage.eventOutbox.next(500)) {
-      for (const event of batch.events) if (event.type === 'removed') told.push(event.uploadId);
+      for (const event of batch.events) if (event.type === 'removed') delivered.push(event.uploadId);
       await batch.confirm();
     }
-    expect(told).toEqual(ids);
+    expect(delivered).toEqual(ids);
     expect(listings).toBe(3);
     expect(await readdir(join(directory, 'events'))).toEqual([]);
     await storage.close();

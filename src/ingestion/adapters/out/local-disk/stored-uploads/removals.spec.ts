@@ -223,7 +223,7 @@ describe('after a disk has failed once', () => {
       return gate(perform, operation, path);
     };
     expect(await remove(removed.uploadId)).toBe(true);
-    expect(warnings).toEqual([expect.stringMatching(/^Settling .*[.]journal failed/)]);
+    expect(warnings).toEqual([expect.stringMatching(/^Ending the use of .*[.]journal failed/)]);
     expect(written).toContain(view.at(keptPath));
     expect(isMissing).toBe(false);
     expect(await journals()).toEqual([]);
