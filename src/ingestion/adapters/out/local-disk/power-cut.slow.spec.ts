@@ -4,7 +4,7 @@ import { rehearsePowerCut } from '../../../../testing/power-cut.rehearsal.js';
 const SEEDS = Array.from({ length: 150 }, (_, seed) => seed);
 
 describe('after a power cut that loses unsynced data', () => {
-  it('every acknowledged upload is stored and told, every removed one is gone and told, and none is stored in part', async () => {
+  it('every acknowledged upload is stored, every removed one is gone, the events of both are delivered, and no upload is stored in part', async () => {
     const findings: string[] = [];
     let [acknowledged, removed, told, toldAgain] = [0, 0, 0, 0];
     for (const seed of SEEDS) {
