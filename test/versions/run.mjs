@@ -22,7 +22,7 @@ const MANAGEMENT = '/idpManagementBackend';
 const HELP = `Usage: npm run test:versions -- --other=<program> [options]
 
 Starts another version of the service and the built one in turn on one DATA_DIR. Each finds, repeats and removes uploads
-of the other, lists its roles and users, and tells its events. Compares what is stored with all answers after each stop,
+of the other, lists its roles and users, and delivers its events. Compares what is stored with all answers after each stop,
 and verifies the store with both versions.
 
   --other <program>  another version of the service, as a tarball of npm pack or its dist/main.js
