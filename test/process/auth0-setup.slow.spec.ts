@@ -339,12 +339,12 @@ describe('npm run auth0:setup', { timeout: 60_000 }, () => {
 
     it.each(DEFECTS)('where %s', async (_, spoil, expected, changes) => {
       await spoil();
-      const told = named(expected);
-      const { problems = [], warnings = [] } = told;
+      const reported = named(expected);
+      const { problems = [], warnings = [] } = reported;
       const service = await startService(environment);
       const origin = `http://127.0.0.1:${service.port}`;
       try {
-        expect(await readiness(origin)).toEqual(told);
+        expect(await readiness(origin)).toEqual(reported);
         expect((await fetch(`${origin}/health/live`)).status).toBe(200);
         for (const line of [...problems, ...warnings]) {
           expect(service.log.entries.filter(({ text }) => text.includes(JSON.stringify(`identity_provider: ${line}`)))).toHaveLength(1);

@@ -48,7 +48,7 @@ const upload = () => storeUpload(storage, anUploadDraft().build());
 const idsOf = (batch: readonly UploadEvent[]): string[] => batch.map(({ id }) => id);
 
 describe('EventRelay', () => {
-  it('tells an upload that was stored, and that it was removed, as CloudEvents', async () => {
+  it('delivers a CloudEvent when an upload is stored, and another when it is removed', async () => {
     await start();
     const stored = await storeUpload(storage, anUploadDraft().with({ kind: 'nowcast', idempotencyKey: 'key', additionalData: 'x', contentType: 'text/csv' }).file('at,kwh').build());
     await events.atLeast(1);
@@ -158,7 +158,7 @@ describe('EventRelay', () => {
     expect(idsOf(await receiver.atLeast(2))).toEqual([first.uploadId, second.uploadId]);
   });
 
-  it('tells nothing of an upload again that was removed while its delivery failed, except that it was removed', async () => {
+  it('delivers only the removal of an upload that was removed while its delivery failed', async () => {
     const { uploadId } = await storage.eventOutbox.open().then(upload);
     events.failWith(new Error('away'));
     onPause = () => {
@@ -184,7 +184,7 @@ describe('EventRelay', () => {
     expect((await events.atLeast(1))[0]?.source).toBe('http://127.0.0.1:1');
   });
 
-  it('says in one line that a store without an outbox tells nothing', async () => {
+  it('logs once that a store without an outbox delivers no events', async () => {
     await start(events, Object.assign(new InMemoryFileStorage(), { eventOutbox: undefined }));
     expect(log.entries).toEqual([{ level: 'warn', text: expect.stringContaining("doesn't offer an outbox") as string }]);
   });
@@ -216,7 +216,7 @@ describe('EventRelay', () => {
     expect(events.delivered).toEqual([]);
   });
 
-  it('lets a delivery in progress end when it stops, and tells its events no more', async () => {
+  it('lets a delivery in progress end when it stops, and confirms its events', async () => {
     let finish: () => void = () => undefined;
     const finishing = new Promise<void>((resolve) => (finish = resolve));
     let begun: () => void = () => undefined;

@@ -513,7 +513,7 @@ describe('a plan', () => {
     expect(await readOnce(bucket)).toEqual(ids(8).slice(2));
   });
 
-  it('remains while the store keeps removed segments', async () => {
+  it('remains if the store does not remove segments', async () => {
     const bucket = new InMemoryBucket();
     await putMany(bucket, 3);
     const keeping = bucket.another();

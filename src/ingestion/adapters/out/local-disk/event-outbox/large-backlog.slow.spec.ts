@@ -22,7 +22,7 @@ describe('a backlog of many removals', () => {
     return storage;
   }
 
-  it('is told in order, and its directory is listed once for each 10,000 of them', async () => {
+  it('is delivered in order, and its directory is listed once for each 10,000 of them', async () => {
     await open().then((storage) => storage.close());
     const ids = Array.from({ length: REMOVALS }, (_, at) => uuidAt(new Date(Date.parse('2026-01-01') + at)));
     for (const id of ids) {

@@ -67,7 +67,7 @@ describe('the outbox on a local disk', () => {
     expect((await entries()).sort()).toEqual((await segments()).filter((id) => id !== before).sort());
   });
 
-  it('moves the offset of an entry as its lines are told, and removes it once its segment is closed and told', async () => {
+  it('moves the offset of an entry as its lines are confirmed, and removes it once its segment is closed and confirmed', async () => {
     await outbox.open();
     const first = await store();
     await store();
@@ -83,7 +83,7 @@ describe('the outbox on a local disk', () => {
     expect(await entries()).toEqual([]);
   });
 
-  it('notes what is to be told while nobody tells, in a process that never opens it', async () => {
+  it('records events while nobody delivers them, in a process that never opens it', async () => {
     await outbox.open();
     await storage.close();
     await open();
@@ -92,7 +92,7 @@ describe('the outbox on a local disk', () => {
     expect(await deliverAll()).toEqual([id]);
   });
 
-  it('tells segments in the order of their creation', async () => {
+  it('delivers the events of segments in the order of their creation', async () => {
     await outbox.open();
     const ids: string[] = [];
     for (let day = 1; day < 6; day++) {
@@ -101,7 +101,7 @@ describe('the outbox on a local disk', () => {
     expect(await deliverAll()).toEqual(ids);
   });
 
-  it('keeps a copy of nothing but ids, kind, customer and times of what was removed, until that was told', async () => {
+  it('keeps a copy of nothing but ids, kind, customer and times of what was removed, until its event is confirmed', async () => {
     await outbox.open();
     const secret = anUploadDraft().with({ customerId: 'the customer', filename: 'the file', additionalData: 'the data', idempotencyKey: 'the key', manufacturer: 'the meter' });
     const { uploadId: id, receivedAt } = await storeUpload(storage, secret.file('the bytes').build());
@@ -115,7 +115,7 @@ describe('the outbox on a local disk', () => {
     expect(await entries()).toEqual([]);
   });
 
-  it('leaves out no upload when one before it, which was told, is removed from their segment', async () => {
+  it('leaves out no upload when one before it, which was delivered, is removed from their segment', async () => {
     await outbox.open();
     const [first, second, third, last] = [await store(), await store(), await store(), await store()];
     expect(await deliver(2)).toEqual([first, second]);
@@ -123,7 +123,7 @@ describe('the outbox on a local disk', () => {
     expect((await deliverAll()).sort()).toEqual([`${first}-removed`, third, last].sort());
   });
 
-  it('tells the removal of 1,200 uploads in batches, and goes on after a restart', async () => {
+  it('delivers the removal of 1,200 uploads in batches, and goes on after a restart', async () => {
     await outbox.open();
     const ids = await Promise.all(Array.from({ length: 1_200 }, () => store()));
     await storage.storedUploads.removeAll({});
@@ -145,7 +145,7 @@ describe('the outbox on a local disk', () => {
     expect(warnings).toEqual([]);
   });
 
-  it('skips lines that are not valid, with one warning, and tells the others', async () => {
+  it('skips lines that are not valid, with one warning, and delivers the others', async () => {
     await outbox.open();
     const first = await store();
     await storage.close();
@@ -169,7 +169,7 @@ describe('the outbox on a local disk', () => {
     ['leads out of the store', (path) => symlink(JSON.stringify({ lines: '../../etc/passwd', offset: 0 }), path)],
     ['has no valid offset', (path) => symlink(JSON.stringify({ lines: 'x', offset: -1 }), path)],
     ['is a file', (path) => writeFile(path, '')],
-  ])('tells everything of a segment again whose entry %s, with a warning', async (_, damage) => {
+  ])('delivers all events of a segment again if its entry %s, with a warning', async (_, damage) => {
     await outbox.open();
     const ids = [await store(), await store()];
     await deliver(1);
@@ -208,7 +208,7 @@ describe('the outbox on a local disk', () => {
     expect(await outbox.next(1)).toBeUndefined();
   });
 
-  it('refuses uploads that it could not tell while its directory is away, and goes on when it is back', async () => {
+  it('refuses uploads whose events it could not record while its directory is away, and accepts uploads when it is back', async () => {
     await outbox.open();
     const first = await store();
     await rename(view.at('events'), view.at('aside'));
@@ -283,7 +283,7 @@ describe('the outbox on a local disk', () => {
     expect(listings).toBe(1);
   });
 
-  it('tells the uploads of one kind, and removals, while those of the other kind never end', async () => {
+  it('delivers uploads of one kind, and removals, while uploads of the other kind never end', async () => {
     await outbox.open();
     const removed = await store();
     await deliver();
@@ -302,7 +302,7 @@ describe('the outbox on a local disk', () => {
     expect(delivered).toContain(`${removed}-removed`);
   });
 
-  it('tells the events of a batch again whose store went away and came back before it was confirmed', async () => {
+  it('delivers a batch again if the store went away and came back before the batch was confirmed', async () => {
     await outbox.open();
     const id = await store();
     const batch = await outbox.next(1);
@@ -314,7 +314,7 @@ describe('the outbox on a local disk', () => {
     expect(await deliverAll()).toEqual([id]);
   });
 
-  it('tells everything after its directory could not be listed once', async () => {
+  it('delivers everything after its directory could not be listed once', async () => {
     await outbox.open();
     const id = await store();
     await storage.close();

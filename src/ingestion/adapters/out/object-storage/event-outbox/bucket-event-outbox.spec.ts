@@ -119,7 +119,7 @@ async function share(count: number, on: InMemoryBucket = bucket.another(), at = 
 }
 
 describe('the outbox of a bucket', () => {
-  it('tells each upload once, whatever its sort and age', async () => {
+  it('delivers each upload once, whatever its sort and age', async () => {
     const storage = storageOn();
     await storeEach(storage);
     const outbox = await begin();
@@ -134,7 +134,7 @@ describe('the outbox of a bucket', () => {
     }
   });
 
-  it('tells what was stored while no process told, also after days', async () => {
+  it('delivers what was stored while no process delivered events, even after days', async () => {
     const storage = storageOn();
     await (await begin()).close();
     const stored = await storeEach(storage);
@@ -167,7 +167,7 @@ describe('the outbox of a bucket', () => {
     expect(operations).toHaveLength(1);
   });
 
-  it('takes only what is told for told: a batch that was not confirmed comes again', async () => {
+  it('counts only confirmed events as delivered: a batch that was not confirmed comes again', async () => {
     const outbox = await begin();
     const { ids } = await share(5);
     expect((await outbox.next(3))?.events.map(idOf)).toEqual(ids.slice(0, 3));
@@ -192,7 +192,7 @@ describe('the outbox of a bucket', () => {
     expect(await deliver(outbox)).toEqual([]);
   });
 
-  it('tells the events of a day whose plan of compaction is damaged ten minutes later', async () => {
+  it('delivers the events of a day with a damaged compaction plan after ten minutes', async () => {
     const outbox = await begin();
     vi.setSystemTime(MIDNIGHT - 30 * MINUTE_MS);
     const { ids } = await share(2);
@@ -202,7 +202,7 @@ describe('the outbox of a bucket', () => {
     expect(await deliver(outbox)).toEqual(ids);
   });
 
-  it('goes on in a segment after the last line that was told and is left, when removals rewrite it', async () => {
+  it('continues in a segment after its last confirmed line that is left, when removals rewrite it', async () => {
     const outbox = await begin();
     const { ids } = await share(8);
     await (await outbox.next(4))?.confirm();
@@ -213,7 +213,7 @@ describe('the outbox of a bucket', () => {
     expect(sorted(delivered.slice(3))).toEqual(sorted([3, 5, 1].map((index) => `${ids[index]}-removed`)));
   });
 
-  it('tells uploads around midnight once', async () => {
+  it('delivers uploads around midnight once', async () => {
     vi.setSystemTime(MIDNIGHT - 30 * SECOND_MS);
     const storage = storageOn();
     const outbox = await begin();
@@ -240,7 +240,7 @@ describe('segments that are not found by their names', () => {
     ['a PUT that the store carries out after two minutes', 2 * MINUTE_MS],
     ['a PUT that takes 50 s', 50 * SECOND_MS],
     ['a process that stalls for three hours', 3 * HOUR_MS],
-  ])('are told once: %s', async (_, ms) => {
+  ])('are delivered once: %s', async (_, ms) => {
     const outbox = await begin();
     const on = bucket.another();
     const storage = storageOn(on);
@@ -262,7 +262,7 @@ describe('segments that are not found by their names', () => {
     expect(bucket.keys.filter((key) => key.startsWith('events/'))).toEqual(['events/cursor']);
   });
 
-  it.each([-200, -30, -15, 15, 50, 200])('are told once if the clock of their process is off by %s s', async (seconds) => {
+  it.each([-200, -30, -15, 15, 50, 200])('are delivered once if the clock of their process is off by %s s', async (seconds) => {
     const outbox = await begin();
     const delivered: string[] = [];
     const stored: string[] = [];
@@ -286,7 +286,7 @@ describe('segments that are not found by their names', () => {
   it.each([
     ['', false],
     [', although its claim is damaged', true],
-  ])('are told if their process crashed before it announced them, and the request is repeated%s', async (_, isDamaged) => {
+  ])('are delivered if their process crashed before it announced them, and the request is repeated%s', async (_, isDamaged) => {
     const outbox = await begin();
     const on = bucket.another();
     on.before = async (operation, key) => {
@@ -307,7 +307,7 @@ describe('segments that are not found by their names', () => {
     expect(await deliver(outbox)).toEqual([first.uploadId]);
   });
 
-  it.each([20, -20])('are told once if the time in any answer to the teller is %i minutes off', async (minutes) => {
+  it.each([20, -20])('are delivered once if the time in any answer to the delivering process is %i minutes off', async (minutes) => {
     for (let at = 0, last = 1; at <= last; at++) {
       vi.useFakeTimers({ toFake: ['Date', 'performance'], now: NOON });
       bucket = new InMemoryBucket();
@@ -335,7 +335,7 @@ describe('segments that are not found by their names', () => {
     }
   });
 
-  it('are told once when they were announced and then written in a moment when they are listed too', async () => {
+  it('are delivered once even if they are announced and then found by their names too', async () => {
     const outbox = await begin();
     const on = bucket.another();
     const storage = storageOn(on);
@@ -351,7 +351,7 @@ describe('segments that are not found by their names', () => {
     expect(delivered).toEqual([uploadId]);
   });
 
-  it('are not announced while nothing was ever told', async () => {
+  it('are not announced if the outbox was never opened', async () => {
     const storage = storageOn();
     await storeSlow(storage, MINUTE_MS);
     expect(bucket.keys.filter((key) => key.startsWith('events/'))).toEqual([]);
@@ -462,7 +462,7 @@ describe('many objects', () => {
     }
   }
 
-  it('wait in the bucket: at most 5,000 segments are listed before some are told', async () => {
+  it('wait in the bucket: at most about 5,000 segments are listed before some are confirmed', async () => {
     const on = bucket.another();
     const outbox = outboxOn(on);
     await outbox.open();
@@ -475,7 +475,7 @@ describe('many objects', () => {
     expect(names.count).toBeLessThan(5_100);
   });
 
-  it('of the same millisecond are told, also if they are more than are listed at once', async () => {
+  it('of the same millisecond are delivered, even if they are more than are listed at once', async () => {
     const outbox = await begin();
     await storeAlone(5_500, NOON + SECOND_MS, 0);
     pass(SECOND_MS);
@@ -484,14 +484,14 @@ describe('many objects', () => {
     expect(await deliver(outbox)).toEqual(ids);
   });
 
-  it('of the last seconds that were told are listed again, however many there are, and others are told', async () => {
+  it('of the last seconds that are confirmed do not keep others from being delivered, however many they are', async () => {
     await storeAlone(11_000, NOON - 3 * SECOND_MS, 3 * SECOND_MS);
     const outbox = await begin();
     const { ids } = await share(1);
     expect(await deliver(outbox)).toEqual(ids);
   });
 
-  it('that were told are rarely listed again, and when uploads are few, few requests are needed again', async () => {
+  it('that are confirmed are rarely listed again, and few requests are needed again when uploads are few', async () => {
     // The clock is set to a fixed distance from a multiple of the longest span of time that one listing covers, so that
     // the number of requests doesn't depend on where a span begins.
     const MAX_UNIT_MS = 16 ** 5;
@@ -518,8 +518,8 @@ describe('many objects', () => {
   });
 });
 
-describe('several processes that tell', () => {
-  it('take turns: another one tells when the first has closed its outbox, and nothing twice', async () => {
+describe('several processes that deliver events', () => {
+  it('take turns: another one delivers when the first has closed its outbox, and nothing is delivered twice', async () => {
     const storage = storageOn();
     const first = await begin();
     const delivered: string[] = [];
@@ -541,7 +541,7 @@ describe('several processes that tell', () => {
     expect(sorted(delivered)).toEqual(sorted(stored));
   });
 
-  it('take over within a minute when the teller has crashed', async () => {
+  it('take over within a minute when the delivering process has crashed', async () => {
     const storage = storageOn();
     await begin().then((outbox) => outbox.close());
     await mortalOutboxOn(bucket.another()).next(1);
@@ -557,7 +557,7 @@ describe('several processes that tell', () => {
     expect(sorted(delivered)).toEqual(sorted(stored));
   });
 
-  it('remember nothing after they stalled and another took over', async () => {
+  it('confirm nothing after they stalled and another took over', async () => {
     const storage = storageOn();
     const first = await begin();
     const { ids } = await share(4);
@@ -648,7 +648,7 @@ describe('a day that is compacted', () => {
   }
   const compact = (on = bucket.another()) => compactDay(on, 'historical', DATE);
 
-  it('is told from its large segments if nothing of it was told', async () => {
+  it('is delivered from its large segments if nothing of it was delivered before', async () => {
     vi.setSystemTime(Date.parse(DATE) - 30 * HOUR_MS);
     await begin().then((outbox) => outbox.close());
     vi.setSystemTime(MIDNIGHT + 26 * HOUR_MS);
@@ -660,7 +660,7 @@ describe('a day that is compacted', () => {
     expect(await deliver(outbox)).toEqual([]);
   });
 
-  it('waits while it is told in part, and is compacted then', async () => {
+  it('is left alone while only part of it is confirmed, and compacted afterwards', async () => {
     vi.setSystemTime(Date.parse(DATE) + HOUR_MS);
     await begin().then((outbox) => outbox.close());
     vi.setSystemTime(MIDNIGHT + 26 * HOUR_MS);
@@ -673,7 +673,7 @@ describe('a day that is compacted', () => {
     expect(await deliver(outboxOn())).toEqual([]);
   });
 
-  it.each(Array.from({ length: 40 }, (_, at) => at))('is told once if compaction stalls at its operation %i while the teller comes to it', async (at) => {
+  it.each(Array.from({ length: 40 }, (_, at) => at))('is delivered once if compaction stalls at its operation %i while delivery reaches the day', async (at) => {
     vi.setSystemTime(Date.parse(DATE) - 30 * HOUR_MS);
     await begin().then((outbox) => outbox.close());
     vi.setSystemTime(MIDNIGHT + 26 * HOUR_MS);
@@ -707,7 +707,7 @@ describe('a day that is compacted', () => {
 });
 
 describe('a removal', () => {
-  it('is told once, after the upload or instead of it', async () => {
+  it('is delivered once, after the upload or instead of it', async () => {
     const storage = storageOn();
     const outbox = await begin();
     const [deliveredBefore, removedFirst] = [await store(storage), await store(storage, anUploadDraft().with({ receivedAt: new Date(), customerId: 'other' }).file('x'))];
@@ -723,7 +723,7 @@ describe('a removal', () => {
     ]);
   });
 
-  it('of many uploads is told a part at a time, and read once', async () => {
+  it('of many uploads is delivered a part at a time, and read once', async () => {
     await begin().then((outbox) => outbox.close());
     const { ids } = await share(2_500);
     await new BucketUploads(bucket.another()).removeAll({});
@@ -738,7 +738,7 @@ describe('a removal', () => {
     expect(bucket.keys.filter((key) => key.startsWith('events/removed/') || key.startsWith('staging/'))).toEqual([]);
   });
 
-  it('is not written down while nothing was ever told', async () => {
+  it('is not recorded if the outbox was never opened', async () => {
     const storage = storageOn();
     const { uploadId } = await store(storage);
     await storage.storedUploads.remove(uploadId);
@@ -748,7 +748,7 @@ describe('a removal', () => {
   it.each([
     ['an upload', (uploads: BucketUploads, id: string) => uploads.remove(id)],
     ['the uploads of a customer', (uploads: BucketUploads) => uploads.removeAll({ customerId: 'gone' })],
-  ])('of %s is told if a crashed process had begun it, wherever it crashed', async (_, remove) => {
+  ])('of %s is delivered if a crashed process had begun it, wherever it crashed', async (_, remove) => {
     const storage = storageOn();
     const outbox = await begin();
     const draft = anUploadDraft().with({ receivedAt: new Date(), customerId: 'gone' });
@@ -778,7 +778,7 @@ describe('a removal', () => {
     }
   });
 
-  it('is told whole when the sweeper takes it for crashed, and it goes on while that is told', async () => {
+  it('is delivered in full when the sweeper completes it, and the stalled process then continues', async () => {
     const storage = storageOn();
     const outbox = await begin();
     const draft = anUploadDraft().with({ receivedAt: new Date(), customerId: 'gone' });
@@ -806,7 +806,7 @@ describe('a removal', () => {
     expect([...new Set(sorted(delivered))]).toEqual(sorted([first, second].map(({ uploadId }) => `${uploadId}-removed`)));
   });
 
-  it('is told once although it has failed and was repeated', async () => {
+  it('is delivered once although it failed and was repeated', async () => {
     const storage = storageOn();
     const outbox = await begin();
     const { uploadId } = await store(storage, anUploadDraft().with({ receivedAt: new Date(), customerId: 'gone' }).file('x'));
