@@ -109,7 +109,7 @@ describe('npm run token', () => {
     ['an unknown option', ['--role', 'x'], /Unknown option '--role'.*usage: load-data-service token/],
     ['an extra argument', ['x'], /usage: load-data-service token/],
     ['an option without its value', ['--user'], /usage: load-data-service token/],
-    ['an empty customer', ['--customer', ''], /--customer is empty.*usage: load-data-service token/],
+    ['an empty customer', ['--customer', ''], /--customer must not be empty.*usage: load-data-service token/],
   ])('refuses %s in one line', async (_, parameters, message) => {
     expectRefusal(await run(parameters), message);
   });

@@ -49,7 +49,7 @@ function tokenArguments(): TokenArguments {
       help: { type: 'boolean', default: false },
     },
   });
-  if (values.customer.includes('')) throw new Error('--customer is empty');
+  if (values.customer.includes('')) throw new Error('--customer must not be empty');
   return values;
 }
 

@@ -265,7 +265,7 @@ async function* decoded(encoded: Chunks, coding: Coding, maxBytes: number): Chun
     }
     // A decoder ends at the end of the coded stream and ignores any bytes after that. A body with such bytes is
     // refused.
-    if (decoder.bytesWritten < encodedBytes) throw new Error('There is something behind the coded stream.');
+    if (decoder.bytesWritten < encodedBytes) throw new Error('Bytes follow the end of the compressed stream.');
     await feeding;
   } catch (error) {
     throw error instanceof ServiceError ? error : new ServiceError('invalid-request-body', `The body isn't a ${coding} stream.`, { cause: error });

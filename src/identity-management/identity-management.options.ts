@@ -24,7 +24,7 @@ export interface IdentityManagementAdapters {
 }
 
 /** The upper limit of the option `maxJsonBytes`, in bytes. Far more than the body of any valid request needs. */
-const MOST_JSON_BYTES = 1_048_576;
+const MAX_JSON_BYTES = 1_048_576;
 
 /** The limits for JSON request bodies and lists: the values of the options, or the defaults of those that are not set. */
 export class JsonBodyLimits {
@@ -32,7 +32,7 @@ export class JsonBodyLimits {
   readonly idleTimeoutMs: number;
 
   constructor(options: IdentityManagementOptions) {
-    this.maxJsonBytes = Math.min(options.maxJsonBytes ?? MOST_JSON_BYTES, MOST_JSON_BYTES);
+    this.maxJsonBytes = Math.min(options.maxJsonBytes ?? MAX_JSON_BYTES, MAX_JSON_BYTES);
     this.idleTimeoutMs = options.idleTimeoutMs ?? 60_000;
   }
 }

@@ -238,7 +238,7 @@ describe('LoadDataClient repeats', () => {
     expect(sent).toHaveLength(1);
   });
 
-  it('at most as often as it is told to', async () => {
+  it('at most as often as configured', async () => {
     const refusals = Array.from({ length: 3 }, () => refusedWith(503));
     const { client: patient } = troubled(...refusals);
     const impatient = new LoadDataClient({ baseUrl: service.url, attempts: 2, fetch: refusals[0] });

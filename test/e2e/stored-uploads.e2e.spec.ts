@@ -108,7 +108,7 @@ describe('access', () => {
     expect((await ask(target(upload), { method, covers: ['other', upload.customer] })).status).toBe(status);
   });
 
-  it.each(operations)('%s %s refuses a token of another customer, and tells nothing of the upload', async (method, target) => {
+  it.each(operations)('%s %s refuses a token of another customer, and reveals nothing of the upload', async (method, target) => {
     const upload = await store();
     const isList = target(upload).includes('?');
     await expectError(await ask(target(upload), { method, covers: ['other'] }), isList ? 403 : 404, isList ? 'Unauthorized.' : 'Not found.');

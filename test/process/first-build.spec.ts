@@ -39,7 +39,7 @@ describe('a command in a fresh clone', () => {
     expect(await run('token')).toMatchObject({ code: 0, stdout: 'done\n', stderr: expect.not.stringContaining('Building') as string });
   });
 
-  it.each(OTHERS)('%s does so in the same words', async (command) => {
+  it.each(OTHERS)('%s builds with the same script as token', async (command) => {
     const [token, other] = [await scriptsOf('token'), await scriptsOf(command)];
     expect(other.file).toMatch(/^dist\/commands\/[\w-]+\.js$/);
     expect(other.before).toBe(token.before?.replace(token.file, other.file));

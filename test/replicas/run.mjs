@@ -69,7 +69,7 @@ function part(title, { count, random, progress, realm, mayFail, replacesSecrets 
         }
         await clients.stop();
         const { lost, doubled } = await people.stop();
-        const told = await secrets?.told(ledger.acknowledgedIds);
+        const deliveries = await secrets?.deliveries(ledger.acknowledgedIds);
         await untilSwept(directory, progress);
         for (const replica of replicas) await replica.end('SIGTERM');
         await ledger.compare(directory);
@@ -80,13 +80,13 @@ function part(title, { count, random, progress, realm, mayFail, replacesSecrets 
         const forbidden = mayFail ? [...late, ...latePeople] : [...clients.failures, ...people.failures];
         const findings = [
           ...forbidden.map((failure) => `a request failed${whenOf(failure)}: ${failure.what}`),
-          ...(told?.findings ?? []),
+          ...(deliveries?.findings ?? []),
           ...[ledger.lost, ledger.doubled, ledger.halfShown, ledger.wrong, lost, doubled].flatMap((found) => [...found]),
         ].map((finding) => `${title}: ${finding}`);
         const uploads = [clients.sent, clients.failures.length, late.length, clients.waits, ledger.acknowledged, ledger.lost.size, ledger.doubled.size, ledger.halfShown.size, ledger.wrong.size];
         const others = [people.sent, people.failures.length, latePeople.length, '', people.acknowledged, lost.length, doubled.length, '', ''];
         const rows = [[title, uploads], ['  roles and users', others]];
-        if (told) rows.push(['  events', [told.requests, told.refused, '', '', told.events, told.lost, told.twice, '', '']]);
+        if (deliveries) rows.push(['  events', [deliveries.requests, deliveries.refused, '', '', deliveries.events, deliveries.lost, deliveries.twice, '', '']]);
         return { rows, findings };
       } finally {
         await nginx.stop();

@@ -286,7 +286,7 @@ describe('EmbeddedIdentityProvider', () => {
     vi.spyOn(Database.prototype, 'exec').mockImplementationOnce(() => { throw new Database.SqliteError('database or disk is full', 'SQLITE_FULL', 13); });
     commits.release();
     await expect(created).rejects.toThrow(ProviderUnavailable);
-    expect(error).toHaveBeenCalledWith(expect.objectContaining({ msg: expect.stringMatching(/^\S+ was created too late for its caller, and could not be removed/) as string }));
+    expect(error).toHaveBeenCalledWith(expect.objectContaining({ msg: expect.stringMatching(/^\S+ was created after its caller had given up, and could not be removed/) as string }));
     expect(await emails()).toEqual(['ada@example.com']);
   });
 

@@ -1,7 +1,7 @@
 import { ServiceError, type ServiceErrorOptions } from '../../../../common/service-error.js';
 import { ProviderError, ProviderUnavailable } from '../../../domain/errors.js';
 
-/** Unknown whether the provider has carried out the request, or still will: the answer is missing or doesn't tell. */
+/** Unknown whether the provider has carried out the request, or still will: the answer is missing or doesn't say. */
 export class OutcomeUnknown extends ProviderUnavailable {}
 
 /** The status of the provider's answer reports success, but the rest of the answer can't be read. */
@@ -61,7 +61,7 @@ export function toConnectionFailure(message: string, error: unknown): ServiceErr
 }
 
 /** The longest `Retry-After` of the provider that clients get, in seconds. */
-const MOST_RETRY_AFTER_S = 60;
+const MAX_RETRY_AFTER_S = 60;
 
 type Failure = new (message: string, options?: ServiceErrorOptions) => ServiceError;
 
@@ -88,6 +88,6 @@ const FAILURES: readonly (readonly [from: number, to: number, Failure])[] = [
  */
 export function toStatusFailure(message: string, status: number, retryAfter: string | undefined): ServiceError | undefined {
   const row = FAILURES.find(([from, to]) => from <= status && status <= to);
-  const retryAfterSeconds = /^\d{1,9}$/.test(retryAfter ?? '') ? Math.min(Number(retryAfter), MOST_RETRY_AFTER_S) : 0;
+  const retryAfterSeconds = /^\d{1,9}$/.test(retryAfter ?? '') ? Math.min(Number(retryAfter), MAX_RETRY_AFTER_S) : 0;
   return row && new row[2](message, retryAfterSeconds > 0 ? { retryAfterSeconds } : {});
 }

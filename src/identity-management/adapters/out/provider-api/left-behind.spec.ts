@@ -30,13 +30,13 @@ it.each([
   ['retries failed removals one at a time, without delaying the search for uncertain items', false, down],
 ])('%s', async (_, isUncertain, first) => {
   const leftBehind = new LeftBehind();
-  let underWay = 0;
+  let inFlight = 0;
   let most = 0;
   const ends: (() => void)[] = [];
   const look = (): Promise<boolean> => {
-    most = Math.max(most, ++underWay);
+    most = Math.max(most, ++inFlight);
     return new Promise((resolve) => ends.push(() => {
-      underWay--;
+      inFlight--;
       resolve(true);
     }));
   };

@@ -131,7 +131,7 @@ export class LeftBehind {
       if (isGone) return undefined;
       const pauseMs = isGone === false ? lookPauses.shift() : PAUSES_MS[Math.min(failures++, PAUSES_MS.length - 1)];
       if (pauseMs === undefined && isUncertain) {
-        this.logger.warn({ msg: `A ${what} whose creation failed was not found for two minutes, and is left if the provider creates it yet`, ...trace });
+        this.logger.warn({ msg: `A ${what} whose creation failed was not found for two minutes. If the provider still creates it, remove it there`, ...trace });
       }
       return pauseMs;
     };
@@ -145,7 +145,7 @@ export class LeftBehind {
   }
 
   private logLeft({ what, trace }: Remnant): void {
-    this.logger.error({ msg: `A ${what} may be left over from a failed creation`, ...trace });
+    this.logger.error({ msg: `A ${what} may be left over from a failed creation: remove it at the provider`, ...trace });
   }
 
   /**
@@ -172,7 +172,7 @@ export class LeftBehind {
     try {
       return await remove(new Operation(AbortSignal.timeout(REMOVAL_TIMEOUT_MS), standing));
     } catch (error) {
-      this.logger.warn({ msg: `A ${what} whose creation failed is not removed yet`, err: error });
+      this.logger.warn({ msg: `Removing a ${what} whose creation failed did not succeed; retrying`, err: error });
       return undefined;
     }
   }

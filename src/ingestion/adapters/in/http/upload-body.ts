@@ -107,7 +107,7 @@ function openBytes(request: IncomingMessage, head: UploadHead, { idleTimeoutMs }
 async function additionalDataOf(object: JsonObject | undefined): Promise<string | null> {
   if (object?.members.has('file')) throw malformed('a member "file"');
   const value = object?.members.get('additional_data') ?? null;
-  if (value !== null && (typeof value !== 'string' || !(await isUnicodeText(value)))) throw malformed('additional_data is no Unicode text');
+  if (value !== null && (typeof value !== 'string' || !(await isUnicodeText(value)))) throw malformed('additional_data is not Unicode text');
   return value;
 }
 

@@ -23,14 +23,14 @@ export interface ListedObject {
   readonly ageMs: number;
 }
 
-const LEAST_CLOCK_OFFSET_MS = 4 * 60_000;
+const MIN_CLOCK_OFFSET_MS = 4 * 60_000;
 
 /**
  * Returns `offsetMs`, the offset between the store's clock and this machine's in milliseconds, or 0 if it is less than
  * four minutes in either direction. A store's times are whole seconds and arrive late, so a small offset can't be
  * measured.
  */
-export const significantOffset = (offsetMs: number): number => (Math.abs(offsetMs) < LEAST_CLOCK_OFFSET_MS ? 0 : offsetMs);
+export const significantOffset = (offsetMs: number): number => (Math.abs(offsetMs) < MIN_CLOCK_OFFSET_MS ? 0 : offsetMs);
 
 /** A body of at most this many bytes must be sent, and the request be answered, within the time-out. */
 export const SHORT_BODY_BYTES = 1024 * 1024;
@@ -135,7 +135,7 @@ export abstract class Bucket {
 /** `upload` created nothing, because an object with the same key exists. */
 export class ObjectExistsError extends Error {
   constructor(key: string) {
-    super(`${key} exists.`);
+    super(`${key} exists already.`);
     this.name = new.target.name;
   }
 }

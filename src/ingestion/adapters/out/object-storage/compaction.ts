@@ -1,10 +1,9 @@
 import type { UploadKind } from '../../../domain/upload.js';
 import { type Bucket, type ListedObject, ObjectExistsError } from './bucket.js';
 import { isClosed } from './compaction-days.js';
-import { DamagedPlanError, type DayPlan, type Plan, PLAN_PATIENCE_MS, planKey, readDayPlan, sizeOf } from './compaction-plan.js';
+import { DamagedPlanError, type DayPlan, NO_PLAN, type Plan, PLAN_PATIENCE_MS, planKey, readDayPlan, sizeOf } from './compaction-plan.js';
 import { CompactionPlanner, type MalformedSegment, type PlannerOptions } from './compaction-planner.js';
 import { listSegments } from './day-segments.js';
-import { FENCE } from './keys.js';
 import { removeOldFences } from './old-fences.js';
 import { readAhead } from './read-ahead.js';
 import type { Day } from './segment-names.js';
@@ -26,7 +25,7 @@ export interface DayReport extends Day {
   readonly fences: number;
   readonly malformed: readonly MalformedSegment[];
   /** Whether another process compacts the day or has a hold on it (`DayHold`). Some small segments may then be left. */
-  readonly isUnderWay: boolean;
+  readonly isBusy: boolean;
 }
 
 /**
@@ -94,16 +93,16 @@ class DayCompaction {
 
   async run(): Promise<DayReport> {
     let fences = 0;
-    let isUnderWay = false;
+    let isBusy = false;
     // The store's time is known only after an answer of the store, such as this one.
     const begun = await this.readPlan();
     if (isClosed(this.day.date, this.bucket.storeTime)) {
       fences = await removeOldFences(this.bucket, this.day, this.options);
       if (this.options.dryRun) await this.look(begun);
-      else isUnderWay = !(await this.compact(begun));
+      else isBusy = !(await this.compact(begun));
     }
     const { day, sources, targets, bytes, planner } = this;
-    return { ...day, sources, targets, bytes, fences, malformed: planner.malformed, isUnderWay };
+    return { ...day, sources, targets, bytes, fences, malformed: planner.malformed, isBusy };
   }
 
   private async look(begun: DayPlan): Promise<void> {
@@ -143,21 +142,21 @@ class DayCompaction {
       const isWhole = sources.length === plan.sources.length && plan.bytes === sources.reduce((sum, { size }) => sum + size, 0);
       // The target doesn't exist, so this plan hasn't removed the missing source: something else removed or rewrote it,
       // or an earlier plan removed it before this plan was made. The remaining sources need a new plan.
-      if (!isWhole) return (await this.write(FENCE, version)) !== undefined;
+      if (!isWhole) return (await this.write(NO_PLAN, version)) !== undefined;
       if (!(await this.make(plan, sources))) return false;
     }
     const size = await sizeOf(this.bucket, plan.target);
     // An empty target is a fence: another process needs a hold on the day (`DayHold`), for a removal of uploads or the
     // delivery of events, and has ended this plan. So an empty object replaces the plan.
-    if (size === 0) return (await this.write(FENCE, version)) !== undefined;
+    if (size === 0) return (await this.write(NO_PLAN, version)) !== undefined;
     if (size !== plan.bytes) {
       throw new Error(`${plan.target} has ${size ?? 'no'} bytes, and its sources had ${plan.bytes}; none of them was removed.`);
     }
     this.options.signal?.throwIfAborted();
     await this.bucket.remove(plan.sources);
     const [left] = [...(await this.segmentsOf(plan)).keys()].filter((key) => key !== plan.target);
-    if (left !== undefined) throw new Error(`${left} is there after it was removed.`);
-    if ((await this.write(FENCE, version)) === undefined) return false;
+    if (left !== undefined) throw new Error(`${left} still exists after its removal.`);
+    if ((await this.write(NO_PLAN, version)) === undefined) return false;
     this.count(plan);
     return true;
   }

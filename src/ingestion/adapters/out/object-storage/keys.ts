@@ -40,10 +40,7 @@ export const CURSOR = `${EVENTS}cursor`;
 export const LATE_SEGMENTS = `${EVENTS}late/`;
 export const REMOVED_UPLOADS = `${EVENTS}removed/`;
 
-/**
- * An empty object. In place of a segment it is a fence: the segment can no longer be created. In place of a plan or
- * hold, it says that there is none.
- */
+/** An empty object in place of a segment: the segment can no longer be created. */
 export const FENCE = Buffer.alloc(0);
 
 /** The key of an object that is written to check whether the store accepts writes. */

@@ -20,7 +20,7 @@ interface LeaseContent {
 }
 
 /**
- * Tells other processes that an upload is in progress, by an object (a marker or a claim) that this process rewrites
+ * Shows other processes that an upload is in progress, by an object (a marker or a claim) that this process rewrites
  * every 15 s until the upload has ended, unless another process has replaced or removed the object.
  */
 export class Lease<Content extends LeaseContent> {
@@ -60,7 +60,7 @@ export class Lease<Content extends LeaseContent> {
    *
    * @throws LeaseLostError; an error of the bucket.
    */
-  async tellSegment(segment: string): Promise<void> {
+  async setSegment(segment: string): Promise<void> {
     if (this.isLost) throw new LeaseLostError(this.key);
     if (segment === this.content.segment) return;
     this.content = { ...this.content, segment };

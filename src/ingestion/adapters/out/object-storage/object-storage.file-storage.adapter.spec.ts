@@ -51,7 +51,7 @@ const UPLOADS: [string, boolean, () => UploadDraftBuilder][] = [
 ];
 
 /** No upload takes more operations on the bucket than this, including those after its acknowledgement. */
-const MOST_OPERATIONS = 8;
+const MAX_OPERATIONS = 8;
 
 /**
  * The bucket as another process sees it 61 seconds later by the store's clock. A lease that wasn't renewed has then
@@ -129,7 +129,7 @@ async function expectWhole(view: BucketView, count?: number): Promise<void> {
 
 describe.each(UPLOADS)('an upload with %s', (_, isKeyed, builder) => {
   describe.each(['before', 'after'] as const)('of a process that crashes %s', (moment) => {
-    it.each(Array.from({ length: MOST_OPERATIONS }, (__, count) => count))(
+    it.each(Array.from({ length: MAX_OPERATIONS }, (__, count) => count))(
       'operation %i is stored completely or not at all after another process has swept, and can be repeated',
       async (count) => {
         const bucket = new InMemoryBucket();
@@ -162,7 +162,7 @@ describe.each(UPLOADS)('an upload with %s', (_, isKeyed, builder) => {
     );
   });
 
-  it.each(Array.from({ length: MOST_OPERATIONS }, (__, count) => count))(
+  it.each(Array.from({ length: MAX_OPERATIONS }, (__, count) => count))(
     'leaves nothing if it is rejected because operation %i failed after taking effect',
     async (count) => {
       const bucket = new InMemoryBucket();

@@ -21,7 +21,7 @@ import type { Lease } from './lease.js';
 import type { Marker } from './marker.js';
 import { LostClaims } from './lost-claims.js';
 import { Retries } from './retries.js';
-import { SegmentLog } from './segment-log.js';
+import { SegmentLog, TOO_MANY_TO_UNDO } from './segment-log.js';
 import { segmentOf } from './segment-names.js';
 import { BucketUploads } from './stored-uploads/bucket-uploads.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
@@ -32,9 +32,9 @@ import { UploadMarkers } from './upload-markers.js';
  * New uploads are refused while at least this many background operations haven't succeeded yet. These operations undo
  * failed uploads or free their idempotency keys.
  */
-const MOST_LEFT = 1_000;
+const MAX_LEFT = 1_000;
 /** Maximum time that a health check waits for the store, in milliseconds. */
-const LONGEST_PROBE_MS = 3_500;
+const MAX_PROBE_MS = 3_500;
 /**
  * For this long after a successful check of the service's rights in the bucket, health checks don't check them again.
  */
@@ -102,7 +102,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
 
   override async store(draft: UploadDraft): Promise<UploadReceipt> {
     this.assertNotClosed();
-    if (this.isRefusing) throw new ServiceError('storage-failure', 'Too much is to be taken back in the store.');
+    if (this.isRefusing) throw new ServiceError('storage-failure', TOO_MANY_TO_UNDO);
     const storing = this.storeNow(draft);
     this.storing.add(storing);
     try {
@@ -129,7 +129,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
   }
 
   private get isRefusing(): boolean {
-    return this.retries.size >= MOST_LEFT || this.log.isRefusing;
+    return this.retries.size >= MAX_LEFT || this.log.isRefusing;
   }
 
   /**
@@ -138,9 +138,9 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
    * delayed.
    */
   private async probe(): Promise<void> {
-    if (this.isRefusing) throw new Error('Too much is to be taken back in the store.');
+    if (this.isRefusing) throw new Error(TOO_MANY_TO_UNDO);
     const writing = this.bucket.replace(HEALTH, Buffer.from('well\n'));
-    await withTimeLimit(LONGEST_PROBE_MS, Promise.all([writing, this.checkRights()]), () => new StoreSilentError(LONGEST_PROBE_MS));
+    await withTimeLimit(MAX_PROBE_MS, Promise.all([writing, this.checkRights()]), () => new StoreSilentError(MAX_PROBE_MS));
   }
 
   private async checkRights(): Promise<void> {
@@ -245,7 +245,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
     } finally {
       this.onFlush({ lines: 1, seconds: (performance.now() - began) / 1000, ok: made !== undefined });
     }
-    if (made === undefined) throw new ServiceError('storage-failure', `${segment} exists: the upload was taken for lost.`);
+    if (made === undefined) throw new ServiceError('storage-failure', `${segment} exists already: another process considered this one crashed.`);
   }
 
   /**
@@ -304,7 +304,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
  */
 async function announce(upload: Upload, leases: readonly (Lease<Claim> | Lease<Marker>)[]): Promise<string> {
   const segment = segmentOf(upload);
-  await Promise.all(leases.map((lease) => lease.tellSegment(segment))).catch(storageFailure('A marker or claim could not be renewed.'));
+  await Promise.all(leases.map((lease) => lease.setSegment(segment))).catch(storageFailure('A marker or claim could not be renewed.'));
   return segment;
 }
 

@@ -21,7 +21,7 @@ export class UploadMarkers {
     const version = await this.bucket
       .create(key, Buffer.from(JSON.stringify(marker)))
       .catch(storageFailure('A marker could not be written.'));
-    if (version === undefined) throw new ServiceError('storage-failure', `${key} exists.`);
+    if (version === undefined) throw new ServiceError('storage-failure', `${key} exists already.`);
     return new Lease(this.bucket, key, marker, version);
   }
 

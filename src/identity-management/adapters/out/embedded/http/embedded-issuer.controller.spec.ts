@@ -238,7 +238,7 @@ describe('an invalid client', () => {
       expect(answered).toHaveLength(1);
     });
 
-    it('is told when to retry', async () => {
+    it('gets a Retry-After', async () => {
       vi.useFakeTimers({ toFake: ['performance'] });
       expect(await guesses(50, from('192.0.2.1'))).toEqual(MOST);
       const { waiting } = await fillTurns('192.0.2.1');

@@ -13,7 +13,7 @@ import { type Day, DAY_GRACE_MS, directoryOf, endOf, isSlow, NAME_TOLERANCE_MS, 
  * line gives the segment its name. Segments that uploads write have the same limit, so that a search by an upload's id
  * finds a moved line as fast.
  */
-const MOST_APART_MS = NAME_TOLERANCE_MS / 2;
+const MAX_APART_MS = NAME_TOLERANCE_MS / 2;
 /** Lines are written when those that wait have this many bytes. */
 const BATCH_BYTES = 16 * 1024 * 1024;
 
@@ -24,8 +24,8 @@ interface MovedLine {
 }
 
 /**
- * Writes index lines of another store to segments in a bucket. The names of the segments tell when the uploads were
- * received (segment-names.ts), so that the lines are found there.
+ * Writes index lines of another store to segments in a bucket. The segments get names by which their lines are found
+ * (segment-names.ts).
  *
  * - A line whose `Idempotency-Key` is still in use gets a segment of its own, and the claim of the key.
  * - The other lines of a past day get segments with names as compaction gives, which compaction leaves alone.
@@ -96,7 +96,7 @@ function windowsOf(lines: readonly MovedLine[]): { readonly begin: number; reado
   for (const line of lines) {
     const time = line.upload.receivedAt.getTime();
     const last = windows.at(-1);
-    if (last && time - last.begin <= MOST_APART_MS) last.lines.push(line);
+    if (last && time - last.begin <= MAX_APART_MS) last.lines.push(line);
     else windows.push({ begin: time, lines: [line] });
   }
   return windows;

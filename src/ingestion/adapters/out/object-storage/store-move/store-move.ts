@@ -19,7 +19,7 @@ const FILES_AT_ONCE = 8;
 /** How many files are looked up in the bucket together. */
 const LOOKED_UP_AT_ONCE = 2_000;
 /** If a move was interrupted, only files longer than this, in bytes, may have left parts in the bucket. */
-const LEAST_PARTS_BYTES = 1024 * 1024;
+const MIN_PARTS_BYTES = 1024 * 1024;
 const FILES = 'files/';
 const LINES = 'uploads/';
 
@@ -256,7 +256,7 @@ export class StoreMove {
       this.count(size);
       return undefined;
     }
-    if (this.isResumed && size > LEAST_PARTS_BYTES) await this.bucket.removeParts(path);
+    if (this.isResumed && size > MIN_PARTS_BYTES) await this.bucket.removeParts(path);
     const bytes = await this.source.openContent(path);
     // If a service uses the store, the upload may have been removed since its line was read.
     if (!bytes) return isStopped ? { path, detail: 'the file is absent' } : undefined;
@@ -301,7 +301,7 @@ export class StoreMove {
       return !isKept;
     });
     const { files } = this.totals;
-    if (kept !== files) throw new Error(`The lines of the store have ${files} files, and ${kept} of those in the bucket are in the store. Check the store (docs/checking-a-store.md), and run this again.`);
+    if (kept !== files) throw new Error(`The store's lines name ${files} files, but ${kept} of the files in the bucket are in the store. Check the store (docs/checking-a-store.md), and run this again.`);
   }
 
   /** Writes all lines of the store to the bucket. Resolves to their sha-256. */
