@@ -1,10 +1,7 @@
-import { once } from 'node:events';
 import { readdir, readFile } from 'node:fs/promises';
-import type { Server } from 'node:http';
-import type { Socket } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { exchange, open } from '../support/raw.js';
+import { exchange } from '../support/raw.js';
 import { type RunningService, startService } from '../support/service.js';
 
 const KEYCLOAK = { IDENTITY_PROVIDER: 'keycloak', KEYCLOAK_URL: 'http://127.0.0.1:9', KEYCLOAK_REALM: 'r', KEYCLOAK_CLIENT_ID: 'c', KEYCLOAK_CLIENT_SECRET: 's' };
@@ -37,22 +34,6 @@ describe.each<[string, Record<string, string>, string, readonly string[]]>([
       expect(await answer.text()).toBe(await readFile(page, 'utf8'));
     }
     expect(pages.toSorted()).toEqual([...more, 'README.md', 'docs/README.md', 'docs/clients.md', 'docs/managing-uploads.md', 'docs/troubleshooting.md'].toSorted());
-    await service.close();
-  });
-});
-
-describe('Swagger UI', () => {
-  it("isn't kept for a client that reads nothing for REQUEST_IDLE_TIMEOUT_MS", async () => {
-    const service = await startService({ REQUEST_IDLE_TIMEOUT_MS: '100' });
-    const server: Server = service.app.getHttpServer();
-    const connected = once(server, 'connection') as Promise<[Socket]>;
-    const socket = await open(service.port);
-    socket.on('error', () => undefined).pause();
-    const [ours] = await connected;
-    // Together, the answers are longer than what the buffers of a connection hold.
-    socket.write('GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(20));
-    await once(ours, 'close');
-    socket.destroy();
     await service.close();
   });
 });

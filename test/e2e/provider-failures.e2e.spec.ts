@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
-import type { Server, ServerResponse } from 'node:http';
+import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
 import { join } from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
@@ -72,11 +72,10 @@ const storage = new InMemoryFileStorage();
 let service: RunningService;
 let token: string;
 
-const start = (variables: Record<string, string> = {}): Promise<RunningService> =>
-  startService(variables, (builder) => builder.overrideProvider(IdentityProvider).useValue(provider).overrideProvider(FileStorage).useValue(storage));
-
 beforeAll(async () => {
-  service = await start();
+  service = await startService({}, (builder) =>
+    builder.overrideProvider(IdentityProvider).useValue(provider).overrideProvider(FileStorage).useValue(storage),
+  );
   token = await service.adminToken();
 });
 afterEach(() => {
@@ -183,7 +182,7 @@ describe('a list', () => {
   });
 
   /** Requests a list of users that is too long for any buffer. The client reads nothing from its connection. */
-  async function beginEndlessList({ app, port } = service): Promise<{ socket: Socket; ours: Socket; given: () => number }> {
+  async function beginEndlessList(): Promise<{ socket: Socket; ours: Socket; given: () => number }> {
     let pages = 0;
     provider.script = async function* () {
       for (; pages < 4_000; pages++) {
@@ -191,9 +190,9 @@ describe('a list', () => {
         yield users(pages, 1, 65_536);
       }
     };
-    const server: Server = app.getHttpServer();
+    const server: Server = service.app.getHttpServer();
     const connected = once(server, 'connection') as Promise<[Socket]>;
-    const socket = await open(port);
+    const socket = await open(service.port);
     socket.on('error', () => undefined).pause();
     const [ours] = await connected;
     socket.write(get());
@@ -210,33 +209,6 @@ describe('a list', () => {
     expect(given()).toBeLessThan(1_000);
     socket.destroy();
     await provider.ended;
-  });
-
-  it('ends the iteration and the connection when the client reads nothing for REQUEST_IDLE_TIMEOUT_MS', async () => {
-    const impatient = await start({ REQUEST_IDLE_TIMEOUT_MS: '100' });
-    token = await impatient.adminToken();
-    const { socket, ours } = await beginEndlessList(impatient);
-    await once(ours, 'close');
-    await provider.ended;
-    socket.destroy();
-    await impatient.close();
-    token = await service.adminToken();
-  });
-
-  it('goes on when the provider takes longer than REQUEST_IDLE_TIMEOUT_MS', async () => {
-    const impatient = await start({ REQUEST_IDLE_TIMEOUT_MS: '50' });
-    token = await impatient.adminToken();
-    const server: Server = impatient.app.getHttpServer();
-    const idle = new Promise((resolve) => server.once('request', (_request, response: ServerResponse) => response.on('timeout', resolve)));
-    provider.script = async function* () {
-      yield users(0);
-      await idle;
-      yield users(1);
-    };
-    const { status, body } = await send('GET', `${BASE}/users`, {}, impatient);
-    expect([status, (JSON.parse(body) as { users: object[] }).users.length]).toEqual([200, 4]);
-    await impatient.close();
-    token = await service.adminToken();
   });
 
   it('ends the iteration and aborts the call when the client disconnects', async () => {

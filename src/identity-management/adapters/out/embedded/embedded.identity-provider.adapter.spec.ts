@@ -324,7 +324,7 @@ describe('EmbeddedIdentityProvider', () => {
     const read = provider.recordedClaims();
     commits.release();
     await expect(created).rejects.toThrow(ProviderUnavailable);
-    expect(await read).toBeUndefined();
+    expect(await read).toEqual({});
     expect(await emails()).toEqual([]);
   });
 
