@@ -100,6 +100,7 @@ export function checkEnvironment(variables: Variables) {
   const warnings = (others = NO_OTHER_READERS): string[] => [
     ...unusedVariables(set, others),
     ...unusedSecret(set),
+    ...unlikelyIssuer(set),
     ...unknownVariables(Object.keys(set), KNOWN_NAMES, others),
   ];
   // Two schemas may report the same problem: OIDC_AUDIENCE is a variable of the service and of Auth0.
@@ -160,6 +161,12 @@ function unusedVariables(set: Variables, { declared, readUndeclared }: OtherRead
 
 const unusedSecret = ({ EVENTS_WEBHOOK_URL: url, EVENTS_WEBHOOK_SECRET: secret }: Variables): string[] =>
   secret !== undefined && url === undefined ? ['EVENTS_WEBHOOK_SECRET: without effect, because EVENTS_WEBHOOK_URL is not set'] : [];
+
+/** The issuer of a token is compared as text. So with a wrong one, every token is refused. */
+const unlikelyIssuer = ({ IDENTITY_PROVIDER: adapter, OIDC_ISSUER: issuer }: Variables): string[] =>
+  adapter === 'auth0' && issuer !== undefined && URL.canParse(issuer) && !(issuer.endsWith('/') && new URL(issuer).href === issuer)
+    ? ['OIDC_ISSUER: the issuers of Auth0 are in lower case and end with "/"; with another issuer, all tokens are refused']
+    : [];
 
 /**
  * Loads and validates the environment variables of the service. The file `.env` in the working directory, if there is

@@ -73,6 +73,7 @@ describe('LoadDataClient uploads', () => {
     ['bytes of a type', { file: BYTES, contentType: 'text/csv; charset=UTF-8' }, { content_type: 'text/csv; charset=UTF-8' }],
     ['a function that opens a stream', { file: stream }, { content_type: 'application/octet-stream' }],
     ['a Blob with data beside it', { file: new Blob([BYTES]), additionalData: ADDITIONAL, contentType: 'text/csv' }, { content_type: 'text/csv', additional_data: ADDITIONAL }],
+    ['bytes with data of several lines beside them', { file: BYTES, additionalData: '{\n  "meter": 7\r}\r\n' }, { additional_data: '{\n  "meter": 7\r}\r\n' }],
     ['a stream with data beside it', { file: stream, additionalData: ADDITIONAL }, { additional_data: ADDITIONAL }],
   ])('%s', async (_, request, line) => {
     const receipt = await client.uploadHistorical({ ...PARAMETERS, ...request });

@@ -353,7 +353,7 @@ describe("the service's modules as guests", () => {
   it("answer in the interface's form to a path with an id that can't be decoded", async () => {
     const { url } = await start({ what: 'defaults' });
     const answer = await answerOf(fetch(`${url}/uploads/%E0%A4%A`, { headers: { Authorization: bearer() } }));
-    expect([answer.status, answer.body]).toEqual([400, { error: 'Bad request.' }]);
+    expect([answer.status, answer.body]).toEqual([404, { error: 'Not found.' }]);
     expect(answer.headers.get('x-request-id')).toMatch(REQUEST_ID);
   });
 });

@@ -36,7 +36,7 @@ const TITLE_WIDTH = 28;
  * @param {object} options
  * @param {boolean} [options.replacesSecrets] whether `disturb` replaces the secrets of the replicas, which then have a
  *   webhook too
- * @param {(replicas: Replica[], secrets?: Secrets) => AsyncGenerator<{ from: number, to: number }>} disturb see
+ * @param {(replicas: Replica[], secrets?: Secrets) => AsyncGenerator<import('./replica.mjs').Restart>} disturb see
  *   `restarts`
  * @returns {Promise<{ rows: [string, (number | string)[]][], findings: string[] }>}
  */
@@ -73,11 +73,13 @@ function part(title, { count, random, progress, realm, mayFail, replacesSecrets 
         await untilSwept(directory, progress);
         for (const replica of replicas) await replica.end('SIGTERM');
         await ledger.compare(directory);
-        const isLate = ({ began, ended }) => !disturbances.some(({ from, to }) => began <= to && ended >= from);
+        const disturbancesOf = ({ began, ended }) => disturbances.filter(({ from, to }) => began <= to && ended >= from);
+        const isLate = (failure) => disturbancesOf(failure).length === 0;
+        const whenOf = (failure) => (disturbancesOf(failure).some(({ endedOther }) => endedOther) ? ' while the other version ended' : '');
         const [late, latePeople] = [clients, people].map(({ failures }) => failures.filter(isLate));
         const forbidden = mayFail ? [...late, ...latePeople] : [...clients.failures, ...people.failures];
         const findings = [
-          ...forbidden.map(({ what }) => `a request failed: ${what}`),
+          ...forbidden.map((failure) => `a request failed${whenOf(failure)}: ${failure.what}`),
           ...(deliveries?.findings ?? []),
           ...[ledger.lost, ledger.doubled, ledger.halfShown, ledger.wrong, lost, doubled].flatMap((found) => [...found]),
         ].map((finding) => `${title}: ${finding}`);

@@ -145,11 +145,11 @@ describe('EmbeddedIdentityProvider', () => {
     expect((await allUsers(provider)).map(({ name }) => name)).toEqual(['Ada', 'Robert']);
   });
 
-  it('keeps the issuer that was recorded last', async () => {
-    expect(await provider.recordedIssuer()).toBeUndefined();
-    await provider.recordIssuer('http://one/idp');
-    await provider.recordIssuer('http://two/idp');
-    expect(await provider.recordedIssuer()).toBe('http://two/idp');
+  it('keeps the issuer and audience that were recorded last', async () => {
+    expect(await provider.recordedClaims()).toEqual({});
+    await provider.recordClaims({ issuer: 'http://one/idp', audience: 'one' });
+    await provider.recordClaims({ issuer: 'http://two/idp', audience: 'two' });
+    expect(await provider.recordedClaims()).toEqual({ issuer: 'http://two/idp', audience: 'two' });
   });
 
   it('restricts directory and files to their owner, whatever the umask and their earlier modes', async () => {
@@ -180,7 +180,7 @@ describe('EmbeddedIdentityProvider', () => {
     const other = await beside();
     other.exec('BEGIN EXCLUSIVE');
     const created = Promise.all(['ada', 'bob', 'eve'].map((name) => createUser(`${name}@example.com`)));
-    await provider.recordedIssuer();
+    await provider.recordedClaims();
     let turns = 0;
     for (; turns < 50; turns++) await new Promise(setImmediate);
     other.exec('COMMIT');
@@ -321,10 +321,10 @@ describe('EmbeddedIdentityProvider', () => {
     await commits.begun;
     renameSync(identity(), `${identity()}-away`);
     renameSync(`${identity()}-copy`, identity());
-    const read = provider.recordedIssuer();
+    const read = provider.recordedClaims();
     commits.release();
     await expect(created).rejects.toThrow(ProviderUnavailable);
-    expect(await read).toBeUndefined();
+    expect(await read).toEqual({});
     expect(await emails()).toEqual([]);
   });
 

@@ -106,9 +106,14 @@ export class LeftBehind {
     }
   }
 
-  /** From now on, starts no more attempts to remove remnants. Logs the remnants that may be left. */
+  /**
+   * From now on, starts no more attempts to remove remnants. Logs the remnants that may be left, also those whose
+   * attempt is in progress, because the process may end first.
+   */
   close(): void {
     void this.retries.close();
+    for (const remnant of this.remnants) this.logLeft(remnant);
+    this.remnants.clear();
   }
 
   /**
@@ -133,10 +138,14 @@ export class LeftBehind {
     const attempt = async (): Promise<number | undefined> => {
       if (!this.remnants.has(remnant)) return undefined;
       if (!this.retries.isClosed && performance.now() < end) return pauseAfter(await this.attemptInTurn(remnant));
-      this.logger.error({ msg: `A ${what} may be left over from a failed creation: remove it at the provider`, ...trace });
+      this.logLeft(remnant);
       return undefined;
     };
     await this.retries.repeat(attempt, pauseAfter(first));
+  }
+
+  private logLeft({ what, trace }: Remnant): void {
+    this.logger.error({ msg: `A ${what} may be left over from a failed creation: remove it at the provider`, ...trace });
   }
 
   /**
