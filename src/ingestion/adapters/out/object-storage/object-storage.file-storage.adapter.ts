@@ -271,8 +271,9 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
       } else if (await marker.endWith({ failed: true })) {
         await this.sweeper.settle(marker.key);
       } else if (!(await this.sweeper.removeFenced(marker.key, marker.current))) {
-        // A sweeper has found the line, so the upload stays, and a repeated request gets its receipt.
-        await claim?.endWith({ kept: true });
+        // A sweeper has found the line, so the upload stays. The claim no longer says `failed`, but not `kept` either:
+        // the next repeated request first announces the segment, which the event outbox may not find by its name.
+        await claim?.endWith({});
         return;
       }
       if (claim) await this.claims.release(claim);

@@ -6,6 +6,7 @@ import { anUploadDraft, storeUpload, type UploadDraftBuilder } from '../../../..
 import type { EventOutbox, OutboxEvent } from '../../../../application/ports/event-outbox.port.js';
 import { indexLine } from '../../../../domain/layout.js';
 import type { Upload } from '../../../../domain/upload.js';
+import { StoreSilentError } from '../bucket.js';
 import { compactDay } from '../compaction.js';
 import { claimKey } from '../keys.js';
 import { ObjectStorageFileStorage } from '../object-storage.file-storage.adapter.js';
@@ -304,6 +305,27 @@ describe('segments that are not found by their names', () => {
     expect(await tell(outbox)).toEqual([]);
     if (isDamaged) await bucket.another().replace(claimKey(first.idempotencyScope ?? ''), Buffer.from('damaged'));
     expect(await storageOn().store(draft.build())).toMatchObject({ uploadId: first.uploadId, replayed: true });
+    expect(await tell(outbox)).toEqual([first.uploadId]);
+  });
+
+  it('are told if their PUT was carried out after it had failed, a sweeper kept the upload, and the request is repeated', async () => {
+    const outbox = await begin();
+    const on = bucket.another();
+    on.before = async (operation, key, bytes) => {
+      if (operation !== 'create' || !key.startsWith('uploads/')) return;
+      on.before = () => undefined;
+      pass(2 * MINUTE_MS);
+      expect(await tell(outbox)).toEqual([]);
+      await bucket.another().create(key, bytes ?? Buffer.alloc(0));
+      await new Sweeper(bucket.another(), logger).sweep();
+      throw new StoreSilentError(1);
+    };
+    const draft = () => anUploadDraft().with({ receivedAt: new Date(), idempotencyKey: 'key' }).file('the bytes');
+    const first = draft().build();
+    const storage = new ObjectStorageFileStorage({ bucket: on, logger });
+    await expect(storage.store(first)).rejects.toMatchObject({ kind: 'storage-failure' });
+    await storage.close();
+    expect(await storageOn().store(draft().build())).toMatchObject({ uploadId: first.uploadId, replayed: true });
     expect(await tell(outbox)).toEqual([first.uploadId]);
   });
 
