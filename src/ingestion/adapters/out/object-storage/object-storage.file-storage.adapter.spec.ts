@@ -654,6 +654,30 @@ describe('two processes on one bucket', () => {
     await expectWhole(new BucketView(bucket), outcome.status === 'fulfilled' ? 1 : 0);
   });
 
+  it('free a key although the answers to two writes of its claim were lost, and only the first was carried out', async () => {
+    const bucket = new InMemoryBucket();
+    const mine = bucket.another();
+    let writes = 0;
+    const isOfClaim = (operation: keyof Bucket, key: string) => operation === 'replace' && key.startsWith('idempotency/');
+    mine.before = (operation, key) => {
+      if (isOfClaim(operation, key) && ++writes === 2) throw new StoreSilentError(1);
+    };
+    mine.after = (operation, key) => {
+      if (isOfClaim(operation, key) && writes === 1) throw new StoreSilentError(1);
+    };
+    const storage = open(mine);
+    const slow = anUploadDraft().with(KEYED).build();
+    const receivedAt = new Date(Date.now() + 11_000);
+    const storing = storage.store({ ...slow, conclude: async (stored) => ({ ...(await slow.conclude(stored)), receivedAt }) });
+    await expect(storing).rejects.toMatchObject({ kind: 'storage-failure' });
+    await expect.poll(() => writes).toBeGreaterThan(2);
+    await storage.close();
+    const other = open(bucket);
+    expect(await other.store(anUploadDraft().with(KEYED).build())).toMatchObject({ replayed: false });
+    await other.close();
+    await expectWhole(new BucketView(bucket), 1);
+  });
+
   it('free a key whose claim arrives after it was given up', async () => {
     const bucket = new InMemoryBucket();
     const mine = bucket.another();
