@@ -479,6 +479,17 @@ describe('a plan', () => {
     expect(await planned()).toEqual([]);
   });
 
+  it('or hold of a crashed process is found until it expires, also on a day with nothing to merge', async () => {
+    const bucket = new InMemoryBucket();
+    await putMany(bucket, 1);
+    const hold = JSON.stringify({ removals: ['crashed'] });
+    await bucket.create(PLAN, Buffer.from(hold));
+    expect(await compact(later(bucket, 9 * 60_000))).toMatchObject({ isUnderWay: true });
+    expect(await content(bucket, PLAN)).toBe(hold);
+    expect(await compact(later(bucket, 11 * 60_000))).toMatchObject({ sources: 0, isUnderWay: false });
+    expect(await content(bucket, PLAN)).toBe('');
+  });
+
   it.each<[string, (bucket: InMemoryBucket, key: string) => Promise<unknown>]>([
     ['removed', (bucket, key) => bucket.remove([key])],
     ['emptied', (bucket, key) => bucket.replace(key, new Uint8Array())],

@@ -124,7 +124,11 @@ class DayCompaction {
         if (found.ageMs < PLAN_PATIENCE_MS && (await sizeOf(this.bucket, plan.target)) === undefined) return false;
       } else {
         plan = await this.planner.nextPlan();
-        if (!plan) return true;
+        if (!plan) {
+          // The hold of a crashed process would otherwise bring compaction back to this day in every turn.
+          if (found.hold) await this.write(FENCE, version);
+          return true;
+        }
         version = await this.write(Buffer.from(JSON.stringify(plan)), version);
       }
       if (version === undefined || !(await this.carryOut(plan, version))) return false;
