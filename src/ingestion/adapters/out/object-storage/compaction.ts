@@ -47,16 +47,16 @@ export interface DayReport extends Day {
  * target, because a target is never a source. A process that stalled while another one created the target finds the
  * target. A process that stalled while removing sources then only removes sources that are already gone.
  *
- * So compaction never loses a line. A line exists twice between steps 2 and 3, and afterwards only in two cases:
+ * A plan whose target doesn't exist is dropped if a source is missing or has changed. First a fence (an empty object) is
+ * created in place of its target, so that a process that stalled after it had read all sources can't create it.
  *
- * - The writer of a segment stalled for ten minutes before it retried the write. Its retry then writes a line again
- *   that a target already contains.
- * - A process stalled after it had read all sources. Meanwhile a source was removed by something else, so another
- *   process merged the rest by a new plan. Then the stalled process created its target.
+ * So compaction never loses a line. A line exists twice between steps 2 and 3, and afterwards only if the writer of a
+ * segment stalled for ten minutes before it retried the write. Its retry then writes a line again that a target already
+ * contains.
  *
  * A removal of uploads rewrites segments. Meanwhile, a hold in place of the plan keeps compaction from the day
  * (stored-uploads/day-hold.ts). If a removal finds a plan whose target exists, it completes the plan. If the target
- * doesn't exist, it ends the plan by a fence (an empty object) in place of the target.
+ * doesn't exist, it ends the plan by a fence in place of the target.
  *
  * The writer of a segment may overwrite it with a fence more than ten minutes later, because its uploads have failed.
  * If the segment was merged before that, its lines stay in the target, as if the writer had been killed before it
@@ -145,14 +145,18 @@ class DayCompaction {
     if (!segments.has(plan.target)) {
       const sources = plan.sources.map((key) => segments.get(key)).filter((source) => source !== undefined);
       const isWhole = sources.length === plan.sources.length && plan.bytes === sources.reduce((sum, { size }) => sum + size, 0);
-      // The target doesn't exist, so this plan hasn't removed the missing source: something else removed or rewrote it,
-      // or an earlier plan removed it before this plan was made. The remaining sources need a new plan.
-      if (!isWhole) return (await this.write(FENCE, version)) !== undefined;
-      if (!(await this.make(plan, sources))) return false;
+      if (isWhole) {
+        if (!(await this.make(plan, sources))) return false;
+      } else {
+        // The target doesn't exist, so this plan hasn't removed the missing source: something else removed or rewrote
+        // it, or an earlier plan removed it before this plan was made. The remaining sources need a new plan. The fence
+        // keeps a process that has read all sources from creating the target later, with lines that were removed since.
+        await this.bucket.create(plan.target, FENCE);
+      }
     }
     const size = await sizeOf(this.bucket, plan.target);
-    // An empty target is a fence: another process needs a hold on the day (`DayHold`), for a removal of uploads or the
-    // delivery of events, and has ended this plan. So an empty object replaces the plan.
+    // An empty target is a fence: this plan is dropped, or another process needs a hold on the day (`DayHold`), for a
+    // removal of uploads or the delivery of events, and has ended this plan. So an empty object replaces the plan.
     if (size === 0) return (await this.write(FENCE, version)) !== undefined;
     if (size !== plan.bytes) {
       throw new Error(`${plan.target} has ${size ?? 'no'} bytes, and its sources had ${plan.bytes}; none of them was removed.`);
