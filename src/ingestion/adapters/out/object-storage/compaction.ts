@@ -4,6 +4,7 @@ import { isClosed } from './compaction-days.js';
 import { DamagedPlanError, type DayPlan, type Plan, PLAN_PATIENCE_MS, planKey, readDayPlan, sizeOf } from './compaction-plan.js';
 import { CompactionPlanner, type MalformedSegment, type PlannerOptions } from './compaction-planner.js';
 import { listSegments } from './day-segments.js';
+import { isPartlyTold } from './event-outbox/cursor.js';
 import { FENCE } from './keys.js';
 import { removeOldFences } from './old-fences.js';
 import { readAhead } from './read-ahead.js';
@@ -47,8 +48,9 @@ export interface DayReport extends Day {
  * target, because a target is never a source. A process that stalled while another one created the target finds the
  * target. A process that stalled while removing sources then only removes sources that are already gone.
  *
- * A plan whose target doesn't exist is dropped if a source is missing or has changed. First a fence (an empty object) is
- * created in place of its target, so that a process that stalled after it had read all sources can't create it.
+ * A plan whose target doesn't exist is dropped if a source is missing or has changed, or if the receiver has confirmed
+ * the events of only some segments of the day. First a fence (an empty object) is created in place of its target, so that
+ * a process that stalled after it had read all sources can't create it.
  *
  * So compaction never loses a line. A line exists twice between steps 2 and 3, and afterwards only if the writer of a
  * segment stalled for ten minutes before it retried the write. Its retry then writes a line again that a target already
@@ -137,20 +139,24 @@ class DayCompaction {
 
   /**
    * Carries out a plan. Resolves to true if this process has completed the plan or dropped it. A plan is dropped if a
-   * source is missing or has changed, or if a process that needed a hold on the day has ended the plan. Resolves to
-   * false if another process changed the plan or removed sources in the meantime.
+   * source is missing or has changed, if only some events of the day were confirmed, or if a process that needed a hold
+   * on the day has ended the plan. Resolves to false if another process changed the plan or removed sources in the meantime.
    */
   private async carryOut(plan: Plan, version: string): Promise<boolean> {
     const segments = await this.segmentsOf(plan);
     if (!segments.has(plan.target)) {
       const sources = plan.sources.map((key) => segments.get(key)).filter((source) => source !== undefined);
       const isWhole = sources.length === plan.sources.length && plan.bytes === sources.reduce((sum, { size }) => sum + size, 0);
-      if (isWhole) {
+      // The planner has already looked whether the day is partly told. But after that, and before the plan was written, a
+      // process that delivers events may have had a hold on the day. In S3, the empty object that a hold leaves has the
+      // same version as before.
+      if (isWhole && !(await isPartlyTold(this.bucket, this.day))) {
         if (!(await this.make(plan, sources))) return false;
       } else {
-        // The target doesn't exist, so this plan hasn't removed the missing source: something else removed or rewrote
-        // it, or an earlier plan removed it before this plan was made. The remaining sources need a new plan. The fence
-        // keeps a process that has read all sources from creating the target later, with lines that were removed since.
+        // If a source is missing, this plan hasn't removed it, because the target doesn't exist: something else removed
+        // or rewrote it, or an earlier plan removed it before this plan was made. The remaining sources need a new plan.
+        // The fence keeps a process that has read all sources from creating the target later, with lines that were
+        // removed since.
         await this.bucket.create(plan.target, FENCE);
       }
     }

@@ -695,11 +695,14 @@ describe('a day that is compacted', () => {
     expect(await tell(outboxOn())).toEqual([]);
   });
 
-  it.each(Array.from({ length: 40 }, (_, at) => at))('is told once if compaction stalls at its operation %i while the teller comes to it', async (at) => {
+  const stalls = [false, true].flatMap((isGone) => Array.from({ length: 40 }, (_, at) => [at, isGone] as const));
+  it.each(stalls)('is told once if compaction stalls at its operation %i while the teller comes to it (and has gone again: %s)', async (at, isGone) => {
     vi.setSystemTime(Date.parse(DATE) - 30 * HOUR_MS);
     await begin().then((outbox) => outbox.close());
     vi.setSystemTime(MIDNIGHT + 26 * HOUR_MS);
     const stored = await storeDay([0, 1, 7, 23]);
+    // After a plan or hold, an empty object is left. It has the same version each time.
+    await bucket.create(`compaction/kind=historical/date=${DATE}`, Buffer.alloc(0));
     const stalled = bucket.another();
     let count = 0;
     let goOn = (): void => undefined;
@@ -718,10 +721,12 @@ describe('a day that is compacted', () => {
     const first = await outbox.next(5);
     told.push(...(first?.events ?? []).map(idOf));
     await first?.confirm();
+    if (isGone) await outbox.close();
     goOn();
     await compacting;
-    told.push(...(await tell(outbox)));
-    await outbox.close();
+    const last = isGone ? outboxOn() : outbox;
+    told.push(...(await tell(last)));
+    await last.close();
     await compact();
     told.push(...(await tell(outboxOn())));
     expect(sorted(told)).toEqual(sorted(stored));
