@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { LocalDiskFileStorage } from '../ingestion/adapters/out/local-disk/local-disk.file-storage.adapter.js';
 import { openDirectorySource } from '../ingestion/adapters/out/local-disk/store-move/directory-source.js';
+import { StoreSilentError } from '../ingestion/adapters/out/object-storage/bucket.js';
 import { ObjectStorageFileStorage } from '../ingestion/adapters/out/object-storage/object-storage.file-storage.adapter.js';
 import { findLine } from '../ingestion/adapters/out/object-storage/stored-uploads/upload-search.js';
 import { type MoveProblem, StoreMove } from '../ingestion/adapters/out/object-storage/store-move/store-move.js';
@@ -197,6 +198,29 @@ describe('moving a store from the local disk to a bucket', () => {
       }
       await rm(view.directory, { recursive: true });
     }
+  });
+
+  it('keeps every line if the bucket carries out the removals of an interrupted run late', async () => {
+    const uploads = await seed();
+    const crashing = bucket.another();
+    crashing.before = (operation, key) => {
+      if (operation === 'replace' && key === 'move' && bucket.keys.some((each) => each.startsWith('uploads/'))) throw new Error('crashed');
+    };
+    await expect(finish(view.directory, crashing)).rejects.toThrow('crashed');
+    const removed = uploads.find(({ idempotencyKey }) => idempotencyKey === 'key');
+    const storage = await openDisk();
+    await storedUploadsOf(storage).remove(removed?.uploadId ?? '');
+    await storage.close();
+    const late: string[] = [];
+    const silent = bucket.another();
+    silent.remove = (keys) => {
+      late.push(...keys);
+      return Promise.reject(new StoreSilentError(1));
+    };
+    await expect(finish(view.directory, silent)).rejects.toThrow(StoreSilentError);
+    expect(await finish()).toEqual([]);
+    await bucket.remove(late);
+    await expectMoved(uploads.filter((upload) => upload !== removed));
   });
 
   const withFile = ({ content }: Upload): boolean => content?.size === LARGE.length;

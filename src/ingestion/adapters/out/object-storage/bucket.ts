@@ -100,7 +100,10 @@ export abstract class Bucket {
    */
   abstract open(key: string, range?: ByteRange): Promise<AsyncIterable<Uint8Array> | undefined>;
 
-  /** Lists the objects whose keys begin with a prefix, in the byte order of their keys, page by page. */
+  /**
+   * Lists the objects whose keys begin with a prefix, in the byte order of their keys, page by page. Lists each object
+   * once.
+   */
   abstract list(prefix: string): AsyncIterable<ListedObject>;
 
   /**
@@ -130,6 +133,20 @@ export abstract class Bucket {
 
   /** Closes connections. */
   abstract close(): void;
+}
+
+/**
+ * Returns a function that says whether a key is new in a listing. It must get the keys in the order in which the store
+ * listed them. The listings of some stores repeat a key, or a page.
+ */
+export function newKeys(): (key: string) => boolean {
+  let last: Buffer | undefined;
+  return (key) => {
+    const bytes = Buffer.from(key);
+    if (last && Buffer.compare(bytes, last) <= 0) return false;
+    last = bytes;
+    return true;
+  };
 }
 
 /** `upload` created nothing, because an object with the same key exists. */

@@ -166,7 +166,7 @@ describe('compactDay', () => {
     expect(await readOnce(bucket)).toEqual([...uploads].sort());
   });
 
-  it('writes no segment for a plan that names a source twice', async () => {
+  it('writes no line for a plan that names a source twice', async () => {
     const bucket = new InMemoryBucket();
     await putMany(bucket, 2);
     const [first = ''] = segmentsOf(bucket);
@@ -175,7 +175,7 @@ describe('compactDay', () => {
     await bucket.create(`compaction/kind=nowcast/date=${DATE}`, Buffer.from(JSON.stringify({ target, sources: [first, first], bytes })));
     await compact(later(bucket, HOUR_MS));
     expect(await readOnce(bucket)).toHaveLength(4);
-    expect(segmentsOf(bucket)).not.toContain(target);
+    expect(await content(bucket, target)).toBe('');
   });
 
   it('writes several segments of at most 64 MiB when one would be larger', async () => {
@@ -479,6 +479,17 @@ describe('a plan', () => {
     expect(await planned()).toEqual([]);
   });
 
+  it('or hold of a crashed process is found until it expires, also on a day with nothing to merge', async () => {
+    const bucket = new InMemoryBucket();
+    await putMany(bucket, 1);
+    const hold = JSON.stringify({ removals: ['crashed'] });
+    await bucket.create(PLAN, Buffer.from(hold));
+    expect(await compact(later(bucket, 9 * 60_000))).toMatchObject({ isBusy: true });
+    expect(await content(bucket, PLAN)).toBe(hold);
+    expect(await compact(later(bucket, 11 * 60_000))).toMatchObject({ sources: 0, isBusy: false });
+    expect(await content(bucket, PLAN)).toBe('');
+  });
+
   it.each<[string, (bucket: InMemoryBucket, key: string) => Promise<unknown>]>([
     ['removed', (bucket, key) => bucket.remove([key])],
     ['emptied', (bucket, key) => bucket.replace(key, new Uint8Array())],
@@ -511,6 +522,26 @@ describe('a plan', () => {
     expect(await readOnce(bucket)).toEqual(ids(8).slice(2));
     expect(await compact(later(bucket, HOUR_MS))).toMatchObject({ sources: 3, targets: 1, isBusy: false });
     expect(await readOnce(bucket)).toEqual(ids(8).slice(2));
+  });
+
+  it('that is dropped leaves nothing for a process that stalled after it had read all segments', async () => {
+    const bucket = new InMemoryBucket();
+    await putMany(bucket, 3);
+    const stalled = bucket.another();
+    const [reached, gate] = [deferred(), deferred()];
+    stalled.before = (operation) => {
+      if (operation !== 'upload') return;
+      reached.resolve();
+      return gate.promise;
+    };
+    const running = compact(stalled);
+    await reached.promise;
+    const { sources } = JSON.parse((await content(bucket, PLAN)) ?? '') as { sources: string[] };
+    await bucket.remove(sources.slice(0, 1));
+    expect(await compact(later(bucket, HOUR_MS))).toMatchObject({ sources: 2, targets: 1 });
+    gate.resolve();
+    await running;
+    expect(await readOnce(bucket)).toEqual(ids(6).slice(2));
   });
 
   it('remains if the store does not remove segments', async () => {

@@ -11,6 +11,11 @@ export const ownSegment = (directory: string, uploadId: string): string => `${di
  * in progress. After a crash, another process finishes what the marker names.
  */
 export const MARKERS = 'staging/';
+/**
+ * No marker is longer than this, in bytes. A longer object below MARKERS isn't a marker, and isn't read. A marker of a
+ * removal names up to 1,000 uploads, and takes up to 2.5 KB for each.
+ */
+export const MAX_MARKER_BYTES = 4 * 1024 * 1024;
 export const markerKey = (uploadId: string): string => `${MARKERS}${uploadId}`;
 
 /**

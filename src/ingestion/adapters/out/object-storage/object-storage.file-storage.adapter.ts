@@ -4,7 +4,7 @@ import { ServiceError } from '../../../../common/service-error.js';
 import { SharedProbe } from '../../../../common/shared-probe.js';
 import { withTimeLimit } from '../../../../common/time-limit.js';
 import { readContent } from '../../../application/content.js';
-import { FileStorage, type StoredContent, type UploadDraft, type UploadReceipt } from '../../../application/ports/file-storage.port.js';
+import { FileStorage, type UploadDraft, type UploadReceipt } from '../../../application/ports/file-storage.port.js';
 import type { IndexFlush } from '../../../application/ports/index-flush.js';
 import type { StoredUploads } from '../../../application/ports/stored-uploads.port.js';
 import { storageFailure } from '../../../application/storage-failure.js';
@@ -113,6 +113,11 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
     }
   }
 
+  /** The bucket's time (`Bucket.now`): this machine's, or the store's if the two clocks differ by minutes. */
+  override now(): number {
+    return this.bucket.now;
+  }
+
   override async checkHealth(): Promise<void> {
     this.assertNotClosed();
     await this.health.check().catch(storageFailure('The store took no object.'));
@@ -157,16 +162,6 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
     return this.claims.once({ scope, kind: draft.kind }, this.ownClaim(draft), keep, async () => draft.conclude(content && (await readContent(content.bytes))));
   }
 
-  /**
-   * Makes the complete upload from a draft whose bytes have arrived. If this machine's clock differs from the store's
-   * by minutes, `receivedAt` is by the store's clock, so that all lines of a bucket follow one clock.
-   */
-  private async conclude(draft: UploadDraft, stored: StoredContent | null): Promise<Upload> {
-    const upload = await draft.conclude(stored);
-    const { clockOffsetMs } = this.bucket;
-    return clockOffsetMs === 0 ? upload : { ...upload, receivedAt: new Date(upload.receivedAt.getTime() + clockOffsetMs) };
-  }
-
   private ownClaim(draft: UploadDraft): Claim {
     return { upload_id: draft.uploadId, segment: this.expectedSegment(draft), content_path: draft.content?.path ?? null };
   }
@@ -180,7 +175,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
   }
 
   private async keepLine(draft: UploadDraft): Promise<Upload> {
-    const upload = await this.conclude(draft, null);
+    const upload = await draft.conclude(null);
     const line = await encodeIndexLine(upload);
     if (!this.log.mayShare(upload)) return this.keepAlone(draft, upload);
     await this.log
@@ -190,7 +185,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
   }
 
   private async keepKeyed(draft: UploadDraft, claim: Lease<Claim>): Promise<Upload> {
-    const concluding = this.conclude(draft, null);
+    const concluding = draft.conclude(null);
     await concluding.catch((error: unknown) => this.release(claim, error));
     return this.keepAlone(draft, await concluding, claim);
   }
@@ -212,7 +207,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
     const marking = this.markers.begin(draft.uploadId, { content_path: path, segment: this.expectedSegment(draft) });
     let segment: string | undefined;
     const content = new ContentSource(bytes, async (stored) => {
-      const upload = await this.conclude(draft, stored);
+      const upload = await draft.conclude(stored);
       return { upload, segment: await announce(upload, claim ? [await marking, claim] : [await marking]) };
     });
     // If the marker can't be written, the upload fails, so the client needn't send the rest of the file.
@@ -276,8 +271,9 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
       } else if (await marker.endWith({ failed: true })) {
         await this.sweeper.settle(marker.key);
       } else if (!(await this.sweeper.removeFenced(marker.key, marker.current))) {
-        // A sweeper has found the line, so the upload stays, and a repeated request gets its receipt.
-        await claim?.endWith({ kept: true });
+        // A sweeper has found the line, so the upload stays. The claim no longer says `failed`, but not `kept` either:
+        // the next repeated request first announces the segment, which the event outbox may not find by its name.
+        await claim?.endWith({});
         return;
       }
       if (claim) await this.claims.release(claim);

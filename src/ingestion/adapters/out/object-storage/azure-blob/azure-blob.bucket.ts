@@ -6,7 +6,7 @@ import { type BlobRequestConditions, type BlockBlobClient, RestError } from '@az
 import { eachOf } from '../../../../../common/each-of.js';
 import { withSilenceLimit } from '../../../../../common/time-limit.js';
 import { beginCall } from '../begin-call.js';
-import { Bucket, type ByteRange, type ListedObject, missingRight, ObjectExistsError, type ReadObject, SHORT_BODY_BYTES, significantOffset, StoreSilentError } from '../bucket.js';
+import { Bucket, type ByteRange, type ListedObject, missingRight, newKeys, ObjectExistsError, type ReadObject, SHORT_BODY_BYTES, significantOffset, StoreSilentError } from '../bucket.js';
 import { PartMemory } from '../part-memory.js';
 import { sendParts } from '../parts.js';
 import { Container, DefaultCredential } from './container.js';
@@ -140,8 +140,10 @@ export class AzureBlobBucket extends Bucket {
 
   override async *list(prefix: string): AsyncGenerator<ListedObject> {
     const pages = this.pages((abortSignal) => this.container.listBlobsFlat({ prefix: this.prefix + prefix, abortSignal }));
+    const isNew = newKeys();
     for await (const { segment, date } of pages) {
       for (const { name, properties } of segment.blobItems) {
+        if (!isNew(name)) continue;
         const key = name.slice(this.prefix.length);
         yield { key, size: given(properties.contentLength), ageMs: ageMs(date, properties.lastModified) };
       }

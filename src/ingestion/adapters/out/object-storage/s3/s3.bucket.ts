@@ -11,7 +11,7 @@ import {
   PutObjectCommand,
   S3ServiceException,
 } from '@aws-sdk/client-s3';
-import { Bucket, type ByteRange, type ListedObject, missingRight, type ReadObject, significantOffset } from '../bucket.js';
+import { Bucket, type ByteRange, type ListedObject, missingRight, newKeys, type ReadObject, significantOffset } from '../bucket.js';
 import { PartMemory } from '../part-memory.js';
 import { ConditionalWrite } from './conditional-write.js';
 import { Leftovers } from './leftovers.js';
@@ -123,9 +123,10 @@ export class S3Bucket extends Bucket {
 
   private async *listed(prefix: string, options?: ListOptions): AsyncGenerator<ListedObject> {
     const { connection } = this;
+    const isNew = newKeys();
     for await (const page of this.pages(prefix, options)) {
       for (const { Key = '', Size = 0, LastModified } of page.Contents ?? []) {
-        yield { key: Key.slice(connection.prefix.length), size: Size, ageMs: connection.watch.ageOf(LastModified, page) };
+        if (isNew(Key)) yield { key: Key.slice(connection.prefix.length), size: Size, ageMs: connection.watch.ageOf(LastModified, page) };
       }
     }
   }

@@ -19,7 +19,7 @@ import {
 } from '../../../../application/store-verification/store-view.js';
 import { isKeptUnderKey } from '../../../../domain/idempotency.js';
 import type { Bucket } from '../bucket.js';
-import { claimKey, markerKey } from '../keys.js';
+import { claimKey, markerKey, MAX_MARKER_BYTES } from '../keys.js';
 import { dayOf, directoryOf, parseName } from '../segment-names.js';
 import { isRemovalKey, parseRemoval } from '../stored-uploads/removal-marker.js';
 import { mentions } from '../stored-uploads/segment-lines.js';
@@ -124,7 +124,8 @@ class BucketView implements StoreView {
   async publications(): Promise<(uploadId: string, contentPath: string) => Promise<boolean>> {
     const staged = new Set<string>();
     const removed = new Set<string>();
-    for await (const { name, path } of this.staging()) {
+    for await (const { name, path, size } of walkKeys(this.bucket, STAGING)) {
+      if (size > MAX_MARKER_BYTES) continue;
       staged.add(name);
       const removal = isRemovalKey(path) ? await this.bucket.read(path) : undefined;
       for (const { upload_id: uploadId } of (removal && parseRemoval(removal.bytes)) ?? []) removed.add(uploadId);

@@ -7,7 +7,7 @@ import { UPLOAD_KINDS, type Upload } from '../../../../domain/upload.js';
 import { DAY_MS } from '../../../../domain/layout.js';
 import { type Bucket, type ListedObject, StoreSilentError } from '../bucket.js';
 import { readDayPlan, sizeOf } from '../compaction-plan.js';
-import { MARKERS } from '../keys.js';
+import { MARKERS, MAX_MARKER_BYTES } from '../keys.js';
 import { LOST_AFTER_MS } from '../lease.js';
 import { readAhead } from '../read-ahead.js';
 import { type Day, dayOf, directoryOf, endOf } from '../segment-names.js';
@@ -151,8 +151,8 @@ export class UploadRemoval {
    */
   private async clearRemnants(isWanted: (remnant: Remnant) => boolean): Promise<number> {
     let count = 0;
-    for await (const { key } of this.bucket.list(MARKERS)) {
-      const found = isRemovalKey(key) ? await this.bucket.read(key) : undefined;
+    for await (const { key, size } of this.bucket.list(MARKERS)) {
+      const found = isRemovalKey(key) && size <= MAX_MARKER_BYTES ? await this.bucket.read(key) : undefined;
       const gone = await this.withoutLine(((found && parseRemoval(found.bytes)) ?? []).filter(isWanted));
       await this.remnantRemoval.clear(gone);
       count += gone.length;
