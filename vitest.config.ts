@@ -12,7 +12,7 @@ export default defineConfig({
     isolate: false,
     // Many tests wait, so that more workers than cores are busy.
     maxWorkers: 4,
-    sequence: { sequencer: longestFirst(['stored-uploads', 'team-adapters', 'local-disk', 'auth0', 'identity-management']) },
+    sequence: { sequencer: longestFirst(['stored-uploads', 'local-disk', 'auth0', 'ready-line', 'team-adapters', 'embedded-issuer', 'directory-view', 'embedded', 'start-refused', 'move-store']) },
     testTimeout: 60_000,
     retry,
     hookTimeout: 60_000,
