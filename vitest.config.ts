@@ -8,7 +8,7 @@ export default defineConfig({
     include: ['src/**/*.spec.ts', 'test/**/*.spec.ts'],
     exclude: [...configDefaults.exclude, 'test/integration/**', 'test/tenant/**', '**/*.slow.spec.ts'],
     environment: 'node',
-    globalSetup: ['test/support/build.ts', 'test/support/auth0-description.ts', 'test/support/temporary-directory.ts'],
+    globalSetup: ['test/support/build-meanwhile.ts', 'test/support/auth0-description.ts', 'test/support/temporary-directory.ts'],
     isolate: false,
     // Many tests wait, so that more workers than cores are busy.
     maxWorkers: 4,

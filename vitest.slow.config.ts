@@ -12,6 +12,7 @@ export default defineConfig({
     ...fast.test,
     include: ['src/**/*.slow.spec.ts', 'test/**/*.slow.spec.ts', ...WITH_MANY_CASES],
     env: { TEST_CASES: 'all' },
+    globalSetup: ['test/support/build.ts', 'test/support/auth0-description.ts', 'test/support/temporary-directory.ts'],
     exclude: ['**/node_modules/**'],
     // Most of them wait for other processes.
     maxWorkers: 4,
