@@ -1,4 +1,5 @@
 import { syncBuiltinESMExports } from 'node:module';
+import timers from 'node:timers/promises';
 import { request } from 'undici';
 import { vi } from 'vitest';
 
@@ -18,20 +19,42 @@ const realMillisecond = ((realTimeout) => (): Promise<void> => new Promise((reso
 
 type Fake = NonNullable<NonNullable<Parameters<typeof vi.useFakeTimers>[0]>['toFake']>[number];
 
+const { setTimeout: realDelay } = timers;
+
+/** Like `setTimeout` of `node:timers/promises`, but on the clock of the global `setTimeout`. */
+function delay<T>(ms?: number, value?: T, { signal }: { signal?: AbortSignal } = {}): Promise<T> {
+  return new Promise((resolve, reject) => {
+    signal?.throwIfAborted();
+    const stop = (): void => {
+      clearTimeout(timer);
+      reject(signal?.reason as Error);
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener('abort', stop);
+      resolve(value as T);
+    }, ms);
+    signal?.addEventListener('abort', stop, { once: true });
+  });
+}
+
+function replaceDelay(by: typeof delay | typeof realDelay): void {
+  Object.assign(timers, { setTimeout: by });
+  syncBuiltinESMExports();
+}
+
 /**
- * Replaces these parts of the clock until `startClock` is called. `vi.advanceTimersByTime` advances them. A fake
- * `setTimeout` also replaces the one of `node:timers/promises`, which `vi.useFakeTimers` alone doesn't do for modules
- * that import it by name.
+ * Replaces these parts of the clock until `startClock` is called. `vi.advanceTimersByTime` advances them. With
+ * `setTimeout`, that of `node:timers/promises` is replaced too, which Vitest doesn't do.
  */
 export function stopClock(...toFake: Fake[]): void {
   vi.useFakeTimers({ now: Date.now(), toFake });
-  syncBuiltinESMExports();
+  if (toFake.includes('setTimeout')) replaceDelay(delay);
 }
 
 /** Ends what `stopClock` began: the clock is the real one again. */
 export function startClock(): void {
+  replaceDelay(realDelay);
   vi.useRealTimers();
-  syncBuiltinESMExports();
 }
 
 /**
