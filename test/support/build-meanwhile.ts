@@ -20,6 +20,9 @@ export default async function beginBuild(): Promise<() => Promise<void>> {
   await once(server, 'listening');
   process.env[BUILD_PORT] = String((server.address() as AddressInfo).port);
   return async () => {
-    if ((await outcome) !== BUILT) throw new Error('The build failed.');
+    if ((await outcome) === BUILT) return;
+    // Vitest prints an error of a teardown, but exits with 0.
+    process.exitCode = 1;
+    throw new Error('The build failed.');
   };
 }
