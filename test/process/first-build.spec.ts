@@ -73,7 +73,7 @@ describe('the build of npm start and npm test', () => {
   it('is part of both', async () => {
     const { scripts } = JSON.parse(await readFile('package.json', 'utf8')) as { scripts: Record<string, string> };
     expect(scripts.start).toMatch(/^node build-if-changed\.mjs && exec /);
-    expect(await readFile('test/support/build.ts', 'utf8')).toContain('build-if-changed.mjs');
+    for (const setup of ['build', 'build-meanwhile']) expect(await readFile(`test/support/${setup}.ts`, 'utf8')).toContain('build-if-changed.mjs');
   });
 
   it('is made once', async () => {

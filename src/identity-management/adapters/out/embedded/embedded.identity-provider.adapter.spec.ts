@@ -7,6 +7,7 @@ import { Logger } from '@nestjs/common';
 import Database from 'libsql';
 import AsyncDatabase from 'libsql/promise';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { built } from '../../../../../test/support/built.js';
 import { DataDirectoryInUseError, isLocked, lockDataDirectory } from '../../../../common/data-directory/data-directory-lock.js';
 import { identityProviderContract } from '../../../../testing/identity-provider.contract.js';
 import { IdentityRefusal, ProviderError, ProviderUnavailable, RoleNotFound, UserNotFound } from '../../../domain/errors.js';
@@ -15,6 +16,9 @@ import type { User } from '../../../domain/user.js';
 import { EmbeddedIdentityProvider } from './embedded.identity-provider.adapter.js';
 import { type IdentityDatabase, immediately, openIdentityDatabase } from './identity-database.js';
 import { IdentityWriter } from './identity-writer.js';
+
+// Other processes import dist.
+await built();
 
 const options = { signal: new AbortController().signal };
 
