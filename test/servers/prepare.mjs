@@ -6,6 +6,7 @@ import { installNatsServer, isNatsServerAvailable } from './nats-server.mjs';
 import { MISSING_PROXIES } from './proxies.mjs';
 import { installDecoder, isDecoderAvailable } from './opentelemetry-proto.mjs';
 import { isPrometheusAvailable } from './prometheus.mjs';
+import { FLASK_RECEIVER } from './python-packages.mjs';
 import { MISSING_RUNTIMES } from './runtimes.mjs';
 import { installVersitygw, isVersitygwAvailable } from './versitygw.mjs';
 
@@ -29,6 +30,8 @@ export default async function prepare() {
   for (const name of MISSING_PROXIES) console.log(`Left out: the tests behind ${name}, for it is missing; on Debian: apt-get install ${name}.`);
   if (isDecoderAvailable()) await installDecoder();
   else console.log('Left out: the test that reads exported traces as protobuf, for there is no Python with pip.');
+  if (FLASK_RECEIVER.areAvailable) await FLASK_RECEIVER.install();
+  else console.log('Left out: the test of the webhook in Python, for there is no Python with pip.');
   if (!isPrometheusAvailable()) console.log('Left out: the tests of the rules and the dashboard, for Prometheus is missing; on Debian: apt-get install prometheus.');
   for (const name of MISSING_RUNTIMES) console.log(`Left out: the client in ${name}, for npm has none for this machine.`);
 }
