@@ -24,6 +24,7 @@ describe('before npm run test:integration', () => {
     expect(await command.exited).toEqual({ code: 0, signal: null });
     expect(command.lines).toEqual([
       'Left out: the tests with DuckDB, for there is no Python with pip.',
+      'Left out: the tests with Polars, for there is no Python with pip.',
       'Left out: the check of the SBOM by CycloneDX, for there is no Python with pip.',
       'Left out: the tests against S3, for there is no Go to install versitygw with.',
       'Left out: the tests against NATS, for there is no Go to install nats-server with.',

@@ -6,7 +6,7 @@ import { installNatsServer, isNatsServerAvailable } from './nats-server.mjs';
 import { MISSING_PROXIES } from './proxies.mjs';
 import { installDecoder, isDecoderAvailable } from './opentelemetry-proto.mjs';
 import { isPrometheusAvailable } from './prometheus.mjs';
-import { FLASK_RECEIVER } from './python-packages.mjs';
+import { FLASK_RECEIVER, POLARS } from './python-packages.mjs';
 import { MISSING_RUNTIMES } from './runtimes.mjs';
 import { installVersitygw, isVersitygwAvailable } from './versitygw.mjs';
 
@@ -17,6 +17,8 @@ import { installVersitygw, isVersitygwAvailable } from './versitygw.mjs';
 export default async function prepare() {
   if (isDuckDbAvailable()) await installDuckDb();
   else console.log('Left out: the tests with DuckDB, for there is no Python with pip.');
+  if (POLARS.areAvailable) await POLARS.install();
+  else console.log('Left out: the tests with Polars, for there is no Python with pip.');
   if (isCycloneDxAvailable()) await installCycloneDx();
   else console.log('Left out: the check of the SBOM by CycloneDX, for there is no Python with pip.');
   if (isVersitygwAvailable()) await installVersitygw();
