@@ -5,8 +5,8 @@ import { answerError, toServiceError } from './service-exception.filter.js';
 
 /**
  * Sends bytes as the body of a response, no faster than the client reads, and ends the response. The caller must have
- * set the status and headers. If reading the bytes fails, breaks the connection, so that no client takes a part for the
- * whole. Resolves when the response has ended or the client has gone. Ends the iterator of the bytes in any case.
+ * set the status and headers. If reading the bytes fails, or their number isn't the Content-Length, breaks the
+ * connection, so that no client takes a part for the whole, or surplus bytes for the next answer. Resolves when the response has ended or the client has gone. Ends the iterator of the bytes in any case.
  *
  * A chunk that was sent is passed to the iterator's `next`, which may use the memory of the chunk again.
  *
@@ -15,6 +15,7 @@ import { answerError, toServiceError } from './service-exception.filter.js';
 export async function sendBytes(request: IncomingMessage, response: ServerResponse, bytes: AsyncIterable<Uint8Array>, idleTimeoutMs: number): Promise<void> {
   const iterator = bytes[Symbol.asyncIterator]();
   const { socket } = request;
+  response.strictContentLength = true;
   let stopWaiting = (): void => undefined;
   const onClose = (): void => {
     stopWaiting();

@@ -94,6 +94,13 @@ describe.each(PORTS)('a failure of the suite of %s', (port, file, contract) => {
   });
 });
 
+it.each(PORTS)('the suite of %s has as many tests as docs/testing.md says', async (_port, _file, contract) => {
+  const runner = new CollectingRunner();
+  contract('nothing', setUp, runner);
+  const [, tests] = new RegExp(`^\\| \`${contract.name}\` \\| (\\d+) \\|`, 'm').exec(await readFile('docs/testing.md', 'utf8')) ?? [];
+  expect(Number(tests)).toBe(runner.tests.length);
+});
+
 describe('the suite of FileStorage', () => {
   it('fails for a store that collects files in memory', async () => {
     const runner = new CollectingRunner();

@@ -121,7 +121,10 @@ class InMemoryUploads extends StoredUploads {
   override async openContent({ content }: Upload, range?: ByteRange): Promise<AsyncIterable<Uint8Array> | undefined> {
     await this.storage.checkHealth();
     const bytes = content && this.storage.bytes(content.path);
-    return bytes ? Readable.from([range ? bytes.subarray(range.first, range.last + 1) : bytes]) : undefined;
+    if (!bytes) return undefined;
+    const { first, last } = range ?? { first: 0, last: content.size - 1 };
+    if (last >= bytes.length) throw new ServiceError('storage-failure', 'The file is shorter than its line says.');
+    return Readable.from([bytes.subarray(first, last + 1)]);
   }
 
   override async remove(uploadId: string, mayAccess: CustomerAccess = () => true): Promise<boolean> {

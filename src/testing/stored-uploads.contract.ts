@@ -173,6 +173,32 @@ export function storedUploadsContract(name: string, setUp: () => Promise<FileSto
         });
       }
 
+      /** Stores a file whose line says that it has `more` bytes more. */
+      const storeEdited = async (more: number) => {
+        const upload = await store(anUploadDraft().file(BYTES));
+        return { ...upload, content: upload.content && { ...upload.content, size: BYTES.length + more } };
+      };
+
+      for (const [what, range] of [
+        ['the whole file', undefined],
+        ['a part that goes beyond its end', { first: 70_001, last: 300_000 }],
+        ['a part after its end', { first: 300_000, last: 300_000 }],
+      ] as const) {
+        it(PROMISES.length, `fails to read ${what} if the file is shorter than its line says`, async () => {
+          assertMatches(await rejectionOf(contentOf(uploadsOf(storage), await storeEdited(1), range)), { kind: 'storage-failure' });
+        });
+      }
+
+      it(PROMISES.length, 'yields no more bytes of a file than its line says', async () => {
+        const edited = await storeEdited(-1);
+        let length = 0;
+        const read = async () => {
+          for await (const chunk of (await uploadsOf(storage).openContent(edited)) ?? []) length += chunk.length;
+        };
+        await read().catch(() => undefined);
+        assert.ok(length < BYTES.length, `There are ${length} bytes, although the line says ${BYTES.length - 1}.`);
+      });
+
       it(PROMISES.iterator, 'reads many files at once, and lets go of those that a caller abandons', async () => {
         const uploads = await Promise.all(Array.from({ length: 20 }, (_, index) => store(anUploadDraft().file(Buffer.alloc(200_000, index)))));
         const read = uploads.map(async (upload, index) => {

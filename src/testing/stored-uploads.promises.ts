@@ -44,6 +44,10 @@ export const PROMISES = {
     sentence: 'A caller that stops early must end the iterator.',
     advice: "Release the file when the iterator's return() is called, and keep the readers of several files apart.",
   },
+  length: {
+    sentence: "The number of bytes is the file's length in the upload, or that of the range.",
+    advice: 'Compare the length of the file with content.size of the upload, and throw storage-failure if there are fewer bytes. Never yield more.',
+  },
   gone: {
     sentence: 'undefined if the upload was removed in the meantime.',
     advice: 'Let openContent() return undefined before the first byte.',

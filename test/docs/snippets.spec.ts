@@ -5,11 +5,9 @@ import { promisify } from 'node:util';
 import ts from 'typescript';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ERROR_TABLE } from '../../src/http/error-table.js';
-import { WebhookUploadEvents } from '../../src/ingestion/adapters/out/webhook/webhook.upload-events.adapter.js';
-import type { UploadEvent } from '../../src/ingestion/application/ports/upload-events.port.js';
-import { anUploadEvent, aRemovalEvent, someUploadEvents } from '../../src/testing/upload-events.builder.js';
 import { Program } from '../support/process.js';
 import { startService } from '../support/service.js';
+import { expectToTakeEvents } from '../support/webhook-example.js';
 import { SECRET, secretText } from '../support/webhook-receiver.js';
 
 const run = promisify(execFile);
@@ -72,26 +70,7 @@ describe('the webhook in docs/telling-uploads.md', () => {
     const [code = ''] = await snippets('docs/telling-uploads.md', 'js');
     const file = join(directory, 'webhook.mjs');
     await writeFile(file, code.replace('.listen(8080)', ".listen(0, '127.0.0.1', function () { console.log(`port ${this.address().port}`); })"));
-    const program = new Program(spawn(process.execPath, [file], { env: { ...process.env, EVENTS_WEBHOOK_SECRET: secretText(SECRET) } }));
-    const adapters: WebhookUploadEvents[] = [];
-    try {
-      const [, port = ''] = /^port (\d+)$/.exec(await program.line(/^port/)) ?? [];
-      const deliver = (events: readonly UploadEvent[], secret = SECRET): Promise<void> => {
-        const adapter = new WebhookUploadEvents({ url: `http://127.0.0.1:${port}/hooks/uploads`, secrets: [secret] });
-        adapters.push(adapter);
-        return adapter.deliver(events, new AbortController().signal);
-      };
-      const events = [...(await someUploadEvents(2)), aRemovalEvent()];
-      await expect(deliver(events, Buffer.alloc(32, 2))).rejects.toThrow('The webhook answered 400.');
-      for (let time = 0; time < 2; time++) await deliver(events);
-      const last = await anUploadEvent();
-      await deliver([last]);
-      await program.line(new RegExp(last.id));
-      expect(program.lines.slice(1)).toEqual([...events, last].map(({ type, data }) => `${type} ${data.upload_id} ${data.customer_id}`));
-    } finally {
-      for (const adapter of adapters) await adapter.onApplicationShutdown();
-      await program.end('SIGKILL');
-    }
+    await expectToTakeEvents(new Program(spawn(process.execPath, [file], { env: { ...process.env, EVENTS_WEBHOOK_SECRET: secretText(SECRET) } })), 400);
   });
 });
 

@@ -24,6 +24,7 @@ describe('before npm run test:integration', () => {
     expect(await command.exited).toEqual({ code: 0, signal: null });
     expect(command.lines).toEqual([
       'Left out: the tests with DuckDB, for there is no Python with pip.',
+      'Left out: the tests with Polars, for there is no Python with pip.',
       'Left out: the check of the SBOM by CycloneDX, for there is no Python with pip.',
       'Left out: the tests against S3, for there is no Go to install versitygw with.',
       'Left out: the tests against NATS, for there is no Go to install nats-server with.',
@@ -31,6 +32,7 @@ describe('before npm run test:integration', () => {
       'Left out: the tests of the Helm chart, for there is no Go to install Helm with, or no Python with pip for the schemas of Kubernetes.',
       ...MISSING_PROXIES.map((name) => `Left out: the tests behind ${name}, for it is missing; on Debian: apt-get install ${name}.`),
       'Left out: the test that reads exported traces as protobuf, for there is no Python with pip.',
+      'Left out: the test of the webhook in Python, for there is no Python with pip.',
       'Left out: the tests of the rules and the dashboard, for Prometheus is missing; on Debian: apt-get install prometheus.',
     ]);
   });

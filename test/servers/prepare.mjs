@@ -7,6 +7,7 @@ import { installNatsServer, isNatsServerAvailable } from './nats-server.mjs';
 import { MISSING_PROXIES } from './proxies.mjs';
 import { installDecoder, isDecoderAvailable } from './opentelemetry-proto.mjs';
 import { isPrometheusAvailable } from './prometheus.mjs';
+import { FLASK_RECEIVER, POLARS } from './python-packages.mjs';
 import { MISSING_RUNTIMES } from './runtimes.mjs';
 import { installVersitygw, isVersitygwAvailable } from './versitygw.mjs';
 
@@ -18,6 +19,8 @@ export default async function prepare() {
   await installAzurite();
   if (isDuckDbAvailable()) await installDuckDb();
   else console.log('Left out: the tests with DuckDB, for there is no Python with pip.');
+  if (POLARS.areAvailable) await POLARS.install();
+  else console.log('Left out: the tests with Polars, for there is no Python with pip.');
   if (isCycloneDxAvailable()) await installCycloneDx();
   else console.log('Left out: the check of the SBOM by CycloneDX, for there is no Python with pip.');
   if (isVersitygwAvailable()) await installVersitygw();
@@ -31,6 +34,8 @@ export default async function prepare() {
   for (const name of MISSING_PROXIES) console.log(`Left out: the tests behind ${name}, for it is missing; on Debian: apt-get install ${name}.`);
   if (isDecoderAvailable()) await installDecoder();
   else console.log('Left out: the test that reads exported traces as protobuf, for there is no Python with pip.');
+  if (FLASK_RECEIVER.areAvailable) await FLASK_RECEIVER.install();
+  else console.log('Left out: the test of the webhook in Python, for there is no Python with pip.');
   if (!isPrometheusAvailable()) console.log('Left out: the tests of the rules and the dashboard, for Prometheus is missing; on Debian: apt-get install prometheus.');
   for (const name of MISSING_RUNTIMES) console.log(`Left out: the client in ${name}, for npm has none for this machine.`);
 }

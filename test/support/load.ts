@@ -6,6 +6,7 @@ const MAX_FILE_BYTES = 200_000;
 /** An acknowledged upload. */
 export interface Acknowledged {
   readonly uploadId: string;
+  readonly customerId: string;
   /** The digest of the upload's file, in hex; null if the upload has no file. */
   readonly sha256: string | null;
 }
@@ -46,13 +47,14 @@ export class Load {
   private async upload(number: number): Promise<boolean> {
     const { body, bytes } = [withoutFile, raw, form][number % 3]?.() ?? withoutFile();
     const [base, operation] = number % 2 ? ['Historical', 'historical'] : ['Nowcast', 'nowcast'];
-    const query = `customer_id=c${number % 5}&filename=load.csv&manufacturer=m`;
+    const customerId = `c${number % 5}`;
+    const query = `customer_id=${customerId}&filename=load.csv&manufacturer=m`;
     const url = `${this.origin}/ingest${base}LoadData/upload_${operation}?${query}`;
     const response = await fetch(url, { method: 'POST', body });
     await response.arrayBuffer();
     if (response.status !== 200) return false;
     const sha256 = bytes && createHash('sha256').update(bytes).digest('hex');
-    this.acknowledged.push({ uploadId: response.headers.get('x-upload-id') ?? '', sha256 });
+    this.acknowledged.push({ uploadId: response.headers.get('x-upload-id') ?? '', customerId, sha256 });
     this.onAcknowledged();
     return true;
   }

@@ -29,16 +29,18 @@ describe('retention', () => {
   const store = (day: string) => storage.store(anUploadDraft().with({ receivedAt: new Date(`${day}T12:00:00Z`) }).build());
   const keptDays = () => storage.uploads.map(({ receivedAt }) => receivedAt.toISOString().slice(0, 10));
 
-  it('removes what is older than the period at the start, and then every hour', async () => {
+  it('removes what is older than the period an hour after the start, and then every hour', async () => {
     await store('2025-12-31');
     await store('2026-01-01');
     retention.onApplicationBootstrap();
-    await vi.advanceTimersByTimeAsync(0);
+    await vi.advanceTimersByTimeAsync(HOUR_MS - 1);
+    expect(keptDays()).toEqual(['2025-12-31', '2026-01-01']);
+    await vi.advanceTimersByTimeAsync(1);
     expect(keptDays()).toEqual(['2026-01-01']);
     await store('2025-12-30');
     await vi.advanceTimersByTimeAsync(HOUR_MS);
     expect(keptDays()).toEqual(['2026-01-01']);
-    await vi.advanceTimersByTimeAsync(12 * HOUR_MS);
+    await vi.advanceTimersByTimeAsync(11 * HOUR_MS);
     expect(keptDays()).toEqual([]);
     const removed = (day: string) => expect.stringContaining(`Removed 1 uploads of the days before ${day}, because RETENTION_DAYS is 30.`) as string;
     expect(log.entries.map(({ text }) => text)).toEqual([removed('2026-01-01'), removed('2026-01-01'), removed('2026-01-02')]);
@@ -51,7 +53,7 @@ describe('retention', () => {
     const slow = anUploadDraft().with({ receivedAt: new Date('2025-12-31T12:00:00Z') }).build();
     await storage.store({ ...slow, conclude: async (stored) => ({ ...(await slow.conclude(stored)), receivedAt: new Date('2026-01-01T11:00:00Z') }) });
     retention.onApplicationBootstrap();
-    await vi.advanceTimersByTimeAsync(0);
+    await vi.advanceTimersByTimeAsync(HOUR_MS);
     expect(storage.uploads.map(({ receivedAt }) => receivedAt.toISOString())).toEqual(['2026-01-01T00:00:00.000Z', '2026-01-01T11:00:00.000Z']);
   });
 
@@ -73,11 +75,26 @@ describe('retention', () => {
     expect(storage.uploads).toHaveLength(years > 0 ? 0 : 1);
   });
 
+  it('removes nothing of a store that a machine opens with a clock that is 100 days ahead, and is set right after half an hour', async () => {
+    for (const day of ['2025-12-31', '2026-01-30']) await store(day);
+    const aheadMs = 100 * 24 * HOUR_MS;
+    vi.setSystemTime(NOON + aheadMs);
+    await retention.onApplicationShutdown();
+    retention = new Retention(storage, new RetentionPeriod(30));
+    retention.onApplicationBootstrap();
+    await vi.advanceTimersByTimeAsync(HOUR_MS / 2);
+    vi.setSystemTime(Date.now() - aheadMs);
+    await vi.advanceTimersByTimeAsync(24 * HOUR_MS);
+    expect(keptDays()).toEqual(['2025-12-31', '2026-01-30']);
+    await vi.advanceTimersByTimeAsync(HOUR_MS);
+    expect(keptDays()).toEqual(['2026-01-30']);
+  });
+
   it('goes on when the clock is set by less than an hour', async () => {
     await store('2025-12-31');
     vi.setSystemTime(NOON + 0.9 * HOUR_MS);
     retention.onApplicationBootstrap();
-    await vi.advanceTimersByTimeAsync(0);
+    await vi.advanceTimersByTimeAsync(HOUR_MS);
     expect(keptDays()).toEqual([]);
   });
 
@@ -85,7 +102,7 @@ describe('retention', () => {
     await store('2025-12-31');
     storage.failWith(new Error('The store is away.'));
     retention.onApplicationBootstrap();
-    await vi.advanceTimersByTimeAsync(HOUR_MS - 1);
+    await vi.advanceTimersByTimeAsync(2 * HOUR_MS - 1);
     storage.recover();
     expect(keptDays()).toEqual(['2025-12-31']);
     await vi.advanceTimersByTimeAsync(1);

@@ -17,9 +17,10 @@ export class RetentionPeriod {
 }
 
 /**
- * Removes the uploads that are older than the retention period: when the service starts, and then every hour. After the
- * machine's clock jumped by more than an hour, removes nothing until the clock was steady for a day, because a single
- * run at a wrong time in the future would remove all uploads.
+ * Removes the uploads that are older than the retention period: an hour after the service starts, and then every hour.
+ * After the machine's clock jumped by more than an hour, removes nothing until the clock was steady for a day, because a
+ * single run at a wrong time in the future would remove all uploads. The first hour is for a machine that boots with a
+ * wrong clock: when its time is synchronized, the clock jumps.
  */
 @Injectable()
 export class Retention implements OnApplicationBootstrap, OnApplicationShutdown {
@@ -40,7 +41,7 @@ export class Retention implements OnApplicationBootstrap, OnApplicationShutdown 
     const { days } = this.period;
     if (days === 0) return;
     const { storedUploads } = this.fileStorage;
-    if (storedUploads) this.run(storedUploads);
+    if (storedUploads) this.schedule(storedUploads);
     else this.logger.warn(`RETENTION_DAYS is ${days}, but the store can't remove uploads, so all are kept.`);
   }
 
@@ -50,11 +51,13 @@ export class Retention implements OnApplicationBootstrap, OnApplicationShutdown 
     await this.removing;
   }
 
-  private run(storedUploads: StoredUploads): void {
-    const removing = this.isClockTrusted() ? this.removeExpired(storedUploads) : Promise.resolve();
-    this.removing = removing.finally(() => {
-      if (!this.ending.signal.aborted) this.timer = setTimeout(() => { this.run(storedUploads); }, EVERY_MS).unref();
-    });
+  private schedule(storedUploads: StoredUploads): void {
+    this.timer = setTimeout(() => {
+      const removing = this.isClockTrusted() ? this.removeExpired(storedUploads) : Promise.resolve();
+      this.removing = removing.finally(() => {
+        if (!this.ending.signal.aborted) this.schedule(storedUploads);
+      });
+    }, EVERY_MS).unref();
   }
 
   /** Removes the expired uploads once. A failure is only logged, because the next run, an hour later, tries again. */

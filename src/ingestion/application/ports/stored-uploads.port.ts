@@ -70,6 +70,9 @@ export abstract class StoredUploads {
    * iterator. When a caller no longer needs a chunk, it may pass that chunk as the argument of `next`. The store can
    * then use the memory of that chunk for a later one.
    *
+   * The number of bytes is the file's length in the upload, or that of the range. If the file is shorter, reading it
+   * fails.
+   *
    * @param upload an upload with a file, as `find` or `list` returned it.
    * @param range the part to read; the whole file without it.
    * @returns undefined if the upload was removed in the meantime.

@@ -1,6 +1,6 @@
 import { Logger } from '@nestjs/common';
 import { storageFailure } from '../../../../application/storage-failure.js';
-import { type ByteRange, type CustomerAccess, type RemovalOptions, StoredUploads, type UploadFilter, type UploadPage, type UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
+import { type ByteRange, type CustomerAccess, type LineMemory, type RemovalOptions, StoredUploads, type UploadFilter, type UploadPage, type UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
 import type { StorageLogger } from '../../../../application/storage-logger.js';
 import type { Upload } from '../../../../domain/upload.js';
 import { asJob } from '../begin-call.js';
@@ -10,7 +10,8 @@ import { dateAt } from '../segment-names.js';
 import { Turn } from '../turn.js';
 import { openFile } from './content.js';
 import { DaySources } from './day-sources.js';
-import { readPage } from './newest-first.js';
+import { type PageQuery, readPage } from './newest-first.js';
+import { PageMemory } from './page-memory.js';
 import { SegmentGoneError } from './segment-lines.js';
 import { UploadRemoval } from './upload-removal.js';
 import { findLine } from './upload-search.js';
@@ -39,12 +40,12 @@ export class BucketUploads extends StoredUploads {
     this.removal = new UploadRemoval(bucket, logger);
   }
 
-  override async find(uploadId: string): Promise<Upload | undefined> {
-    return (await findLine(this.bucket, uploadId).catch(storageFailure('The uploads could not be read.')))?.upload;
+  override async find(uploadId: string, memory?: LineMemory): Promise<Upload | undefined> {
+    return (await findLine(this.bucket, uploadId, memory).catch(storageFailure('The uploads could not be read.')))?.upload;
   }
 
-  override list(filter: UploadFilter, limit: number, after?: UploadPosition): Promise<UploadPage> {
-    return asJob(() => this.page(filter, limit, after)).catch(storageFailure('The uploads could not be listed.'));
+  override list(filter: UploadFilter, limit: number, after?: UploadPosition, memory?: LineMemory): Promise<UploadPage> {
+    return asJob(() => this.page({ filter, limit, after }, new PageMemory(memory))).catch(storageFailure('The uploads could not be listed.'));
   }
 
   override async openContent({ content }: Upload, range?: ByteRange): Promise<AsyncIterable<Uint8Array> | undefined> {
@@ -80,11 +81,11 @@ export class BucketUploads extends StoredUploads {
    * Reads a page of the list of uploads. If compaction has moved index lines meanwhile, reads it again, at most ten
    * times.
    */
-  private async page(filter: UploadFilter, limit: number, after?: UploadPosition): Promise<UploadPage> {
+  private async page(query: PageQuery, memory: PageMemory): Promise<UploadPage> {
     for (let round = 0; round < MAX_ROUNDS; round++) {
-      const sources = new DaySources(this.bucket, filter, after);
+      const sources = new DaySources(this.bucket, query.filter, query.after);
       try {
-        const page = await readPage(await sources.all(), filter, limit, after);
+        const page = await readPage(await sources.all(), query, memory);
         if (!(await sources.hasMoved())) return page;
       } catch (error) {
         if (!(error instanceof SegmentGoneError)) throw error;

@@ -5,8 +5,9 @@ import type { Bucket, ByteRange } from '../bucket.js';
  * Opens an upload's file, whose object never changes. A read that breaks off is continued where it broke off, because a
  * store may end a download that its reader pauses for long.
  *
+ * @param size the length of the file in bytes, according to its line.
  * @returns undefined if the file is missing.
- * @throws ServiceError `storage-failure`, also while the file is read.
+ * @throws ServiceError `storage-failure`, also while the file is read, and if the file has another length.
  */
 export async function openFile(bucket: Bucket, path: string, range: ByteRange | undefined, size: number): Promise<AsyncIterable<Uint8Array> | undefined> {
   const failure = storageFailure('A file could not be read.');
@@ -20,8 +21,10 @@ export async function openFile(bucket: Bucket, path: string, range: ByteRange | 
     for (;;) {
       try {
         const piece = await pieces.next();
+        if (piece.done && position <= last) throw new Error('The file is shorter than its line says.');
         if (piece.done) return { done: true, value: undefined };
         position += piece.value.length;
+        if (position > last + 1) throw new Error('The file is longer than its line says.');
         return { done: false, value: piece.value };
       } catch (error) {
         if (brokeAt === position || position > last) return failure(error);

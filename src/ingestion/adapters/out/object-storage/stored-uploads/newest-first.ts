@@ -2,6 +2,7 @@ import { MAX_PAGE_BYTES, type UploadFilter, type UploadPage, type UploadPosition
 import { comparePositions, isSelected, positionBehind } from '../../../../domain/upload-filter.js';
 import type { Upload } from '../../../../domain/upload.js';
 import { NAME_TOLERANCE_MS } from '../segment-names.js';
+import type { PageMemory } from './page-memory.js';
 
 /** How many sources are read at once, and the maximum (MAX_READS_AT_ONCE) if the page probably needs more. */
 const READS_AT_ONCE = 32;
@@ -35,13 +36,22 @@ export interface Source {
   read(onLine: OnLine): Promise<readonly Source[]>;
 }
 
+/** The parameters of `StoredUploads.list`. */
+export interface PageQuery {
+  readonly filter: UploadFilter;
+  readonly limit: number;
+  readonly after: UploadPosition | undefined;
+}
+
 /**
  * Merges sources into a page of a list of uploads, newest first. Always reads the sources that may contain the newest
  * unread lines. Ends when the page is full and no unread source can contain a line newer than the page's last one.
  *
  * Holds in memory the lines of a page, at most MAX_PAGE_BYTES, and the segments that are being read.
+ *
+ * @param memory where memory is taken for what is read at once, before it is read, and for the lines of the page.
  */
-export async function readPage(sources: readonly Source[], filter: UploadFilter, limit: number, after?: UploadPosition): Promise<UploadPage> {
+export async function readPage(sources: readonly Source[], { filter, limit, after }: PageQuery, memory: PageMemory): Promise<UploadPage> {
   const page = new Page(filter, limit, after);
   let rest = sources.filter((source) => page.mayHave(source));
   let reads = 0;
@@ -57,10 +67,13 @@ export async function readPage(sources: readonly Source[], filter: UploadFilter,
     if ((reads >= MAX_READS || bytes >= MAX_BYTES) && page.isProgress(bound)) return page.endAbove(bound);
     const now = nextReads(rest, page);
     rest = rest.slice(now.length);
+    const reading = now.reduce((sum, { size = 0 }) => sum + size, 0);
+    await memory.hold(page.bytes + reading);
     const left = await Promise.all(now.map((source) => source.read((upload, size) => { page.add(upload, size); })));
+    await memory.hold(page.bytes);
     rest.push(...left.flat().filter((source) => page.mayHave(source)));
     reads += now.length;
-    bytes += now.reduce((sum, { size = 0 }) => sum + size, 0);
+    bytes += reading;
   }
 }
 
@@ -103,6 +116,11 @@ class Page {
   /** How many uploads the page still has room for. */
   get room(): number {
     return this.limit - this.entries.length;
+  }
+
+  /** The bytes of the lines of the page. */
+  get bytes(): number {
+    return this.entries.reduce((sum, { bytes }) => sum + bytes, 0);
   }
 
   /**

@@ -4,7 +4,7 @@ import { decodeIndexLine } from '../../../../application/line-decoding.js';
 import type { Upload } from '../../../../domain/upload.js';
 import { NEWLINE } from '../../../../application/line-text.js';
 import type { Bucket, ByteRange } from '../bucket.js';
-
+import { type FoundText, LineScan } from './line-scan.js';
 
 /** A segment was removed after it was listed. Usually compaction has moved the segment's lines to another one. */
 export class SegmentGoneError extends Error {
@@ -65,30 +65,52 @@ async function opened(bucket: Bucket, key: string, range?: ByteRange): Promise<A
 }
 
 /**
- * The index lines that contain a text, in a segment of any length: their uploads and their lengths in bytes. Holds one
- * line, or one piece of the segment, in memory.
+ * Finds the lines that contain a text, in a segment of any length. Lines of more than 64 KiB come last, without their
+ * bytes, after the segment was read. Holds 64 KiB and one piece of the segment in memory.
  *
  * @param range the bytes to search, which must begin and end with whole lines; by default the whole segment.
  * @throws SegmentGoneError if the segment is missing.
  */
-export async function* linesWith(bucket: Bucket, key: string, text: string, range?: ByteRange): AsyncGenerator<{ upload: Upload; length: number }> {
-  let rest: Uint8Array[] = [];
+export async function* linesWith(bucket: Bucket, key: string, text: string, range?: ByteRange): AsyncGenerator<FoundText> {
+  const scan = new LineScan(text, range?.first ?? 0);
+  const long: FoundText[] = [];
   for await (const piece of await opened(bucket, key, range)) {
+    for (const line of scan.add(piece)) {
+      if (line.bytes) yield line;
+      else long.push(line);
+    }
+  }
+  yield* long;
+}
+
+/**
+ * Reads the upload of a long line that `linesWith` has found.
+ *
+ * @throws SegmentGoneError also if the text isn't there any more, because a removal of uploads has moved the line.
+ */
+export async function readFound(bucket: Bucket, key: string, text: string, range: ByteRange): Promise<Upload | undefined> {
+  const line = await readRange(bucket, key, range);
+  if (!line.includes(text)) throw new SegmentGoneError(key);
+  return decodeIndexLine(line);
+}
+
+/**
+ * All index lines of a segment of any length: their uploads and their lengths in bytes. Holds one line, or one piece of
+ * the segment, in memory.
+ *
+ * @throws SegmentGoneError if the segment is missing.
+ */
+export async function* allLines(bucket: Bucket, key: string): AsyncGenerator<{ upload: Upload; length: number }> {
+  let rest: Uint8Array[] = [];
+  for await (const piece of await opened(bucket, key)) {
     const bytes = Buffer.from(piece.buffer, piece.byteOffset, piece.length);
-    const end = bytes.lastIndexOf(NEWLINE) + 1;
-    if (end > 0) {
-      const lines = joined([...rest, bytes.subarray(0, end)]);
-      for (let found = lines.indexOf(text); found >= 0; ) {
-        const newline = lines.indexOf(NEWLINE, found);
-        const begin = lines.lastIndexOf(NEWLINE, found) + 1;
-        const upload = await decodeIndexLine(lines.subarray(begin, newline));
-        if (upload && isValid(upload)) yield { upload, length: newline - begin };
-        found = lines.indexOf(text, newline);
-      }
+    const whole = bytes.lastIndexOf(NEWLINE) + 1;
+    if (whole > 0) {
+      for await (const { upload, begin, end } of linesIn(joined([...rest, bytes.subarray(0, whole)]))) yield { upload, length: end - begin };
       rest = [];
     }
     // Copied, because the next piece may use the same memory as this one.
-    if (end < bytes.length) rest.push(Buffer.from(bytes.subarray(end)));
+    if (whole < bytes.length) rest.push(Buffer.from(bytes.subarray(whole)));
   }
 }
 
@@ -111,8 +133,5 @@ export async function mentions(bucket: Bucket, key: string, uploadId: string, ra
   }
   return false;
 }
-
-/** All lines of a segment, as `linesWith` yields them. */
-export const allLines = (bucket: Bucket, key: string): ReturnType<typeof linesWith> => linesWith(bucket, key, '"upload_id"');
 
 const isValid = ({ receivedAt }: Upload): boolean => !Number.isNaN(receivedAt.getTime());

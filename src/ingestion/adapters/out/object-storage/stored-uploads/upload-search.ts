@@ -1,4 +1,8 @@
+import { MemoryBudget } from '../../../../../common/memory-budget.js';
+import { OneAtATime } from '../../../../../common/one-at-a-time.js';
 import { timeOfUuid } from '../../../../../common/uuid.js';
+import { decodeIndexLine } from '../../../../application/line-decoding.js';
+import type { LineMemory } from '../../../../application/ports/stored-uploads.port.js';
 import { UPLOAD_ID } from '../../../../domain/layout-names.js';
 import { MAX_UPLOAD_DURATION_MS, UPLOAD_KINDS, type Upload } from '../../../../domain/upload.js';
 import { DAY_MS } from '../../../../domain/layout.js';
@@ -6,7 +10,7 @@ import { asJob } from '../begin-call.js';
 import type { Bucket, ByteRange, ListedObject } from '../bucket.js';
 import { dateAt, type Day, dayOf, directoryOf, endOf, listNamed, NAME_TOLERANCE_MS, parseName, slowPrefix, uploadIdIn } from '../segment-names.js';
 import { firstPage, isFew, mayBeCompacted, targets } from './day-listing.js';
-import { linesWith, SegmentGoneError } from './segment-lines.js';
+import { linesWith, readFound, SegmentGoneError } from './segment-lines.js';
 import { probe, WHOLE_BYTES } from './sorted-segment.js';
 
 /** How far the clocks of replicas and of the store may be apart, in milliseconds. */
@@ -36,6 +40,8 @@ const COMPACTION_MS = 3 * DAY_MS;
 const FIRST_READS = 32;
 const READS_AT_ONCE = 256;
 const LATEST = Date.parse('9999-12-31');
+/** The memory for long lines that are searched for without other memory, as by removals. */
+const sharedMemory = new MemoryBudget();
 
 /** An upload, and the key of the segment that contains its line. */
 export interface FoundLine {
@@ -47,15 +53,23 @@ export interface FoundLine {
  * Finds the index line of an upload by the upload's id. At most three requests wait for each other. On the current day,
  * until its last hour: one that reads the upload's own segment, one that lists segments, and one that reads lines. On
  * other days: one that lists segments, one that reads lines, and one more for a long segment that compaction created.
- * More are needed in three cases: for a shared line that was written late on the current day, for a slow upload on a
- * day with more than 1,000 slow uploads, and for an upload of a machine whose clock was set back.
+ * More are needed in four cases: for a shared line that was written late on the current day, for a slow upload on a day
+ * with more than 1,000 slow uploads, for an upload of a machine whose clock was set back, and for a line of more than
+ * 64 KiB, which is read after memory was taken for it.
  *
+ * @param memory where memory for a long line is taken. Default: from a budget that such searches share, until the line
+ *   was decoded.
  * @returns undefined if no segment contains such a line. Throws errors of the bucket.
  */
-export async function findLine(bucket: Bucket, uploadId: string): Promise<FoundLine | undefined> {
+export async function findLine(bucket: Bucket, uploadId: string, memory?: LineMemory): Promise<FoundLine | undefined> {
   const began = timeOfUuid(uploadId);
   if (!UPLOAD_ID.test(uploadId) || Number.isNaN(began) || began > LATEST) return undefined;
-  return new UploadSearch(bucket, uploadId, began).run();
+  const shared = sharedMemory.hold('answer');
+  try {
+    return await new UploadSearch(bucket, uploadId, began, memory ?? shared).run();
+  } finally {
+    shared.release();
+  }
 }
 
 /**
@@ -84,11 +98,13 @@ class UploadSearch {
   private missed = 0;
   /** Whether the line was found, so that searches still in progress can end. */
   private isFound = false;
+  private readonly longReads = new OneAtATime();
 
   constructor(
     private readonly bucket: Bucket,
     private readonly uploadId: string,
     private readonly began: number,
+    private readonly memory: LineMemory,
   ) {
     this.days = daysAt([began - NAME_TOLERANCE_MS, began + NAME_TOLERANCE_MS]);
     const ended = began + MAX_UPLOAD_DURATION_MS;
@@ -215,14 +231,38 @@ class UploadSearch {
     const isSorted = day && parseName(day, key).origin === 'target' && !parseName(day, key).isSlow;
     try {
       const range = isSorted && size > WHOLE_BYTES ? await this.region(segment) : undefined;
-      for await (const { upload } of linesWith(this.bucket, key, this.uploadId, range)) {
-        if (upload.uploadId === this.uploadId) return { upload, segment: key };
+      for await (const line of linesWith(this.bucket, key, this.uploadId, range)) {
+        const upload = await (line.bytes ? decodeIndexLine(line.bytes) : this.readLong(key, line.range));
+        if (upload && this.isWanted(upload)) return { upload, segment: key };
       }
     } catch (error) {
       if (!(error instanceof SegmentGoneError)) throw error;
       if (size > 0) this.missed += 1;
     }
     return undefined;
+  }
+
+  /**
+   * Reads a long line in memory that is taken before. Other long lines wait meanwhile, and are read only if this isn't the
+   * wanted one.
+   */
+  private readLong(key: string, range: ByteRange): Promise<Upload | undefined> {
+    return this.longReads.run(async () => {
+      if (this.isFound) return undefined;
+      const length = range.last + 1 - range.first;
+      await this.memory.take(length);
+      try {
+        const upload = await readFound(this.bucket, key, this.uploadId, range);
+        this.isFound = upload !== undefined && this.isWanted(upload);
+        return upload;
+      } finally {
+        if (!this.isFound) this.memory.giveBack(length);
+      }
+    });
+  }
+
+  private isWanted({ uploadId, receivedAt }: Upload): boolean {
+    return uploadId === this.uploadId && !Number.isNaN(receivedAt.getTime());
   }
 
   /**

@@ -1,0 +1,67 @@
+import { LONG_LINE_BYTES } from '../../../../application/line-decoding.js';
+import { NEWLINE } from '../../../../application/line-text.js';
+import type { ByteRange } from '../bucket.js';
+
+/** A line that contains the wanted text. */
+export interface FoundText {
+  /** Where the line is in the segment (object with index lines), without its newline. */
+  readonly range: ByteRange;
+  /** The line; undefined if it has more than 64 KiB. */
+  readonly bytes: Buffer | undefined;
+}
+
+/**
+ * Finds the lines of a segment that contain a text, while the segment is read. Holds at most 64 KiB of an incomplete
+ * line.
+ */
+export class LineScan {
+  /** The last bytes of the incomplete line, and their offset in the segment. */
+  private rest: Buffer = Buffer.alloc(0);
+  private at: number;
+  /** The offset of the incomplete line, and whether the text is in the part of it that isn't held any more. */
+  private begin: number;
+  private hasText = false;
+
+  /** @param first the offset of the first piece in the segment. A line must begin there. */
+  constructor(
+    private readonly text: string,
+    first: number,
+  ) {
+    this.at = first;
+    this.begin = first;
+  }
+
+  /** Adds the next piece of the segment. Yields the lines with the text that end in this piece. */
+  *add(piece: Uint8Array): Generator<FoundText> {
+    const bytes = Buffer.concat([this.rest, piece]);
+    for (let from = 0; ; ) {
+      const found = this.hasText ? 0 : bytes.indexOf(this.text, from);
+      const newline = found < 0 ? -1 : bytes.indexOf(NEWLINE, found);
+      if (newline < 0) break;
+      yield this.line(bytes, found, newline);
+      this.hasText = false;
+      from = newline + 1;
+    }
+    this.keep(bytes);
+  }
+
+  /** The line that ends at the offset `newline` of `bytes`, and contains the offset `found`. */
+  private line(bytes: Buffer, found: number, newline: number): FoundText {
+    const before = bytes.lastIndexOf(NEWLINE, found);
+    const first = before < 0 ? this.begin : this.at + before + 1;
+    const end = this.at + newline;
+    return { range: { first, last: end - 1 }, bytes: end - first > LONG_LINE_BYTES ? undefined : bytes.subarray(first - this.at, newline) };
+  }
+
+  /** Keeps the end of `bytes` that has no newline; if it is long, only as much as may have a part of the text. */
+  private keep(bytes: Buffer): void {
+    const end = bytes.lastIndexOf(NEWLINE) + 1;
+    if (end > 0) this.begin = this.at + end;
+    this.rest = bytes.subarray(end);
+    if (this.rest.length > LONG_LINE_BYTES) {
+      this.hasText ||= this.rest.includes(this.text);
+      this.rest = this.rest.subarray(-this.text.length);
+    }
+    this.at += bytes.length - this.rest.length;
+  }
+}

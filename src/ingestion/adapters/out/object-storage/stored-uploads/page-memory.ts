@@ -1,0 +1,21 @@
+import { LONG_LINE_BYTES } from '../../../../application/line-decoding.js';
+import type { LineMemory } from '../../../../application/ports/stored-uploads.port.js';
+
+/** The memory of one page of a list of uploads. Up to 64 KiB aren't taken from anywhere. */
+export class PageMemory {
+  private bytes = 0;
+
+  /** @param memory where the memory is taken; undefined if it has no limit. */
+  constructor(private readonly memory: LineMemory | undefined) {}
+
+  /**
+   * Takes memory or gives it back, so that the page has memory for `bytes` bytes. Must not be called again before it has
+   * resolved. Rejects as `LineMemory.take` does.
+   */
+  async hold(bytes: number): Promise<void> {
+    const held = this.bytes;
+    this.bytes = bytes > LONG_LINE_BYTES ? bytes : 0;
+    if (this.bytes > held) await this.memory?.take(this.bytes - held);
+    else this.memory?.giveBack(held - this.bytes);
+  }
+}

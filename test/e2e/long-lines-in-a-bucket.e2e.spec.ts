@@ -1,0 +1,69 @@
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { answerMemory } from '../../src/common/memory-budget.js';
+import { ObjectStorageFileStorage } from '../../src/ingestion/adapters/out/object-storage/object-storage.file-storage.adapter.js';
+import { FileStorage } from '../../src/ingestion/application/ports/file-storage.port.js';
+import type { Upload } from '../../src/ingestion/domain/upload.js';
+import { InMemoryBucket } from '../../src/testing/in-memory.bucket.js';
+import { anUploadDraft, storeUpload } from '../../src/testing/upload-draft.builder.js';
+import { type RunningService, startService } from '../support/service.js';
+
+const MIB = 1024 * 1024;
+const CLIENTS = 12;
+/** The length of the upload's index line and of its answer, in bytes, but for some hundred. */
+const LINE_BYTES = 4 * MIB * '\\u0001'.length;
+
+describe('answers with long index lines from a bucket', () => {
+  let bucket: InMemoryBucket;
+  let service: RunningService;
+  let upload: Upload;
+  beforeAll(async () => {
+    bucket = new InMemoryBucket();
+    const storage = new ObjectStorageFileStorage({ bucket, logger: { warn: () => undefined } });
+    service = await startService({ REQUEST_IDLE_TIMEOUT_MS: '60000' }, (builder) => builder.overrideProvider(FileStorage).useValue(storage));
+    upload = await storeUpload(storage, anUploadDraft().with({ additionalData: '\u0001'.repeat(4 * MIB) }).build());
+  });
+  afterAll(() => service.close());
+
+  /** Sends as many requests as there are clients, none of which reads its answer. Returns when most of them wait for memory. */
+  async function begin(target: string): Promise<Socket[]> {
+    const token = await service.adminToken();
+    const clients = Array.from({ length: CLIENTS }, () => {
+      const client = connect(service.port, '127.0.0.1').on('error', () => undefined).pause();
+      client.write(`GET ${target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer ${token}\r\n\r\n`);
+      return client;
+    });
+    await expect.poll(() => answerMemory.waitingCount, { timeout: 30_000 }).toBeGreaterThan(CLIENTS / 2);
+    return clients;
+  }
+
+  /** Reads the rest of an answer. Returns its length in bytes. */
+  async function rest(client: Socket): Promise<number> {
+    let bytes = 0;
+    client.on('data', (chunk) => (bytes += chunk.length));
+    await once(client.resume(), 'close');
+    return bytes;
+  }
+
+  it.each([
+    ['of one upload', () => `/uploads/${upload.uploadId}`],
+    ['of a list', () => '/uploads'],
+  ])('%s share a memory budget, and are all sent once their clients read them', async (_, target) => {
+    let most = 0;
+    bucket.after = () => {
+      most = Math.max(most, answerMemory.usedFor('answer'));
+    };
+    const clients = await begin(target());
+    for (const bytes of await Promise.all(clients.map(rest))) expect(bytes).toBeGreaterThan(LINE_BYTES);
+    // One answer at a time may exceed the budget, by a line and its answer.
+    expect(most).toBeLessThan(answerMemory.bytes + 2 * LINE_BYTES + MIB);
+    await expect.poll(() => answerMemory.usedFor('answer')).toBe(0);
+  });
+
+  it('give up their place in the queue when their clients hang up, which is no failure of the store', async () => {
+    for (const client of await begin(`/uploads/${upload.uploadId}`)) client.resetAndDestroy();
+    await expect.poll(() => answerMemory.usedFor('answer') + answerMemory.waitingCount, { timeout: 30_000 }).toBe(0);
+    expect(service.log.text).not.toContain('storage-failure');
+  });
+});
