@@ -358,6 +358,15 @@ describe.runIf(isHelmAvailable())('the Helm chart', () => {
     expect(ofKind(scaled, 'HorizontalPodAutoscaler')?.spec).toMatchObject({ metrics: [{ type: 'Resource', resource: { name: 'cpu', target: { type: 'AverageValue', averageValue: '700m' } } }] });
   });
 
+  it('lets a pod use as much memory as its README adds up', async () => {
+    const [, table = ''] = (await readFile(`${CHART}/README.md`, 'utf8')).split('\n## Memory\n');
+    const parts = [...table.matchAll(/^\| (\d+) \|/gm)].map(([, mebibytes]) => Number(mebibytes));
+    const sum = parts.reduce((total, part) => total + part, 0);
+    expect(table).toContain(`\nTogether these are ${sum} MiB,`);
+    const { limits } = servicePod(await render({})).spec.containers[0].resources as { limits: { memory: string } };
+    expect(Number(/^(\d+)Mi$/.exec(limits.memory)?.[1])).toBeGreaterThanOrEqual(sum);
+  });
+
   it('sets for ingress-nginx what the configuration of nginx sets', async () => {
     const annotations = ofKind(await render({ ingress: { enabled: true, host: 'load.example.com' } }), 'Ingress')?.metadata.annotations ?? {};
     const nginx = await readFile('deploy/nginx/load-data-service.conf', 'utf8');

@@ -1,4 +1,5 @@
-import { chown, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import type { Dirent } from 'node:fs';
+import { chown, mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -11,6 +12,7 @@ import { isVersitygwAvailable, startVersitygw, type Versitygw } from '../servers
 import { type Program, ready, type Variables, Workspace } from '../support/process.js';
 
 const HIGHEST_SIZE_MB = 110;
+const TAR_BLOCK_BYTES = 512;
 const BUILT_WITHIN_MS = 600_000;
 const STARTED_WITHIN_MS = 120_000;
 const UPLOAD = '/ingestHistoricalLoadData/upload_historical?customer_id=c&filename=load.csv&manufacturer=m';
@@ -60,6 +62,18 @@ const readJson = async (file: string): Promise<unknown> => JSON.parse(await read
 async function sizeOf(image: string): Promise<number> {
   const [, size = '', unit = ''] = /^([\d.]+) (\w+)$/.exec(await buildah(['images', '--format', '{{.Size}}', image])) ?? [];
   return Number(size) * ({ MB: 1, GB: 1_000 }[unit] ?? NaN);
+}
+
+const sum = (sizes: readonly number[]): number => sizes.reduce((total, size) => total + size, 0);
+
+/**
+ * The bytes that everything below these directories takes in a layer, which is a tar file: a block of 512 bytes for each
+ * entry, and as many as its contents need.
+ */
+async function layerBytes(...directories: readonly string[]): Promise<number> {
+  const entries = await Promise.all(directories.map((directory) => readdir(directory, { recursive: true, withFileTypes: true })));
+  const contents = async (entry: Dirent) => (entry.isFile() ? (await stat(join(entry.parentPath, entry.name))).size : 0);
+  return sum(await Promise.all(entries.flat().map(async (entry) => TAR_BLOCK_BYTES * (1 + Math.ceil((await contents(entry)) / TAR_BLOCK_BYTES)))));
 }
 
 async function freePort(): Promise<string> {
@@ -150,6 +164,23 @@ describe.runIf(missing === undefined)('the image', { timeout: STARTED_WITHIN_MS 
     console.log(`The image has ${above} MB above its base.`);
     expect(above).toBeGreaterThan(0);
     expect(above).toBeLessThanOrEqual(HIGHEST_SIZE_MB);
+  });
+
+  it('has the sizes that docs/deploying.md says, give or take 1 MB', async () => {
+    const page = await readFile('docs/deploying.md', 'utf8');
+    const [, documented] = /The image has (\d+) MB above its base/.exec(page) ?? [];
+    const rows = [...page.matchAll(/^\| (\d+) \| (.*?) \|/gm)];
+    const app = join(root, configuration.WorkingDir);
+    const packages = await layerBytes(join(app, 'node_modules'));
+    // The last two rows are all other packages, and the service.
+    const named = rows.slice(0, -2).map(([, , names = '']) => [...names.matchAll(/`([^`]+)`/g)].map(([, name = '']) => join(app, 'node_modules', name)));
+    const listed = await Promise.all(named.map((directories) => layerBytes(...directories)));
+    const parts = [...listed, packages - sum(listed), (await layerBytes(app)) - packages].map((bytes) => Math.round(bytes / 1e6));
+    const measured = [(await sizeOf(image)) - (await sizeOf(base)), ...parts];
+    console.log(`The sizes of docs/deploying.md: ${measured.join(', ')} MB`);
+    expect(measured).toHaveLength(1 + rows.length);
+    const wrong = [documented, ...rows.map(([, size]) => size)].filter((size, index) => !(Math.abs(Number(size) - (measured[index] ?? NaN)) <= 1));
+    expect(wrong).toEqual([]);
   });
 
   it('says what it is, runs as a numbered user who is not root, and starts without a shell', async () => {

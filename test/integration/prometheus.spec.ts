@@ -11,6 +11,7 @@ const RULES = 'deploy/prometheus/load-data-service.rules.yml';
 const RULE_TESTS = ['deploy/prometheus/load-data-service.rules.test.yml', 'deploy/prometheus/error-budget.test.yml'];
 const DASHBOARD = 'deploy/grafana/load-data-service.json';
 const JOB = 'load-data-service';
+const NAMESPACE = 'grid';
 const CONTAINER = 'load-data';
 const PATIENCE = { timeout: 60_000, interval: 500 };
 /** What promtool says about the metrics of Node, whose names are those of prom-client. */
@@ -31,9 +32,10 @@ interface TemplateVariable {
 
 /**
  * Each query of the dashboard, with the title of its panel or the name of its variable, as Grafana sends it for all jobs
- * and instances. The query of a variable is for the series that have its label.
+ * and instances of a namespace; default: of all namespaces. The query of a variable is for the series that have its
+ * label.
  */
-async function queries(): Promise<{ title: string; expression: string }[]> {
+async function queries(namespace = '.*'): Promise<{ title: string; expression: string }[]> {
   const { panels, templating } = JSON.parse(await readFile(DASHBOARD, 'utf8')) as { panels: Panel[]; templating: { list: TemplateVariable[] } };
   const ofVariables = templating.list.flatMap(({ name, definition, query }) => {
     if (typeof query === 'string') return [];
@@ -42,7 +44,7 @@ async function queries(): Promise<{ title: string; expression: string }[]> {
     return [{ title: `$${name}`, expr: `${metric}{${matchers ? `${matchers}, ` : ''}${label}!=""}` }];
   });
   const written = [...ofVariables, ...panels.flatMap(({ title, targets = [] }) => targets.map(({ expr }) => ({ title, expr })))];
-  return written.map(({ title, expr }) => ({ title, expression: expr.replace(/\$(?:job|instance)/g, '.*').replaceAll('$__rate_interval', '10s') }));
+  return written.map(({ title, expr }) => ({ title, expression: expr.replaceAll('$namespace', namespace).replace(/\$(?:job|instance)/g, '.*').replaceAll('$__rate_interval', '10s') }));
 }
 
 /** Uploads to a service, and lists its roles, until the signal aborts. */
@@ -105,7 +107,10 @@ describe.runIf(isPrometheusAvailable())('a Prometheus that scrapes services unde
     services = [onDisk, inBucket];
     const tokens = [await workspace.token(), await workspace.token([], { DATA_DIR: `${workspace.directory}/bucket` })];
     loads = Promise.all(services.map((service, index) => load(service, tokens[index]?.stdout.trim() ?? '', end.signal)));
-    prometheus = await startPrometheus({ job: JOB, targets: services.map(({ origin }) => new URL(origin).host), rules: resolve(RULES) });
+    const hosts = services.map(({ origin }) => new URL(origin).host);
+    // Outside of Kubernetes, series have no namespace.
+    const targets = hosts.map((host, index) => ({ host, labels: index === 0 ? undefined : { namespace: NAMESPACE } }));
+    prometheus = await startPrometheus({ job: JOB, targets, rules: resolve(RULES) });
   });
   afterAll(async () => {
     end.abort();
@@ -123,6 +128,16 @@ describe.runIf(isPrometheusAvailable())('a Prometheus that scrapes services unde
       return found.filter(({ series }) => series.length === 0 || series.every(({ value: [, value] }) => value === 'NaN')).map(({ title, expression }) => `${title}: ${expression}`);
     };
     await expect.poll(empty, PATIENCE).toEqual([]);
+  });
+
+  it('finds only the series of the chosen namespace', async () => {
+    const search = async (namespace: string) => {
+      const all = (await queries(namespace)).filter(({ title }) => title !== '$namespace');
+      const found = await Promise.all(all.map(async (query) => ({ ...query, series: await prometheus.query(query.expression) })));
+      return found.filter(({ series }) => series.length > 0).map(({ title, expression }) => `${title}: ${expression}`);
+    };
+    await expect.poll(() => search(NAMESPACE), PATIENCE).not.toEqual([]);
+    expect(await search('another')).toEqual([]);
   });
 
   it('knows each metric of the rules', async () => {

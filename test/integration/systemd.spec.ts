@@ -46,6 +46,15 @@ describe.runIf(!isMissing)('the systemd unit', () => {
     const { stdout } = await analyze('security', '--offline=true', `--threshold=${HIGHEST_EXPOSURE * 10 - 1}`, join(directory, UNIT));
     expect(stdout).toMatch(/Overall exposure level for .* [0-2]\.\d /);
   });
+
+  it('has the exposure that docs/deploying.md says, by the same version of systemd', async (context) => {
+    const [, documented, exposure] = /of systemd (\d+) rates its exposure (\d\.\d) of 10/.exec(await readFile('docs/deploying.md', 'utf8')) ?? [];
+    expect(documented).toBeDefined();
+    const [, installed] = /^systemd (\d+) /.exec((await analyze('--version')).stdout) ?? [];
+    if (installed !== documented) context.skip(`systemd ${installed} is installed`);
+    const { stdout } = await analyze('security', '--offline=true', join(directory, UNIT));
+    expect(/Overall exposure level for .* (\d\.\d) /.exec(stdout)?.[1]).toBe(exposure);
+  });
 });
 
 describe("the systemd unit's settings", () => {

@@ -31,8 +31,8 @@ class Prometheus extends Server {
 /**
  * Starts a Prometheus that scrapes each second. Rejects if it doesn't start.
  *
- * @param {{ job: string, targets: readonly string[], rules: string }} options `targets` are hosts with ports; `rules` is
- *   the path of a file of rules.
+ * @param {{ job: string, targets: readonly import('./prometheus.mjs').Target[], rules: string }} options `rules` is the
+ *   path of a file of rules.
  * @returns {Promise<import('./prometheus.mjs').Prometheus>}
  */
 export async function startPrometheus({ job, targets, rules }) {
@@ -41,7 +41,7 @@ export async function startPrometheus({ job, targets, rules }) {
   const config = {
     global: { scrape_interval: '1s', scrape_timeout: '1s', evaluation_interval: '1s' },
     rule_files: [rules],
-    scrape_configs: [{ job_name: job, static_configs: [{ targets }] }],
+    scrape_configs: [{ job_name: job, static_configs: targets.map(({ host, labels }) => ({ targets: [host], labels })) }],
   };
   const file = join(server.directory, 'prometheus.yml');
   // JSON is YAML.
