@@ -15,6 +15,7 @@ export default defineConfig({
     testTimeout: 120_000,
     retry,
     hookTimeout: 120_000,
-    reporters: ['default', new RetriedTests()],
+    reporters: ['default', new RetriedTests(), 'json'],
+    outputFile: { json: 'dist/integration-test-results.json' },
   },
 });
