@@ -10,11 +10,12 @@ export default defineConfig({
     isolate: false,
     // Many tests wait, so that more workers than cores are busy.
     maxWorkers: 3,
-    sequence: { sequencer: longestFirst(['package', 'package-nest-11', 'keycloak-faults', 'proxies', 'image']) },
+    sequence: { sequencer: longestFirst(['package', 'package-nest-11', 'keycloak-faults', 'proxies', 'replicas', 'image']) },
     // In CI, other tests run beside them.
     testTimeout: 120_000,
     retry,
     hookTimeout: 120_000,
-    reporters: ['default', new RetriedTests()],
+    reporters: ['default', new RetriedTests(), 'json'],
+    outputFile: { json: 'dist/integration-test-results.json' },
   },
 });

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { nextTick } from 'node:process';
 import { FREE_BYTES } from '../common/memory-budget.js';
+import { arrivedBytes } from './arrived-bytes.js';
 import { bodyPace } from './body-pace.js';
 import { declaredLength } from './request-head.js';
 
@@ -32,7 +33,7 @@ export class BodyArrival {
    * if the body is long.
    */
   async read(): Promise<Buffer | null> {
-    const chunk = this.request.read() as Buffer | null;
+    const chunk = arrivedBytes(this.request);
     if (chunk === null) return null;
     this.bytesRead += chunk.length;
     const turn = this.nextTurn();

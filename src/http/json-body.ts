@@ -7,6 +7,7 @@ import { JsonReader, MAX_JSON_DEPTH } from '../common/json-reader.js';
 import { joined } from '../common/joined.js';
 import { ServiceError } from '../common/service-error.js';
 import { Turns } from '../common/turns.js';
+import { arrivedBytes } from './arrived-bytes.js';
 import { BodyMemory } from './body-memory.js';
 import { decodingSlots } from './decoding-slots.js';
 import { assertDigests } from './digest-fields.js';
@@ -114,7 +115,8 @@ export function arrivedJson(request: IncomingMessage, { maxBytes, digests = [] }
   // without it would make Node close the connection.
   if (exchange?.awaitsContinue || request.headers['content-encoding'] !== undefined) return undefined;
   if (length > maxBytes) throw new ServiceError('payload-too-large');
-  const bytes = request.read() as Buffer;
+  const bytes = arrivedBytes(request);
+  if (bytes === null) return undefined;
   request.resume();
   if (exchange) exchange.isRead = true;
   if (digests.length > 0) assertDigests(bytes, digests);

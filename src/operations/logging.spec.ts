@@ -7,7 +7,7 @@ import { LOG_SERIALIZERS, PinoLoggerService, PRETTY } from './logging.js';
 function logged(write: (logger: PinoLoggerService) => void, of: (logger: Logger) => PinoLoggerService = (logger) => new PinoLoggerService(logger)): Record<string, unknown>[] {
   const stream = new PassThrough();
   write(of(pino({ base: null, serializers: LOG_SERIALIZERS }, stream)));
-  return String(stream.read() ?? '').split('\n').filter(Boolean).map((line) => JSON.parse(line) as Record<string, unknown>);
+  return String(stream.read(stream.readableLength) ?? '').split('\n').filter(Boolean).map((line) => JSON.parse(line) as Record<string, unknown>);
 }
 
 describe('the log', () => {

@@ -162,7 +162,7 @@ describe('the pages', () => {
       ['.nvmrc', /^(\d+)$/],
       ['Dockerfile', /^FROM node:(\d+)-/],
       ['src/common/node-version.ts', /nvm install (\d+)/],
-      ['test/integration/node-versions.spec.ts', /\['20\.19\.\d+', '22\.\d+\.\d+', '(\d+)\.\d+\.\d+'\]/],
+      ['test/integration/node-versions.spec.ts', /\['20\.19\.\d+', '(\d+)\.\d+\.\d+', '26\.\d+\.\d+'\]/],
     ];
     const versions = await Promise.all(recommended.map(async ([file, pattern]) => [file, ...[...(await readFile(file, 'utf8')).matchAll(new RegExp(pattern, 'gm'))].map(([, major]) => major)]));
     expect(versions).toEqual([['.nvmrc', '24'], ['Dockerfile', '24', '24'], ['src/common/node-version.ts', '24'], ['test/integration/node-versions.spec.ts', '24']]);

@@ -161,6 +161,19 @@ describe('the HTTP edge', () => {
     expect(answers).toEqual([['first', '200'], ['second', '200'], ['third', '400']]);
   });
 
+  it('reads a body that arrives in several chunks while the request before it is handled', async () => {
+    // Longer than the chunks that the service gathers itself.
+    const chunks = ['{"additional_data":"'.padEnd(2_000, 'x'), '"}'.padStart(2_000, 'x')].map((text) => `${text.length.toString(16)}\r\n${text}\r\n`);
+    const first = `${head(`POST ${UPLOAD} HTTP/1.1`, 'Content-Type: application/json', 'Content-Length: 2')}{}`;
+    const second = `${head(`POST ${UPLOAD} HTTP/1.1`, 'Content-Type: application/json', 'Transfer-Encoding: chunked', 'Connection: close')}${chunks.join('')}0\r\n\r\n`;
+    const socket = await open(service.port);
+    let text = '';
+    socket.on('data', (chunk: Buffer) => (text += chunk.toString('latin1')));
+    socket.write(first + second);
+    await once(socket, 'end');
+    expect(text.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 200', 'HTTP/1.1 200']);
+  });
+
   it('does not change an answer that was sent before the body turned out to be malformed', async () => {
     const request = head(`POST /nothing HTTP/1.1`, 'Transfer-Encoding: chunked') + 'zz\r\n';
     expectError(await exchange(service.port, request), 404, 'Not found.');

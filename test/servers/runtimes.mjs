@@ -18,7 +18,8 @@ const BUN = {
   'darwin-arm64': '@oven/bun-darwin-aarch64',
 };
 
-const ALL_RUNTIMES = [
+/** Other runtimes. `isAvailable`: whether npm has a package for this machine. */
+export const RUNTIMES = [
   {
     name: 'Deno 2.9.6',
     isAvailable: PLATFORM in DENO,
@@ -32,8 +33,7 @@ const ALL_RUNTIMES = [
     parameters: () => ['run'],
   },
 ];
-export const RUNTIMES = ALL_RUNTIMES.filter(({ isAvailable }) => isAvailable);
-export const MISSING_RUNTIMES = ALL_RUNTIMES.filter(({ isAvailable }) => !isAvailable).map(({ name }) => name);
+export const MISSING_RUNTIMES = RUNTIMES.filter(({ isAvailable }) => !isAvailable).map(({ name }) => name);
 
 /**
  * Installs a version of Node from npm unless it is installed.

@@ -18,8 +18,6 @@ import { INSPECTED } from './garbage-collector.mjs';
 import { MixedLoad } from './load.mjs';
 import { observe } from './observer.mjs';
 
-/** By how much a figure of the last quarter may exceed that of the second quarter. */
-const MOST_GROWTH = 1.05;
 /** The kinds of requests whose latency is shown. */
 const SHOWN_KINDS = { json: 'JSON upload', file: '4 KiB file with a key', list: 'page of uploads', content: 'content', users: 'GET /users' };
 const WINDOW_SECONDS = 10;
@@ -30,6 +28,7 @@ const { values } = parseArgs({
     rate: { type: 'string' },
     seed: { type: 'string', default: '1' },
     only: { type: 'string', default: 'local,distributed' },
+    'most-growth': { type: 'string', default: '1.05' },
     directory: { type: 'string', default: 'soak-results' },
     help: { type: 'boolean', default: false },
   },
@@ -44,6 +43,7 @@ between the second and the last quarter of the time, and draws their curves.
   --rate <n>          requests per second (local: 200, distributed: 50)
   --only <setups>     local: the defaults, with a local disk and the embedded identity provider
                       distributed: a bucket of versitygw, and Keycloak
+  --most-growth <n>   the highest ratio of the last quarter to the second that counts as flat (1.05)
   --seed <n>          repeats the random choices (1)
   --directory <dir>   where the curves are written as SVG (soak-results)
 
@@ -70,7 +70,7 @@ const SETUPS = {
 const missing = { local: () => undefined, distributed: () => missingBucket() ?? (isKeycloakAvailable() ? undefined : 'Keycloak is not installed, and there is no Maven to install it with') };
 
 /** Runs one setup. Resolves to whether everything stayed flat and every answer was expected. */
-function soak(name, { minutes, rate, seed, directory, progress }) {
+function soak(name, { minutes, rate, seed, mostGrowth, directory, progress }) {
   const seconds = minutes * 60;
   return SETUPS[name]((variables, newToken) =>
     withServices(async (services) => {
@@ -94,7 +94,7 @@ function soak(name, { minutes, rate, seed, directory, progress }) {
       const file = join(directory, `${name}.svg`);
       await writeFile(file, drawCurves(`${name}, ${rate} requests/s`, curves, seconds));
       console.log(`\n${name}: ${load.sent} requests in ${minutes} min; curves: ${file}`);
-      const rows = curves.map((curve) => rowOf(curve, seconds));
+      const rows = curves.map((curve) => rowOf(curve, seconds, mostGrowth));
       console.table(Object.fromEntries(rows.map(({ title, ...cells }) => [title, cells])));
       const problems = [...load.unexpected].map(([what, count]) => `${count} x ${what}`);
       if (code !== 0) problems.push(`the service ended with ${code}`);
@@ -140,12 +140,12 @@ function windows(points) {
   return [...groups].sort(([one], [other]) => one - other).map(([at, each]) => [at, median(each)]);
 }
 
-function rowOf({ name, unit, points, all = points }, seconds) {
+function rowOf({ name, unit, points, all = points }, seconds, mostGrowth) {
   const quarter = (from, to) => all.filter(([at]) => at >= seconds * from && at < seconds * to).map(([, value]) => value);
   const [second, last] = [median(quarter(0.25, 0.5)), median(quarter(0.75, 1))];
   const ratio = last / second;
   const text = (value) => `${value < 10 ? value.toFixed(2) : value.toFixed(0)} ${unit}`.trim();
-  return { title: name, 'second quarter': text(second), 'last quarter': text(last), ratio: ratio.toFixed(2), '': ratio <= MOST_GROWTH ? 'flat' : 'grew' };
+  return { title: name, 'second quarter': text(second), 'last quarter': text(last), ratio: ratio.toFixed(2), '': ratio <= mostGrowth ? 'flat' : 'grew' };
 }
 
 await runCommand(async () => {
@@ -168,7 +168,8 @@ await runCommand(async () => {
       outcomes.push(false);
       continue;
     }
-    outcomes.push(await soak(name, { minutes: Number(values.minutes), rate: Number(values.rate ?? RATES[name]), seed: Number(values.seed), directory: values.directory, progress }));
+    const [minutes, seed, mostGrowth] = [values.minutes, values.seed, values['most-growth']].map(Number);
+    outcomes.push(await soak(name, { minutes, rate: Number(values.rate ?? RATES[name]), seed, mostGrowth, directory: values.directory, progress }));
   }
   return outcomes.every(Boolean) ? 0 : 1;
 });

@@ -12,6 +12,12 @@ await built();
 
 export type Variables = Readonly<Record<string, string>>;
 
+/** The variables with which a program finds the servers and runtimes that the tests have installed. */
+export const cacheVariables = (): Variables => {
+  const { HOME = '', XDG_CACHE_HOME } = process.env;
+  return { HOME, ...(XDG_CACHE_HOME !== undefined && { XDG_CACHE_HOME }) };
+};
+
 export interface Exit {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;

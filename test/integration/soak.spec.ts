@@ -1,0 +1,33 @@
+import { readFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { type Program, Workspace } from '../support/process.js';
+
+const CURVES = ['memory', 'descriptors', 'threads', 'event-loop lag', 'JSON upload', '4 KiB file with a key', 'page of uploads', 'content', 'GET /users'];
+const WITHIN_MS = 240_000;
+
+// It reads /proc.
+describe.runIf(process.platform === 'linux')('npm run soak', () => {
+  let workspace: Workspace;
+  let soak: Program;
+  beforeEach(async () => {
+    workspace = await Workspace.create();
+  });
+  afterEach(async () => {
+    // Ends the service, if the test has run out of time.
+    await soak.end('SIGTERM');
+    await workspace.dispose();
+  });
+
+  it('prints a table, draws the curves, and finds no unexpected answer', async () => {
+    // The least time in which the memory is read in the second quarter and in the last. Too short to judge growth.
+    const parameters = ['--minutes=0.75', '--only=local', '--most-growth=Infinity', `--directory=${workspace.directory}`];
+    soak = workspace.run(process.execPath, ['test/soak/run.mjs', ...parameters], {}, resolve('.'));
+    const { code } = await soak.exited;
+    expect(code, soak.stdout + soak.stderr).toBe(0);
+    expect(soak.stdout).toContain('no unexpected answer; the store is as the lines say');
+    for (const curve of CURVES) expect(soak.stdout).toMatch(new RegExp(`^│ ${curve} +│ '\\d.*'flat'`, 'm'));
+    const svg = await readFile(join(workspace.directory, 'local.svg'), 'utf8');
+    expect([...svg.matchAll(/<polyline points="[\d., ]+"/g)]).toHaveLength(CURVES.length);
+  }, WITHIN_MS);
+});
