@@ -8,11 +8,12 @@ import { hasCode, LostWritesError, NotAFileError, unlessAbsent } from './disk-er
 import { type DiskFile, readWhole } from './disk.js';
 import { foreignLineWarning, readLines, uploadIdOf } from './index-lines.js';
 import { decodeRecords, isJournal, type JournalRecord } from './journal.js';
-import type { IndexPosition, Marker, PublicationMarker } from './pending-markers.js';
+import { LinkCheck } from './link-check.js';
+import type { IndexPosition, PublicationMarker } from './pending-markers.js';
 import { repairSegment } from './segment-repair.js';
 import type { StoreDirectory } from './store-directory.js';
 import { completeRemovals } from './stored-uploads/removal.js';
-import { REMOVAL_EXTENSION, type RemovalList } from './stored-uploads/removal-list.js';
+import { REMOVAL_EXTENSION } from './stored-uploads/removal-list.js';
 import { UNFINISHED_EXTENSION } from './whole-file.js';
 
 /** The longest file in `pending/` that is read as a journal, in bytes. Far above the size of any journal. */
@@ -183,36 +184,6 @@ async function unlessForeign<T>(store: StoreDirectory, action: () => Promise<T>)
     if (!(error instanceof NotAFileError)) throw error;
     store.logger.warn(`${error.message} It is left alone.`);
     return undefined;
-  }
-}
-
-/**
- * Detects symbolic links that lead out of the store: a path in a marker, a journal or a removal list must stay in its
- * top-level directory (`uploads/` or `files/`).
- */
-class LinkCheck {
-  /** The results of `isInside`, by the path of the directory relative to the store's root. */
-  private readonly known = new Map<string, Promise<boolean>>();
-
-  constructor(private readonly store: StoreDirectory) {}
-
-  async staysInside(marker: Marker): Promise<boolean> {
-    const isSegmentInside = await this.isInside(dirname(marker.segment));
-    return isSegmentInside && (!('content_path' in marker) || (await this.isInside(dirname(marker.content_path))));
-  }
-
-  async keepsInside({ segment, uploads }: RemovalList): Promise<boolean> {
-    const directories = new Set([segment, ...uploads.flatMap(({ contentPath }) => contentPath ?? [])].map((path) => dirname(path)));
-    for (const directory of directories) if (!(await this.isInside(directory))) return false;
-    return true;
-  }
-
-  private isInside(directory: string): Promise<boolean> {
-    const { store, known } = this;
-    const [part = ''] = directory.split('/');
-    const answer = known.get(directory) ?? store.disk.isBelow(store.at(directory), store.at(part));
-    known.set(directory, answer);
-    return answer;
   }
 }
 

@@ -129,9 +129,9 @@ export class StoreDirectory {
     }
   }
 
-  /** The absolute path of the part of the store (`files/kind=...`) that contains an upload's file. */
-  private partOf(contentPath: string): string {
-    return this.at(contentPath.split('/', 2).join('/'));
+  /** The absolute path of the part of the store (such as `files/kind=...`) that a path, relative to the root, is in. */
+  partOf(path: string): string {
+    return this.at(path.split('/', 2).join('/'));
   }
 
   private async copy(from: string, to: string): Promise<void> {

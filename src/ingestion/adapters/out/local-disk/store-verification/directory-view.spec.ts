@@ -93,6 +93,12 @@ describe('a store at rest', () => {
     expect(await shown()).toEqual([]);
   });
 
+  it.each(['files/kind=historical', 'uploads/kind=historical', 'staging', 'pending'])('may have a link to a directory in place of %s', async (part) => {
+    await rename(at(part), join(base, 'elsewhere'));
+    await symlink(join(base, 'elsewhere'), at(part));
+    expect(await found()).toMatchObject({ findings: [], totals: { uploads: 2, files: 1, bytes: 13 } });
+  });
+
   it('is not changed by verification', async () => {
     const names = async (): Promise<string[]> => (await readdir(view.directory, { recursive: true })).sort();
     const before = await names();
@@ -163,10 +169,10 @@ describe('each defect is found, and nothing else', () => {
     [
       'a symbolic link in the path of bytes',
       async () => {
-        await rename(at('files/kind=historical'), join(base, 'elsewhere'));
-        await symlink(join(base, 'elsewhere'), at('files/kind=historical'));
+        await rename(at('files/kind=historical/customer_id=customer-1'), join(base, 'elsewhere'));
+        await symlink(join(base, 'elsewhere'), at('files/kind=historical/customer_id=customer-1'));
       },
-      () => [`bytes-absent ${file.content.path}`, 'name-unknown files/kind=historical'],
+      () => [`bytes-absent ${file.content.path}`, 'name-unknown files/kind=historical/customer_id=customer-1'],
     ],
     [
       'a symbolic link in place of files/',

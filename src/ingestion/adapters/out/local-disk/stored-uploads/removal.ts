@@ -190,8 +190,7 @@ async function rewrite(store: StoreDirectory, segment: string, ids: ReadonlySet<
  */
 function copyPath(store: StoreDirectory, segment: string): string {
   const name = `${basename(segment)}.rewritten`;
-  const part = store.at(segment.split('/', 2).join('/'));
-  const isOneVolume = store.presence.deviceOf(part) === store.presence.deviceOf(store.at('staging'));
+  const isOneVolume = store.presence.deviceOf(store.partOf(segment)) === store.presence.deviceOf(store.at('staging'));
   return isOneVolume ? store.at('staging', name) : store.at(dirname(segment), `.${name}`);
 }
 
