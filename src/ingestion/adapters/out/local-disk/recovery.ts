@@ -49,7 +49,7 @@ export async function recover(store: StoreDirectory): Promise<void> {
   // cuts off, doesn't count.
   await settle(store, publications);
   for (const journal of journals) await replay(store, journal, links);
-  await completeRemovals(store, ids, (list) => links.keepsInside(list));
+  await completeRemovals(store, ids);
   for (const name of await disk.readDirectory(store.at('staging'))) {
     await disk.removeTree(store.at('staging', name)).catch((error: unknown) => {
       if (!hasCode(error, 'EBUSY', 'EPERM', 'EACCES')) throw error;

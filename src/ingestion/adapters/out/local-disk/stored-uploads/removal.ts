@@ -6,6 +6,7 @@ import { unlessAbsent } from '../disk-error.js';
 import { closeQuietly, type DiskFile, readWhole } from '../disk.js';
 import { encodeRemovedUploads } from '../event-outbox/removed-uploads.js';
 import { NEWLINE_BYTES, readLines } from '../index-lines.js';
+import { LinkCheck } from '../link-check.js';
 import type { StoreDirectory } from '../store-directory.js';
 import { UNFINISHED_EXTENSION, writeWhole } from '../whole-file.js';
 import { decodeRemovalList, encodeRemovalList, REMOVAL_EXTENSION, type RemovalList, type RemovedUpload } from './removal-list.js';
@@ -53,17 +54,14 @@ export interface ResumedRemovals {
 
 /**
  * Completes the removals that failed or were cut short by a crash, from their lists in `pending/`. If a removal fails
- * again, logs a warning and keeps its list for the next attempt. Removes lists that a crash left half-written.
+ * again, logs a warning and keeps its list for the next attempt. Removes lists that a crash left half-written. Leaves a
+ * list alone if a path in it leads out of the store.
  *
  * @param names the names in `pending/`.
- * @param isSafe returns whether the paths in a removal list stay inside the store.
  * @throws StoreAwayError
  */
-export async function completeRemovals(
-  store: StoreDirectory,
-  names: readonly string[],
-  isSafe: (list: RemovalList) => Promise<boolean> = () => Promise.resolve(true),
-): Promise<ResumedRemovals> {
+export async function completeRemovals(store: StoreDirectory, names: readonly string[]): Promise<ResumedRemovals> {
+  const links = new LinkCheck(store);
   const completed: RemovalList[] = [];
   const failed: { list: RemovalList | undefined; error: unknown }[] = [];
   for (const name of names) {
@@ -73,7 +71,7 @@ export async function completeRemovals(
     let list: RemovalList | undefined;
     try {
       list = await decodeRemovalList((await readWhole(store.disk, path)) ?? Buffer.alloc(0));
-      if (list && (await isSafe(list))) {
+      if (list && (await links.keepsInside(list))) {
         await complete(store, path, list);
         await store.disk.remove(path);
         completed.push(list);

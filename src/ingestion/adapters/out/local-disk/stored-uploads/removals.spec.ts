@@ -1,13 +1,15 @@
 import { existsSync } from 'node:fs';
-import { mkdtemp, readFile, rename, rm, symlink } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { DataDirectoryView } from '../../../../../testing/data-directory.view.js';
 import { type DiskOperation, GatedDisk } from '../../../../../testing/gated-disk.js';
 import { anUploadDraft, storeUpload } from '../../../../../testing/upload-draft.builder.js';
 import type { RemovalProgress } from '../../../../application/ports/stored-uploads.port.js';
+import { segmentDirectory } from '../../../../domain/layout.js';
 import { LocalDiskFileStorage } from '../local-disk.file-storage.adapter.js';
+import { encodeRemovalList } from './removal-list.js';
 
 let view: DataDirectoryView;
 let disk: GatedDisk;
@@ -200,6 +202,28 @@ it('refuses removals while a journal has to be kept, because the next boot would
   await restart();
   expect(await view.lines()).toHaveLength(2);
   expect(await Promise.all([linked, kept].map((upload) => readFile(pathOf(upload), 'utf8')))).toEqual(['linked', 'kept']);
+});
+
+it('leaves a removal list alone whose segment or file is outside of DATA_DIR, behind a link', async () => {
+  const { uploadId } = await storeUpload(storage, anUploadDraft().build());
+  const outside = await mkdtemp(join(tmpdir(), 'outside-'));
+  const other = anUploadDraft().with({ customerId: 'other' }).file('').build();
+  const segment = `${segmentDirectory('historical', new Date(0))}/segment.ndjson`;
+  const contentPath = other.content?.path ?? '';
+  for (const path of [segment, contentPath]) {
+    await writeFile(join(outside, basename(path)), `{"upload_id":"${other.uploadId}"}\n`);
+    await mkdir(dirname(dirname(view.at(path))), { recursive: true });
+    await symlink(outside, dirname(view.at(path)));
+  }
+  const list = { segment, removedAt: new Date().toISOString(), uploads: [{ uploadId: other.uploadId, contentPath, scope: null }] };
+  await writeFile(view.at('pending/foreign.removal'), Buffer.concat([...encodeRemovalList(list)]));
+  expect(await remove(uploadId)).toBe(true);
+  expect(await storage.storedUploads.removeAll({ customerId: 'customer-1' })).toBe(0);
+  expect((await readdir(outside)).sort()).toEqual([basename(contentPath), basename(segment)].sort());
+  expect(await readFile(join(outside, basename(segment)), 'utf8')).not.toBe('');
+  expect(await view.files('pending')).toEqual(['pending/foreign.removal']);
+  expect(warnings).toContain(`${view.at('pending/foreign.removal')} is not a removal list of this store; leaving it alone.`);
+  await rm(outside, { recursive: true });
 });
 
 describe('after a disk has failed once', () => {
