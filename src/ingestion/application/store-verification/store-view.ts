@@ -104,7 +104,7 @@ export interface StoreView {
    * Whether an index line that was read is still in the index, even if in another segment (file of index lines). The
    * line of a failed write is cut off, and the line of a removed upload is removed.
    */
-  stays(segment: string, lineEnd: number): Promise<boolean>;
+  stays(line: SegmentLine): Promise<boolean>;
   /**
    * Whether the claim of an index line is missing. A claim is the object by which a repeated request under an
    * idempotency key finds its upload, for 24 hours. Only stores in a bucket keep claims, and have this method.

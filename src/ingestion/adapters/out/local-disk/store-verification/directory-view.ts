@@ -104,8 +104,8 @@ class DirectoryView implements StoreView {
     return this.underWay.isOpen(segment);
   }
 
-  stays(segment: string, lineEnd: number): Promise<boolean> {
-    return this.underWay.stays(segment, lineEnd);
+  stays(line: SegmentLine): Promise<boolean> {
+    return this.underWay.stays(line);
   }
 
   relation(): Promise<'both'> {

@@ -1,10 +1,12 @@
-import { readdir, readFile, readlink, stat } from 'node:fs/promises';
+import { type FileHandle, open, readdir, readFile, readlink, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
+import { members, type SegmentLine } from '../../../../application/store-verification/line-splitter.js';
 import { JOURNAL_EXTENSION } from '../content-journals.js';
 import { hasCode, unlessAbsent } from '../disk-error.js';
 import { decodeRecords } from '../journal.js';
 import type { Marker } from '../pending-markers.js';
 import { decodeRemovalList, REMOVAL_EXTENSION } from '../stored-uploads/removal-list.js';
+import { READ_ONLY } from './content-check.js';
 
 /**
  * Reports, from the markers, journals and removal lists in `pending/`, what a running service has in progress and what
@@ -52,18 +54,22 @@ export class UnderWay {
 
   /**
    * Whether an index line that was read stays in its segment (file of index lines). The lines of a failed write are cut
-   * off again, at once or by the next boot.
-   *
-   * @param lineEnd the offset in the segment after the line, in bytes.
+   * off again, at once or by the next boot. A removal replaces the segment by one without the lines of the removed
+   * uploads, in which other lines begin at lower offsets.
    */
-  async stays(segment: string, lineEnd: number): Promise<boolean> {
+  async stays(line: SegmentLine): Promise<boolean> {
+    const { segment, offset, end } = line;
     const marker = await this.segmentMarker(segment);
-    if (marker && 'durable_length' in marker && marker.durable_length !== undefined && lineEnd > marker.durable_length) return false;
+    if (marker && 'durable_length' in marker && marker.durable_length !== undefined && end > marker.durable_length) return false;
+    const { upload_id: uploadId } = members(line);
+    const file = await unlessAbsent(open(join(this.root, segment), READ_ONLY));
+    if (!file) return false;
     try {
-      return (await stat(join(this.root, segment))).size >= lineEnd;
-    } catch (error) {
-      if (hasCode(error, 'ENOENT')) return false;
-      throw error;
+      if (typeof uploadId !== 'string') return (await file.stat()).size >= end;
+      const text = JSON.stringify(uploadId);
+      return (await contains(file, text, { start: offset, end: end - 1 })) || (await contains(file, text, { start: 0 }));
+    } finally {
+      await file.close();
     }
   }
 
@@ -91,6 +97,17 @@ export class UnderWay {
 async function filesIn(name: string, bytes: Buffer): Promise<string[]> {
   if (name.endsWith(JOURNAL_EXTENSION)) return [...decodeRecords(bytes)].map(({ marker }) => marker.content_path);
   return ((await decodeRemovalList(bytes))?.uploads ?? []).flatMap(({ contentPath }) => contentPath ?? []);
+}
+
+/** Whether a file contains a text in a range of bytes; without an `end`, up to the end of the file. */
+async function contains(file: FileHandle, text: string, range: { readonly start: number; readonly end?: number }): Promise<boolean> {
+  let rest: Uint8Array = Buffer.alloc(0);
+  for await (const chunk of file.createReadStream({ ...range, autoClose: false })) {
+    const bytes = Buffer.concat([rest, chunk as Buffer]);
+    if (bytes.includes(text)) return true;
+    rest = bytes.subarray(-text.length);
+  }
+  return false;
 }
 
 const namesIn = async (directory: string): Promise<string[]> => (await unlessAbsent(readdir(directory))) ?? [];
