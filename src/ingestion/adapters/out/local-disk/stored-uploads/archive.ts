@@ -118,23 +118,34 @@ export class Archive {
         paths = paths.filter((path) => !unaffected.has(path));
         if (paths.length > 0) await this.prepare(true, this.kindsOfOpen(paths));
       }
+      const errors: unknown[] = [];
       let uploads = 0;
       for (const [index, path] of paths.entries()) {
         signal?.throwIfAborted();
         this.ending.signal.throwIfAborted();
-        const removed: RemovedUpload[] = [];
-        for await (const upload of this.selected(path, filter)) removed.push(removedUpload(upload));
-        if (removed.length > 0 && !dryRun) await this.removeUploads(path, removed);
+        uploads += await this.removeSelected(path, filter, dryRun).catch((error: unknown) => {
+          this.store.logger.warn(`Removing uploads of ${path} failed; going on with the other segments.`, error);
+          errors.push(error);
+          return 0;
+        });
         this.store.presence.assertHere();
-        uploads += removed.length;
         onProgress({ segments: index + 1, allSegments: paths.length, uploads });
       }
       this.store.presence.assertHere();
       // A removal that failed again may have removed the lines of uploads but not their files. These uploads are no
       // longer found, so the error is the only sign that something is left.
-      for (const { list, error } of resumed?.failed ?? []) if (mayHaveUploadsOf(list, filter.customerId)) throw error;
+      for (const { list, error } of resumed?.failed ?? []) if (mayHaveUploadsOf(list, filter.customerId)) errors.push(error);
+      if (errors.length > 0) throw errors[0];
       return uploads;
     });
+  }
+
+  /** Removes the uploads of a segment that a filter selects, or only counts them. Returns their number. */
+  private async removeSelected(path: string, filter: UploadFilter, dryRun: boolean): Promise<number> {
+    const removed: RemovedUpload[] = [];
+    for await (const upload of this.selected(path, filter)) removed.push(removedUpload(upload));
+    if (removed.length > 0 && !dryRun) await this.removeUploads(path, removed);
+    return removed.length;
   }
 
   /** Stops a removal in progress before its next segment, and waits until it has ended. */

@@ -272,6 +272,20 @@ describe('after a disk has failed once', () => {
     expect(await view.contentPaths()).toEqual([]);
   });
 
+  it('removes the uploads of all other segments although one segment cannot be rewritten, and then rejects', async () => {
+    const drafts = [1, 2, 3].map((day) => anUploadDraft().with({ receivedAt: new Date(Date.UTC(2025, 2, day, 12)) }).file(`day ${day}`).build());
+    for (const draft of drafts) await storage.store(draft);
+    failAt(['create'], /[/]staging[/].*[.]rewritten$/);
+    const progress: RemovalProgress[] = [];
+    await expect(storage.storedUploads.removeAll({}, { onProgress: (step) => progress.push(step) })).rejects.toMatchObject({ kind: 'storage-failure' });
+    expect((await view.lines()).map((line) => line.upload_id)).toEqual([drafts[0]?.uploadId]);
+    expect(await view.contentPaths()).toEqual([drafts[0]?.content?.path]);
+    expect(progress.map(({ segments, uploads }) => [segments, uploads])).toEqual([[1, 0], [2, 1], [3, 2]]);
+    expect(await storage.storedUploads.removeAll({})).toBe(0);
+    expect(await view.lines()).toEqual([]);
+    expect(await view.contentPaths()).toEqual([]);
+  });
+
   it('removes uploads again after an upload that could be neither stored nor undone, and which is gone then', async () => {
     const removed = await storeUpload(storage, anUploadDraft().file('removed').build());
     failAt(['file.sync', 'file.truncate', 'link'], /[.]ndjson$|[/]pending[/]/, Infinity);
