@@ -8,8 +8,9 @@ import { UPLOAD_KINDS, type Upload, type UploadKind } from '../../../../domain/u
 import { unlessAbsent } from '../disk-error.js';
 import type { StoreDirectory } from '../store-directory.js';
 import { FileBytes } from './file-bytes.js';
-import { completeRemovals, removeUploads, type ResumedRemovals } from './removal.js';
-import type { RemovalList, RemovedUpload } from './removal-list.js';
+import { completeRemovals, removeUploads } from './removal.js';
+import type { RemovedUpload } from './removal-list.js';
+import { isCompleted, mayHaveUploadsOf, type ResumedRemovals } from './resumed-removals.js';
 import { headOf, isOfCustomer } from './line-head.js';
 import type { SegmentReader } from './segment-reader.js';
 import { UploadList } from './upload-list.js';
@@ -123,7 +124,7 @@ export class Archive {
       for (const [index, path] of paths.entries()) {
         signal?.throwIfAborted();
         this.ending.signal.throwIfAborted();
-        uploads += await this.removeSelected(path, filter, dryRun).catch((error: unknown) => {
+        uploads += await this.removeSelected(path, filter, resumed).catch((error: unknown) => {
           this.store.logger.warn(`Removing uploads of ${path} failed; going on with the other segments.`, error);
           errors.push(error);
           return 0;
@@ -140,11 +141,18 @@ export class Archive {
     });
   }
 
-  /** Removes the uploads of a segment that a filter selects, or only counts them. Returns their number. */
-  private async removeSelected(path: string, filter: UploadFilter, dryRun: boolean): Promise<number> {
+  /**
+   * Removes the uploads of a segment that a filter selects. Returns their number.
+   *
+   * @param resumed the earlier removals that were resumed before; undefined to only count the uploads.
+   */
+  private async removeSelected(path: string, filter: UploadFilter, resumed: ResumedRemovals | undefined): Promise<number> {
     const removed: RemovedUpload[] = [];
     for await (const upload of this.selected(path, filter)) removed.push(removedUpload(upload));
-    if (removed.length > 0 && !dryRun) await this.removeUploads(path, removed);
+    if (resumed && removed.length > 0) {
+      await this.assertRewritable(path, resumed);
+      await this.removeUploads(path, removed);
+    }
     return removed.length;
   }
 
@@ -199,10 +207,22 @@ export class Archive {
     const ids = new Set(uploads.keys());
     const removed = batch.removals === this.removals ? ids : await this.left(segment, ids);
     if (removed.size > 0) {
+      await this.assertRewritable(segment, resumed);
       await this.prepare(batch.isInJournal, this.kindsOfOpen([segment]));
       await this.removeUploads(segment, [...uploads.values()].filter(({ uploadId }) => removed.has(uploadId)));
     }
     return { removed, resumed };
+  }
+
+  /**
+   * Throws the error of a removal that has failed again to take its lines out of a segment. Another removal would fail,
+   * too, and each would leave one more list to be completed later.
+   */
+  private async assertRewritable(segment: string, { failed }: ResumedRemovals): Promise<void> {
+    for (const { list, error } of failed) {
+      if (list?.segment !== segment) continue;
+      if ((await this.left(segment, new Set(list.uploads.map(({ uploadId }) => uploadId)))).size > 0) throw error;
+    }
   }
 
   /** Those of the given uploads whose lines are still in a segment. Reads at most the segment once. */
@@ -316,20 +336,6 @@ async function* linesOf(segment: SegmentReader, path: string, customerId: string
     end = begin;
   }
 }
-
-/**
- * Whether one of the resumed removals has removed the upload with an id, and the caller may access the upload's
- * customer. If that removal has failed again, throws its error.
- */
-function isCompleted({ completed, failed }: ResumedRemovals, uploadId: string, mayAccess: CustomerAccess): boolean {
-  const isWanted = (upload: RemovedUpload): boolean => upload.uploadId === uploadId && upload.customerId !== undefined && mayAccess(upload.customerId);
-  for (const { list, error } of failed) if (list?.uploads.some(isWanted)) throw error;
-  return completed.some(({ uploads }) => uploads.some(isWanted));
-}
-
-/** Whether a removal list may have uploads of a customer; if no customer is given, of any customer. */
-const mayHaveUploadsOf = (list: RemovalList | undefined, customerId: string | undefined): boolean =>
-  !list || customerId === undefined || list.uploads.some((upload) => upload.customerId === undefined || upload.customerId === customerId);
 
 const removedUpload = (upload: Upload) => ({
   uploadId: upload.uploadId,

@@ -11,6 +11,7 @@ import type { StoreDirectory } from '../store-directory.js';
 import { UNFINISHED_EXTENSION, writeWhole } from '../whole-file.js';
 import { decodeRemovalList, encodeRemovalList, REMOVAL_EXTENSION, type RemovalList, type RemovedUpload } from './removal-list.js';
 import { headOf } from './line-head.js';
+import type { ResumedRemovals } from './resumed-removals.js';
 
 const WRITE_BYTES = 1024 * 1024;
 
@@ -43,13 +44,6 @@ async function decide(store: StoreDirectory, list: RemovalList): Promise<string>
   await writeWhole(store.disk, path, encodeRemovalList(list));
   await store.directories.sync(store.at('pending'));
   return path;
-}
-
-/** The result of completing the removals that had failed or had been cut short by a crash. */
-export interface ResumedRemovals {
-  readonly completed: readonly RemovalList[];
-  /** The removals that failed again. `list` is undefined if the list could not be read. */
-  readonly failed: readonly { readonly list: RemovalList | undefined; readonly error: unknown }[];
 }
 
 /**

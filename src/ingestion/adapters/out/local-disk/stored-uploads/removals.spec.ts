@@ -286,6 +286,18 @@ describe('after a disk has failed once', () => {
     expect(await view.contentPaths()).toEqual([]);
   });
 
+  it('leaves one list of removals that wait, however often they are repeated', async () => {
+    const [first, second] = (await storeFiles(2)).map(({ uploadId }) => uploadId) as [string, string];
+    failAt(['create'], /[.]rewritten$/, Infinity);
+    for (const uploadId of [first, first, second]) await expect(remove(uploadId)).rejects.toMatchObject({ kind: 'storage-failure' });
+    for (let time = 0; time < 2; time++) await expect(storage.storedUploads.removeAll({})).rejects.toMatchObject({ kind: 'storage-failure' });
+    expect((await view.files('pending')).filter((path) => path.endsWith('.removal'))).toHaveLength(1);
+    disk.gate = (perform) => perform();
+    expect(await remove(second)).toBe(true);
+    expect(await view.lines()).toEqual([]);
+    expect(await view.contentPaths()).toEqual([]);
+  });
+
   it('removes uploads again after an upload that could be neither stored nor undone, and which is gone then', async () => {
     const removed = await storeUpload(storage, anUploadDraft().file('removed').build());
     failAt(['file.sync', 'file.truncate', 'link'], /[.]ndjson$|[/]pending[/]/, Infinity);
