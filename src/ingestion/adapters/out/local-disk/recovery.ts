@@ -4,7 +4,7 @@ import { JOURNAL_EXTENSION } from './content-journals.js';
 import { DataDirectoryError } from '../../../../common/data-directory/data-directory-error.js';
 import { Turns } from '../../../../common/turns.js';
 import { SEGMENTS } from '../../../domain/layout-names.js';
-import { hasCode, LostWritesError, NotAFileError, unlessAbsent } from './disk-error.js';
+import { asNotAFile, hasCode, LostWritesError, NotAFileError, unlessAbsent } from './disk-error.js';
 import { type DiskFile, readWhole } from './disk.js';
 import { foreignLineWarning, readLines, uploadIdOf } from './index-lines.js';
 import { decodeRecords, isJournal, type JournalRecord } from './journal.js';
@@ -164,12 +164,7 @@ async function place(store: StoreDirectory, { marker, bytes }: JournalRecord, is
  * @throws NotAFileError if the path names a directory, which no upload creates; an error of the file system.
  */
 async function removeContent(store: StoreDirectory, path: string, durably = true): Promise<true> {
-  try {
-    await (durably ? store.removeDurably(path) : store.disk.remove(store.at(path)));
-  } catch (error) {
-    if (hasCode(error, 'EISDIR', 'EPERM')) throw new NotAFileError(store.at(path));
-    throw error;
-  }
+  await (durably ? store.removeDurably(path) : store.disk.remove(store.at(path))).catch(asNotAFile(store.at(path)));
   return true;
 }
 

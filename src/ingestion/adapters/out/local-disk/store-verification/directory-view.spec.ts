@@ -425,6 +425,11 @@ describe('an operation in progress', () => {
       },
       () => [`defect bytes-absent ${file.content.path}`],
     ],
+    ...['journal', 'removal'].map((extension): [string, () => Promise<unknown>, () => string[]] => [
+      `missing bytes beside a FIFO with the name of a ${extension}`,
+      () => promisify(execFile)('mkfifo', [at(`pending/${id}.${extension}`)]).then(() => rm(at(file.content.path))),
+      () => [`defect bytes-absent ${file.content.path}`],
+    ]),
     ['missing bytes while their segment is open', () => markSegment().then(() => rm(at(file.content.path))), () => [`defect bytes-absent ${file.content.path}`]],
     [
       'missing bytes of a line before the end that will be cut off',

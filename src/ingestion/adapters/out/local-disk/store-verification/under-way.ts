@@ -38,7 +38,8 @@ export class UnderWay {
     const states = await Promise.all(names.map((name) => stateOf(join(directory, name))));
     const state = JSON.stringify([names, states]);
     if (state !== this.pending.state) {
-      const files = await Promise.all(names.map(async (name) => filesIn(name, (await unlessAbsent(readFile(join(directory, name)))) ?? Buffer.alloc(0))));
+      const regular = names.filter((_, index) => states[index] !== '');
+      const files = await Promise.all(regular.map(async (name) => filesIn(name, (await unlessAbsent(readFile(join(directory, name)))) ?? Buffer.alloc(0))));
       this.pending = { state, files: new Set(files.flat()) };
     }
     return this.pending.files;
@@ -114,9 +115,9 @@ const namesIn = async (directory: string): Promise<string[]> => (await unlessAbs
 
 /**
  * A text that changes whenever a file is written to or replaced: the file's inode and modification time. Empty if the
- * file is missing.
+ * file is missing, or isn't a regular file: reading a FIFO would wait for its writer.
  */
 async function stateOf(path: string): Promise<string> {
   const stats = await unlessAbsent(stat(path, { bigint: true }));
-  return stats ? `${stats.ino} ${stats.mtimeNs}` : '';
+  return stats?.isFile() ? `${stats.ino} ${stats.mtimeNs}` : '';
 }

@@ -2,7 +2,7 @@ import { basename, dirname } from 'node:path';
 import { v7 as uuidV7 } from 'uuid';
 import { eachOf } from '../../../../../common/each-of.js';
 import { Turns } from '../../../../../common/turns.js';
-import { unlessAbsent } from '../disk-error.js';
+import { asNotAFile, NotAFileError, unlessAbsent } from '../disk-error.js';
 import { closeQuietly, type DiskFile, readWhole } from '../disk.js';
 import { encodeRemovedUploads } from '../event-outbox/removed-uploads.js';
 import { NEWLINE_BYTES, readLines } from '../index-lines.js';
@@ -48,8 +48,8 @@ async function decide(store: StoreDirectory, list: RemovalList): Promise<string>
 
 /**
  * Completes the removals that failed or were cut short by a crash, from their lists in `pending/`. If a removal fails
- * again, logs a warning and keeps its list for the next attempt. Removes lists that a crash left half-written. Leaves a
- * list alone if a path in it leads out of the store.
+ * again, logs a warning and keeps its list for the next attempt. Removes lists that a crash left half-written. Leaves
+ * alone what isn't a list, and a list with a path that leads out of the store.
  *
  * @param names the names in `pending/`.
  * @throws StoreAwayError
@@ -60,25 +60,37 @@ export async function completeRemovals(store: StoreDirectory, names: readonly st
   const failed: { list: RemovalList | undefined; error: unknown }[] = [];
   for (const name of names) {
     const path = store.at('pending', name);
-    if (name.endsWith(UNFINISHED_EXTENSION)) await store.disk.remove(path);
-    if (!name.endsWith(REMOVAL_EXTENSION)) continue;
     let list: RemovalList | undefined;
     try {
-      list = await decodeRemovalList((await readWhole(store.disk, path)) ?? Buffer.alloc(0));
-      if (list && (await links.keepsInside(list))) {
-        await complete(store, path, list);
-        await store.disk.remove(path);
-        completed.push(list);
-      } else {
-        store.logger.warn(`${path} is not a removal list of this store; leaving it alone.`);
-      }
+      if (name.endsWith(UNFINISHED_EXTENSION)) await store.disk.remove(path).catch(asNotAFile(path));
+      if (!name.endsWith(REMOVAL_EXTENSION)) continue;
+      list = await readList(store, path, links);
+      await complete(store, path, list);
+      await store.disk.remove(path);
+      completed.push(list);
     } catch (error) {
       if (store.presence.isAway) throw error;
+      if (!list && error instanceof NotAFileError) {
+        store.logger.warn(`${path} is not a removal list of this store; leaving it alone.`);
+        continue;
+      }
       store.logger.warn(`Completing the removal in ${path} failed; retrying before the next removal, and at the next boot.`, error);
       failed.push({ list, error });
     }
   }
   return { completed, failed };
+}
+
+/**
+ * Reads a removal list.
+ *
+ * @throws NotAFileError if the path names something else, or a path in the list leads out of the store; an error of the
+ *   file system.
+ */
+async function readList(store: StoreDirectory, path: string, links: LinkCheck): Promise<RemovalList> {
+  const list = await decodeRemovalList((await readWhole(store.disk, path)) ?? Buffer.alloc(0));
+  if (!list || !(await links.keepsInside(list))) throw new NotAFileError(path);
+  return list;
 }
 
 /**

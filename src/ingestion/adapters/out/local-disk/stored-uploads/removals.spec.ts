@@ -1,7 +1,9 @@
+import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, readdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
+import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { DataDirectoryView } from '../../../../../testing/data-directory.view.js';
 import { type DiskOperation, GatedDisk } from '../../../../../testing/gated-disk.js';
@@ -224,6 +226,23 @@ it('leaves a removal list alone whose segment or file is outside of DATA_DIR, be
   expect(await view.files('pending')).toEqual(['pending/foreign.removal']);
   expect(warnings).toContain(`${view.at('pending/foreign.removal')} is not a removal list of this store; leaving it alone.`);
   await rm(outside, { recursive: true });
+});
+
+it.each<[string, string, (path: string) => Promise<unknown>]>([
+  ['a directory as a removal list', 'x.removal', (path) => mkdir(path)],
+  ['a FIFO as a removal list', 'x.removal', (path) => promisify(execFile)('mkfifo', [path])],
+  ['a file as a removal list', 'x.removal', (path) => writeFile(path, 'text')],
+  ['a directory as an unfinished list', 'x.removal.unfinished', (path) => mkdir(path)],
+])('removes uploads and starts again although there is %s, which it leaves alone', async (_, name, make) => {
+  const [first, second] = await storeFiles(2);
+  await make(view.at(`pending/${name}`));
+  expect(await remove(first?.uploadId ?? '')).toBe(true);
+  expect(await storage.storedUploads.removeAll({ customerId: second?.customerId })).toBe(1);
+  await storage.close();
+  await open();
+  expect(await view.lines()).toEqual([]);
+  expect(new Set(warnings)).toEqual(new Set([`${view.at(`pending/${name}`)} is not a removal list of this store; leaving it alone.`]));
+  expect(await readdir(view.at('pending'))).toEqual([name]);
 });
 
 describe('after a disk has failed once', () => {
