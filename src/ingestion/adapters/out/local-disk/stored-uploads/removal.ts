@@ -139,7 +139,7 @@ async function sorted(uploads: readonly RemovedUpload[]): Promise<{ ids: Readonl
  */
 async function removeEmpty(store: StoreDirectory, directory: string): Promise<void> {
   // The first two levels, such as `files/kind=historical`, stay, because every store has them.
-  for (let path = directory; path.split('/').length > 2; path = dirname(path)) await store.disk.removeEmptyDirectory(store.at(path));
+  for (let path = directory; path.split('/').length > 2; path = dirname(path)) await store.directories.removeEmpty(store.at(path));
 }
 
 /**
