@@ -1,5 +1,4 @@
 import { basename, dirname } from 'node:path';
-import { v7 as uuidV7 } from 'uuid';
 import { JOURNAL_EXTENSION } from './content-journals.js';
 import { DataDirectoryError } from '../../../../common/data-directory/data-directory-error.js';
 import { Turns } from '../../../../common/turns.js';
@@ -146,14 +145,15 @@ async function place(store: StoreDirectory, { marker, bytes }: JournalRecord, is
   const path = store.at(marker.content_path);
   if (!(await links.staysInside(marker))) throw new NotAFileError(path);
   if (isMissing) {
-    if (!(await isSegmentGone(store, marker))) return removeContent(store, marker.content_path, false);
+    if (!(await isSegmentGone(store, marker))) {
+      await disk.remove(store.copyPath(marker.content_path));
+      return removeContent(store, marker.content_path, false);
+    }
     store.logger.warn(`${marker.content_path} is kept: the segment of its line was moved away.`);
   }
   // Writes the file again even if it seems to have the right bytes: after a failed sync, the bytes may be only in
-  // memory. Until the new file is in place, readers find the old one.
-  const staged = `staging/${uuidV7()}`;
-  await disk.createWith(store.at(staged), bytes);
-  await store.directories.within(dirname(path), () => store.moveContent(staged, marker.content_path));
+  // memory.
+  await store.directories.within(dirname(path), () => store.replaceContent(marker.content_path, bytes));
   return true;
 }
 

@@ -157,7 +157,7 @@ async function rewrite(store: StoreDirectory, segment: string, ids: ReadonlySet<
     await unlessAbsent(disk.syncDirectory(directory));
     return 0;
   }
-  const staged = copyPath(store, segment);
+  const staged = store.copyPath(segment);
   try {
     await disk.remove(staged);
     const copy = await disk.create(staged);
@@ -186,16 +186,6 @@ async function rewrite(store: StoreDirectory, segment: string, ids: ReadonlySet<
   } finally {
     await closeQuietly(source);
   }
-}
-
-/**
- * The path at which the copy of a segment is written: in `staging/`, or, if that is on another volume, beside the
- * segment.
- */
-function copyPath(store: StoreDirectory, segment: string): string {
-  const name = `${basename(segment)}.rewritten`;
-  const isOneVolume = store.presence.deviceOf(store.partOf(segment)) === store.presence.deviceOf(store.at('staging'));
-  return isOneVolume ? store.at('staging', name) : store.at(dirname(segment), `.${name}`);
 }
 
 interface KeyedUpload {
