@@ -3,8 +3,11 @@ import type { SegmentLine } from './line-splitter.js';
 
 /** A file, or any other name, that was found below a directory of the store, such as uploads/. */
 export interface Entry {
-  /** `unknown`: the layout has no such name, or the name is of another type, for example a directory for a file. */
-  readonly type: 'file' | 'unknown' | 'unreadable';
+  /**
+   * - `unknown`: the layout has no such name, or the name is of another type, for example a directory for a file.
+   * - `replacement`: the new version of a file, which is written beside the file before it replaces the file.
+   */
+  readonly type: 'file' | 'unknown' | 'unreadable' | 'replacement';
   /** A path relative to the store's root. */
   readonly path: string;
   readonly name: string;

@@ -598,6 +598,29 @@ describe('LocalDiskFileStorage', () => {
     expect(warnings).toEqual([]);
   });
 
+  it('leaves no copy of a segment that was removed before a crash, although staging/ is on another volume', async () => {
+    const volumes = new TwoVolumes();
+    volumes.covered = view.at('staging');
+    const first = new GatedDisk(volumes);
+    await open({ disk: first });
+    const { uploadId } = await storeUpload(storage, anUploadDraft().build());
+    const died = new Promise<void>((resolve) => {
+      first.gate = async (perform, operation, path) => {
+        const done = await perform();
+        if (operation !== 'remove' || !path.endsWith('.ndjson')) return done;
+        resolve();
+        return new Promise(() => undefined);
+      };
+    });
+    void storage.storedUploads.remove(uploadId);
+    await died;
+    expect(await view.files('uploads')).toEqual([expect.stringMatching(/[/][.].*[.]ndjson[.]rewritten$/)]);
+    await first.die();
+    await open({ disk: new GatedDisk(volumes) });
+    expect(await view.files('uploads')).toEqual([]);
+    expect(warnings).toEqual([]);
+  });
+
   it('starts although a removal cannot be completed, and completes it before the next one', async () => {
     const disk = new GatedDisk();
     await open({ disk });

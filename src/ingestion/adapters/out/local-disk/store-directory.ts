@@ -17,7 +17,7 @@ import { type OpenSegment, Segments } from './stored-uploads/segments.js';
 /** How many bytes of a file are copied at a time. */
 const COPIED_BYTES = 1024 * 1024;
 /** Suffix of the name of a new version of a file (see `StoreDirectory.copyPath`). */
-export const COPY_EXTENSION = '.rewritten';
+const COPY_EXTENSION = '.rewritten';
 
 /**
  * The parts of a store: the directories that every store has, relative to the store's root. Each may be a volume of its
@@ -27,6 +27,15 @@ export const STORE_PARTS = [...UPLOAD_KINDS.flatMap((kind) => [linesDirectory(ki
 
 /** All directories of a store that may be volumes of their own, relative to the store's root. Not every store has each. */
 export const POSSIBLE_VOLUMES = [...STORE_PARTS, EVENTS];
+
+/**
+ * The path of the file of which a new version is written beside it at the given path (see `StoreDirectory.copyPath`);
+ * undefined if the path isn't that of a new version. Both are relative to the store's root.
+ */
+export function pathOfCopied(path: string): string | undefined {
+  const name = basename(path);
+  return name.startsWith('.') && name.endsWith(COPY_EXTENSION) ? `${dirname(path)}/${name.slice(1, -COPY_EXTENSION.length)}` : undefined;
+}
 
 /** The root directory of a store, with the services that its operations share. */
 export class StoreDirectory {

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { appendFile, chmod, copyFile, mkdir, mkdtemp, readdir, readFile, rename, rm, symlink, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { basename, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { v7 as uuidV7 } from 'uuid';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -11,6 +11,7 @@ import { indexLine, segmentDirectory } from '../../../../domain/layout.js';
 import type { Upload } from '../../../../domain/upload.js';
 import { encodeRecord, newEpoch, stampRecord } from '../journal.js';
 import { LocalDiskFileStorage } from '../local-disk.file-storage.adapter.js';
+import { encodeRemovalList } from '../stored-uploads/removal-list.js';
 import { textReport } from '../../../../application/store-verification/report.js';
 import { NoStoreError } from '../../../../application/store-verification/store-view.js';
 import { verifyStore } from './directory-view.js';
@@ -391,6 +392,17 @@ describe('an operation in progress', () => {
       if (kind === 'line-duplicate') await finish().then(() => rm(at(`pending/${id}`)));
     }
     expect(kinds).toEqual(['line-duplicate']);
+  });
+
+  it('is not a defect: the new version of a file or segment beside it, while a journal or removal list names the latter', async () => {
+    const copyOf = (original: string): string => `${dirname(original)}/.${basename(original)}.rewritten`;
+    const copies = [copyOf(file.content.path), copyOf(segment)];
+    for (const copy of copies) await writeFile(at(copy), 'x');
+    expect(await shown()).toEqual(copies.map((copy) => `defect name-unknown ${copy}`));
+    await journalize({ uploadId: file.uploadId, path: file.content.path, bytes: await readFile(at(file.content.path)) });
+    const list = { segment, removedAt: TIME.toISOString(), uploads: [{ uploadId: json.uploadId, contentPath: null, scope: null }] };
+    await writeFile(at(`pending/${id}.removal`), Buffer.concat([...encodeRemovalList(list)]));
+    expect(await shown()).toEqual(copies.map((copy) => `under-way staged ${copy}`));
   });
 
   it('is not a defect: a line that a removal takes away after it was read', async () => {

@@ -28,9 +28,14 @@ export class UnderWay {
     return (await this.pendingFiles()).has(contentPath);
   }
 
+  /** Whether a removal is replacing a segment (a file of index lines), or a boot is replacing a file. */
+  async isReplaced(path: string): Promise<boolean> {
+    return (await this.pendingFiles()).has(path);
+  }
+
   /**
-   * The paths of the files that the journals and removal lists in `pending/` name. If one of these has changed, all are
-   * read again.
+   * The paths of the files and segments that the journals and removal lists in `pending/` name. If one of these has
+   * changed, all are read again.
    */
   private async pendingFiles(): Promise<ReadonlySet<string>> {
     const directory = join(this.root, 'pending');
@@ -90,14 +95,16 @@ export class UnderWay {
 }
 
 /**
- * Resolves to the paths, relative to the store's root, of the files that a journal or a removal list names.
+ * Resolves to the paths, relative to the store's root, of the files that a journal or a removal list names, and of the
+ * segment that a removal list names.
  *
  * @param name the name of the journal or list in `pending/`.
  * @param bytes its bytes.
  */
 async function filesIn(name: string, bytes: Buffer): Promise<string[]> {
   if (name.endsWith(JOURNAL_EXTENSION)) return [...decodeRecords(bytes)].map(({ marker }) => marker.content_path);
-  return ((await decodeRemovalList(bytes))?.uploads ?? []).flatMap(({ contentPath }) => contentPath ?? []);
+  const list = await decodeRemovalList(bytes);
+  return list ? [list.segment, ...list.uploads.flatMap(({ contentPath }) => contentPath ?? [])] : [];
 }
 
 /** Whether a file contains a text in a range of bytes; without an `end`, up to the end of the file. */

@@ -150,6 +150,9 @@ async function removeEmpty(store: StoreDirectory, directory: string): Promise<vo
 async function rewrite(store: StoreDirectory, segment: string, ids: ReadonlySet<string>): Promise<number> {
   const { disk } = store;
   const directory = dirname(store.at(segment));
+  const staged = store.copyPath(segment);
+  // A crash may have left the copy of an earlier attempt, also after that attempt had removed the segment.
+  await disk.remove(staged);
   const source = await unlessAbsent(disk.open(store.at(segment)));
   if (!source) {
     // The segment is gone already. Its directory is synced, because an earlier attempt may have failed to make the
@@ -157,9 +160,7 @@ async function rewrite(store: StoreDirectory, segment: string, ids: ReadonlySet<
     await unlessAbsent(disk.syncDirectory(directory));
     return 0;
   }
-  const staged = store.copyPath(segment);
   try {
-    await disk.remove(staged);
     const copy = await disk.create(staged);
     let length: number;
     let movedTo: (position: number) => number;
