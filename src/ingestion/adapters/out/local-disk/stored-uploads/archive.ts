@@ -1,7 +1,6 @@
 import { OneAtATime } from '../../../../../common/one-at-a-time.js';
 import { decodeIndexLine } from '../../../../application/line-decoding.js';
 import type { ByteRange, CustomerAccess, LineMemory, RemovalOptions, UploadFilter, UploadPage, UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
-import { idempotencyScope } from '../../../../domain/idempotency.js';
 import { DAY_MS, kindOf } from '../../../../domain/layout.js';
 import { isSelected } from '../../../../domain/upload-filter.js';
 import { UPLOAD_KINDS, type Upload, type UploadKind } from '../../../../domain/upload.js';
@@ -9,9 +8,9 @@ import { unlessAbsent } from '../disk-error.js';
 import type { StoreDirectory } from '../store-directory.js';
 import { FileBytes } from './file-bytes.js';
 import { completeRemovals, removeUploads } from './removal.js';
-import type { RemovedUpload } from './removal-list.js';
+import { hasValidTime, removedUpload, type RemovedUpload } from './removal-list.js';
 import { isCompleted, mayHaveUploadsOf, type ResumedRemovals } from './resumed-removals.js';
-import { headOf, isOfCustomer } from './line-head.js';
+import { idOf, isOfCustomer } from './line-head.js';
 import type { SegmentReader } from './segment-reader.js';
 import { UploadList } from './upload-list.js';
 import { type FoundLine, UploadSearch } from './upload-search.js';
@@ -74,7 +73,8 @@ export class Archive {
   }
 
   async find(uploadId: string, memory?: LineMemory): Promise<Upload | undefined> {
-    return (await this.findLine(uploadId, memory))?.upload;
+    const upload = (await this.findLine(uploadId, memory))?.upload;
+    return upload && hasValidTime(upload) ? upload : undefined;
   }
 
   async list(filter: UploadFilter, limit: number, after?: UploadPosition, memory?: LineMemory): Promise<UploadPage> {
@@ -229,7 +229,7 @@ export class Archive {
   private async left(segment: string, uploadIds: ReadonlySet<string>): Promise<Set<string>> {
     const left = new Set<string>();
     for await (const line of this.lines(segment)) {
-      const uploadId = (await headOf(line))?.uploadId;
+      const uploadId = await idOf(line);
       if (uploadId !== undefined && uploadIds.has(uploadId)) left.add(uploadId);
       if (left.size === uploadIds.size) break;
     }
@@ -327,20 +327,12 @@ export class Archive {
   }
 }
 
-/** The valid index lines of a segment; if a customer is given, only those of the customer's uploads. */
+/** The lines of a segment; if a customer is given, only those of the customer's uploads. */
 async function* linesOf(segment: SegmentReader, path: string, customerId: string | undefined): AsyncGenerator<Buffer> {
   const isWanted = customerId === undefined ? () => true : isOfCustomer(kindOf(path), customerId);
   for (let end = segment.length; end > 0; ) {
     const { begin, lines } = await segment.linesBefore(end);
-    for (const { bytes } of lines) if ((await isWanted(bytes)) && (await headOf(bytes))) yield bytes;
+    for (const { bytes } of lines) if (await isWanted(bytes)) yield bytes;
     end = begin;
   }
 }
-
-const removedUpload = (upload: Upload) => ({
-  uploadId: upload.uploadId,
-  customerId: upload.customerId,
-  receivedAt: upload.receivedAt.toISOString(),
-  contentPath: upload.content?.path ?? null,
-  scope: idempotencyScope(upload),
-} satisfies RemovedUpload);

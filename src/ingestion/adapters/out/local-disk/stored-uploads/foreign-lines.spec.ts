@@ -1,9 +1,10 @@
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { uuidAt } from '../../../../../common/uuid.js';
-import { indexLine, segmentDirectory } from '../../../../domain/layout.js';
+import { contentPath, indexLine, segmentDirectory } from '../../../../domain/layout.js';
 import type { Upload } from '../../../../domain/upload.js';
 import { LocalDiskFileStorage } from '../local-disk.file-storage.adapter.js';
 
@@ -63,6 +64,41 @@ describe.each([
     const parse = vi.spyOn(JSON, 'parse');
     expect(await work(storage.storedUploads)).toEqual(expected);
     expect(Math.max(0, ...parse.mock.calls.map(([text]) => text.length))).toBeLessThan(SHORT);
+  });
+});
+
+describe('an upload with a line in which someone has replaced the time by another text', () => {
+  const content = { path: contentPath({ ...first, beganAt: RECEIVED_AT }), type: 'text/csv', size: 5, sha256: 'ab' };
+  const path = (): string => join(directory, content.path);
+
+  beforeEach(async () => {
+    await mkdir(dirname(path()), { recursive: true });
+    await writeFile(path(), 'bytes');
+    const lines = [first, long].map((upload) => JSON.parse(indexLine(upload === first ? { ...first, content } : upload)) as object);
+    const text = lines.map((line, index) => `${JSON.stringify(index === 0 ? { ...line, received_at: 'yesterday' } : line)}\n`).join('');
+    await writeFile(join(directory, segmentDirectory('historical', RECEIVED_AT), 'edited.ndjson'), text);
+    storage = await LocalDiskFileStorage.open({ directory });
+  });
+  const expectRemoved = async (): Promise<void> => {
+    expect(existsSync(path())).toBe(false);
+    const lines = await readFile(join(directory, segmentDirectory('historical', RECEIVED_AT), 'edited.ndjson'), 'utf8');
+    expect(lines).toBe(`${indexLine(long)}\n`);
+  };
+
+  it('is neither found nor listed', async () => {
+    expect(await storage.storedUploads.find(first.uploadId)).toBeUndefined();
+    expect((await storage.storedUploads.list({}, 10)).uploads).toEqual([long]);
+  });
+
+  it('is removed by its id', async () => {
+    expect(await storage.storedUploads.remove(first.uploadId)).toBe(true);
+    await expectRemoved();
+  });
+
+  it('is removed with all uploads of its customer, but not with those before a time', async () => {
+    expect(await storage.storedUploads.removeAll({ customerId: 'a', to: new Date() })).toBe(0);
+    expect(await storage.storedUploads.removeAll({ customerId: 'a' })).toBe(1);
+    await expectRemoved();
   });
 });
 

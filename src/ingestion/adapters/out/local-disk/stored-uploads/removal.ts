@@ -10,7 +10,7 @@ import { LinkCheck } from '../link-check.js';
 import type { StoreDirectory } from '../store-directory.js';
 import { UNFINISHED_EXTENSION, writeWhole } from '../whole-file.js';
 import { decodeRemovalList, encodeRemovalList, REMOVAL_EXTENSION, type RemovalList, type RemovedUpload } from './removal-list.js';
-import { headOf } from './line-head.js';
+import { idOf } from './line-head.js';
 import type { ResumedRemovals } from './resumed-removals.js';
 
 const WRITE_BYTES = 1024 * 1024;
@@ -224,7 +224,7 @@ async function copyLines(source: DiskFile, copy: DiskFile, removed: ReadonlySet<
   for await (const line of readLines(source, 0, Infinity, refuseForeignLine)) {
     const lineBegin = begin;
     begin += line.length + 1;
-    if (removed.has((await headOf(line))?.uploadId ?? '')) {
+    if (removed.has((await idOf(line)) ?? '')) {
       gaps.push({ begin: lineBegin, length: line.length + 1 });
       continue;
     }
