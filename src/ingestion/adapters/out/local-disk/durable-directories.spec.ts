@@ -103,6 +103,17 @@ describe('DurableDirectories', () => {
     const [a, b, file] = ['root/a', 'root/a/b', 'root/a/b/file'];
     /** Creates a file in a directory that is known, and that was removed in the meantime. */
     const createFile = async (): Promise<void> => (await directories.within(at(b), () => disk.create(at(file)))).close();
+    /** As `createFile`. Resolves when the action has failed for the first time. */
+    const beginToCreateFile = async (): Promise<{ created: Promise<void> }> => {
+      let created = Promise.resolve();
+      await new Promise<void>((resolve) => {
+        const { gate } = disk;
+        disk.gate = (perform, operation, path) => gate(operation === 'create' ? () => perform().finally(resolve) : perform, operation, path);
+        created = createFile();
+      });
+      await setImmediate();
+      return { created };
+    };
     /** Holds the next operation with this name on a path. `reached` resolves when the wait begins. */
     const hold = (name: DiskOperation, path: string) => {
       const held = disk.holdNext(name);
@@ -139,17 +150,26 @@ describe('DurableDirectories', () => {
       const held = hold('removeEmptyDirectory', a);
       const removed = directories.removeEmpty(at(a));
       await held.reached;
-      let created: Promise<void> | undefined;
-      await new Promise<void>((resolve) => {
-        const { gate } = disk;
-        disk.gate = (perform, operation, path) => gate(operation === 'create' ? () => perform().finally(resolve) : perform, operation, path);
-        created = createFile();
-      });
-      await setImmediate();
+      const { created } = await beginToCreateFile();
       expect(done()).toEqual([`create ${file}`]);
       held.release();
       await Promise.all([created, removed]);
       expect(await readdir(at(b))).toEqual(['file']);
+    });
+
+    it('repeats an action without what another call has found before a removal', async () => {
+      const removing = hold('removeEmptyDirectory', a);
+      const removed = directories.removeEmpty(at(a));
+      await removing.reached;
+      const { created } = await beginToCreateFile();
+      const syncing = hold('syncDirectory', 'root');
+      const other = directories.within(at('root/a/c'), () => Promise.resolve());
+      await syncing.reached;
+      removing.release();
+      await removed;
+      syncing.release();
+      await Promise.all([created, other]);
+      expect((await readdir(at(a))).sort()).toEqual(['b', 'c']);
     });
 
     it('goes on after a removal has failed', async () => {
