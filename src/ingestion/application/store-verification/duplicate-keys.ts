@@ -63,7 +63,7 @@ export class DuplicateKeys {
       const keyed = keyedLine(line);
       const others = keyed && this.suspects.get(nameOf(keyed.key));
       if (!others || others.some(({ uploadId }) => uploadId === keyed.uploadId)) continue;
-      if (!(await this.view.stays(line.segment, line.end))) continue;
+      if (!(await this.view.stays(line))) continue;
       const other = others.find(({ receivedAt }) => Math.abs(receivedAt - keyed.receivedAt) < IDEMPOTENCY_PERIOD_MS);
       others.push(keyed);
       if (!other) continue;

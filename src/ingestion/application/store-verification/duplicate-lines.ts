@@ -46,7 +46,7 @@ export class DuplicateLines {
    * later.
    */
   async suspect(key: Buffer, line: SegmentLine): Promise<Finding | undefined> {
-    if (!(await this.view.stays(line.segment, line.end))) return undefined;
+    if (!(await this.view.stays(line))) return undefined;
     if (!this.view.movesLines) return duplicate(line);
     this.suspects.add(key);
     return undefined;

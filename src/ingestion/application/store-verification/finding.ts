@@ -25,7 +25,10 @@ export type FindingKind =
   | 'claim-absent'
   /** A name in uploads/ or files/ that isn't part of the layout. If it is a directory, nothing in it is checked. */
   | 'name-unknown'
-  /** A file in staging/, which has files that are still arriving, and files that a crash left there. */
+  /**
+   * A file in staging/, which has files that are still arriving, and files that a crash left there; or a new version of
+   * a file or segment beside it.
+   */
   | 'staged'
   /** A directory, segment or file that couldn't be read, so that its state is unknown. */
   | 'unreadable';

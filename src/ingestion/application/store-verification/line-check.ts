@@ -45,7 +45,7 @@ export class LineCheck {
   }
 
   private async lineFinding(line: SegmentLine): Promise<Finding | undefined> {
-    const { segment, isTorn, isRepairable, end } = line;
+    const { segment, isTorn, isRepairable } = line;
     if (isTorn) {
       return isRepairable
         ? lineFinding(line, { state: 'under-way', kind: 'line-torn', detail: 'the last line is being written, or left for the next boot to cut off' })
@@ -53,7 +53,7 @@ export class LineCheck {
     }
     const checked = checkLine(line.value, dirname(segment));
     if ('problem' in checked) {
-      if (!(await this.view.stays(segment, end))) return undefined;
+      if (!(await this.view.stays(line))) return undefined;
       return isRepairable && (await this.view.isOpen(segment))
         ? lineFinding(line, { state: 'under-way', kind: 'line-malformed', detail: 'a power cut damaged the line, and the next boot cuts it off' })
         : lineFinding(line, { state: 'defect', kind: 'line-malformed', detail: `the line is malformed: ${checked.problem}` });
@@ -62,8 +62,9 @@ export class LineCheck {
     if (path === null || size === null || sha256 === null) return undefined;
     try {
       const problem = await this.view.check({ path, size, sha256 }, (bytes) => (this.totals.bytes += bytes));
-      // A file's problem counts only if its index line still exists: after a failed upload, the line is removed first.
-      if (!problem || !(await this.view.stays(segment, end))) return undefined;
+      // A file's problem counts only if its index line still exists: a failed upload and a removal take away the line
+      // first.
+      if (!problem || !(await this.view.stays(line))) return undefined;
       if (await this.view.isRestorable(uploadId, path)) {
         return { state: 'under-way', path, uploadId, line: placeOf(line), ...problem, detail: `${problem.detail}; a journal has it, and the next boot after a crash restores it` };
       }

@@ -48,21 +48,22 @@ export class StoreVerification implements AsyncIterable<Finding> {
   private async *names(view: StoreView, index: IndexReader): AsyncGenerator<Finding> {
     for await (const entry of view.content()) {
       if (entry.type === 'file') this.totals.files += 1;
-      else yield unexpected(entry);
+      else yield unexpected(entry, view);
     }
     for await (const entry of view.segments()) {
       index.add(entry);
-      if (entry.type !== 'file') yield unexpected(entry);
+      if (entry.type !== 'file') yield unexpected(entry, view);
     }
     for await (const entry of view.staging()) {
       const { path, name } = entry;
-      if (entry.type === 'unreadable') yield unexpected(entry);
+      if (entry.type === 'unreadable') yield unexpected(entry, view);
       else yield { state: 'under-way', kind: 'staged', path, uploadId: name, line: null, detail: `is arriving, or left for ${view.recoveredBy} to remove` };
     }
   }
 }
 
-function unexpected({ type, path, error }: Entry): Finding {
+function unexpected({ type, path, error }: Entry, { recoveredBy }: StoreView): Finding {
   if (type === 'unreadable') return unreadable(path, error);
+  if (type === 'replacement') return { state: 'under-way', kind: 'staged', path, uploadId: null, line: null, detail: `is about to replace the file beside it, or left for ${recoveredBy} to remove` };
   return { state: 'defect', kind: 'name-unknown', path, uploadId: null, line: null, detail: 'the layout has no such name, or not of this type' };
 }

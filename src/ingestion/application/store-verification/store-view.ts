@@ -3,8 +3,11 @@ import type { SegmentLine } from './line-splitter.js';
 
 /** A file, or any other name, that was found below a directory of the store, such as uploads/. */
 export interface Entry {
-  /** `unknown`: the layout has no such name, or the name is of another type, for example a directory for a file. */
-  readonly type: 'file' | 'unknown' | 'unreadable';
+  /**
+   * - `unknown`: the layout has no such name, or the name is of another type, for example a directory for a file.
+   * - `replacement`: the new version of a file, which is written beside the file before it replaces the file.
+   */
+  readonly type: 'file' | 'unknown' | 'unreadable' | 'replacement';
   /** A path relative to the store's root. */
   readonly path: string;
   readonly name: string;
@@ -104,7 +107,7 @@ export interface StoreView {
    * Whether an index line that was read is still in the index, even if in another segment. The line of a failed write
    * is cut off, and the line of a removed upload is removed.
    */
-  stays(segment: string, lineEnd: number): Promise<boolean>;
+  stays(line: SegmentLine): Promise<boolean>;
   /**
    * Whether the claim of an index line is missing. A claim is the object by which a repeated request under an
    * idempotency key finds its upload, for 24 hours. Only stores in a bucket keep claims, and have this method.

@@ -61,13 +61,17 @@ interface WaitingRecord {
  * One use of a journal: from when the journal accepts records until the files of these records are synced. A journal is
  * used many times.
  */
-interface Use {
+interface Use extends EndedUse {
+  readonly timer: NodeJS.Timeout;
+}
+
+/** A use whose journal accepts no more records. */
+interface EndedUse {
   readonly journal: Journal;
   /** Absolute paths of the files whose bytes are in the journal. They are synced before the journal is used again. */
   readonly paths: string[];
   /** `Disk.lossCount` before any of these files was written. */
   readonly losses: number;
-  readonly timer: NodeJS.Timeout;
 }
 
 /**
@@ -84,7 +88,7 @@ export class ContentJournals {
    * Uses of journals that could not be ended: either the files could not be synced, or the journal could not be
    * emptied, removed or closed.
    */
-  private readonly unsettled: Use[] = [];
+  private readonly unsettled: EndedUse[] = [];
   /** How many calls of `settleAll` in progress want journals to be removed instead of kept for their next use. */
   private purges = 0;
   /**
@@ -129,11 +133,12 @@ export class ContentJournals {
     try {
       this.retire();
       await Promise.all(this.retiring);
-      await Promise.all(this.unsettled.splice(0).map((use) => this.settle(use)));
+      const ended: EndedUse[] = this.unsettled.splice(0);
+      if (purge) for (const journal of this.idle.splice(0)) ended.push({ journal, paths: [], losses: this.site.disk.lossCount() });
+      await Promise.all(ended.map((use) => this.settle(use)));
     } finally {
       this.purges -= Number(purge);
     }
-    if (purge) await Promise.all(this.idle.splice(0).map((journal) => journal.remove()));
     if (this.unsettled.length > 0) throw new Error('A journal could not be settled; retrying before the next removal, and at the next boot.');
   }
 
@@ -218,12 +223,21 @@ export class ContentJournals {
     const { current } = this;
     if (current?.journal.accepts(this.waiting[0]?.bytes.length ?? 0)) return current;
     this.retire();
-    while (this.idle.length === 0 && this.retiring.size >= MAX_JOURNALS) await this.untilOneIsSettled();
-    const journal = this.idle.pop() ?? (await this.makeJournal());
+    let journal = this.takeIdle();
+    for (; !journal && this.retiring.size >= MAX_JOURNALS; journal = this.takeIdle()) await this.untilOneIsSettled();
+    journal ??= await this.makeJournal();
     const timer = setTimeout(() => {
       this.retire();
     }, MAX_USE_MS).unref();
     return (this.current = { journal, paths: [], losses: this.site.disk.lossCount(), timer });
+  }
+
+  /**
+   * Takes an idle journal for its next use. Takes none while journals are being purged: the new records would overwrite
+   * only the beginning of the bytes that are to be removed.
+   */
+  private takeIdle(): Journal | undefined {
+    return this.purges === 0 ? this.idle.pop() : undefined;
   }
 
   private async untilOneIsSettled(): Promise<void> {
@@ -271,7 +285,7 @@ export class ContentJournals {
    * files again. A second sync now could succeed although the disk has lost data since the first one failed. The journal
    * is also left if a sync of other files has failed that may have concerned these.
    */
-  private async syncFiles({ journal, paths, losses }: Use): Promise<void> {
+  private async syncFiles({ journal, paths, losses }: EndedUse): Promise<void> {
     const { disk } = this.site;
     try {
       await disk.syncFiles(paths);
@@ -288,7 +302,7 @@ export class ContentJournals {
    * Waits until no record of a journal is held, then syncs the files of its records, and empties or removes the
    * journal. A journal that is left for recovery is only closed.
    */
-  private async settle(use: Use): Promise<void> {
+  private async settle(use: EndedUse): Promise<void> {
     const { journal } = use;
     await journal.released();
     try {

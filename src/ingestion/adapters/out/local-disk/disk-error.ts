@@ -66,3 +66,13 @@ export class NotAFileError extends Error {
     this.name = new.target.name;
   }
 }
+
+/**
+ * Returns a function for `.catch()` of the removal of a file. It throws NotAFileError if the path names a directory, and
+ * any other error unchanged.
+ */
+export const asNotAFile =
+  (path: string) =>
+  (error: unknown): never => {
+    throw hasCode(error, 'EISDIR', 'EPERM') ? new NotAFileError(path) : error;
+  };

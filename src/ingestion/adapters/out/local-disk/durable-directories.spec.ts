@@ -1,8 +1,9 @@
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
+import { setImmediate } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { GatedDisk } from '../../../../testing/gated-disk.js';
+import { type DiskOperation, GatedDisk } from '../../../../testing/gated-disk.js';
 import { DurableDirectories, makeRoot } from './durable-directories.js';
 
 describe('DurableDirectories', () => {
@@ -96,6 +97,87 @@ describe('DurableDirectories', () => {
     expect(await readdir(at('root/a'))).toEqual(['file']);
     await expect(directories.within(at('root/a'), () => disk.open(at('root/a/missing')))).rejects.toThrow('ENOENT');
     await expect(directories.within(at('root/a'), () => disk.create(at('root/a/file')))).rejects.toThrow('EEXIST');
+  });
+
+  describe('while empty directories are removed', () => {
+    const [a, b, file] = ['root/a', 'root/a/b', 'root/a/b/file'];
+    /** Creates a file in a directory that is known, and that was removed in the meantime. */
+    const createFile = async (): Promise<void> => (await directories.within(at(b), () => disk.create(at(file)))).close();
+    /** As `createFile`. Resolves when the action has failed for the first time. */
+    const beginToCreateFile = async (): Promise<{ created: Promise<void> }> => {
+      let created = Promise.resolve();
+      await new Promise<void>((resolve) => {
+        const { gate } = disk;
+        disk.gate = (perform, operation, path) => gate(operation === 'create' ? () => perform().finally(resolve) : perform, operation, path);
+        created = createFile();
+      });
+      await setImmediate();
+      return { created };
+    };
+    /** Holds the next operation with this name on a path. `reached` resolves when the wait begins. */
+    const hold = (name: DiskOperation, path: string) => {
+      const held = disk.holdNext(name);
+      const { gate } = disk;
+      disk.gate = (perform, operation, on) => {
+        if (operation === name && on === at(path)) return gate(perform, operation, on);
+        operations.push(`${operation} ${relative(base, on)}`);
+        return perform();
+      };
+      return held;
+    };
+
+    beforeEach(async () => {
+      await makeRoot(disk, at('root'));
+      await directories.ensure(at(b));
+      await rm(at(b), { recursive: true });
+      done();
+    });
+
+    it('takes no directory away from an action that is being repeated in it', async () => {
+      const held = hold('makeDirectory', b);
+      const created = createFile();
+      await held.reached;
+      done();
+      const removed = directories.removeEmpty(at(a));
+      await setImmediate();
+      expect(done()).toEqual([]);
+      held.release();
+      await Promise.all([created, removed]);
+      expect(await readdir(at(b))).toEqual(['file']);
+    });
+
+    it('repeats an action only after the removal in progress, and creates what is missing then', async () => {
+      const held = hold('removeEmptyDirectory', a);
+      const removed = directories.removeEmpty(at(a));
+      await held.reached;
+      const { created } = await beginToCreateFile();
+      expect(done()).toEqual([`create ${file}`]);
+      held.release();
+      await Promise.all([created, removed]);
+      expect(await readdir(at(b))).toEqual(['file']);
+    });
+
+    it('repeats an action without what another call has found before a removal', async () => {
+      const removing = hold('removeEmptyDirectory', a);
+      const removed = directories.removeEmpty(at(a));
+      await removing.reached;
+      const { created } = await beginToCreateFile();
+      const syncing = hold('syncDirectory', 'root');
+      const other = directories.within(at('root/a/c'), () => Promise.resolve());
+      await syncing.reached;
+      removing.release();
+      await removed;
+      syncing.release();
+      await Promise.all([created, other]);
+      expect((await readdir(at(a))).sort()).toEqual(['b', 'c']);
+    });
+
+    it('goes on after a removal has failed', async () => {
+      disk.failNext('removeEmptyDirectory');
+      await expect(directories.removeEmpty(at(a))).rejects.toThrow('EIO');
+      await createFile();
+      expect(await readdir(at(b))).toEqual(['file']);
+    });
   });
 
   it('never recreates its root, and creates nothing in a root that was replaced', async () => {

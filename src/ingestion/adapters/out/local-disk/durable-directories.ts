@@ -31,6 +31,10 @@ export class DurableDirectories {
   private readonly making = new Map<string, Promise<void>>();
   private readonly syncing = new Map<string, Promise<void>>();
   private readonly nextSync = new Map<string, Promise<void>>();
+  /** The actions of `within` that are being repeated, because their directory was removed in the meantime. */
+  private readonly repeating = new Set<Promise<unknown>>();
+  /** Resolves when the `removeEmpty` in progress has ended. Undefined without one. */
+  private removing: Promise<void> | undefined;
 
   constructor(
     private readonly disk: Disk,
@@ -62,9 +66,24 @@ export class DurableDirectories {
     return first.catch(async (error: unknown) => {
       if (!hasCode(error, 'ENOENT', 'ENOTDIR')) throw error;
       this.known.clear();
-      await this.made(directory);
-      return action();
+      while (this.removing) await this.removing;
+      // Nothing that another call has found can be trusted: `removeEmpty` may have removed it since.
+      const again = (each: string): Promise<void> => this.make(each, again);
+      const repeated = again(directory).then(action).finally(() => this.repeating.delete(repeated));
+      this.repeating.add(repeated);
+      return repeated;
     });
+  }
+
+  /**
+   * Removes a directory if it is empty. Waits until no action of `within` is being repeated, so that the directory isn't
+   * taken away again from an action that has just created it. Call `removeEmpty` only after the last call has ended.
+   */
+  removeEmpty(directory: string): Promise<void> {
+    const removal = Promise.allSettled(this.repeating).then(() => this.disk.removeEmptyDirectory(directory));
+    const ended = () => { this.removing = undefined; };
+    this.removing = removal.then(ended, ended);
+    return removal;
   }
 
   /**
@@ -102,8 +121,8 @@ export class DurableDirectories {
     this.known.add(directory);
   }
 
-  private async make(directory: string): Promise<void> {
-    if (dirname(directory) !== this.root) await this.made(dirname(directory));
+  private async make(directory: string, makeParent = (parent: string) => this.made(parent)): Promise<void> {
+    if (dirname(directory) !== this.root) await makeParent(dirname(directory));
     this.presence.assertHere();
     await makeUnlessThere(this.disk, directory);
     // The parent is synced even if the directory existed already: the process that created the directory may have

@@ -38,7 +38,7 @@ export interface JournalSite {
  * change. After a failed append the journal must not be used again.
  */
 export class Journal {
-  /** Whether the journal accepts records. False after a failed append. */
+  /** Whether the journal accepts records. False after a failed append, and once `remove` was called. */
   isSound = true;
   /** Whether the journal must stay for recovery at the next boot. */
   isLeft = false;
@@ -125,7 +125,9 @@ export class Journal {
     await this.file.close();
   }
 
+  /** Removes the journal's file. If that fails, call `remove` again. */
   async remove(): Promise<void> {
+    this.isSound = false;
     await this.close();
     await this.site.disk.remove(this.path);
   }

@@ -576,6 +576,60 @@ describe('LocalDiskFileStorage', () => {
     expect(warnings).toEqual([]);
   });
 
+  it('has each file of a journal in place while it is restored, although staging/ is on another volume, and leaves no copy', async () => {
+    const volumes = new TwoVolumes();
+    volumes.covered = view.at('staging');
+    const first = new GatedDisk(volumes);
+    await open({ disk: first });
+    const path = (await storeUpload(storage, anUploadDraft().file('bytes').build())).content?.path ?? '';
+    await first.die();
+    let isMissing = false;
+    const second = new GatedDisk(volumes);
+    const died = new Promise<void>((resolve) => {
+      second.gate = async (perform, operation, on) => {
+        if (operation === 'rename' && on === view.at(path)) {
+          resolve();
+          return new Promise(() => undefined);
+        }
+        const done = await perform();
+        isMissing ||= !existsSync(view.at(path));
+        return done;
+      };
+    });
+    void open({ disk: second });
+    await died;
+    expect(await view.contentPaths()).toHaveLength(2);
+    await second.die();
+    await open({ disk: new GatedDisk(volumes) });
+    expect(isMissing).toBe(false);
+    expect(await view.contentPaths()).toEqual([path]);
+    expect(String(await view.bytes(path))).toBe('bytes');
+    expect(warnings).toEqual([]);
+  });
+
+  it('leaves no copy of a segment that was removed before a crash, although staging/ is on another volume', async () => {
+    const volumes = new TwoVolumes();
+    volumes.covered = view.at('staging');
+    const first = new GatedDisk(volumes);
+    await open({ disk: first });
+    const { uploadId } = await storeUpload(storage, anUploadDraft().build());
+    const died = new Promise<void>((resolve) => {
+      first.gate = async (perform, operation, path) => {
+        const done = await perform();
+        if (operation !== 'remove' || !path.endsWith('.ndjson')) return done;
+        resolve();
+        return new Promise(() => undefined);
+      };
+    });
+    void storage.storedUploads.remove(uploadId);
+    await died;
+    expect(await view.files('uploads')).toEqual([expect.stringMatching(/[/][.].*[.]ndjson[.]rewritten$/)]);
+    await first.die();
+    await open({ disk: new GatedDisk(volumes) });
+    expect(await view.files('uploads')).toEqual([]);
+    expect(warnings).toEqual([]);
+  });
+
   it('starts although a removal cannot be completed, and completes it before the next one', async () => {
     const disk = new GatedDisk();
     await open({ disk });

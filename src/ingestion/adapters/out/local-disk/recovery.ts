@@ -1,18 +1,18 @@
 import { basename, dirname } from 'node:path';
-import { v7 as uuidV7 } from 'uuid';
 import { JOURNAL_EXTENSION } from './content-journals.js';
 import { DataDirectoryError } from '../../../../common/data-directory/data-directory-error.js';
 import { Turns } from '../../../../common/turns.js';
 import { SEGMENTS } from '../../../domain/layout-names.js';
-import { hasCode, LostWritesError, NotAFileError, unlessAbsent } from './disk-error.js';
+import { asNotAFile, hasCode, LostWritesError, NotAFileError, unlessAbsent } from './disk-error.js';
 import { type DiskFile, readWhole } from './disk.js';
 import { foreignLineWarning, readLines, uploadIdOf } from './index-lines.js';
 import { decodeRecords, isJournal, type JournalRecord } from './journal.js';
-import type { IndexPosition, Marker, PublicationMarker } from './pending-markers.js';
+import { LinkCheck } from './link-check.js';
+import type { IndexPosition, PublicationMarker } from './pending-markers.js';
 import { repairSegment } from './segment-repair.js';
 import type { StoreDirectory } from './store-directory.js';
 import { completeRemovals } from './stored-uploads/removal.js';
-import { REMOVAL_EXTENSION, type RemovalList } from './stored-uploads/removal-list.js';
+import { REMOVAL_EXTENSION } from './stored-uploads/removal-list.js';
 import { UNFINISHED_EXTENSION } from './whole-file.js';
 
 /** The longest file in `pending/` that is read as a journal, in bytes. Far above the size of any journal. */
@@ -48,7 +48,7 @@ export async function recover(store: StoreDirectory): Promise<void> {
   // cuts off, doesn't count.
   await settle(store, publications);
   for (const journal of journals) await replay(store, journal, links);
-  await completeRemovals(store, ids, (list) => links.keepsInside(list));
+  await completeRemovals(store, ids);
   for (const name of await disk.readDirectory(store.at('staging'))) {
     await disk.removeTree(store.at('staging', name)).catch((error: unknown) => {
       if (!hasCode(error, 'EBUSY', 'EPERM', 'EACCES')) throw error;
@@ -145,14 +145,15 @@ async function place(store: StoreDirectory, { marker, bytes }: JournalRecord, is
   const path = store.at(marker.content_path);
   if (!(await links.staysInside(marker))) throw new NotAFileError(path);
   if (isMissing) {
-    if (!(await isSegmentGone(store, marker))) return removeContent(store, marker.content_path, false);
+    if (!(await isSegmentGone(store, marker))) {
+      await disk.remove(store.copyPath(marker.content_path));
+      return removeContent(store, marker.content_path, false);
+    }
     store.logger.warn(`${marker.content_path} is kept: the segment of its line was moved away.`);
   }
   // Writes the file again even if it seems to have the right bytes: after a failed sync, the bytes may be only in
-  // memory. Until the new file is in place, readers find the old one.
-  const staged = `staging/${uuidV7()}`;
-  await disk.createWith(store.at(staged), bytes);
-  await store.directories.within(dirname(path), () => store.moveContent(staged, marker.content_path));
+  // memory.
+  await store.directories.within(dirname(path), () => store.replaceContent(marker.content_path, bytes));
   return true;
 }
 
@@ -163,12 +164,7 @@ async function place(store: StoreDirectory, { marker, bytes }: JournalRecord, is
  * @throws NotAFileError if the path names a directory, which no upload creates; an error of the file system.
  */
 async function removeContent(store: StoreDirectory, path: string, durably = true): Promise<true> {
-  try {
-    await (durably ? store.removeDurably(path) : store.disk.remove(store.at(path)));
-  } catch (error) {
-    if (hasCode(error, 'EISDIR', 'EPERM')) throw new NotAFileError(store.at(path));
-    throw error;
-  }
+  await (durably ? store.removeDurably(path) : store.disk.remove(store.at(path))).catch(asNotAFile(store.at(path)));
   return true;
 }
 
@@ -183,36 +179,6 @@ async function unlessForeign<T>(store: StoreDirectory, action: () => Promise<T>)
     if (!(error instanceof NotAFileError)) throw error;
     store.logger.warn(`${error.message} It is left alone.`);
     return undefined;
-  }
-}
-
-/**
- * Detects symbolic links that lead out of the store: a path in a marker, a journal or a removal list must stay in its
- * top-level directory (`uploads/` or `files/`).
- */
-class LinkCheck {
-  /** The results of `isInside`, by the path of the directory relative to the store's root. */
-  private readonly known = new Map<string, Promise<boolean>>();
-
-  constructor(private readonly store: StoreDirectory) {}
-
-  async staysInside(marker: Marker): Promise<boolean> {
-    const isSegmentInside = await this.isInside(dirname(marker.segment));
-    return isSegmentInside && (!('content_path' in marker) || (await this.isInside(dirname(marker.content_path))));
-  }
-
-  async keepsInside({ segment, uploads }: RemovalList): Promise<boolean> {
-    const directories = new Set([segment, ...uploads.flatMap(({ contentPath }) => contentPath ?? [])].map((path) => dirname(path)));
-    for (const directory of directories) if (!(await this.isInside(directory))) return false;
-    return true;
-  }
-
-  private isInside(directory: string): Promise<boolean> {
-    const { store, known } = this;
-    const [part = ''] = directory.split('/');
-    const answer = known.get(directory) ?? store.disk.isBelow(store.at(directory), store.at(part));
-    known.set(directory, answer);
-    return answer;
   }
 }
 

@@ -1,4 +1,4 @@
-import { copyFile, mkdtemp, rm, stat } from 'node:fs/promises';
+import { chmod, copyFile, mkdtemp, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
@@ -20,6 +20,16 @@ describe('SelfCheckingDatabase', () => {
     database.putAll(entries, () => false);
   };
   const logBytes = async () => (await stat(`${path}-wal`)).size;
+  /** Makes a checkpoint as a user who isn't root, because root may open everything. */
+  const checkpointWithoutRights = async () => {
+    const isRoot = process.geteuid?.() === 0;
+    if (isRoot) process.seteuid?.(65_534);
+    try {
+      await database.checkpoint();
+    } finally {
+      if (isRoot) process.seteuid?.(0);
+    }
+  };
   /** Opens a copy of the database file without SQLite's log, as after a power cut that lost the log. */
   const openWithoutLog = async () => {
     const copy = join(directory, 'copy.db');
@@ -81,6 +91,19 @@ describe('SelfCheckingDatabase', () => {
     other.exec('COMMIT');
     await closing;
     other.close();
+  });
+
+  it('syncs the names of its files with the next checkpoint if the first one could not open both', async () => {
+    put(0, ENTRIES);
+    await chmod(path, 0o666);
+    await chmod(`${path}-wal`, 0);
+    await chmod(directory, 0o755);
+    await expect(checkpointWithoutRights()).rejects.toMatchObject({ code: 'EACCES' });
+    await chmod(`${path}-wal`, 0o666);
+    // Opening a directory to sync it needs the right to read it.
+    await chmod(directory, 0o311);
+    await expect(checkpointWithoutRights()).rejects.toThrow('it could not be synced');
+    await chmod(directory, 0o755);
   });
 
   it.each(['', '-wal'])('reports damage when its file%s was removed', async (suffix) => {

@@ -70,6 +70,8 @@ export class SelfCheckingDatabase {
   private closing: Promise<void> | undefined;
   /** How many entries were written since the last checkpoint. */
   private logged = 0;
+  /** Whether the names of the database file and of SQLite's log were synced. */
+  private areNamesSynced = false;
   /**
    * Descriptors of the database file and of SQLite's log, by suffix. They stay open until the database is closed,
    * because closing one would release SQLite's lock (POSIX).
@@ -162,12 +164,11 @@ export class SelfCheckingDatabase {
    */
   async checkpoint(isForced = false): Promise<void> {
     if ((!isForced && this.logged < CHECKPOINT_AFTER) || this.closing) return;
-    const isFirst = this.descriptors.size === 0;
     const file = this.descriptorOf('');
     const log = this.descriptorOf('-wal');
     this.logged = 0;
     await this.sync(log);
-    if (isFirst) await this.syncNames();
+    if (!this.areNamesSynced) await this.syncNames();
     this.runPragma('wal_checkpoint(PASSIVE)');
     await this.sync(file);
     this.emptyLog();
@@ -214,6 +215,7 @@ export class SelfCheckingDatabase {
     try {
       const directory = await open(dirname(this.path));
       await directory.sync().finally(() => directory.close());
+      this.areNamesSynced = true;
     } catch (error) {
       this.failToSync(error);
     }

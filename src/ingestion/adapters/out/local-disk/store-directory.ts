@@ -1,4 +1,4 @@
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import type { DataDirectoryLock } from '../../../../common/data-directory/data-directory-lock.js';
 import { hasCode, OtherVolumeError } from './disk-error.js';
 import { ContentJournals } from './content-journals.js';
@@ -16,6 +16,8 @@ import { type OpenSegment, Segments } from './stored-uploads/segments.js';
 
 /** How many bytes of a file are copied at a time. */
 const COPIED_BYTES = 1024 * 1024;
+/** Suffix of the name of a new version of a file (see `StoreDirectory.copyPath`). */
+const COPY_EXTENSION = '.rewritten';
 
 /**
  * The parts of a store: the directories that every store has, relative to the store's root. Each may be a volume of its
@@ -25,6 +27,15 @@ export const STORE_PARTS = [...UPLOAD_KINDS.flatMap((kind) => [linesDirectory(ki
 
 /** All directories of a store that may be volumes of their own, relative to the store's root. Not every store has each. */
 export const POSSIBLE_VOLUMES = [...STORE_PARTS, EVENTS];
+
+/**
+ * The path of the file of which a new version is written beside it at the given path (see `StoreDirectory.copyPath`);
+ * undefined if the path isn't that of a new version. Both are relative to the store's root.
+ */
+export function pathOfCopied(path: string): string | undefined {
+  const name = basename(path);
+  return name.startsWith('.') && name.endsWith(COPY_EXTENSION) ? `${dirname(path)}/${name.slice(1, -COPY_EXTENSION.length)}` : undefined;
+}
 
 /** The root directory of a store, with the services that its operations share. */
 export class StoreDirectory {
@@ -73,11 +84,36 @@ export class StoreDirectory {
    *   go unnoticed. After any other error of the file system, part of the file may exist.
    */
   makeContent(contentPath: string, bytes: Uint8Array): Promise<void> {
-    const part = this.partOf(contentPath);
-    const path = this.at(contentPath);
-    return this.disk.createWith(path, bytes, this.presence.deviceOf(part)).catch((error: unknown) => {
-      throw hasCode(error, 'EXDEV') ? new OtherVolumeError(path, part) : error;
+    return this.onVolumeOf(contentPath, (path, device) => this.disk.createWith(path, bytes, device));
+  }
+
+  /**
+   * Creates the file of an upload with the given bytes, or replaces it: until the new file is in place, readers find the
+   * old one. The file isn't durable yet.
+   *
+   * @param contentPath the file's path relative to the store's root. The file's directory must exist.
+   * @throws OtherVolumeError as `makeContent` does. After any other error of the file system, the new file may be at
+   *   `copyPath`.
+   */
+  replaceContent(contentPath: string, bytes: Uint8Array): Promise<void> {
+    const copy = this.copyPath(contentPath);
+    return this.onVolumeOf(contentPath, async (path, device) => {
+      await this.disk.remove(copy);
+      await this.disk.createWith(copy, bytes, device);
+      await this.disk.rename(copy, path);
     });
+  }
+
+  /**
+   * The absolute path at which a new version of a file is written before it replaces the file: in `staging/`, or, if
+   * that is on another volume, beside the file.
+   *
+   * @param path the path of the file, relative to the store's root.
+   */
+  copyPath(path: string): string {
+    const name = `${basename(path)}${COPY_EXTENSION}`;
+    const isOneVolume = this.presence.deviceOf(this.partOf(path)) === this.presence.deviceOf(this.at('staging'));
+    return isOneVolume ? this.at('staging', name) : this.at(dirname(path), `.${name}`);
   }
 
   /**
@@ -129,9 +165,22 @@ export class StoreDirectory {
     }
   }
 
-  /** The absolute path of the part of the store (`files/kind=...`) that contains an upload's file. */
-  private partOf(contentPath: string): string {
-    return this.at(contentPath.split('/', 2).join('/'));
+  /** The absolute path of the part of the store (such as `files/kind=...`) that a path, relative to the root, is in. */
+  partOf(path: string): string {
+    return this.at(path.split('/', 2).join('/'));
+  }
+
+  /**
+   * Calls an action with the absolute path of an upload's file, and the device that the file must be on.
+   *
+   * @throws OtherVolumeError if the action rejects with `EXDEV`.
+   */
+  private onVolumeOf(contentPath: string, action: (path: string, device: bigint | undefined) => Promise<void>): Promise<void> {
+    const part = this.partOf(contentPath);
+    const path = this.at(contentPath);
+    return action(path, this.presence.deviceOf(part)).catch((error: unknown) => {
+      throw hasCode(error, 'EXDEV') ? new OtherVolumeError(path, part) : error;
+    });
   }
 
   private async copy(from: string, to: string): Promise<void> {

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { constants } from 'node:fs';
 import { type FileHandle, open, realpath } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { ABSENT, type ContentProblem, digestProblem, type ExpectedContent, type OnBytes, otherSize } from '../../../../application/store-verification/store-view.js';
 import { hasCode } from '../disk-error.js';
 
@@ -15,6 +15,8 @@ export const READ_ONLY = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O
 
 /** Compares files with their index lines, one file at a time. Has two buffers of its own. */
 export class ContentCheck {
+  /** Absolute paths of the parts of the store without symbolic links, by their paths relative to the root. */
+  private readonly parts = new Map<string, string>();
   private readonly buffers = [Buffer.allocUnsafeSlow(CHUNK_BYTES), Buffer.allocUnsafeSlow(CHUNK_BYTES)] as const;
 
   constructor(
@@ -29,8 +31,7 @@ export class ContentCheck {
    * @throws an error of the file system if the file exists but can't be read.
    */
   async check(expected: ExpectedContent, onBytes: OnBytes): Promise<ContentProblem | undefined> {
-    const path = join(this.root, expected.path);
-    const file = await openPlain(path);
+    const file = await this.open(expected.path);
     if (!file) return ABSENT;
     try {
       const stats = await file.stat();
@@ -57,17 +58,31 @@ export class ContentCheck {
       onBytes(bytesRead);
     }
   }
-}
 
-/**
- * Opens a file to read it. Undefined if the file is missing or is a socket, or if its path leads through a symbolic
- * link.
- */
-async function openPlain(path: string): Promise<FileHandle | undefined> {
-  try {
-    return (await realpath(path)) === path ? await open(path, READ_ONLY) : undefined;
-  } catch (error) {
-    if (hasCode(error, 'ENOENT', 'ENOTDIR', 'ELOOP', 'ENAMETOOLONG', 'ENXIO')) return undefined;
-    throw error;
+  /**
+   * Opens a file to read it. Undefined if the file is missing or is a socket, or if its path leads through a symbolic
+   * link below its part of the store.
+   *
+   * @param path the path of the file, relative to the store's root.
+   */
+  private async open(path: string): Promise<FileHandle | undefined> {
+    const part = path.split('/', 2).join('/');
+    try {
+      const plain = join(await this.resolved(part), path.slice(part.length));
+      return (await realpath(join(this.root, path))) === plain ? await open(plain, READ_ONLY) : undefined;
+    } catch (error) {
+      if (hasCode(error, 'ENOENT', 'ENOTDIR', 'ELOOP', 'ENAMETOOLONG', 'ENXIO')) return undefined;
+      throw error;
+    }
+  }
+
+  /** The absolute path of a part of the store. If the part is a symbolic link, the path to which the link leads. */
+  private async resolved(part: string): Promise<string> {
+    const known = this.parts.get(part);
+    if (known !== undefined) return known;
+    const [path, above] = [join(this.root, part), join(this.root, dirname(part))];
+    const resolved = (await realpath(above)) === above ? await realpath(path) : path;
+    this.parts.set(part, resolved);
+    return resolved;
   }
 }

@@ -11,6 +11,7 @@ import { indexLine, segmentDirectory } from '../../../../domain/layout.js';
 import type { Upload } from '../../../../domain/upload.js';
 import { encodeRecord, newEpoch, stampRecord } from '../journal.js';
 import { LocalDiskFileStorage } from '../local-disk.file-storage.adapter.js';
+import { encodeRemovalList } from '../stored-uploads/removal-list.js';
 import { textReport } from '../../../../application/store-verification/report.js';
 import { NoStoreError } from '../../../../application/store-verification/store-view.js';
 import { verifyStore } from './directory-view.js';
@@ -100,6 +101,12 @@ describe('a store at rest', () => {
     expect(await shown()).toEqual([]);
   });
 
+  it.each(['files/kind=historical', 'uploads/kind=historical', 'staging', 'pending'])('may have a link to a directory in place of %s', async (part) => {
+    await rename(at(part), join(base, 'elsewhere'));
+    await symlink(join(base, 'elsewhere'), at(part));
+    expect(await found()).toMatchObject({ findings: [], totals: { uploads: 2, files: 1, bytes: 13 } });
+  });
+
   it('is not changed by verification', async () => {
     const names = async (): Promise<string[]> => (await readdir(view.directory, { recursive: true })).sort();
     const before = await names();
@@ -170,10 +177,10 @@ describe('each defect is found, and nothing else', () => {
     [
       'a symbolic link in the path of bytes',
       async () => {
-        await rename(at('files/kind=historical'), join(base, 'elsewhere'));
-        await symlink(join(base, 'elsewhere'), at('files/kind=historical'));
+        await rename(at('files/kind=historical/customer_id=customer-1'), join(base, 'elsewhere'));
+        await symlink(join(base, 'elsewhere'), at('files/kind=historical/customer_id=customer-1'));
       },
-      () => [`bytes-absent ${file.content.path}`, 'name-unknown files/kind=historical'],
+      () => [`bytes-absent ${file.content.path}`, 'name-unknown files/kind=historical/customer_id=customer-1'],
     ],
     [
       'a symbolic link in place of files/',
@@ -394,6 +401,32 @@ describe('an operation in progress', () => {
     expect(kinds).toEqual(['line-duplicate']);
   });
 
+  it('is not a defect: the new version of a file or segment beside it, while a journal or removal list names the latter', async () => {
+    const copyOf = (original: string): string => `${dirname(original)}/.${basename(original)}.rewritten`;
+    const copies = [copyOf(file.content.path), copyOf(segment)];
+    for (const copy of copies) await writeFile(at(copy), 'x');
+    expect(await shown()).toEqual(copies.map((copy) => `defect name-unknown ${copy}`));
+    await journalize({ uploadId: file.uploadId, path: file.content.path, bytes: await readFile(at(file.content.path)) });
+    const list = { segment, removedAt: TIME.toISOString(), uploads: [{ uploadId: json.uploadId, contentPath: null, scope: null }] };
+    await writeFile(at(`pending/${id}.removal`), Buffer.concat([...encodeRemovalList(list)]));
+    expect(await shown()).toEqual(copies.map((copy) => `under-way staged ${copy}`));
+  });
+
+  it('is not a defect: a line that a removal takes away after it was read', async () => {
+    const others = (): string => Array.from({ length: 20 }, () => `${indexLine({ ...json, uploadId: uuidV7() })}\n`).join('');
+    await writeFile(at(segment), `{}\n${others()}${await readFile(at(segment), 'utf8')}${others()}`);
+    const kinds = [];
+    for await (const { kind } of verifyStore(view.directory)) {
+      kinds.push(kind);
+      if (kinds.length > 1) continue;
+      // By now the verification has read this segment's lines, and has checked only the first few of them.
+      const storage = await open();
+      expect(await storage.storedUploads.remove(file.uploadId)).toBe(true);
+      await storage.close();
+    }
+    expect(kinds).toEqual(['line-malformed']);
+  });
+
   it.each<[string, () => Promise<unknown>, () => string[]]>([
     [
       'a file with the marker of another file',
@@ -411,6 +444,11 @@ describe('an operation in progress', () => {
       },
       () => [`defect bytes-absent ${file.content.path}`],
     ],
+    ...['journal', 'removal'].map((extension): [string, () => Promise<unknown>, () => string[]] => [
+      `missing bytes beside a FIFO with the name of a ${extension}`,
+      () => promisify(execFile)('mkfifo', [at(`pending/${id}.${extension}`)]).then(() => rm(at(file.content.path))),
+      () => [`defect bytes-absent ${file.content.path}`],
+    ]),
     ['missing bytes while their segment is open', () => markSegment().then(() => rm(at(file.content.path))), () => [`defect bytes-absent ${file.content.path}`]],
     [
       'missing bytes of a line before the end that will be cut off',

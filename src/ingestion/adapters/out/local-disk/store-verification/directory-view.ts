@@ -1,4 +1,4 @@
-import { opendir, realpath, stat } from 'node:fs/promises';
+import { lstat, opendir, realpath, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { SegmentLine } from '../../../../application/store-verification/line-splitter.js';
 import { StoreVerification, type VerificationOptions } from '../../../../application/store-verification/store-verification.js';
@@ -12,7 +12,9 @@ import {
   type StoreView,
   type UnreadableLines,
 } from '../../../../application/store-verification/store-view.js';
-import { CONTENT, SEGMENTS, STAGING } from '../../../../domain/layout-names.js';
+import { CONTENT, isLayoutPath, type LayoutRules, SEGMENTS, STAGING } from '../../../../domain/layout-names.js';
+import { unlessAbsent } from '../disk-error.js';
+import { pathOfCopied } from '../store-directory.js';
 import { ContentCheck } from './content-check.js';
 import { walkLayout } from './layout-walk.js';
 import { segmentLines } from './directory-lines.js';
@@ -59,13 +61,13 @@ class DirectoryView implements StoreView {
   }
 
   async *segments(): AsyncGenerator<SegmentEntry> {
-    for await (const entry of walkLayout(this.root, SEGMENTS)) {
+    for await (const entry of this.walk(SEGMENTS)) {
       yield { ...entry, size: entry.type === 'file' ? await this.sizeOf(entry.path) : 0 };
     }
   }
 
   content(): AsyncIterable<Entry> {
-    return walkLayout(this.root, CONTENT);
+    return this.walk(CONTENT);
   }
 
   staging(): AsyncIterable<Entry> {
@@ -104,12 +106,23 @@ class DirectoryView implements StoreView {
     return this.work.isOpen(segment);
   }
 
-  stays(segment: string, lineEnd: number): Promise<boolean> {
-    return this.work.stays(segment, lineEnd);
+  stays(line: SegmentLine): Promise<boolean> {
+    return this.work.stays(line);
   }
 
   relation(): Promise<'both'> {
     return Promise.resolve('both');
+  }
+
+  /** Yields the names that `walkLayout` yields. A new version of a file isn't unknown while the file is replaced. */
+  private async *walk(rules: LayoutRules): AsyncGenerator<Entry> {
+    for await (const entry of walkLayout(this.root, rules)) {
+      const path = entry.type === 'unknown' ? pathOfCopied(entry.path) : undefined;
+      if (path === undefined || !isLayoutPath(path, rules)) yield entry;
+      else if (await this.work.isReplaced(path)) yield { ...entry, type: 'replacement' };
+      // If the file was replaced in the meantime, the name is gone.
+      else if (await unlessAbsent(lstat(join(this.root, entry.path)))) yield entry;
+    }
   }
 
   /**

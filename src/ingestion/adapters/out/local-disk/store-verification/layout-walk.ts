@@ -1,15 +1,16 @@
-import { lstat, opendir } from 'node:fs/promises';
+import { lstat, opendir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { LayoutRules, NameRule } from '../../../../domain/layout-names.js';
 import type { Entry } from '../../../../application/store-verification/store-view.js';
-import { hasCode } from '../disk-error.js';
+import { hasCode, unlessAbsent } from '../disk-error.js';
+import { STORE_PARTS } from '../store-directory.js';
 
 /**
  * Yields the files below a top-level directory of the store that the layout allows. Also yields every other name there
  * as `unknown`, and directories that can't be read as `unreadable`.
  */
 export async function* walkLayout(root: string, { top, directories, isFile }: LayoutRules): AsyncGenerator<Entry> {
-  const isDirectory = await lstat(join(root, top)).then((stats) => stats.isDirectory(), (error: unknown) => {
+  const isDirectory = await lstat(join(root, top)).then((stats) => stats.isDirectory() || isLinkedPart(root, top), (error: unknown) => {
     if (hasCode(error, 'ENOENT')) return undefined;
     throw error;
   });
@@ -19,7 +20,7 @@ export async function* walkLayout(root: string, { top, directories, isFile }: La
 
 /**
  * Walks a directory tree, one directory at a time, in no particular order. Reads names in portions, so that a directory
- * with a million names needs little memory. Follows no symbolic link.
+ * with a million names needs little memory. Follows a symbolic link only in place of a part of the store.
  */
 async function* walk(root: string, path: string, directories: readonly NameRule[], isFile: NameRule): AsyncGenerator<Entry> {
   const [isDirectory, ...beneath] = directories;
@@ -27,7 +28,7 @@ async function* walk(root: string, path: string, directories: readonly NameRule[
     for await (const entry of await opendir(join(root, path), { bufferSize: 1024 })) {
       const { name } = entry;
       const child = `${path}/${name}`;
-      if (isDirectory && entry.isDirectory() && isDirectory(name)) yield* walk(root, child, beneath, isFile);
+      if (isDirectory?.(name) && (entry.isDirectory() || (await isLinkedPart(root, child)))) yield* walk(root, child, beneath, isFile);
       else yield { type: !isDirectory && entry.isFile() && isFile(name) ? 'file' : 'unknown', path: child, name };
     }
   } catch (error) {
@@ -35,3 +36,7 @@ async function* walk(root: string, path: string, directories: readonly NameRule[
     if (!hasCode(error, 'ENOENT')) yield { type: 'unreadable', path, name: path, error };
   }
 }
+
+/** Whether a path is that of a part of the store, which may be a link to a directory, and is one. */
+const isLinkedPart = async (root: string, path: string): Promise<boolean> =>
+  STORE_PARTS.includes(path) && (await unlessAbsent(stat(join(root, path))))?.isDirectory() === true;

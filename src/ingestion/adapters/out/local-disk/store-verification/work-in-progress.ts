@@ -1,10 +1,12 @@
-import { readdir, readFile, readlink, stat } from 'node:fs/promises';
+import { type FileHandle, open, readdir, readFile, readlink, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
+import { members, type SegmentLine } from '../../../../application/store-verification/line-splitter.js';
 import { JOURNAL_EXTENSION } from '../content-journals.js';
 import { hasCode, unlessAbsent } from '../disk-error.js';
 import { decodeRecords } from '../journal.js';
 import type { Marker } from '../pending-markers.js';
 import { decodeRemovalList, REMOVAL_EXTENSION } from '../stored-uploads/removal-list.js';
+import { READ_ONLY } from './content-check.js';
 
 /**
  * Reports, from the markers, journals and removal lists in `pending/`, what a running service has in progress and what
@@ -26,9 +28,14 @@ export class WorkInProgress {
     return (await this.pendingFiles()).has(contentPath);
   }
 
+  /** Whether a removal is replacing a segment (a file of index lines), or a boot is replacing a file. */
+  async isReplaced(path: string): Promise<boolean> {
+    return (await this.pendingFiles()).has(path);
+  }
+
   /**
-   * The paths of the files that the journals and removal lists in `pending/` name. If one of these has changed, all are
-   * read again.
+   * The paths of the files and segments that the journals and removal lists in `pending/` name. If one of these has
+   * changed, all are read again.
    */
   private async pendingFiles(): Promise<ReadonlySet<string>> {
     const directory = join(this.root, 'pending');
@@ -36,7 +43,8 @@ export class WorkInProgress {
     const states = await Promise.all(names.map((name) => stateOf(join(directory, name))));
     const state = JSON.stringify([names, states]);
     if (state !== this.pending.state) {
-      const files = await Promise.all(names.map(async (name) => filesIn(name, (await unlessAbsent(readFile(join(directory, name)))) ?? Buffer.alloc(0))));
+      const regular = names.filter((_, index) => states[index] !== '');
+      const files = await Promise.all(regular.map(async (name) => filesIn(name, (await unlessAbsent(readFile(join(directory, name)))) ?? Buffer.alloc(0))));
       this.pending = { state, files: new Set(files.flat()) };
     }
     return this.pending.files;
@@ -52,18 +60,22 @@ export class WorkInProgress {
 
   /**
    * Whether an index line that was read stays in its segment. The lines of a failed write are cut off again, at once or
-   * by the next boot.
-   *
-   * @param lineEnd the offset in the segment after the line, in bytes.
+   * by the next boot. A removal replaces the segment by one without the lines of the removed uploads, in which other
+   * lines begin at lower offsets.
    */
-  async stays(segment: string, lineEnd: number): Promise<boolean> {
+  async stays(line: SegmentLine): Promise<boolean> {
+    const { segment, offset, end } = line;
     const marker = await this.segmentMarker(segment);
-    if (marker && 'durable_length' in marker && marker.durable_length !== undefined && lineEnd > marker.durable_length) return false;
+    if (marker && 'durable_length' in marker && marker.durable_length !== undefined && end > marker.durable_length) return false;
+    const { upload_id: uploadId } = members(line);
+    const file = await unlessAbsent(open(join(this.root, segment), READ_ONLY));
+    if (!file) return false;
     try {
-      return (await stat(join(this.root, segment))).size >= lineEnd;
-    } catch (error) {
-      if (hasCode(error, 'ENOENT')) return false;
-      throw error;
+      if (typeof uploadId !== 'string') return (await file.stat()).size >= end;
+      const text = JSON.stringify(uploadId);
+      return (await contains(file, text, { start: offset, end: end - 1 })) || (await contains(file, text, { start: 0 }));
+    } finally {
+      await file.close();
     }
   }
 
@@ -83,23 +95,36 @@ export class WorkInProgress {
 }
 
 /**
- * Resolves to the paths, relative to the store's root, of the files that a journal or a removal list names.
+ * Resolves to the paths, relative to the store's root, of the files that a journal or a removal list names, and of the
+ * segment that a removal list names.
  *
  * @param name the name of the journal or list in `pending/`.
  * @param bytes its bytes.
  */
 async function filesIn(name: string, bytes: Buffer): Promise<string[]> {
   if (name.endsWith(JOURNAL_EXTENSION)) return [...decodeRecords(bytes)].map(({ marker }) => marker.content_path);
-  return ((await decodeRemovalList(bytes))?.uploads ?? []).flatMap(({ contentPath }) => contentPath ?? []);
+  const list = await decodeRemovalList(bytes);
+  return list ? [list.segment, ...list.uploads.flatMap(({ contentPath }) => contentPath ?? [])] : [];
+}
+
+/** Whether a file contains a text in a range of bytes; without an `end`, up to the end of the file. */
+async function contains(file: FileHandle, text: string, range: { readonly start: number; readonly end?: number }): Promise<boolean> {
+  let rest: Uint8Array = Buffer.alloc(0);
+  for await (const chunk of file.createReadStream({ ...range, autoClose: false })) {
+    const bytes = Buffer.concat([rest, chunk as Buffer]);
+    if (bytes.includes(text)) return true;
+    rest = bytes.subarray(-text.length);
+  }
+  return false;
 }
 
 const namesIn = async (directory: string): Promise<string[]> => (await unlessAbsent(readdir(directory))) ?? [];
 
 /**
  * A text that changes whenever a file is written to or replaced: the file's inode and modification time. Empty if the
- * file is missing.
+ * file is missing, or isn't a regular file: reading a FIFO would wait for its writer.
  */
 async function stateOf(path: string): Promise<string> {
   const stats = await unlessAbsent(stat(path, { bigint: true }));
-  return stats ? `${stats.ino} ${stats.mtimeNs}` : '';
+  return stats?.isFile() ? `${stats.ino} ${stats.mtimeNs}` : '';
 }

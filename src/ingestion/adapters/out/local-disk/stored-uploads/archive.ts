@@ -1,16 +1,16 @@
 import { OneAtATime } from '../../../../../common/one-at-a-time.js';
 import { decodeIndexLine } from '../../../../application/line-decoding.js';
 import type { ByteRange, CustomerAccess, LineMemory, RemovalOptions, UploadFilter, UploadPage, UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
-import { idempotencyScope } from '../../../../domain/idempotency.js';
 import { DAY_MS, kindOf } from '../../../../domain/layout.js';
 import { isSelected } from '../../../../domain/upload-filter.js';
 import { UPLOAD_KINDS, type Upload, type UploadKind } from '../../../../domain/upload.js';
 import { unlessAbsent } from '../disk-error.js';
 import type { StoreDirectory } from '../store-directory.js';
 import { FileBytes } from './file-bytes.js';
-import { completeRemovals, removeUploads, type ResumedRemovals } from './removal.js';
-import type { RemovalList, RemovedUpload } from './removal-list.js';
-import { headOf, isOfCustomer } from './line-head.js';
+import { completeRemovals, removeUploads } from './removal.js';
+import { hasValidTime, removedUpload, type RemovedUpload } from './removal-list.js';
+import { isCompleted, mayHaveUploadsOf, type ResumedRemovals } from './resumed-removals.js';
+import { idOf, isOfCustomer } from './line-head.js';
 import type { SegmentReader } from './segment-reader.js';
 import { UploadList } from './upload-list.js';
 import { type FoundLine, UploadSearch } from './upload-search.js';
@@ -73,7 +73,8 @@ export class Archive {
   }
 
   async find(uploadId: string, memory?: LineMemory): Promise<Upload | undefined> {
-    return (await this.findLine(uploadId, memory))?.upload;
+    const upload = (await this.findLine(uploadId, memory))?.upload;
+    return upload && hasValidTime(upload) ? upload : undefined;
   }
 
   async list(filter: UploadFilter, limit: number, after?: UploadPosition, memory?: LineMemory): Promise<UploadPage> {
@@ -118,23 +119,41 @@ export class Archive {
         paths = paths.filter((path) => !unaffected.has(path));
         if (paths.length > 0) await this.prepare(true, this.kindsOfOpen(paths));
       }
+      const errors: unknown[] = [];
       let uploads = 0;
       for (const [index, path] of paths.entries()) {
         signal?.throwIfAborted();
         this.ending.signal.throwIfAborted();
-        const removed: RemovedUpload[] = [];
-        for await (const upload of this.selected(path, filter)) removed.push(removedUpload(upload));
-        if (removed.length > 0 && !dryRun) await this.removeUploads(path, removed);
+        uploads += await this.removeSelected(path, filter, resumed).catch((error: unknown) => {
+          this.store.logger.warn(`Removing uploads of ${path} failed; going on with the other segments.`, error);
+          errors.push(error);
+          return 0;
+        });
         this.store.presence.assertHere();
-        uploads += removed.length;
         onProgress({ segments: index + 1, allSegments: paths.length, uploads });
       }
       this.store.presence.assertHere();
       // A removal that failed again may have removed the lines of uploads but not their files. These uploads are no
       // longer found, so the error is the only sign that something is left.
-      for (const { list, error } of resumed?.failed ?? []) if (mayHaveUploadsOf(list, filter.customerId)) throw error;
+      for (const { list, error } of resumed?.failed ?? []) if (mayHaveUploadsOf(list, filter.customerId)) errors.push(error);
+      if (errors.length > 0) throw errors[0];
       return uploads;
     });
+  }
+
+  /**
+   * Removes the uploads of a segment that a filter selects. Returns their number.
+   *
+   * @param resumed the earlier removals that were resumed before; undefined to only count the uploads.
+   */
+  private async removeSelected(path: string, filter: UploadFilter, resumed: ResumedRemovals | undefined): Promise<number> {
+    const removed: RemovedUpload[] = [];
+    for await (const upload of this.selected(path, filter)) removed.push(removedUpload(upload));
+    if (resumed && removed.length > 0) {
+      await this.assertRewritable(path, resumed);
+      await this.removeUploads(path, removed);
+    }
+    return removed.length;
   }
 
   /** Stops a removal in progress before its next segment, and waits until it has ended. */
@@ -188,17 +207,29 @@ export class Archive {
     const ids = new Set(uploads.keys());
     const removed = batch.removals === this.removals ? ids : await this.left(segment, ids);
     if (removed.size > 0) {
+      await this.assertRewritable(segment, resumed);
       await this.prepare(batch.isInJournal, this.kindsOfOpen([segment]));
       await this.removeUploads(segment, [...uploads.values()].filter(({ uploadId }) => removed.has(uploadId)));
     }
     return { removed, resumed };
   }
 
+  /**
+   * Throws the error of a removal that has failed again to take its lines out of a segment. Another removal would fail,
+   * too, and each would leave one more list to be completed later.
+   */
+  private async assertRewritable(segment: string, { failed }: ResumedRemovals): Promise<void> {
+    for (const { list, error } of failed) {
+      if (list?.segment !== segment) continue;
+      if ((await this.left(segment, new Set(list.uploads.map(({ uploadId }) => uploadId)))).size > 0) throw error;
+    }
+  }
+
   /** Those of the given uploads whose lines are still in a segment. Reads at most the segment once. */
   private async left(segment: string, uploadIds: ReadonlySet<string>): Promise<Set<string>> {
     const left = new Set<string>();
     for await (const line of this.lines(segment)) {
-      const uploadId = (await headOf(line))?.uploadId;
+      const uploadId = await idOf(line);
       if (uploadId !== undefined && uploadIds.has(uploadId)) left.add(uploadId);
       if (left.size === uploadIds.size) break;
     }
@@ -293,37 +324,12 @@ export class Archive {
   }
 }
 
-/** The valid index lines of a segment; if a customer is given, only those of the customer's uploads. */
+/** The lines of a segment; if a customer is given, only those of the customer's uploads. */
 async function* linesOf(segment: SegmentReader, path: string, customerId: string | undefined): AsyncGenerator<Buffer> {
   const isWanted = customerId === undefined ? () => true : isOfCustomer(kindOf(path), customerId);
   for (let end = segment.length; end > 0; ) {
     const { begin, lines } = await segment.linesBefore(end);
-    for (const { bytes } of lines) if ((await isWanted(bytes)) && (await headOf(bytes))) yield bytes;
+    for (const { bytes } of lines) if (await isWanted(bytes)) yield bytes;
     end = begin;
   }
 }
-
-/**
- * Whether one of the resumed removals has removed the upload with an id, and the caller may access the upload's
- * customer. If that removal has failed again, throws its error.
- */
-function isCompleted({ completed, failed }: ResumedRemovals, uploadId: string, mayAccess: CustomerAccess): boolean {
-  const isWanted = (upload: RemovedUpload): boolean => upload.uploadId === uploadId && upload.customerId !== undefined && mayAccess(upload.customerId);
-  for (const { list, error } of failed) if (list?.uploads.some(isWanted)) throw error;
-  return completed.some(({ uploads }) => uploads.some(isWanted));
-}
-
-/**
- * Whether a removal list may contain uploads of the customer, or of any customer if none is given. True for an
- * unreadable list.
- */
-const mayHaveUploadsOf = (list: RemovalList | undefined, customerId: string | undefined): boolean =>
-  !list || customerId === undefined || list.uploads.some((upload) => upload.customerId === undefined || upload.customerId === customerId);
-
-const removedUpload = (upload: Upload) => ({
-  uploadId: upload.uploadId,
-  customerId: upload.customerId,
-  receivedAt: upload.receivedAt.toISOString(),
-  contentPath: upload.content?.path ?? null,
-  scope: idempotencyScope(upload),
-} satisfies RemovedUpload);

@@ -1,6 +1,7 @@
 import { UPLOAD_ID } from '../../../../domain/layout-names.js';
 import type { UploadKind } from '../../../../domain/upload.js';
 import { type LineMembers, membersOf } from '../../../../application/line-decoding.js';
+import { uploadIdOf } from '../index-lines.js';
 
 const ID = '{"upload_id":"';
 const ID_BYTES = 36;
@@ -30,6 +31,15 @@ export function headOf(line: Buffer): LineHead | undefined | Promise<LineHead | 
   if (timeAt >= tailAt + RECEIVED_AT.length && timeAt >= BEHIND_ID && !Number.isNaN(receivedAt) && line.toString('latin1', 0, ID.length) === ID && UPLOAD_ID.test(uploadId)) return { uploadId, receivedAt };
   const members = membersOf(line, ['upload_id', 'received_at']);
   return members instanceof Promise ? members.then(headFrom) : headFrom(members);
+}
+
+/**
+ * Reads only the upload's id from an index line; undefined if the line has none. A removal needs the id also if someone
+ * has edited the line so that its time isn't valid.
+ */
+export function idOf(line: Buffer): string | undefined | Promise<string | undefined> {
+  const uploadId = line.toString('latin1', ID.length, BEHIND_ID);
+  return line.toString('latin1', 0, ID.length) === ID && UPLOAD_ID.test(uploadId) ? uploadId : uploadIdOf(line);
 }
 
 function headFrom(members: LineMembers | undefined): LineHead | undefined {

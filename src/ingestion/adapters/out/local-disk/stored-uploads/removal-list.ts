@@ -1,6 +1,8 @@
 import { Turns } from '../../../../../common/turns.js';
 import { NEWLINE, parseJson } from '../../../../application/line-text.js';
+import { idempotencyScope } from '../../../../domain/idempotency.js';
 import { isContentOf, isLayoutPath, SEGMENTS } from '../../../../domain/layout-names.js';
+import type { Upload } from '../../../../domain/upload.js';
 
 /** Suffix of the names of removal lists in `pending/`. */
 export const REMOVAL_EXTENSION = '.removal';
@@ -11,7 +13,10 @@ export interface RemovedUpload {
   readonly uploadId: string;
   /** The upload's customer. Undefined in a removal list of an earlier version of the service. */
   readonly customerId?: string;
-  /** When the upload was received (RFC 3339, UTC). Undefined in a removal list of an earlier version of the service. */
+  /**
+   * When the upload was received (RFC 3339, UTC). Undefined in a removal list of an earlier version of the service, and
+   * if the index line has no valid time.
+   */
   readonly receivedAt?: string;
   /** Path of the upload's file, relative to the store's root; null for an upload without a file. */
   readonly contentPath: string | null;
@@ -30,6 +35,18 @@ export interface RemovalList {
   readonly removedAt: string;
   readonly uploads: readonly RemovedUpload[];
 }
+
+/** Whether an upload has a time. Someone may have edited its line; such an upload is neither found nor listed. */
+export const hasValidTime = ({ receivedAt }: Upload): boolean => !Number.isNaN(receivedAt.getTime());
+
+/** What a removal list records of an upload. */
+export const removedUpload = (upload: Upload) => ({
+  uploadId: upload.uploadId,
+  customerId: upload.customerId,
+  ...(hasValidTime(upload) && { receivedAt: upload.receivedAt.toISOString() }),
+  contentPath: upload.content?.path ?? null,
+  scope: idempotencyScope(upload),
+} satisfies RemovedUpload);
 
 /** Encodes a removal list, piece by piece: one JSON line with the segment and the time, then one for each upload. */
 export function* encodeRemovalList({ segment, removedAt, uploads }: RemovalList): Generator<Buffer> {

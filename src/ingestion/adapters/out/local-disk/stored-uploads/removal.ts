@@ -2,14 +2,16 @@ import { basename, dirname } from 'node:path';
 import { v7 as uuidV7 } from 'uuid';
 import { eachOf } from '../../../../../common/each-of.js';
 import { Turns } from '../../../../../common/turns.js';
-import { unlessAbsent } from '../disk-error.js';
+import { asNotAFile, NotAFileError, unlessAbsent } from '../disk-error.js';
 import { closeQuietly, type DiskFile, readWhole } from '../disk.js';
 import { encodeRemovedUploads } from '../event-outbox/removed-uploads.js';
 import { NEWLINE_BYTES, readLines } from '../index-lines.js';
+import { LinkCheck } from '../link-check.js';
 import type { StoreDirectory } from '../store-directory.js';
 import { UNFINISHED_EXTENSION, writeWhole } from '../whole-file.js';
 import { decodeRemovalList, encodeRemovalList, REMOVAL_EXTENSION, type RemovalList, type RemovedUpload } from './removal-list.js';
-import { headOf } from './line-head.js';
+import { idOf } from './line-head.js';
+import type { ResumedRemovals } from './resumed-removals.js';
 
 const WRITE_BYTES = 1024 * 1024;
 
@@ -44,49 +46,51 @@ async function decide(store: StoreDirectory, list: RemovalList): Promise<string>
   return path;
 }
 
-/** The result of completing the removals that had failed or had been cut short by a crash. */
-export interface ResumedRemovals {
-  readonly completed: readonly RemovalList[];
-  /** The removals that failed again. `list` is undefined if the list could not be read. */
-  readonly failed: readonly { readonly list: RemovalList | undefined; readonly error: unknown }[];
-}
-
 /**
  * Completes the removals that failed or were cut short by a crash, from their lists in `pending/`. If a removal fails
- * again, logs a warning and keeps its list for the next attempt. Removes lists that a crash left half-written.
+ * again, logs a warning and keeps its list for the next attempt. Removes lists that a crash left half-written. Leaves
+ * alone what isn't a list, and a list with a path that leads out of the store.
  *
  * @param names the names in `pending/`.
- * @param isSafe returns whether the paths in a removal list stay inside the store.
  * @throws StoreAwayError
  */
-export async function completeRemovals(
-  store: StoreDirectory,
-  names: readonly string[],
-  isSafe: (list: RemovalList) => Promise<boolean> = () => Promise.resolve(true),
-): Promise<ResumedRemovals> {
+export async function completeRemovals(store: StoreDirectory, names: readonly string[]): Promise<ResumedRemovals> {
+  const links = new LinkCheck(store);
   const completed: RemovalList[] = [];
   const failed: { list: RemovalList | undefined; error: unknown }[] = [];
   for (const name of names) {
     const path = store.at('pending', name);
-    if (name.endsWith(UNFINISHED_EXTENSION)) await store.disk.remove(path);
-    if (!name.endsWith(REMOVAL_EXTENSION)) continue;
     let list: RemovalList | undefined;
     try {
-      list = await decodeRemovalList((await readWhole(store.disk, path)) ?? Buffer.alloc(0));
-      if (list && (await isSafe(list))) {
-        await complete(store, path, list);
-        await store.disk.remove(path);
-        completed.push(list);
-      } else {
-        store.logger.warn(`${path} is not a removal list of this store; leaving it alone.`);
-      }
+      if (name.endsWith(UNFINISHED_EXTENSION)) await store.disk.remove(path).catch(asNotAFile(path));
+      if (!name.endsWith(REMOVAL_EXTENSION)) continue;
+      list = await readList(store, path, links);
+      await complete(store, path, list);
+      await store.disk.remove(path);
+      completed.push(list);
     } catch (error) {
       if (store.presence.isAway) throw error;
+      if (!list && error instanceof NotAFileError) {
+        store.logger.warn(`${path} is not a removal list of this store; leaving it alone.`);
+        continue;
+      }
       store.logger.warn(`Completing the removal in ${path} failed; retrying before the next removal, and at the next boot.`, error);
       failed.push({ list, error });
     }
   }
   return { completed, failed };
+}
+
+/**
+ * Reads a removal list.
+ *
+ * @throws NotAFileError if the path names something else, or a path in the list leads out of the store; an error of the
+ *   file system.
+ */
+async function readList(store: StoreDirectory, path: string, links: LinkCheck): Promise<RemovalList> {
+  const list = await decodeRemovalList((await readWhole(store.disk, path)) ?? Buffer.alloc(0));
+  if (!list || !(await links.keepsInside(list))) throw new NotAFileError(path);
+  return list;
 }
 
 /**
@@ -135,7 +139,7 @@ async function sorted(uploads: readonly RemovedUpload[]): Promise<{ ids: Readonl
  */
 async function removeEmpty(store: StoreDirectory, directory: string): Promise<void> {
   // The first two levels, such as `files/kind=historical`, stay, because every store has them.
-  for (let path = directory; path.split('/').length > 2; path = dirname(path)) await store.disk.removeEmptyDirectory(store.at(path));
+  for (let path = directory; path.split('/').length > 2; path = dirname(path)) await store.directories.removeEmpty(store.at(path));
 }
 
 /**
@@ -145,6 +149,9 @@ async function removeEmpty(store: StoreDirectory, directory: string): Promise<vo
 async function rewrite(store: StoreDirectory, segment: string, ids: ReadonlySet<string>): Promise<number> {
   const { disk } = store;
   const directory = dirname(store.at(segment));
+  const staged = store.copyPath(segment);
+  // A crash may have left the copy of an earlier attempt, also after that attempt had removed the segment.
+  await disk.remove(staged);
   const source = await unlessAbsent(disk.open(store.at(segment)));
   if (!source) {
     // The segment is gone already. Its directory is synced, because an earlier attempt may have failed to make the
@@ -152,9 +159,7 @@ async function rewrite(store: StoreDirectory, segment: string, ids: ReadonlySet<
     await unlessAbsent(disk.syncDirectory(directory));
     return 0;
   }
-  const staged = copyPath(store, segment);
   try {
-    await disk.remove(staged);
     const copy = await disk.create(staged);
     let length: number;
     let movedTo: (position: number) => number;
@@ -181,17 +186,6 @@ async function rewrite(store: StoreDirectory, segment: string, ids: ReadonlySet<
   } finally {
     await closeQuietly(source);
   }
-}
-
-/**
- * The path at which the copy of a segment is written: in `staging/`, or, if that is on another volume, beside the
- * segment.
- */
-function copyPath(store: StoreDirectory, segment: string): string {
-  const name = `${basename(segment)}.rewritten`;
-  const part = store.at(segment.split('/', 2).join('/'));
-  const isOneVolume = store.presence.deviceOf(part) === store.presence.deviceOf(store.at('staging'));
-  return isOneVolume ? store.at('staging', name) : store.at(dirname(segment), `.${name}`);
 }
 
 interface KeyedUpload {
@@ -229,7 +223,7 @@ async function copyLines(source: DiskFile, copy: DiskFile, removed: ReadonlySet<
   for await (const line of readLines(source, 0, Infinity, refuseForeignLine)) {
     const lineBegin = begin;
     begin += line.length + 1;
-    if (removed.has((await headOf(line))?.uploadId ?? '')) {
+    if (removed.has((await idOf(line)) ?? '')) {
       gaps.push({ begin: lineBegin, length: line.length + 1 });
       continue;
     }

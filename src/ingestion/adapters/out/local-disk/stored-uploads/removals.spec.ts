@@ -1,13 +1,17 @@
+import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { mkdtemp, readFile, rename, rm, symlink } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
+import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { DataDirectoryView } from '../../../../../testing/data-directory.view.js';
 import { type DiskOperation, GatedDisk } from '../../../../../testing/gated-disk.js';
 import { anUploadDraft, storeUpload } from '../../../../../testing/upload-draft.builder.js';
 import type { RemovalProgress } from '../../../../application/ports/stored-uploads.port.js';
+import { segmentDirectory } from '../../../../domain/layout.js';
 import { LocalDiskFileStorage } from '../local-disk.file-storage.adapter.js';
+import { encodeRemovalList } from './removal-list.js';
 
 let view: DataDirectoryView;
 let disk: GatedDisk;
@@ -202,6 +206,45 @@ it('refuses removals while a journal has to be kept, because the next boot would
   expect(await Promise.all([linked, kept].map((upload) => readFile(pathOf(upload), 'utf8')))).toEqual(['linked', 'kept']);
 });
 
+it('leaves a removal list alone whose segment or file is outside of DATA_DIR, behind a link', async () => {
+  const { uploadId } = await storeUpload(storage, anUploadDraft().build());
+  const outside = await mkdtemp(join(tmpdir(), 'outside-'));
+  const other = anUploadDraft().with({ customerId: 'other' }).file('').build();
+  const segment = `${segmentDirectory('historical', new Date(0))}/segment.ndjson`;
+  const contentPath = other.content?.path ?? '';
+  for (const path of [segment, contentPath]) {
+    await writeFile(join(outside, basename(path)), `{"upload_id":"${other.uploadId}"}\n`);
+    await mkdir(dirname(dirname(view.at(path))), { recursive: true });
+    await symlink(outside, dirname(view.at(path)));
+  }
+  const list = { segment, removedAt: new Date().toISOString(), uploads: [{ uploadId: other.uploadId, contentPath, scope: null }] };
+  await writeFile(view.at('pending/foreign.removal'), Buffer.concat([...encodeRemovalList(list)]));
+  expect(await remove(uploadId)).toBe(true);
+  expect(await storage.storedUploads.removeAll({ customerId: 'customer-1' })).toBe(0);
+  expect((await readdir(outside)).sort()).toEqual([basename(contentPath), basename(segment)].sort());
+  expect(await readFile(join(outside, basename(segment)), 'utf8')).not.toBe('');
+  expect(await view.files('pending')).toEqual(['pending/foreign.removal']);
+  expect(warnings).toContain(`${view.at('pending/foreign.removal')} is not a removal list of this store; leaving it alone.`);
+  await rm(outside, { recursive: true });
+});
+
+it.each<[string, string, (path: string) => Promise<unknown>]>([
+  ['a directory as a removal list', 'x.removal', (path) => mkdir(path)],
+  ['a FIFO as a removal list', 'x.removal', (path) => promisify(execFile)('mkfifo', [path])],
+  ['a file as a removal list', 'x.removal', (path) => writeFile(path, 'text')],
+  ['a directory as an unfinished list', 'x.removal.unfinished', (path) => mkdir(path)],
+])('removes uploads and starts again although there is %s, which it leaves alone', async (_, name, make) => {
+  const [first, second] = await storeFiles(2);
+  await make(view.at(`pending/${name}`));
+  expect(await remove(first?.uploadId ?? '')).toBe(true);
+  expect(await storage.storedUploads.removeAll({ customerId: second?.customerId })).toBe(1);
+  await storage.close();
+  await open();
+  expect(await view.lines()).toEqual([]);
+  expect(new Set(warnings)).toEqual(new Set([`${view.at(`pending/${name}`)} is not a removal list of this store; leaving it alone.`]));
+  expect(await readdir(view.at('pending'))).toEqual([name]);
+});
+
 describe('after a disk has failed once', () => {
   /** Fails the next of the given operations whose path matches, `times` times. */
   const failAt = (operations: readonly DiskOperation[], path: RegExp, times = 1) => {
@@ -245,6 +288,32 @@ describe('after a disk has failed once', () => {
     expect(await remove(removed.uploadId)).toBe(true);
     expect(await journals()).toEqual([]);
     expect(await storage.storedUploads.removeAll({})).toBe(1);
+    expect(await view.contentPaths()).toEqual([]);
+  });
+
+  it('removes the uploads of all other segments although one segment cannot be rewritten, and then rejects', async () => {
+    const drafts = [1, 2, 3].map((day) => anUploadDraft().with({ receivedAt: new Date(Date.UTC(2025, 2, day, 12)) }).file(`day ${day}`).build());
+    for (const draft of drafts) await storage.store(draft);
+    failAt(['create'], /[/]staging[/].*[.]rewritten$/);
+    const progress: RemovalProgress[] = [];
+    await expect(storage.storedUploads.removeAll({}, { onProgress: (step) => progress.push(step) })).rejects.toMatchObject({ kind: 'storage-failure' });
+    expect((await view.lines()).map((line) => line.upload_id)).toEqual([drafts[0]?.uploadId]);
+    expect(await view.contentPaths()).toEqual([drafts[0]?.content?.path]);
+    expect(progress.map(({ segments, uploads }) => [segments, uploads])).toEqual([[1, 0], [2, 1], [3, 2]]);
+    expect(await storage.storedUploads.removeAll({})).toBe(0);
+    expect(await view.lines()).toEqual([]);
+    expect(await view.contentPaths()).toEqual([]);
+  });
+
+  it('leaves one list of removals that wait, however often they are repeated', async () => {
+    const [first, second] = (await storeFiles(2)).map(({ uploadId }) => uploadId) as [string, string];
+    failAt(['create'], /[.]rewritten$/, Infinity);
+    for (const uploadId of [first, first, second]) await expect(remove(uploadId)).rejects.toMatchObject({ kind: 'storage-failure' });
+    for (let time = 0; time < 2; time++) await expect(storage.storedUploads.removeAll({})).rejects.toMatchObject({ kind: 'storage-failure' });
+    expect((await view.files('pending')).filter((path) => path.endsWith('.removal'))).toHaveLength(1);
+    disk.gate = (perform) => perform();
+    expect(await remove(second)).toBe(true);
+    expect(await view.lines()).toEqual([]);
     expect(await view.contentPaths()).toEqual([]);
   });
 

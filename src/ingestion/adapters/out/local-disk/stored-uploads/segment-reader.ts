@@ -173,7 +173,7 @@ export class SegmentReader {
   }
 
   /** The offset of the last newline before `position`; -1 if there is none. */
-  private async newlineBefore(position: number): Promise<number> {
+  async newlineBefore(position: number): Promise<number> {
     for (let end = position; end > 0; end -= CHUNK_BYTES) {
       const from = Math.max(0, end - CHUNK_BYTES);
       const found = (await this.read(from, end)).lastIndexOf(NEWLINE);

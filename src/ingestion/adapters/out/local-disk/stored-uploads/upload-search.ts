@@ -21,6 +21,13 @@ const BEFORE_BYTES = 32 * KIB;
 /** How many bytes are read at once: first where the line usually is, and later, when much must be read. */
 const NEAR_CHUNK_BYTES = 128 * KIB;
 const CHUNK_BYTES = 1024 * KIB;
+/**
+ * The end of the text before an upload's id. Other programs put blanks behind the colon. A text of a client can't look
+ * like this, because its quotes are escaped.
+ */
+const NAME = /"upload_id"\s*:\s*$/;
+/** In how many bytes before an upload's id the name is looked for. */
+const NAME_BYTES = 64;
 
 /**
  * An upload that was found by its index line, and the path of the line's segment (file of index lines), relative to the
@@ -120,13 +127,15 @@ interface SearchedRange {
 }
 
 async function searchIn(segment: SegmentReader, { from, to, chunkBytes }: SearchedRange, { uploadId, memory }: Wanted): Promise<FoundLine | undefined> {
-  const member = Buffer.from(`"upload_id":"${uploadId}"`);
+  const id = Buffer.from(`"${uploadId}"`);
   // The chunks overlap, so that an `upload_id` across the border of two chunks is found.
   for (let at = from; at < to; at += chunkBytes) {
-    const chunk = await segment.read(at, Math.min(to + member.length, segment.length, at + chunkBytes + member.length));
-    for (let found = chunk.indexOf(member); found >= 0; found = chunk.indexOf(member, found + 1)) {
-      // `upload_id` is the first member of an index line, so the line begins behind the last newline before it.
-      const line = await segment.lineFrom(at + chunk.lastIndexOf(NEWLINE, found) + 1);
+    const begin = Math.max(0, at - NAME_BYTES);
+    const chunk = await segment.read(begin, Math.min(to + id.length, segment.length, at + chunkBytes + id.length));
+    for (let found = chunk.indexOf(id); found >= 0; found = chunk.indexOf(id, found + 1)) {
+      if (!NAME.test(chunk.toString('latin1', Math.max(0, found - NAME_BYTES), found))) continue;
+      const newline = chunk.lastIndexOf(NEWLINE, found);
+      const line = await segment.lineFrom((newline >= 0 ? begin + newline : await segment.newlineBefore(begin)) + 1);
       // The memory is for the upload's text and the answer.
       if (line && line.bytes.length > LONG_LINE_BYTES) await memory?.take(line.bytes.length);
       const upload = line && (await decodeIndexLine(line.bytes));

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { dirname } from 'node:path';
 import { concurrently } from '../../../../application/store-verification/concurrently.js';
 import { CONTENT, SEGMENTS, STAGING } from '../../../../domain/layout-names.js';
-import { LineSplitter, type SegmentLine } from '../../../../application/store-verification/line-splitter.js';
+import { LineSplitter, members, type SegmentLine } from '../../../../application/store-verification/line-splitter.js';
 import { StoreVerification, type VerificationOptions } from '../../../../application/store-verification/store-verification.js';
 import {
   ABSENT,
@@ -35,8 +35,6 @@ const MAX_WHOLE_BYTES = 1024 * 1024;
 /** The age of an object, as the store reports it, may be too high by at most this, in milliseconds. */
 const CLOCK_MS = 10_000;
 const MAX_ROUNDS = 5;
-/** How many index lines are remembered for `stays`: somewhat more than the verification checks at once. */
-const LATEST_LINES = 64;
 
 /**
  * Verifies the contents of a bucket. Services may be running on it. Doesn't close the bucket.
@@ -62,12 +60,6 @@ class BucketView implements StoreView {
    * segments existed then.
    */
   private neighbours = { of: '', plans: [] as ReadonlySet<string>[], there: new Map<string, boolean>() };
-
-  /**
-   * The latest index lines that were read: the id of each upload, and where its line begins. The key names the segment
-   * and the end of the line (`placeOf`).
-   */
-  private readonly latest = new Map<string, { readonly uploadId: string; readonly offset: number }>();
 
   constructor(private readonly bucket: Bucket) {}
 
@@ -147,11 +139,12 @@ class BucketView implements StoreView {
    * Whether a line that was read is still in its segment, or compaction has moved it to another one. False if the
    * line's upload was removed.
    */
-  async stays(segment: string, end: number): Promise<boolean> {
-    const line = this.latest.get(placeOf(segment, end));
-    if (!line) return true;
-    const isThere = await mentions(this.bucket, segment, line.uploadId, { first: line.offset, last: end - 1 });
-    return isThere ?? this.isMoved(segment, line.uploadId);
+  async stays(line: SegmentLine): Promise<boolean> {
+    const { segment, offset, end } = line;
+    const { upload_id: uploadId } = members(line);
+    if (typeof uploadId !== 'string') return true;
+    const isThere = await mentions(this.bucket, segment, uploadId, { first: offset, last: end - 1 });
+    return isThere ?? this.isMoved(segment, uploadId);
   }
 
   /**
@@ -186,14 +179,6 @@ class BucketView implements StoreView {
     return false;
   }
 
-  private remember(segment: string, offset: number, end: number, value: unknown): void {
-    const uploadId = typeof value === 'object' && value !== null && 'upload_id' in value ? value.upload_id : undefined;
-    if (typeof uploadId !== 'string') return;
-    this.latest.set(placeOf(segment, end), { uploadId, offset });
-    const [oldest] = this.latest.keys();
-    if (oldest !== undefined && this.latest.size > LATEST_LINES) this.latest.delete(oldest);
-  }
-
   private async isThere(segment: string): Promise<boolean> {
     const { there } = this.neighbours;
     const isThere = there.get(segment) ?? (await firstKey(this.bucket, segment)) === segment;
@@ -219,7 +204,6 @@ class BucketView implements StoreView {
         for await (const piece of pieces) {
           onBytes(piece.length);
           for (const { offset, end, value } of splitter.add(piece)) {
-            this.remember(path, offset, end, value);
             yield { segment: path, offset, end, value, isTorn: false, isRepairable: false };
           }
         }
@@ -262,8 +246,6 @@ class BucketView implements StoreView {
     }
   }
 }
-
-const placeOf = (segment: string, end: number): string => `${segment} ${end}`;
 
 /** A segment was removed after it was listed. */
 class GoneError extends Error {}

@@ -1,0 +1,23 @@
+import type { CustomerAccess } from '../../../../application/ports/stored-uploads.port.js';
+import type { RemovalList, RemovedUpload } from './removal-list.js';
+
+/** The result of completing the removals that had failed or had been cut short by a crash. */
+export interface ResumedRemovals {
+  readonly completed: readonly RemovalList[];
+  /** The removals that failed again. `list` is undefined if the list could not be read. */
+  readonly failed: readonly { readonly list: RemovalList | undefined; readonly error: unknown }[];
+}
+
+/**
+ * Whether one of the resumed removals has removed the upload with an id, and the caller may access the upload's
+ * customer. If that removal has failed again, throws its error.
+ */
+export function isCompleted({ completed, failed }: ResumedRemovals, uploadId: string, mayAccess: CustomerAccess): boolean {
+  const isWanted = (upload: RemovedUpload): boolean => upload.uploadId === uploadId && upload.customerId !== undefined && mayAccess(upload.customerId);
+  for (const { list, error } of failed) if (list?.uploads.some(isWanted)) throw error;
+  return completed.some(({ uploads }) => uploads.some(isWanted));
+}
+
+/** Whether a removal list may have uploads of a customer; if no customer is given, of any customer. */
+export const mayHaveUploadsOf = (list: RemovalList | undefined, customerId: string | undefined): boolean =>
+  !list || customerId === undefined || list.uploads.some((upload) => upload.customerId === undefined || upload.customerId === customerId);
