@@ -8,11 +8,11 @@ export default defineConfig({
     include: ['src/**/*.spec.ts', 'test/**/*.spec.ts'],
     exclude: [...configDefaults.exclude, 'test/integration/**', 'test/tenant/**', '**/*.slow.spec.ts'],
     environment: 'node',
-    globalSetup: ['test/support/build.ts', 'test/support/auth0-description.ts', 'test/support/temporary-directory.ts'],
+    globalSetup: ['test/support/build-meanwhile.ts', 'test/support/auth0-description.ts', 'test/support/temporary-directory.ts'],
     isolate: false,
     // Many tests wait, so that more workers than cores are busy.
     maxWorkers: 4,
-    sequence: { sequencer: longestFirst(['stored-uploads', 'team-adapters', 'local-disk', 'auth0', 'identity-management']) },
+    sequence: { sequencer: longestFirst(['stored-uploads', 'local-disk', 'auth0', 'ready-line', 'team-adapters', 'embedded-issuer', 'directory-view', 'embedded', 'start-refused', 'move-store']) },
     testTimeout: 60_000,
     retry,
     hookTimeout: 60_000,

@@ -1,15 +1,22 @@
 import { defineConfig } from 'vitest/config';
+import { longestFirst } from './test/support/longest-first.js';
 import fast from './vitest.config.js';
 import { RetriedTests } from './test/support/retries.js';
+
+/** The specs of which `npm test` tries only a part of the cases. */
+const WITH_MANY_CASES = ['src/authentication/passport.access-token-verifier.spec.ts', 'src/commands/move-store.spec.ts', 'src/common/json-reader.spec.ts'];
 
 /** `npm run test:slow`: faults at every operation, storms, power cuts, and what only processes of their own show. */
 export default defineConfig({
   test: {
     ...fast.test,
-    include: ['src/**/*.slow.spec.ts', 'test/**/*.slow.spec.ts'],
+    include: ['src/**/*.slow.spec.ts', 'test/**/*.slow.spec.ts', ...WITH_MANY_CASES],
+    env: { TEST_CASES: 'all' },
+    globalSetup: ['test/support/build.ts', 'test/support/auth0-description.ts', 'test/support/temporary-directory.ts'],
     exclude: ['**/node_modules/**'],
     // Most of them wait for other processes.
     maxWorkers: 4,
+    sequence: { sequencer: longestFirst(['auth0-faults', 'auth0-setup', 'silent-clients', 'faults']) },
     testTimeout: 180_000,
     hookTimeout: 180_000,
     reporters: ['default', new RetriedTests(), ['json', { outputFile: 'dist/slow-test-results.json' }]],

@@ -4,7 +4,7 @@ import { measureContent } from './finding/content.mjs';
 import { measureLookups } from './finding/lookups.mjs';
 import { measureRemoval } from './finding/removal.mjs';
 import { withServices } from './support/service.mjs';
-import { tellConditions } from './support/contests.mjs';
+import { printConditions } from './support/contests.mjs';
 
 const PARTS = {
   lookups: measureLookups,
@@ -31,7 +31,7 @@ export default async function finding(parameters) {
     return false;
   }
   const shape = { uploads: Number(values.uploads), days: Number(values.days), requests: Number(values.requests) };
-  tellConditions({ rounds: 5, seconds: 4 }, `store:   ${shape.uploads} uploads in one day, ${shape.days} days`);
+  printConditions({ rounds: 5, seconds: 4 }, `store:   ${shape.uploads} uploads in one day, ${shape.days} days`);
   const results = [];
   for (const name of names) results.push(...(await withServices((services) => PARTS[name](services, shape))));
   console.table(Object.fromEntries(results.map(({ title, figure, goal, ok }) => [title, { figure, goal, '': ok ? 'ok' : 'missed' }])));

@@ -1,4 +1,4 @@
-import { parseOptions, runContests, tellConditions } from './support/contests.mjs';
+import { parseOptions, runContests, printConditions } from './support/contests.mjs';
 import { interruptible } from './support/interruption.mjs';
 import { CONTESTS } from './identity/contests.mjs';
 import { ROWS } from './identity/rows.mjs';
@@ -16,7 +16,7 @@ export default async function identity(parameters) {
   if (!options) return false;
   const { rounds, seconds, rows } = options;
   return interruptible(async (signal) => {
-    tellConditions(options, 'provider: Keycloak, which keeps everything in memory');
+    printConditions(options, 'provider: Keycloak, which keeps everything in memory');
     const stage = await Stage.set();
     try {
       const context = { stage, seconds, signal };

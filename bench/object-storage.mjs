@@ -1,5 +1,5 @@
 import { interruptible } from './support/interruption.mjs';
-import { parseOptions, runContests, tellConditions } from './support/contests.mjs';
+import { parseOptions, runContests, printConditions } from './support/contests.mjs';
 import { CONTESTS } from './object-storage/contests.mjs';
 import { LATENCY_MS } from './object-storage/distant-store.mjs';
 import { ROWS } from './object-storage/rows.mjs';
@@ -17,7 +17,7 @@ export default async function objectStorage(parameters) {
   if (!options) return false;
   const { rounds, seconds, rows } = options;
   return interruptible((signal) => {
-    tellConditions(options, `store:   versitygw, ${LATENCY_MS} ms away`);
+    printConditions(options, `store:   versitygw, ${LATENCY_MS} ms away`);
     return runContests(rows, CONTESTS, { rounds, takeTurn: (entrant) => takeTurn(entrant, { signal, seconds }) });
   });
 }

@@ -2,7 +2,7 @@ import { missingBucket } from '../test/crash/bucket.mjs';
 import { missingNginx } from '../test/replicas/nginx.mjs';
 import { ROWS } from './replicas/rows.mjs';
 import { takeTurn } from './replicas/turn.mjs';
-import { parseOptions, tellConditions } from './support/contests.mjs';
+import { parseOptions, printConditions } from './support/contests.mjs';
 import { interruptible } from './support/interruption.mjs';
 import { Progress } from './support/progress.mjs';
 import { median } from './support/table.mjs';
@@ -23,7 +23,7 @@ export default async function replicas(parameters) {
   if (!options || missing) return false;
   const { rounds, seconds, rows } = options;
   return interruptible(async (signal) => {
-    tellConditions(options, 'store:   versitygw on this machine; nginx, and the client too');
+    printConditions(options, 'store:   versitygw on this machine; nginx, and the client too');
     const progress = new Progress();
     const outcomes = new Map(rows.map((row) => [row, []]));
     for (let round = 1; round <= rounds; round++) {

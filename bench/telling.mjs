@@ -7,7 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { MemoryMeter } from './support/memory-meter.mjs';
 import { Progress } from './support/progress.mjs';
 import { Services, withServices } from './support/service.mjs';
-import { tellConditions } from './support/contests.mjs';
+import { printConditions } from './support/contests.mjs';
 import { json, jsonWithPauses } from './uploads/loads.mjs';
 import { median } from './support/table.mjs';
 
@@ -57,7 +57,7 @@ async function measureBacklog(services) {
   const arriving = (await jsonWithPauses(CONNECTIONS, PAUSE_MS)(service, SECONDS, signal)).figures.rate;
   const ending = new AbortController();
   const uploading = jsonWithPauses(CONNECTIONS, PAUSE_MS)(service, 60, ending.signal).catch(() => undefined);
-  progress.show('telling the backlog');
+  progress.show('delivering the backlog');
   receiver.accept();
   while (receiver.taken === 0) await delay(10);
   const [began, before] = [performance.now(), receiver.taken];
@@ -66,9 +66,9 @@ async function measureBacklog(services) {
   ending.abort();
   await uploading;
   progress.clear();
-  const [told, arrived] = [Math.round(rate), Math.round(arriving)];
+  const [delivered, arrived] = [Math.round(rate), Math.round(arriving)];
   return [
-    { title: 'a backlog is told', figure: `${told}/s`, goal: '>= 5000/s', ok: rate >= 5_000 },
+    { title: 'a backlog is delivered', figure: `${delivered}/s`, goal: '>= 5000/s', ok: rate >= 5_000 },
     { title: 'beside uploads that arrive', figure: `at ${arrived}/s: ${(rate / arriving).toFixed(1)}`, goal: '>= 5', ok: rate >= 5 * arriving },
     { title: 'growth of memory while the backlog arrived', figure: `${Math.round(growth / MIB)} MiB, at ${Math.round(figures.rate)} uploads/s`, goal: '< 50 MiB', ok: growth < 50 * MIB },
   ];
@@ -81,25 +81,25 @@ async function measureBacklog(services) {
 async function measureUploads(services) {
   const progress = new Progress();
   const receiver = await startReceiver(services);
-  const telling = new Services(`${services.directory}/telling`);
-  services.atEnd(() => telling.end());
-  await mkdir(telling.directory);
+  const delivering = new Services(`${services.directory}/delivering`);
+  services.atEnd(() => delivering.end());
+  await mkdir(delivering.directory);
   const silent = await services.start({});
-  const told = await telling.start({ EVENTS_WEBHOOK_URL: receiver.url, EVENTS_WEBHOOK_SECRET: SECRET });
-  const rates = { silent: [], told: [] };
+  const withEvents = await delivering.start({ EVENTS_WEBHOOK_URL: receiver.url, EVENTS_WEBHOOK_SECRET: SECRET });
+  const rates = { silent: [], withEvents: [] };
   for (let round = 1; round <= ROUNDS; round++) {
     progress.show(`round ${round} of ${ROUNDS}`);
     rates.silent.push((await json(CONNECTIONS)(silent, SECONDS, signal)).figures.rate);
-    rates.told.push((await json(CONNECTIONS)(told, SECONDS, signal)).figures.rate);
+    rates.withEvents.push((await json(CONNECTIONS)(withEvents, SECONDS, signal)).figures.rate);
     // Waits until all events of this turn are delivered, so that none is delivered during the next turn, which measures
     // the service without a receiver.
     for (let before = -1; before !== receiver.taken; await delay(500)) before = receiver.taken;
   }
   progress.clear();
-  await telling.end();
-  const ratios = rates.told.map((rate, round) => rate / rates.silent[round]);
-  const figure = `${Math.round(median(rates.told))}/s, without ${Math.round(median(rates.silent))}/s: ${median(ratios).toFixed(2)} (${Math.min(...ratios).toFixed(2)}-${Math.max(...ratios).toFixed(2)})`;
-  return [{ title: 'small uploads that are told', figure, goal: '>= 0.97', ok: median(ratios) >= 0.97 }];
+  await delivering.end();
+  const ratios = rates.withEvents.map((rate, round) => rate / rates.silent[round]);
+  const figure = `${Math.round(median(rates.withEvents))}/s, without ${Math.round(median(rates.silent))}/s: ${median(ratios).toFixed(2)} (${Math.min(...ratios).toFixed(2)}-${Math.max(...ratios).toFixed(2)})`;
+  return [{ title: 'small uploads whose events are delivered', figure, goal: '>= 0.97', ok: median(ratios) >= 0.97 }];
 }
 
 const PARTS = { backlog: measureBacklog, uploads: measureUploads };
@@ -113,7 +113,7 @@ export default async function telling(parameters) {
     console.error(`--only: there is no part ${unknown.join(', ')}; there are ${Object.keys(PARTS).join(', ')}`);
     return false;
   }
-  tellConditions({ rounds: ROUNDS, seconds: SECONDS });
+  printConditions({ rounds: ROUNDS, seconds: SECONDS });
   const results = [];
   for (const name of names) results.push(...(await withServices(PARTS[name])));
   console.table(Object.fromEntries(results.map(({ title, figure, goal, ok }) => [title, { figure, goal, '': ok ? 'ok' : 'missed' }])));

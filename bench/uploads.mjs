@@ -1,5 +1,5 @@
 import { tmpdir } from 'node:os';
-import { parseOptions, runContests, tellConditions } from './support/contests.mjs';
+import { parseOptions, runContests, printConditions } from './support/contests.mjs';
 import { CONTESTS } from './uploads/contests.mjs';
 import { withDisk } from './uploads/disk.mjs';
 import { EARLIER_BUILD_ROWS, earlierBuildContests } from './uploads/earlier-build.mjs';
@@ -20,7 +20,7 @@ export default async function uploads(parameters) {
   const { rounds, seconds, rows, values } = options;
   const contests = values.earlier === undefined ? CONTESTS : earlierBuildContests(values.earlier);
   return withDisk(values.directory, (disk, signal) => {
-    tellConditions(options, `disk:    ${disk.title}`);
+    printConditions(options, `disk:    ${disk.title}`);
     return runContests(rows, contests, { rounds, takeTurn: (entrant, show) => takeTurn(entrant, { disk, signal, seconds, show }) });
   });
 }

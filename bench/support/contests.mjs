@@ -37,7 +37,7 @@ function problemWith(names, known, rounds, seconds) {
 }
 
 /** Prints the machine, the further lines, and the number and duration of the rounds. Called before a measurement. */
-export function tellConditions({ rounds, seconds }, ...lines) {
+export function printConditions({ rounds, seconds }, ...lines) {
   const load = loadavg()[0].toFixed(1);
   console.log(`machine: ${availableParallelism()} cores of ${cpus()[0]?.model.trim()}, load ${load} before the start`);
   console.log(`         ${type()} ${release()}, Node.js ${process.versions.node}`);

@@ -70,7 +70,6 @@ export async function createAppFor(environment: Environment, parts: AppParts = {
   }
 }
 
-/** Loads OpenTelemetry, and begins to trace. */
 async function startTracing(environment: TracingEnvironment): Promise<Tracing> {
   const { Tracing } = await import('../operations/tracing/tracing.js');
   return Tracing.start(environment);

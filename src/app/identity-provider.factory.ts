@@ -148,9 +148,9 @@ function embedded({ dataDirectory, embeddedAdminSecret, oidc }: Environment): Ch
       imports: [provider],
       inject: [EmbeddedIdentityProvider, TokenIssuer, ServiceAddress],
       useFactory: (users: EmbeddedIdentityProvider, tokens: TokenIssuer, address: ServiceAddress) => {
-        // The embedded provider records its issuer as soon as the service knows its own address. `npm run token`, which
-        // issues tokens outside the running service, reads the record.
-        address.onAnnounced(() => users.recordIssuer(issuerOf(address)()));
+        // The embedded provider records its issuer and audience as soon as the service knows its own address. `npm run
+        // token`, which issues tokens outside the running service, reads the record.
+        address.onAnnounced(() => users.recordClaims({ issuer: issuerOf(address)(), audience: oidc.audience }));
         return { issuer: issuerOf(address), audience: oidc.audience, keySet: { load: () => Promise.resolve(tokens.publicKeySet()) } };
       },
     }),

@@ -7,8 +7,8 @@ import { loadAdapter } from './team-adapter.js';
  * Validates the environment variables of the service, and those of the modules of a team that they name (`module:`),
  * all in one round. Imports these modules.
  *
- * @param readUndeclared whether other code of a team may read variables that it hasn't declared, so that it isn't known
- *   which variables have no effect.
+ * @param readUndeclared whether other code of a team may read variables that it hasn't declared. No variable is then
+ *   reported as having no effect.
  * @throws EnvironmentError with one line per invalid variable, and per module that can't be used.
  */
 export async function loadEnvironmentWithAdapters(variables: Variables, readUndeclared = false): Promise<Environment> {

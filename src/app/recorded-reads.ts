@@ -3,7 +3,7 @@ import type { Variables } from '../configuration/variables.js';
 export interface RecordedReads {
   /** The variables, which record the names that are read. */
   readonly variables: Variables;
-  /** The names that were read; undefined if all of them were listed, so that it isn't known which ones matter. */
+  /** The names that were read; undefined if all of them were listed, so that any of them may matter. */
   names(): readonly string[] | undefined;
 }
 

@@ -27,8 +27,8 @@ export abstract class AccessTokenVerifier {
   abstract verify(request: IncomingMessage): Promise<AccessToken>;
 
   /**
-   * Checks whether tokens can be verified. `/health/ready` asks it often, together with the identity provider's health.
-   * Optional; a verifier without it counts as healthy.
+   * Checks whether tokens can be verified. Called often, by `/health/ready`, together with the health check of the
+   * identity provider. Optional; a verifier without it counts as healthy.
    *
    * @throws ServiceError `provider-unavailable` while no key of the issuer is known, and the keys can't be fetched.
    */

@@ -38,14 +38,16 @@ export function checkHeader({ crit, typ, kid }: Claims): string {
 export function checkClaims(claims: Claims, issuer: string, toleranceSeconds: number): void {
   const { iss, sub, exp, iat, typ, token_use: use } = claims;
   const now = Date.now() / 1000;
-  if (iss !== issuer) throw new Error('Another issuer.');
-  if (typeof sub !== 'string' || sub === '') throw new Error('No subject.');
-  if (!Number.isFinite(exp)) throw new Error('No time of expiry.'); // passport-jwt checks whether the time in exp is past.
-  if (iat !== undefined && !(typeof iat === 'number' && iat <= now + toleranceSeconds)) throw new Error('Issued in the future.');
+  if (iss !== issuer) throw new Error('The iss claim is not the expected issuer.');
+  if (typeof sub !== 'string' || sub === '') throw new Error('The sub claim is missing or empty.');
+  if (!Number.isFinite(exp)) throw new Error('The exp claim is missing or not a number.'); // passport-jwt checks whether the time in exp is past.
+  if (iat !== undefined && !(typeof iat === 'number' && iat <= now + toleranceSeconds)) throw new Error('The iat claim is not a past time.');
   // Keycloak sets the typ claim to Bearer, ID, Refresh, Offline or Logout.
   if (typ !== undefined && typ !== 'Bearer') throw new Error("The typ claim is not an access token's.");
-  if (use !== undefined && use !== 'access') throw new Error('Not an access token.');
-  for (const name of FOREIGN_CLAIMS) if (claims[name] !== undefined) throw new Error('Not an access token.');
+  if (use !== undefined && use !== 'access') throw new Error('The token_use claim is not "access".');
+  for (const name of FOREIGN_CLAIMS) {
+    if (claims[name] !== undefined) throw new Error(`The ${name} claim belongs to another kind of token.`);
+  }
 }
 
 /**
@@ -60,8 +62,8 @@ export function checkUnverified(
 ): void {
   checkClaims(claims, issuer, toleranceSeconds);
   const { aud, exp } = claims;
-  if (!(Array.isArray(aud) ? aud : [aud]).includes(audience)) throw new Error('Another audience.');
-  if (Number(exp) + toleranceSeconds < Date.now() / 1000) throw new Error('Expired.');
+  if (!(Array.isArray(aud) ? aud : [aud]).includes(audience)) throw new Error('The aud claim does not contain the audience.');
+  if (Number(exp) + toleranceSeconds < Date.now() / 1000) throw new Error('The token has expired.');
 }
 
 /**

@@ -14,7 +14,7 @@ const MAX_BYTES = 1024 * 1024;
 export function urlOf(source: KeySetSource): URL {
   if ('load' in source) return new URL('urn:key-set');
   const url = new URL(source.url);
-  if (url.protocol !== 'http:' && url.protocol !== 'https:') throw new TypeError('A key set has an http or https URL.');
+  if (url.protocol !== 'http:' && url.protocol !== 'https:') throw new TypeError('The URL of a key set must be http or https.');
   return url;
 }
 

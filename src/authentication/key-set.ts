@@ -19,7 +19,8 @@ export interface KeySetTimes {
   readonly timeoutMs?: number;
 }
 
-const MOMENT_MS = 500;
+/** How long a lookup of a known key waits for a fetch, in milliseconds. */
+const KNOWN_KEY_WAIT_MS = 500;
 /** How many lookups of unknown keys may wait for the next fetch. */
 const MAX_WAITING = 1_000;
 
@@ -140,7 +141,7 @@ export class KeySet {
   async #refreshed(kid: string): Promise<void> {
     const refreshed = this.#refresh();
     const isGoodEnough = this.#keys.has(kid) && this.#ageMs < this.#maxStaleMs;
-    await (isGoodEnough ? Promise.race([refreshed, delay(MOMENT_MS, undefined, { ref: false })]) : refreshed);
+    await (isGoodEnough ? Promise.race([refreshed, delay(KNOWN_KEY_WAIT_MS, undefined, { ref: false })]) : refreshed);
   }
 
   /**

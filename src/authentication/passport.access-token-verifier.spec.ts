@@ -2,6 +2,7 @@ import { createPublicKey } from 'node:crypto';
 import { inspect } from 'node:util';
 import * as fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { casesOf } from '../../test/support/cases.js';
 import type { AuthenticationOptions } from './authentication.options.js';
 import { PassportAccessTokenVerifier } from './passport.access-token-verifier.js';
 import { AUDIENCE, ecKey, jwkOf, now, requestWith, rsaKey, signToken, TestIssuer } from '../testing/test-issuer.js';
@@ -228,7 +229,7 @@ describe('a token that is refused', () => {
       fc.asyncProperty(fc.array(value, { minLength: 0, maxLength: 2 }), async (values) => {
         await expect(verifier.verify(requestWith(...values))).rejects.toMatchObject({ kind: 'unauthorized' });
       }),
-      { numRuns: 1000 },
+      { numRuns: casesOf(1_000) },
     );
   });
 

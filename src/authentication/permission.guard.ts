@@ -58,7 +58,7 @@ export class PermissionGuard implements CanActivate {
       | undefined;
     const request = context.switchToHttp().getRequest<IncomingMessage>();
     const token = await this.verifier.verify(request);
-    if (permission === undefined) throw new ServiceError('unauthorized', 'The operation names no permission.');
+    if (permission === undefined) throw new ServiceError('unauthorized', 'The operation has no @RequirePermission.');
     if (!token.permissions.has(permission)) throw lacks(permission);
     tokens.set(request, token);
     return true;

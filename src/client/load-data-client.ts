@@ -67,7 +67,7 @@ export interface UploadListQuery {
   readonly to?: string;
   /** The maximum number of uploads on the page, 1 to 1000. */
   readonly limit?: number;
-  /** The `next_page_token` of the page before. Without it, the first page is listed. */
+  /** The `next_page_token` of the previous page. Without it, the first page is listed. */
   readonly page_token?: string;
 }
 

@@ -1,7 +1,7 @@
 import type { Answer } from './transport.js';
 
 const FIRST_PAUSE_MS = 250;
-const LONGEST_PAUSE_MS = 10_000;
+const MAX_PAUSE_MS = 10_000;
 
 /** The statuses of answers after which the same request may succeed later. */
 const PASSING = new Set([429, 502, 503, 504]);
@@ -61,7 +61,7 @@ const isInProgress = ({ status, header }: Answer): boolean => status === 409 && 
  */
 function pauseAfter(sent: number, answer: Answer | undefined): number {
   const asked = Number(answer?.header('Retry-After') ?? Number.NaN) * 1000;
-  const backoff = Math.min(FIRST_PAUSE_MS * 2 ** (sent - 1), LONGEST_PAUSE_MS) * (0.5 + Math.random() / 2);
+  const backoff = Math.min(FIRST_PAUSE_MS * 2 ** (sent - 1), MAX_PAUSE_MS) * (0.5 + Math.random() / 2);
   if (!Number.isFinite(asked)) return backoff;
   return Math.max(asked, answer?.status === 409 ? backoff : FIRST_PAUSE_MS);
 }

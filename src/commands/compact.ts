@@ -50,8 +50,8 @@ function given(): CompactArguments {
   });
   const { date, kind, 'dry-run': dryRun, json, help } = values;
   const kinds = UPLOAD_KINDS.filter((known) => kind === undefined || kind === known);
-  if (kinds.length === 0) throw new Error('--kind is historical or nowcast');
-  if (date !== undefined && !/^\d{4}-\d\d-\d\d$/.test(date)) throw new Error('--date is YYYY-MM-DD');
+  if (kinds.length === 0) throw new Error('--kind must be historical or nowcast');
+  if (date !== undefined && !/^\d{4}-\d\d-\d\d$/.test(date)) throw new Error('--date must have the form YYYY-MM-DD');
   if (date !== undefined && !isClosed(date, Date.now())) throw new Error('--date must be a UTC day that ended at least ten minutes ago');
   return { kinds, date, dryRun, json, help };
 }
@@ -73,14 +73,14 @@ async function main(): Promise<number> {
   try {
     const days: Day[] = date === undefined ? [] : kinds.map((kind) => ({ kind, date }));
     if (date === undefined) for await (const day of closedDays(bucket, kinds)) days.push(day);
-    return await tell(new CompactionRun(bucket, days, dryRun), json ? jsonReport : textReport);
+    return await printReport(new CompactionRun(bucket, days, dryRun), json ? jsonReport : textReport);
   } finally {
     bucket.close();
   }
 }
 
 /** @returns the exit code. */
-async function tell(run: CompactionRun, report: CompactionReport): Promise<number> {
+async function printReport(run: CompactionRun, report: CompactionReport): Promise<number> {
   const progress = new ProgressLine(() => `${run.progress.days} of ${run.days.length} days, ${run.progress.segmentsRead} segments read`);
   try {
     await pipeline(Readable.from(progress.beside(report(run))), process.stdout, { end: false });

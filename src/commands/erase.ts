@@ -49,9 +49,9 @@ function given(): EraseArguments | undefined {
   });
   const { customer: customerId, before, 'dry-run': dryRun, json, help } = values;
   if (help) return undefined;
-  if (!isCustomerId(customerId)) throw new Error('--customer is the id of a customer');
+  if (!isCustomerId(customerId)) throw new Error('--customer must be the id of a customer');
   const time = before === undefined ? undefined : parseTime(before);
-  if (before !== undefined && !time) throw new Error('--before is a time such as 2026-01-01T00:00:00Z');
+  if (before !== undefined && !time) throw new Error('--before must be a time such as 2026-01-01T00:00:00Z');
   return { customerId, before: time, dryRun, json };
 }
 

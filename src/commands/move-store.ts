@@ -56,7 +56,7 @@ function given(): MoveArguments | undefined {
   });
   const { to, 'dry-run': dryRun, json, help } = values;
   if (help) return undefined;
-  if (to !== 's3' && to !== 'azure') throw new Error('--to is s3 or azure');
+  if (to !== 's3' && to !== 'azure') throw new Error('--to must be s3 or azure');
   return { to, dryRun, json };
 }
 
@@ -69,18 +69,18 @@ async function main(): Promise<number> {
   }
   const environment = loadEnvironment({ FILE_STORAGE: wanted.to });
   const { fileStorage, dataDirectory, maxUploadBytes } = environment;
-  if (fileStorage.adapter !== 's3' && fileStorage.adapter !== 'azure') throw new CommandError('--to is s3 or azure');
+  if (fileStorage.adapter !== 's3' && fileStorage.adapter !== 'azure') throw new CommandError('--to must be s3 or azure');
   const source = await openDirectorySource(dataDirectory);
   if (!source) throw new CommandError(`There is no store in ${dataDirectory}: set DATA_DIR to that of the service.`);
   const bucket = await openBucket(fileStorage, maxUploadBytes);
   const move = new StoreMove(source, bucket, wanted.dryRun);
   const progress = new ProgressLine(() => progressText(move));
-  const tell = ({ path, detail }: MoveProblem): void => {
+  const reportProblem = ({ path, detail }: MoveProblem): void => {
     const line = wanted.json ? JSON.stringify({ path, detail }) : printable(`${path}: ${detail}`);
     progress.write(`${line}\n`);
   };
   try {
-    const result = await run(move, environment, wanted, tell);
+    const result = await run(move, environment, wanted, reportProblem);
     progress.end();
     process.stdout.write(wanted.json ? jsonSummary(move, result) : textSummary(move, result, wanted));
     return EXIT_CODES[result];
@@ -90,16 +90,16 @@ async function main(): Promise<number> {
   }
 }
 
-async function run(move: StoreMove, { dataDirectory }: Environment, { dryRun }: MoveArguments, tell: (problem: MoveProblem) => void): Promise<Result> {
+async function run(move: StoreMove, { dataDirectory }: Environment, { dryRun }: MoveArguments, reportProblem: (problem: MoveProblem) => void): Promise<Result> {
   if (await move.begin()) return 'moved before';
   const hasProblem = (): boolean => move.totals.problems > 0;
   if (dryRun) {
-    for await (const problem of move.copyFiles(false)) tell(problem);
+    for await (const problem of move.copyFiles(false)) reportProblem(problem);
     return hasProblem() ? 'not moved' : 'would be moved';
   }
   let storage = await openUnlessInUse(dataDirectory);
   if (!storage) {
-    for await (const problem of move.copyFiles(false)) tell(problem);
+    for await (const problem of move.copyFiles(false)) reportProblem(problem);
     if (hasProblem()) return 'not moved';
     storage = await openUnlessInUse(dataDirectory);
     if (!storage) return 'waits for the service to stop';
@@ -109,7 +109,7 @@ async function run(move: StoreMove, { dataDirectory }: Environment, { dryRun }: 
     if (await eventOutbox.next(1)) {
       throw new CommandError("Events of some uploads haven't been delivered yet. Start the service until load_data_events_lag_seconds is 0, stop it, and run this again.");
     }
-    for await (const problem of move.finish(() => storage.checkHealth())) tell(problem);
+    for await (const problem of move.finish(() => storage.checkHealth())) reportProblem(problem);
     if (hasProblem()) return 'not moved';
     return move.wasMovedBefore ? 'moved before' : 'moved';
   } finally {

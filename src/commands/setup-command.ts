@@ -70,7 +70,7 @@ interface SetupArguments {
 
 const comeFrom = ({ variables }: Credentials): string => `credentials come from ${variables.join(' and ')}`;
 
-const tell = (line: string): void => {
+const printLine = (line: string): void => {
   process.stderr.write(`${line}\n`);
 };
 
@@ -90,9 +90,9 @@ export async function runSetup({ usage, help, credentials, begin }: SetupCommand
   const setup = await begin();
   try {
     const count = await change(await setup.parts(given.administrator), given.dryRun);
-    for (const line of await setup.remarks(given.dryRun)) tell(`! ${line}`);
-    if (count === 0) tell('Nothing to change.');
-    else tell(given.dryRun ? `Would change ${count}; nothing is changed.` : `Changed ${count}.`);
+    for (const line of await setup.remarks(given.dryRun)) printLine(`! ${line}`);
+    if (count === 0) printLine('Nothing to change.');
+    else printLine(given.dryRun ? `Would change ${count}; nothing is changed.` : `Changed ${count}.`);
     if (!given.dryRun) process.stdout.write(toDotEnv({ ...(await setup.variables()), ...variablesOf(setup.served) }));
     return 0;
   } catch (error) {
@@ -131,7 +131,7 @@ function explained(error: unknown, { rights, refusal }: ProviderSetup): unknown 
 
 function argumentsOf(credentials: Credentials): SetupArguments {
   const { administrator, 'dry-run': dryRun, help } = parsed(credentials);
-  if (administrator !== undefined && !isEmail(administrator)) throw new Error('--administrator is an e-mail');
+  if (administrator !== undefined && !isEmail(administrator)) throw new Error('--administrator must be an e-mail address');
   return { administrator: administrator?.toLowerCase(), dryRun, help };
 }
 
@@ -156,12 +156,12 @@ async function change(parts: readonly Requirement[], dryRun: boolean): Promise<n
   let count = 0;
   for (const part of parts) {
     const changes = await part.changes();
-    if (changes.length === 0) tell(`= ${part.name}`);
+    if (changes.length === 0) printLine(`= ${part.name}`);
     for (const { line, make, note } of changes) {
       if (!dryRun) await make();
-      tell(line);
-      const told = dryRun ? undefined : await note?.();
-      if (told !== undefined) tell(told);
+      printLine(line);
+      const text = dryRun ? undefined : await note?.();
+      if (text !== undefined) printLine(text);
       count++;
     }
   }

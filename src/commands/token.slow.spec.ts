@@ -84,13 +84,13 @@ describe('npm run token', () => {
     expect(await verify(await run(['--user', userId]))).not.toHaveProperty('customer_id');
   });
 
-  it('uses the issuer of the running service, and works while it runs', async () => {
+  it('uses the issuer and audience of the running service, and works while it runs', async () => {
     const provider = await EmbeddedIdentityProvider.open(data);
     // Creates the signing keys of the embedded identity provider, as a service does before it listens.
     await loadSigningKeys(data);
-    await provider.recordIssuer('http://127.0.0.1:49152/idp');
+    await provider.recordClaims({ issuer: 'http://127.0.0.1:49152/idp', audience: 'other' });
     const settings = { OIDC_ISSUER: 'https://issuer.example' };
-    expect((await verify(await run([], settings))).iss).toBe('http://127.0.0.1:49152/idp');
+    expect(await verify(await run([], settings))).toMatchObject({ iss: 'http://127.0.0.1:49152/idp', aud: 'other' });
     await expect(provider.checkHealth(options)).resolves.toBeUndefined();
     await provider.close();
     expect((await verify(await run([], settings))).iss).toBe('https://issuer.example');
@@ -102,13 +102,14 @@ describe('npm run token', () => {
   });
 
   it.each([
+    ['so many customers that the service would refuse the token', Array.from({ length: 400 }, (_, at) => ['--customer', `customer-${at}-${'x'.repeat(30)}`]).flat(), /The token would have \d+ characters/],
     ['an unknown user', ['--user', 'embedded|4b1b7a2e-6c2f-4d58-9d6a-0a8a3a4f9a10'], /There is no user "embedded\|4b1b/],
     ['a malformed user', ['--user', 'x\ny'], /There is no user "x\\ny"/],
     ['an empty user', ['--user', ''], /There is no user ""/],
     ['an unknown option', ['--role', 'x'], /Unknown option '--role'.*usage: load-data-service token/],
     ['an extra argument', ['x'], /usage: load-data-service token/],
     ['an option without its value', ['--user'], /usage: load-data-service token/],
-    ['an empty customer', ['--customer', ''], /--customer is empty.*usage: load-data-service token/],
+    ['an empty customer', ['--customer', ''], /--customer must not be empty.*usage: load-data-service token/],
   ])('refuses %s in one line', async (_, parameters, message) => {
     expectRefusal(await run(parameters), message);
   });

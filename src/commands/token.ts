@@ -29,6 +29,12 @@ Examples:
 Exit code: 0 printed, 1 there is no such user, wrong usage, or something else is wrong.
 `;
 
+/**
+ * The maximum length of a token, in characters. The service accepts 16 KiB of headers in a request, and the other headers
+ * take some of that.
+ */
+const MAX_LENGTH = 15_000;
+
 interface TokenArguments {
   readonly user?: string | undefined;
   readonly customer: readonly string[];
@@ -43,7 +49,7 @@ function tokenArguments(): TokenArguments {
       help: { type: 'boolean', default: false },
     },
   });
-  if (values.customer.includes('')) throw new Error('--customer is empty');
+  if (values.customer.includes('')) throw new Error('--customer must not be empty');
   return values;
 }
 
@@ -51,7 +57,7 @@ function tokenArguments(): TokenArguments {
  * Issues an access token of the embedded identity provider. The service may be running at the same time. If the service
  * isn't running, missing signing keys are created.
  *
- * @throws CommandError when no user has the given id, or when DATA_DIR is missing, or has files but no identity
+ * @throws CommandError when no user has the given id, when the token would be too long for the service, or when DATA_DIR is missing, or has files but no identity
  * provider. An identity provider isn't created there, because no service would accept its tokens.
  */
 async function accessToken(environment: Environment, { user, customer }: TokenArguments): Promise<string> {
@@ -59,12 +65,16 @@ async function accessToken(environment: Environment, { user, customer }: TokenAr
   const provider = await EmbeddedIdentityProvider.open(environment.dataDirectory, { shared: true });
   try {
     const isServiceRunning = isLocked(environment.dataDirectory, 'identity');
-    const recorded = isServiceRunning ? await provider.recordedIssuer() : undefined;
-    const issuer = recorded ?? environment.oidc.issuer ?? `${baseUrl(environment, environment.port)}/idp`;
-    const issuing = { issuer: () => issuer, audience: environment.oidc.audience };
+    const recorded = isServiceRunning ? await provider.recordedClaims() : {};
+    const issuer = recorded.issuer ?? environment.oidc.issuer ?? `${baseUrl(environment, environment.port)}/idp`;
+    const issuing = { issuer: () => issuer, audience: recorded.audience ?? environment.oidc.audience };
     const keys = await loadSigningKeys(environment.dataDirectory, { create: !isServiceRunning });
     const tokens = new TokenIssuer(keys, (userId) => provider.permissionsOf(userId), issuing);
-    return await (user === undefined ? tokens.administratorToken(customer) : tokens.userToken(user, customer));
+    const token = await (user === undefined ? tokens.administratorToken(customer) : tokens.userToken(user, customer));
+    if (token.length > MAX_LENGTH) {
+      throw new CommandError(`The token would have ${token.length} characters, and requests with more than ${MAX_LENGTH} are refused. Give fewer customers, or the user roles with fewer permissions.`);
+    }
+    return token;
   } catch (error) {
     if (error instanceof UserNotFound) throw new CommandError(`There is no user ${JSON.stringify(user)}.`, { cause: error });
     throw error;

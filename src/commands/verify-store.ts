@@ -31,7 +31,7 @@ Exit code: 0 no defect, 1 defects, 2 something couldn't be checked, or wrong usa
 function given() {
   const options = { json: { type: 'boolean', default: false }, help: { type: 'boolean', default: false } } as const;
   const parsed = parseArgs({ options, allowPositionals: true });
-  if (parsed.positionals.length > 1 || parsed.positionals.includes('')) throw new Error('there is one directory');
+  if (parsed.positionals.length > 1 || parsed.positionals.includes('')) throw new Error('only one directory can be given');
   return parsed;
 }
 

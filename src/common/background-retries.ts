@@ -15,7 +15,7 @@ export class BackgroundRetries {
   }
 
   /**
-   * Repeats an attempt until no further attempt is needed, and then resolves.
+   * Calls `attempt` until it resolves to undefined, then resolves.
    *
    * @param attempt makes one attempt. Resolves to the pause before the next attempt in milliseconds, or to undefined
    * when no further attempt is needed. Must not reject. A call made after `close` must resolve to undefined.

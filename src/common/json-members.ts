@@ -10,7 +10,7 @@ export const OTHER_VALUE = Symbol('other JSON value');
 /** The value of a member of a JSON object. A list contains each of its texts once, in order of first occurrence. */
 export type JsonMember = string | null | readonly string[] | typeof OTHER_VALUE;
 
-/** What the text that is being read is collected for. `Nothing`: the text isn't wanted and isn't collected. */
+/** The purpose for which the current text is collected. `Nothing`: the text isn't wanted and isn't collected. */
 const enum Capture {
   Nothing,
   Name,

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { casesOf } from '../../test/support/cases.js';
 import { type JsonMember, OTHER_VALUE } from './json-members.js';
 import { JsonReader } from './json-reader.js';
 
@@ -79,13 +80,13 @@ describe('JsonReader', () => {
   it('reads the same as JSON.parse from an object, in whatever chunks it arrives', () => {
     fc.assert(fc.property(document, sizes, (bytes, chunkSizes) => {
       expect(read(bytes, chunkSizes)).toEqual(parse(bytes));
-    }), { numRuns: 2000 });
+    }), { numRuns: casesOf(2_000) });
   });
 
   it('reads the same as JSON.parse from any value', () => {
     fc.assert(fc.property(fc.json(), sizes, (json, chunkSizes) => {
       expect(read(Buffer.from(json), chunkSizes)).toEqual(parse(Buffer.from(json)));
-    }), { numRuns: 1000 });
+    }), { numRuns: casesOf(1_000) });
   });
 
   it('accepts and rejects changed documents like JSON.parse', () => {
@@ -94,14 +95,14 @@ describe('JsonReader', () => {
       const at = place % (bytes.length + 1);
       const changed = Buffer.concat([bytes.subarray(0, at), added, bytes.subarray(at + removed)]);
       expect(read(changed, chunkSizes)).toEqual(parse(changed));
-    }), { numRuns: 5000 });
+    }), { numRuns: casesOf(5_000) });
   });
 
   it('accepts and rejects combined pieces of JSON like JSON.parse', () => {
     fc.assert(fc.property(fc.array(pieces, { maxLength: 8 }), sizes, (parts, chunkSizes) => {
       const bytes = Buffer.from(parts.join(''));
       expect(read(bytes, chunkSizes)).toEqual(parse(bytes));
-    }), { numRuns: 20_000 });
+    }), { numRuns: casesOf(20_000) });
   });
 
   it('accepts and rejects numbers like JSON.parse', () => {
@@ -109,7 +110,7 @@ describe('JsonReader', () => {
     fc.assert(fc.property(digits, fc.constantFrom(['', ''], ['[', ']'], ['{"text":', '}']), sizes, (parts, [before, after], chunkSizes) => {
       const bytes = Buffer.from(`${before}${parts.join('')}${after}`);
       expect(read(bytes, chunkSizes)).toEqual(parse(bytes));
-    }), { numRuns: 10_000 });
+    }), { numRuns: casesOf(10_000) });
   });
 
   it.each([

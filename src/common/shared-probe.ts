@@ -10,8 +10,8 @@ export class SharedProbe {
   private answeredAt: number | undefined;
 
   /**
-   * @param probe checks the health. It isn't called again before its promise has settled. Its `signal` aborts after 4
-   * s.
+   * @param probe checks the health. It isn't called again before its promise has settled. Its `signal` aborts after
+   * four seconds.
    */
   constructor(private readonly probe: (signal: AbortSignal) => Promise<void>) {}
 
@@ -22,7 +22,7 @@ export class SharedProbe {
   async check(): Promise<void> {
     if (this.answeredAt !== undefined && performance.now() - this.answeredAt >= REUSED_FOR_MS) this.answer = undefined;
     this.answer ??= this.ask();
-    await withTimeLimit(PROBE_TIMEOUT_MS, this.answer, () => new Error(`There is no answer for ${PROBE_TIMEOUT_MS} ms.`));
+    await withTimeLimit(PROBE_TIMEOUT_MS, this.answer, () => new Error(`No answer within ${PROBE_TIMEOUT_MS} ms.`));
   }
 
   private async ask(): Promise<void> {

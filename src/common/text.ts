@@ -50,7 +50,7 @@ export const jsonArray = (items: readonly Buffer[]): Buffer =>
   Buffer.concat([BEGIN, ...items.flatMap((item, index) => (index === 0 ? [item] : [COMMA, item])), END]);
 
 /** The largest number of bytes that JSON needs for one UTF-16 code unit: the length of `\u0000`. */
-const MOST_BYTES_PER_UNIT = 6;
+const MAX_BYTES_PER_UNIT = 6;
 
 /**
  * Encodes JSON in UTF-8 after inserting a long text, which is encoded in pieces, taking turns with other jobs.
@@ -60,12 +60,12 @@ const MOST_BYTES_PER_UNIT = 6;
  * @param text the text to insert.
  */
 export async function encodeWithText(json: string, member: string, text: string): Promise<Buffer> {
-  // Only the member can be found here: no text contains these characters, because JSON escapes the quotes in texts.
+  // The first match is the member: a text can't contain `"<member>":""`, because JSON escapes its quotes.
   const empty = `"${member}":""`;
   const textAt = json.indexOf(empty) + empty.length - 1;
   // The buffer has room for the longest possible encoding of the text. Most of it usually stays unused, and unused
   // pages take no memory.
-  const bytes = Buffer.allocUnsafeSlow(Buffer.byteLength(json) + text.length * MOST_BYTES_PER_UNIT);
+  const bytes = Buffer.allocUnsafeSlow(Buffer.byteLength(json) + text.length * MAX_BYTES_PER_UNIT);
   let length = bytes.write(json.slice(0, textAt));
   await forEachPiece(text, (piece) => {
     length += bytes.write(escapedJson(piece), length);

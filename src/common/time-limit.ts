@@ -4,7 +4,7 @@
  */
 export const withTimeLimit = <T>(limitMs: number, call: Promise<T>, silence: () => Error): Promise<T> => withSilenceLimit(limitMs, () => call, silence);
 
-/** Like `withTimeLimit`, but the limit begins anew each time the work calls `onProgress`. */
+/** Like `withTimeLimit`, but the limit restarts each time the work calls `onProgress`. */
 export async function withSilenceLimit<T>(limitMs: number, work: (onProgress: () => void) => Promise<T>, silence: () => Error): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const silent = new Promise<never>((_, reject) => {

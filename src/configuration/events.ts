@@ -1,7 +1,7 @@
 import { z } from 'zod';
 
 const SECRET_PREFIX = 'whsec_';
-const [LEAST_SECRET_BYTES, MOST_SECRET_BYTES] = [24, 64];
+const [MIN_SECRET_BYTES, MAX_SECRET_BYTES] = [24, 64];
 
 /**
  * The bytes of a webhook secret in the form of Standard Webhooks: `whsec_` and the base64 of 24 to 64 bytes. Undefined
@@ -10,7 +10,7 @@ const [LEAST_SECRET_BYTES, MOST_SECRET_BYTES] = [24, 64];
 function secretBytes(text: string): Buffer | undefined {
   const bytes = Buffer.from(text.slice(SECRET_PREFIX.length), 'base64');
   const isCanonical = `${SECRET_PREFIX}${bytes.toString('base64')}` === text;
-  return isCanonical && bytes.length >= LEAST_SECRET_BYTES && bytes.length <= MOST_SECRET_BYTES ? bytes : undefined;
+  return isCanonical && bytes.length >= MIN_SECRET_BYTES && bytes.length <= MAX_SECRET_BYTES ? bytes : undefined;
 }
 
 function isWebhookUrl(text: string): boolean {
@@ -43,7 +43,7 @@ export const EVENTS_VARIABLES = z
       .transform((text, context) => {
         const secrets = text.trim().split(/\s+/).map(secretBytes).filter((secret) => secret !== undefined);
         const isValid = secrets.length === text.trim().split(/\s+/).length && secrets.length <= 2;
-        if (!isValid) context.addIssue({ code: 'custom', message: `must be ${SECRET_PREFIX} and the base64 of ${LEAST_SECRET_BYTES} to ${MOST_SECRET_BYTES} bytes, or two such secrets separated by a blank` });
+        if (!isValid) context.addIssue({ code: 'custom', message: `must be ${SECRET_PREFIX} and the base64 of ${MIN_SECRET_BYTES} to ${MAX_SECRET_BYTES} bytes, or two such secrets separated by a blank` });
         return secrets;
       })
       .optional(),

@@ -379,6 +379,14 @@ describe('parseEnvironment', () => {
     expect(parseEnvironment(variables).warnings).toEqual(warnings);
   });
 
+  it.each([
+    ['https://login.grid.example/', []],
+    ['https://login.grid.example', ['OIDC_ISSUER: the issuers of Auth0 are in lower case and end with "/"; with another issuer, all tokens are refused']],
+    ['https://Login.grid.example/', ['OIDC_ISSUER: the issuers of Auth0 are in lower case and end with "/"; with another issuer, all tokens are refused']],
+  ])('with auth0 and OIDC_ISSUER %s warns: %j', (OIDC_ISSUER, warnings) => {
+    expect(parseEnvironment({ ...AUTH0, IDENTITY_PROVIDER: 'auth0', OIDC_ISSUER }).warnings).toEqual(warnings);
+  });
+
   it('ignores unknown variables', () => {
     expect(parseEnvironment({ PATH: '/bin', LOAD_DATA: 'x' })).toEqual(parseEnvironment({}));
   });

@@ -8,7 +8,7 @@ import { SERVED_VARIABLES, servedAddress } from './served-address.js';
 import { FILE_STORAGES } from './storage.js';
 import { TRACING_SCHEMAS, TRACING_VARIABLES } from './tracing.js';
 import { NO_OTHER_READERS, type OtherReaders, unknownVariables } from './unknown-variables.js';
-import { effective, EnvironmentError, HIGHEST_TIMEOUT_MS, httpUrl, oneLine, oneOf, problemOf, readVariables, type Variables, whole } from './variables.js';
+import { effective, EnvironmentError, httpUrl, MAX_TIMEOUT_MS, oneLine, oneOf, problemOf, readVariables, type Variables, whole } from './variables.js';
 
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
@@ -40,10 +40,10 @@ export const SERVICE_VARIABLES = {
   SWAGGER_UI_CLIENT_ID: oneLine.optional(),
   RETENTION_DAYS: whole(0, 0, 36_500),
   RATE_LIMIT_PER_MINUTE: whole(0, 0, 1_000_000_000),
-  REQUEST_TIMEOUT_MS: whole(7_200_000, 1, HIGHEST_TIMEOUT_MS),
-  REQUEST_IDLE_TIMEOUT_MS: whole(60_000, 1, HIGHEST_TIMEOUT_MS),
-  SHUTDOWN_DELAY_MS: whole(0, 0, HIGHEST_TIMEOUT_MS),
-  SHUTDOWN_TIMEOUT_MS: whole(10_000, 0, HIGHEST_TIMEOUT_MS),
+  REQUEST_TIMEOUT_MS: whole(7_200_000, 1, MAX_TIMEOUT_MS),
+  REQUEST_IDLE_TIMEOUT_MS: whole(60_000, 1, MAX_TIMEOUT_MS),
+  SHUTDOWN_DELAY_MS: whole(0, 0, MAX_TIMEOUT_MS),
+  SHUTDOWN_TIMEOUT_MS: whole(10_000, 0, MAX_TIMEOUT_MS),
   LOG_LEVEL: oneOf(...LOG_LEVELS).default('info'),
   LOG_SAMPLE: whole(1, 1, 1_000_000),
   LOG_CUSTOMERS: oneOf('true', 'false').default('false'),
@@ -100,6 +100,7 @@ export function checkEnvironment(variables: Variables) {
   const warnings = (others = NO_OTHER_READERS): string[] => [
     ...unusedVariables(set, others),
     ...unusedSecret(set),
+    ...unlikelyIssuer(set),
     ...unknownVariables(Object.keys(set), KNOWN_NAMES, others),
   ];
   // Two schemas may report the same problem: OIDC_AUDIENCE is a variable of the service and of Auth0.
@@ -160,6 +161,12 @@ function unusedVariables(set: Variables, { declared, readUndeclared }: OtherRead
 
 const unusedSecret = ({ EVENTS_WEBHOOK_URL: url, EVENTS_WEBHOOK_SECRET: secret }: Variables): string[] =>
   secret !== undefined && url === undefined ? ['EVENTS_WEBHOOK_SECRET: without effect, because EVENTS_WEBHOOK_URL is not set'] : [];
+
+/** The issuer of a token is compared as text. So with a wrong one, every token is refused. */
+const unlikelyIssuer = ({ IDENTITY_PROVIDER: adapter, OIDC_ISSUER: issuer }: Variables): string[] =>
+  adapter === 'auth0' && issuer !== undefined && URL.canParse(issuer) && !(issuer.endsWith('/') && new URL(issuer).href === issuer)
+    ? ['OIDC_ISSUER: the issuers of Auth0 are in lower case and end with "/"; with another issuer, all tokens are refused']
+    : [];
 
 /**
  * Loads and validates the environment variables of the service. The file `.env` in the working directory, if there is

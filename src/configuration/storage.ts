@@ -1,10 +1,10 @@
 import { z } from 'zod';
-import { HIGHEST_TIMEOUT_MS, httpUrl, oneLine, oneOf, required, whole } from './variables.js';
+import { httpUrl, MAX_TIMEOUT_MS, oneLine, oneOf, required, whole } from './variables.js';
 
 const text = (pattern: RegExp, message: string) => z.string().regex(pattern, message);
 
 /** How long a call to the object store (S3 or Azure) may go without progress, in milliseconds. */
-const TIMEOUT = { STORAGE_TIMEOUT_MS: whole(30_000, 1, HIGHEST_TIMEOUT_MS) };
+const TIMEOUT = { STORAGE_TIMEOUT_MS: whole(30_000, 1, MAX_TIMEOUT_MS) };
 
 const S3_VARIABLES = z
   .object({

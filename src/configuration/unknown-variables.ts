@@ -8,14 +8,14 @@ const OF_NEIGHBOURS = /_(?:SERVICE_HOST|SERVICE_PORT\w*|PORT|PORT_\d+_\w+)$/;
  * An unknown name counts as a misspelling of a known name if at most this many characters must be inserted, removed or
  * replaced.
  */
-const MOST_EDITS = 2;
+const MAX_EDITS = 2;
 /**
  * The length of the shortest unknown name that can count as a misspelling of a known name. Shorter names, such as
  * `HOST` and `HOME`, resemble each other by chance.
  */
-const LEAST_LENGTH = 6;
+const MIN_LENGTH = 6;
 
-/** What reads environment variables besides the service itself: the code of a team. */
+/** Readers of environment variables other than the service: a team's code. */
 export interface OtherReaders {
   /** The names of the variables that a team's adapters have declared. */
   readonly declared: readonly string[];
@@ -38,7 +38,7 @@ export function unknownVariables(names: readonly string[], ownNames: readonly st
     .filter((name) => !known.includes(name) && !OF_NEIGHBOURS.test(name))
     .flatMap((name) => {
       const nearest = nearestOf(name, known);
-      const isSlip = nearest.edits <= MOST_EDITS && name.length >= LEAST_LENGTH;
+      const isSlip = nearest.edits <= MAX_EDITS && name.length >= MIN_LENGTH;
       // Other programs may read variables with the same prefix, so only a name with a similar rest counts.
       const isLikeDeclared = prefixes.some((prefix) => name.startsWith(prefix) && nearest.edits <= (name.length - prefix.length) / 2);
       if (!isSlip && !isLikeDeclared && !OWN_FAMILIES.test(name)) return [];

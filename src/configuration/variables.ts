@@ -18,7 +18,7 @@ export class EnvironmentError extends Error {
   }
 }
 
-export const HIGHEST_TIMEOUT_MS = 2 ** 31 - 1;
+export const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 
 /**
  * A schema for an environment variable that is a whole number within bounds. `fallback` is the number if the variable
@@ -86,7 +86,7 @@ export function problemOf({ path, message }: Pick<z.core.$ZodIssue, 'path' | 'me
   return `${name}: ${message.replaceAll(/\s+/g, ' ')}${isHidden ? '' : `; it is ${shown(value)}`}`;
 }
 
-const MOST_SHOWN = 80;
+const MAX_SHOWN = 80;
 
 /**
  * Whether a variable's value is possibly a secret, so that messages must not quote it. It is if the variable's name
@@ -101,7 +101,7 @@ const ASSIGNMENT = /^(?:export\s+)?[^\s=]+\s*=/;
 const QUOTED_VALUE = /^([ \t]*(?:export[ \t]+)?[^\s=#]+[ \t]*=[ \t]*)(["'`])[^]*?\2/gm;
 
 const shown = (value: string): string =>
-  JSON.stringify(value.length > MOST_SHOWN ? `${value.slice(0, MOST_SHOWN)}…` : value);
+  JSON.stringify(value.length > MAX_SHOWN ? `${value.slice(0, MAX_SHOWN)}…` : value);
 
 /**
  * Validates variables with a schema. An empty variable counts as unset.

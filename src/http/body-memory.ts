@@ -3,7 +3,7 @@ import { FREE_BYTES, type HeldMemory, type MemoryBudget, processMemory } from '.
 import { ServiceError } from '../common/service-error.js';
 
 /** The most bytes that one UTF-16 unit of a text can take in JSON, for example as the escape `\u0001`. */
-const MOST_BYTES_A_CHARACTER = 6;
+const MAX_BYTES_A_CHARACTER = 6;
 /** The smallest amount of memory that a body takes from the process's memory budget at once, in bytes. */
 const STEP_BYTES = 64 * 1024;
 
@@ -62,7 +62,7 @@ export class BodyMemory {
   growForLine(text: string): Promise<void> | undefined {
     if (text.length <= FREE_BYTES) return undefined;
     this.line ??= this.budget.hold('line');
-    return this.take(this.line, text.length * MOST_BYTES_A_CHARACTER);
+    return this.take(this.line, text.length * MAX_BYTES_A_CHARACTER);
   }
 
   /**

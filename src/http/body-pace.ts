@@ -10,10 +10,10 @@ const BYTES_PER_ITERATION = 512 * 1024;
  */
 const BYTES_OF_ONE_BODY = 2 * 1024 * 1024;
 /**
- * New connections hold back the processing of long request bodies, but for no longer than LONGEST_WAIT_MS milliseconds.
+ * New connections hold back the processing of long request bodies, but for no longer than MAX_WAIT_MS milliseconds.
  * After a delay of that length, new connections don't hold bodies back for the next REST_MS milliseconds.
  */
-const LONGEST_WAIT_MS = 200;
+const MAX_WAIT_MS = 200;
 const REST_MS = 1_000;
 
 interface Waiting {
@@ -51,7 +51,7 @@ export class BodyPace {
     this.hasArrived = true;
     const now = performance.now();
     if (this.isHeldBack || now < this.restUntil) return;
-    this.heldUntil = now + LONGEST_WAIT_MS;
+    this.heldUntil = now + MAX_WAIT_MS;
     this.isHeldBack = true;
     this.schedule();
   }

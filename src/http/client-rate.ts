@@ -3,8 +3,8 @@ import { ServiceError } from '../common/service-error.js';
 import type { BodyMemory } from './body-memory.js';
 
 /** The lowest rate allowed to a client while other requests wait for memory, in bytes per millisecond. */
-const LEAST_RATE = 16;
-/** How far a client may fall behind LEAST_RATE, in milliseconds that the service has spent waiting for the client. */
+const MIN_RATE = 16;
+/** How far a client may fall behind MIN_RATE, in milliseconds that the service has spent waiting for the client. */
 const PATIENCE_MS = 5_000;
 
 /**
@@ -26,7 +26,7 @@ export class ClientRate {
 
   received(bytes: number): void {
     this.receivedBytes += bytes;
-    this.leftMs = Math.min(PATIENCE_MS, this.leftMs + bytes / LEAST_RATE);
+    this.leftMs = Math.min(PATIENCE_MS, this.leftMs + bytes / MIN_RATE);
   }
 
   /**

@@ -9,7 +9,7 @@ const SLOTS = 4;
  * The longest time that a body keeps its slot, in milliseconds. Then the slot passes to the next body, even if the
  * first one is still being decoded, so that slow clients don't block others.
  */
-const LONGEST_TURN_MS = 2_000;
+const MAX_TURN_MS = 2_000;
 
 /**
  * Slots for decoding compressed request bodies. Bodies without a slot wait in a `FairQueue`, which serves the oldest
@@ -37,7 +37,7 @@ export class DecodingSlots {
       if (!isOver) this.pass();
       isOver = true;
     };
-    const timer = setTimeout(end, LONGEST_TURN_MS).unref();
+    const timer = setTimeout(end, MAX_TURN_MS).unref();
     return end;
   }
 

@@ -98,10 +98,10 @@ export function sendJsonText(response: ServerResponse, json: string | Buffer): v
 }
 
 /**
- * Sends a JSON answer. If the client is still sending its request, reads and discards the rest of the request (`drain`)
- * before ending the response.
+ * Sends the JSON answer of an error. If the client is still sending its request, reads and discards the rest of the
+ * request (`drain`) before ending the response.
  */
-export function sendEarly(request: IncomingMessage, response: ServerResponse, status: number, json: string): void {
+export function sendErrorJson(request: IncomingMessage, response: ServerResponse, status: number, json: string): void {
   const body = Buffer.from(json);
   response.statusCode = status;
   response.setHeader('Content-Type', 'application/json; charset=utf-8');

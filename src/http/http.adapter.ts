@@ -24,7 +24,7 @@ export class HttpAdapter extends ExpressAdapter {
    * each of these objects, and all code that handles them would run several times slower.
    */
   override initHttpServer({ httpsOptions }: NestApplicationOptions): void {
-    if (httpsOptions) throw new Error('TLS is left to a proxy.');
+    if (httpsOptions) throw new Error('HTTPS is not supported: let a proxy terminate TLS.');
     const instance = this.getInstance<Express>();
     class ExpressRequest extends IncomingMessage {}
     class ExpressResponse extends ServerResponse<ExpressRequest> {}

@@ -12,7 +12,9 @@ import { WHOLE_APPLICATION } from './whole-application.js';
 
 /** Express recognizes an error handler by its four parameters, so the last one is declared although it isn't used. */
 const answerExpressError: ErrorRequestHandler = (error, request, response, _next) => {
-  answerError(request, response, toServiceError(error));
+  // Express could not decode a parameter of the path, so the path names nothing.
+  const isUndecodable = error instanceof URIError;
+  answerError(request, response, isUndecodable ? new ServiceError('not-found', 'The path cannot be decoded.', { cause: error }) : toServiceError(error));
 };
 
 /**

@@ -66,6 +66,11 @@ export interface JsonObject {
    * the errors of `openJson`.
    */
   readonly bytes: Chunks | undefined;
+  /**
+   * Ends the reading of `bytes`, and the decoder of a compressed body. Must be called when the caller reads no further,
+   * because another compressed body may wait until then.
+   */
+  readonly end: () => void;
 }
 
 /**
@@ -89,7 +94,7 @@ export async function openJson(
   const body = isJsonCoding(coding) ? decodedBody(request, coding, limits) : requestBody(request, limits);
   const head = await readHead(body);
   if (head.isWhole) return head.length === 0 ? undefined : parseSmall(joined(head.chunks), wanted);
-  return openLarge(behind(head.chunks, body), wanted, limits.memory);
+  return openLarge(head.chunks, body, wanted, limits.memory);
 }
 
 /**
@@ -162,16 +167,17 @@ async function* behind(chunks: readonly Buffer[], rest: Chunks): Chunks {
   yield* rest;
 }
 
-async function openLarge(body: Chunks, wanted: ReadonlySet<string>, memory: BodyMemory): Promise<JsonObject> {
+async function openLarge(head: readonly Buffer[], body: Chunks, wanted: ReadonlySet<string>, memory: BodyMemory): Promise<JsonObject> {
   const reader = new JsonReader(wanted);
-  const checked = checkedBody(body, reader, memory);
+  const checked = checkedBody(behind(head, body), reader, memory);
   const held: Buffer[] = [];
   while (!reader.hasOtherMembers) {
     const next = await checked.next();
-    if (next.done) return { members: reader.members, bytes: undefined };
+    if (next.done) return { members: reader.members, bytes: undefined, end: nothingToEnd };
     held.push(next.value);
   }
-  return { members: reader.members, bytes: behind(held, checked) };
+  // The body itself is ended: to end `bytes` would do nothing as long as `bytes` wasn't read.
+  return { members: reader.members, bytes: behind(held, checked), end: () => void body.return() };
 }
 
 /**
@@ -218,11 +224,12 @@ function parseSmall(bytes: Buffer, wanted: ReadonlySet<string>): JsonObject {
     if (wanted.has(name)) members.set(name, toMember(member));
     else hasOthers = true;
   }
-  return { members, bytes: hasOthers ? behind([bytes], nothing()) : undefined };
+  return { members, bytes: hasOthers ? behind([bytes], nothing()) : undefined, end: nothingToEnd };
 }
 
 // eslint-disable-next-line @typescript-eslint/no-empty-function
 async function* nothing(): Chunks {}
+const nothingToEnd = (): void => undefined;
 
 function toMember(value: unknown): JsonMember {
   if (typeof value === 'string' || value === null) return value;
@@ -258,7 +265,7 @@ async function* decoded(encoded: Chunks, coding: Coding, maxBytes: number): Chun
     }
     // A decoder ends at the end of the coded stream and ignores any bytes after that. A body with such bytes is
     // refused.
-    if (decoder.bytesWritten < encodedBytes) throw new Error('There is something behind the coded stream.');
+    if (decoder.bytesWritten < encodedBytes) throw new Error('Bytes follow the end of the compressed stream.');
     await feeding;
   } catch (error) {
     throw error instanceof ServiceError ? error : new ServiceError('invalid-request-body', `The body isn't a ${coding} stream.`, { cause: error });

@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { answerError, toServiceError } from './service-exception.filter.js';
+import { breakIfUnread } from './unread-answer.js';
 
 /**
  * Sends a list as the JSON answer `{"<member>": [...]}`, page by page, no faster than the client reads. Holds one page
@@ -9,12 +10,15 @@ import { answerError, toServiceError } from './service-exception.filter.js';
  * and the caller can still answer with an error. If fetching a later page fails, breaks the connection, so that no
  * client takes a partial list for a complete one. If a client hangs up, the list ends after the page that is being
  * fetched, or one or two pages later.
+ *
+ * @param idleTimeoutMs how long the client may read nothing, in milliseconds. After that, the connection is broken.
  */
 export async function sendJsonList<Item>(
   request: IncomingMessage,
   response: ServerResponse,
   member: string,
   pages: AsyncIterable<readonly Item[]>,
+  idleTimeoutMs: number,
 ): Promise<void> {
   const iterator = pages[Symbol.asyncIterator]();
   const first = await iterator.next();
@@ -25,6 +29,7 @@ export async function sendJsonList<Item>(
     response.end();
     return;
   }
+  breakIfUnread(response, idleTimeoutMs);
   try {
     await pipeline(Readable.from(listChunks(member, first, iterator), { highWaterMark: 1 }), response);
   } catch (error) {

@@ -9,7 +9,7 @@ const IP_FUTURE = "[Vv][0-9A-Fa-f]+\\.[A-Za-z0-9._~!$&'()*+,;=:-]+";
 const HOST = new RegExp(`^(?:${REG_NAME}|\\[${IP_FUTURE}\\]|\\[([0-9A-Fa-f:.]+)\\])(?::(\\d*))?$`);
 const ABSOLUTE_FORM = /^https?:\/\/([^/?]*)/i;
 const SCHEME_AND_AUTHORITY = /^[a-z][a-z0-9+.-]*:\/\/[^/?#]*/i;
-const HIGHEST_PORT = 65_535;
+const MAX_PORT = 65_535;
 
 /**
  * Describes why a request's head is invalid although Node's parser accepts it: the HTTP version, `Host` (RFC 9112,
@@ -67,7 +67,7 @@ function isHost(text: string): boolean {
   const match = HOST.exec(text);
   if (!match) return false;
   const [, address, port] = match;
-  return (address === undefined || isIPv6(address)) && (port === undefined || Number(port) <= HIGHEST_PORT);
+  return (address === undefined || isIPv6(address)) && (port === undefined || Number(port) <= MAX_PORT);
 }
 
 /**

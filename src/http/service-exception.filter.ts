@@ -3,7 +3,7 @@ import { type ArgumentsHost, Catch, type ExceptionFilter, HttpException, Logger 
 import { type ErrorKind, ServiceError } from '../common/service-error.js';
 import { BodyAlreadyReadError, logBodyAlreadyRead } from './body-already-read.js';
 import { ERROR_TABLE } from './error-table.js';
-import { exchangeOf, sendEarly } from './exchange.js';
+import { exchangeOf, sendErrorJson } from './exchange.js';
 
 const logger = new Logger('Http');
 
@@ -52,7 +52,7 @@ export function answerError(request: IncomingMessage, response: ServerResponse, 
   // After a timeout, the rest of the request may never arrive, so the connection can't be reused. Node itself closes
   // the connection when `Expect: 100-continue` is refused.
   if (error.kind === 'request-timeout') response.setHeader('Connection', 'close');
-  sendEarly(request, response, status, errorBody(error.kind));
+  sendErrorJson(request, response, status, errorBody(error.kind));
 }
 
 const KIND_OF_STATUS: Readonly<Record<number, ErrorKind>> = {

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 
 /** The longest chunk of a chunked body that is gathered, in bytes. */
 const SHORT_BYTES = 1_024;
-const LEAST_CAPACITY = 1_024;
+const MIN_CAPACITY = 1_024;
 
 /**
  * Gathers the short chunks of a chunked body (RFC 9112, section 7.1). All short chunks that arrive in one iteration of
@@ -17,7 +17,7 @@ export function gatherShortChunks(request: IncomingMessage): void {
 
   function add(chunk: Buffer): void {
     if (length + chunk.length > gathered.length) {
-      const larger = Buffer.allocUnsafe(Math.max(LEAST_CAPACITY, 2 * (length + chunk.length)));
+      const larger = Buffer.allocUnsafe(Math.max(MIN_CAPACITY, 2 * (length + chunk.length)));
       gathered.copy(larger, 0, 0, length);
       gathered = larger;
     }

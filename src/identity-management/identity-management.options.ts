@@ -11,7 +11,7 @@ export interface IdentityManagementOptions {
   readonly providerTimeoutMs?: number;
   /** The maximum size of a JSON request body, in bytes. The default, 1 MiB, is also the upper limit of this option. */
   readonly maxJsonBytes?: number;
-  /** How long a client may stay silent during its request, in milliseconds (default: 60,000). */
+  /** How long a client may send nothing of its request, or read nothing of a list, in milliseconds (default: 60,000). */
   readonly idleTimeoutMs?: number;
 }
 
@@ -24,15 +24,15 @@ export interface IdentityManagementAdapters {
 }
 
 /** The upper limit of the option `maxJsonBytes`, in bytes. Far more than the body of any valid request needs. */
-const MOST_JSON_BYTES = 1_048_576;
+const MAX_JSON_BYTES = 1_048_576;
 
-/** The limits for JSON request bodies: the values of the options, or the defaults of those that are not set. */
+/** The limits for JSON request bodies and lists: the values of the options, or the defaults of those that are not set. */
 export class JsonBodyLimits {
   readonly maxJsonBytes: number;
   readonly idleTimeoutMs: number;
 
   constructor(options: IdentityManagementOptions) {
-    this.maxJsonBytes = Math.min(options.maxJsonBytes ?? MOST_JSON_BYTES, MOST_JSON_BYTES);
+    this.maxJsonBytes = Math.min(options.maxJsonBytes ?? MAX_JSON_BYTES, MAX_JSON_BYTES);
     this.idleTimeoutMs = options.idleTimeoutMs ?? 60_000;
   }
 }

@@ -6,6 +6,10 @@ import { join, resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { built } from '../../test/support/built.js';
+
+// Other processes import dist.
+await built();
 
 const LOGGING = JSON.stringify(resolve('dist/operations/logging.js'));
 /** About 1.5 MB of lines, which is more than a pipe holds. */

@@ -1,7 +1,7 @@
 import type { ThrottlerStorage } from '@nestjs/throttler';
 
 const SECOND_MS = 1_000;
-/** What is known of one client. Times are those of `performance.now()`, in milliseconds. */
+/** The state of one client. Times are those of `performance.now()`, in milliseconds. */
 interface Client {
   /** How many requests were counted in each second of the window, oldest first. Seconds without requests are left out. */
   readonly seconds: { readonly second: number; requests: number }[];

@@ -46,7 +46,7 @@ export class ServiceAddress {
       try {
         await listener();
       } catch (error) {
-        this.logger.error({ msg: 'The address of the service could not be recorded. Tokens of `npm run token` may name another issuer.', err: error });
+        this.logger.error({ msg: 'The address of the service could not be recorded. Tokens of `npm run token` may have another issuer.', err: error });
       }
     }
   }

@@ -51,7 +51,7 @@ export function shutDownOnSignal(app: INestApplication<Server>, times: ShutdownT
     logger.log({ msg: 'stopping', signal });
     void finish(app, sockets, times)
       .catch((error: unknown) => {
-        logger.error({ msg: 'while stopping', err: error });
+        logger.error({ msg: 'An error occurred while stopping', err: error });
       })
       .then(exit);
   };

@@ -27,7 +27,7 @@ export interface BucketContractSubject {
   withClockAhead?(aheadMs: number): Promise<Bucket>;
   /**
    * A bucket with the same objects as `bucket`, but its store refuses the requests of the operation `right`, and no
-   * others. Needed only if the store has rights.
+   * others. Needed only if the store checks rights.
    */
   without?(right: BucketRight): Promise<Bucket>;
   /** Called after the test. Releases what the other members use. */

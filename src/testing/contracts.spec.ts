@@ -2,12 +2,16 @@ import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { promisify } from 'node:util';
 import { afterEach, describe, expect, it, vi } from 'vitest';
+import { built } from '../../test/support/built.js';
 import type { ProviderCallOptions } from '../identity-management/application/ports/identity-provider.port.js';
 import type { User } from '../identity-management/domain/user.js';
 import { indexLine } from '../ingestion/domain/layout.js';
 import { bucketContract, eventOutboxContract, fileStorageContract, identityProviderContract, storedUploadsContract, type TestRunner, uploadEventsContract } from './contracts.js';
 import { InMemoryFileStorage } from './in-memory.file-storage.js';
 import { InMemoryIdentityProvider } from './in-memory.identity-provider.js';
+
+// Another process imports dist.
+await built();
 
 type Step = () => Promise<void>;
 

@@ -54,10 +54,10 @@ export function eventOutboxContract(name: string, setUp: () => Promise<FileStora
      * Stores an upload, then takes and confirms batches of events until one has that upload's event. Returns the ids of
      * all other events in these batches.
      */
-    const toldNow = async (): Promise<string[]> => {
+    const takeAll = async (): Promise<string[]> => {
       const { uploadId } = await store();
-      const told = await toldUntil(outbox(), (ids) => ids.includes(uploadId));
-      return told.map(idOf).filter((id) => id !== uploadId);
+      const taken = await takeUntil(outbox(), (ids) => ids.includes(uploadId));
+      return taken.map(idOf).filter((id) => id !== uploadId);
     };
 
     describe('stored uploads', () => {
@@ -67,45 +67,45 @@ export function eventOutboxContract(name: string, setUp: () => Promise<FileStora
         ['with a long additional_data', anUploadDraft().with({ additionalData: 'é"'.repeat(200_000) })],
         ['with an idempotency key', anUploadDraft().with({ idempotencyKey: 'key-1' })],
       ] as const) {
-        it(PROMISES.order, `tells an upload ${what} as it was stored`, async () => {
+        it(PROMISES.order, `delivers an upload ${what} as it was stored`, async () => {
           await outbox().open();
           const upload = await store(draft);
-          assertEqual(await toldUntil(outbox(), (ids) => ids.length > 0), [{ type: 'stored', upload }]);
+          assertEqual(await takeUntil(outbox(), (ids) => ids.length > 0), [{ type: 'stored', upload }]);
         });
       }
 
       for (const limit of [1, 2, 3, 100]) {
-        it(PROMISES.limit, `tells uploads that were stored one after the other in their order, ${limit} at most at once`, async () => {
+        it(PROMISES.limit, `delivers uploads that were stored one after the other in their order, ${limit} at most at once`, async () => {
           await outbox().open();
           const uploads = await storeMany(7);
           const batches: number[] = [];
-          const told = await toldUntil(outbox(), (ids) => ids.length >= 7, limit, (size) => batches.push(size));
-          assertEqual(told, uploads.map((upload) => ({ type: 'stored', upload })));
+          const taken = await takeUntil(outbox(), (ids) => ids.length >= 7, limit, (size) => batches.push(size));
+          assertEqual(taken, uploads.map((upload) => ({ type: 'stored', upload })));
           assert.ok(Math.max(...batches) <= limit, `A batch has ${Math.max(...batches)} events, but the limit is ${limit}.`);
-          assertEqual(await toldNow(), []);
+          assertEqual(await takeAll(), []);
         });
       }
 
-      it(PROMISES.acknowledged, 'tells each of fifty simultaneous uploads once', async () => {
+      it(PROMISES.acknowledged, 'delivers each of fifty simultaneous uploads once', async () => {
         await outbox().open();
         const drafts = Array.from({ length: 50 }, (_, index) => {
           const draft = anUploadDraft().with({ kind: index % 2 ? 'historical' : 'nowcast' });
           return index % 3 ? draft : draft.file(`file ${index}`);
         });
         const uploads = await Promise.all(drafts.map((draft) => store(draft)));
-        const told = await toldUntil(outbox(), (ids) => ids.length >= 50, 7);
-        assertEqual(told.map(idOf).sort(), idsOf(uploads).sort());
-        assertEqual(await toldNow(), []);
+        const taken = await takeUntil(outbox(), (ids) => ids.length >= 50, 7);
+        assertEqual(taken.map(idOf).sort(), idsOf(uploads).sort());
+        assertEqual(await takeAll(), []);
       });
 
-      it(PROMISES.acknowledged, 'tells neither a repeated request nor a failed upload', async () => {
+      it(PROMISES.acknowledged, 'delivers neither a repeated request nor a failed upload', async () => {
         await outbox().open();
         const keyed = anUploadDraft().with({ idempotencyKey: 'key-1' });
         const first = await store(keyed);
         assertMatches(await storage.store(keyed.build()), { replayed: true });
         const failing = { ...anUploadDraft().file('bytes').build(), conclude: () => Promise.reject(new Error('refused')) };
         await rejectionOf(storage.store(failing));
-        assertEqual(await toldNow(), [first.uploadId]);
+        assertEqual(await takeAll(), [first.uploadId]);
       });
 
       it(PROMISES.bytes, 'limits the bytes of a batch', async () => {
@@ -113,7 +113,7 @@ export function eventOutboxContract(name: string, setUp: () => Promise<FileStora
         const long = anUploadDraft().with({ additionalData: 'x'.repeat(MAX_EVENTS_BYTES * 0.6) });
         for (let count = 0; count < 3; count++) await store(long);
         const batches: number[] = [];
-        await toldUntil(outbox(), (ids) => ids.length >= 3, 500, (size) => batches.push(size));
+        await takeUntil(outbox(), (ids) => ids.length >= 3, 500, (size) => batches.push(size));
         assertEqual(batches, [1, 1, 1]);
       });
     });
@@ -123,24 +123,24 @@ export function eventOutboxContract(name: string, setUp: () => Promise<FileStora
         await storeMany(2);
         await outbox().open();
         const { uploadId } = await store();
-        assertEqual(await toldNow(), [uploadId]);
+        assertEqual(await takeAll(), [uploadId]);
       });
 
-      it(PROMISES.beginning, 'tells nothing before it was opened', async () => {
+      it(PROMISES.beginning, 'delivers nothing from before it was opened', async () => {
         await storeMany(2);
         assert.equal(await outbox().next(10), undefined);
       });
 
-      it(PROMISES.untold, 'goes on after a restart, with the uploads that were stored while nobody told', async () => {
+      it(PROMISES.undelivered, 'goes on after a restart, with the uploads that were stored while no process delivered events', async () => {
         await outbox().open();
-        const [told] = await storeMany(1);
-        assertEqual((await toldUntil(outbox(), (ids) => ids.length > 0)).map(idOf), [told?.uploadId]);
+        const [delivered] = await storeMany(1);
+        assertEqual((await takeUntil(outbox(), (ids) => ids.length > 0)).map(idOf), [delivered?.uploadId]);
         const before = await storeMany(2);
         await restart();
         const meanwhile = await storeMany(2);
         await restart();
         await outbox().open();
-        assertEqual((await toldNow()).sort(), idsOf([...before, ...meanwhile]).sort());
+        assertEqual((await takeAll()).sort(), idsOf([...before, ...meanwhile]).sort());
       });
 
       it(PROMISES.unconfirmed, 'gives the same events until they are confirmed, also after a restart', async () => {
@@ -162,7 +162,7 @@ export function eventOutboxContract(name: string, setUp: () => Promise<FileStora
         await outbox().open();
         const uploads = await storeMany(2);
         await outbox().open();
-        assertEqual(await toldNow(), idsOf(uploads));
+        assertEqual(await takeAll(), idsOf(uploads));
       });
     });
 
@@ -193,46 +193,46 @@ export function eventOutboxContract(name: string, setUp: () => Promise<FileStora
     });
 
     describe('removed uploads', () => {
-      it(PROMISES.removal, 'tells the removal of an upload that was told, also after a restart', async () => {
+      it(PROMISES.removal, 'delivers the removal of an upload that was delivered, also after a restart', async () => {
         await outbox().open();
         const upload = await store(anUploadDraft().with({ kind: 'nowcast', customerId: 'a/b "c" 電' }).file('bytes'));
-        await toldUntil(outbox(), (ids) => ids.length > 0);
+        await takeUntil(outbox(), (ids) => ids.length > 0);
         const before = Date.now();
         await uploadsOf(storage).remove(upload.uploadId);
         const after = Date.now();
         await restart();
         await outbox().open();
-        const [event] = await toldUntil(outbox(), (ids) => ids.length > 0);
+        const [event] = await takeUntil(outbox(), (ids) => ids.length > 0);
         assertMatches(event, { type: 'removed', uploadId: upload.uploadId, kind: 'nowcast', customerId: 'a/b "c" 電' });
         const removedAt = event?.type === 'removed' ? event.removedAt.getTime() : NaN;
         assert.ok(removedAt >= before && removedAt <= after, 'removedAt is not the time of the removal.');
         if (event?.type === 'removed' && event.receivedAt) assertEqual(event.receivedAt, upload.receivedAt);
-        assertEqual(await toldNow(), []);
+        assertEqual(await takeAll(), []);
       });
 
-      it(PROMISES.removedOnly, 'tells only the removal of an upload that was removed before it was told', async () => {
+      it(PROMISES.removedOnly, 'delivers only the removal of an upload that was removed before it was delivered', async () => {
         await outbox().open();
         const [first, gone, last] = await storeMany(3);
         await uploadsOf(storage).remove(gone?.uploadId ?? '');
-        const told = await toldNow();
-        assertEqual(told.sort(), [first?.uploadId, last?.uploadId, `${gone?.uploadId}-removed`].sort());
+        const taken = await takeAll();
+        assertEqual(taken.sort(), [first?.uploadId, last?.uploadId, `${gone?.uploadId}-removed`].sort());
       });
 
-      it(PROMISES.removedOnly, 'tells every upload once when others of their segments are removed', async () => {
+      it(PROMISES.removedOnly, 'delivers every upload once when others of their segments are removed', async () => {
         await outbox().open();
         const uploads = await Promise.all(Array.from({ length: 10 }, () => store()));
         const ids = idsOf(uploads);
-        const told = (await toldUntil(outbox(), (seen) => seen.length >= 4, 2)).map(idOf);
+        const taken = (await takeUntil(outbox(), (seen) => seen.length >= 4, 2)).map(idOf);
         const batch = await nextOf(outbox(), 3);
-        told.push(...batch.events.map(idOf));
+        taken.push(...batch.events.map(idOf));
         // Removes three uploads: one whose event was confirmed, one whose event is in the unconfirmed batch, and one
         // whose event is in no batch yet.
-        const later = ids.filter((id) => !told.includes(id));
-        const removed = [told[1], batch.events.map(idOf)[0], later[1]].map((id) => id ?? '');
+        const later = ids.filter((id) => !taken.includes(id));
+        const removed = [taken[1], batch.events.map(idOf)[0], later[1]].map((id) => id ?? '');
         for (const id of removed) await uploadsOf(storage).remove(id);
         await batch.confirm();
         const expected = [...later.filter((id) => !removed.includes(id)), ...removed.map((id) => `${id}-removed`)];
-        assertEqual((await toldNow()).sort(), expected.sort());
+        assertEqual((await takeAll()).sort(), expected.sort());
       });
 
       it(PROMISES.removedMeanwhile, 'leaves an upload out of a repeated batch once it was removed', async () => {
@@ -241,24 +241,24 @@ export function eventOutboxContract(name: string, setUp: () => Promise<FileStora
         const batch = await nextOf(outbox(), 1);
         assertEqual(batch.events.map(idOf), [first?.uploadId]);
         await uploadsOf(storage).remove(first?.uploadId ?? '');
-        assertEqual((await toldNow()).sort(), [second?.uploadId, `${first?.uploadId}-removed`].sort());
+        assertEqual((await takeAll()).sort(), [second?.uploadId, `${first?.uploadId}-removed`].sort());
       });
 
-      it(PROMISES.removal, 'tells the removal of each upload of a customer', async () => {
+      it(PROMISES.removal, 'delivers the removal of each upload of a customer', async () => {
         await outbox().open();
         const other = await store(anUploadDraft().with({ customerId: 'customer-2' }));
         const uploads = await storeMany(7);
         uploads.push(await store(anUploadDraft().with({ kind: 'nowcast' }).file('bytes')));
         await uploadsOf(storage).removeAll({ customerId: 'customer-1' });
-        const told = await toldUntil(outbox(), (ids) => ids.length >= 9, 3);
-        assertEqual(told.map(idOf).sort(), [other.uploadId, ...idsOf(uploads).map((id) => `${id}-removed`)].sort());
-        assertEqual(await toldNow(), []);
+        const taken = await takeUntil(outbox(), (ids) => ids.length >= 9, 3);
+        assertEqual(taken.map(idOf).sort(), [other.uploadId, ...idsOf(uploads).map((id) => `${id}-removed`)].sort());
+        assertEqual(await takeAll(), []);
       });
 
       it(PROMISES.wait, 'ends a wait when an upload is removed', async () => {
         await outbox().open();
         const { uploadId } = await store();
-        await toldUntil(outbox(), (ids) => ids.length > 0);
+        await takeUntil(outbox(), (ids) => ids.length > 0);
         assert.equal(await outbox().next(1), undefined);
         const waiting = outbox().wait(new AbortController().signal);
         await uploadsOf(storage).remove(uploadId);
@@ -279,7 +279,7 @@ function outboxOf({ eventOutbox: outbox }: FileStorage): EventOutbox {
 }
 
 function uploadsOf({ storedUploads: uploads }: FileStorage): StoredUploads {
-  if (!uploads) throw new Error('FileStorage.storedUploads is undefined: an outbox tells of removals.');
+  if (!uploads) throw new Error('FileStorage.storedUploads is undefined: an outbox also has the events of removals.');
   return uploads;
 }
 
@@ -296,13 +296,13 @@ async function nextOf(outbox: EventOutbox, limit: number) {
  * Takes and confirms batches of events until `isEnough` returns true for the ids of all events so far. Returns all
  * these events.
  */
-async function toldUntil(outbox: EventOutbox, isEnough: (ids: string[]) => boolean, limit = 500, onBatch: (size: number) => void = () => undefined): Promise<OutboxEvent[]> {
-  const told: OutboxEvent[] = [];
-  while (!isEnough(told.map(idOf))) {
+async function takeUntil(outbox: EventOutbox, isEnough: (ids: string[]) => boolean, limit = 500, onBatch: (size: number) => void = () => undefined): Promise<OutboxEvent[]> {
+  const taken: OutboxEvent[] = [];
+  while (!isEnough(taken.map(idOf))) {
     const batch = await nextOf(outbox, limit);
-    told.push(...batch.events);
+    taken.push(...batch.events);
     onBatch(batch.events.length);
     await batch.confirm();
   }
-  return told;
+  return taken;
 }

@@ -4,7 +4,7 @@ import type { PortPromise } from './port-promise.js';
 export const PROMISES = {
   order: {
     sentence: 'Events of the same segment (a file of index lines) are in the order of its lines.',
-    advice: 'Read the lines of a segment from where it was told, and tell each upload as decodeIndexLine() returns it.',
+    advice: 'Read the unconfirmed lines of a segment, and return each upload as decodeIndexLine() returns it.',
   },
   limit: {
     sentence: 'maximum number of events, at least 1.',
@@ -12,7 +12,7 @@ export const PROMISES = {
   },
   acknowledged: {
     sentence: 'From then on, each upload that is acknowledged is in the outbox.',
-    advice: 'Tell what has a line: each upload once, and neither a repeated request nor a failed upload.',
+    advice: 'Return an event for what has a line: for each upload once, and for neither a repeated request nor a failed upload.',
   },
   bytes: {
     sentence: 'Memory is bounded by `limit` and `MAX_EVENTS_BYTES`, however many events wait.',
@@ -20,11 +20,11 @@ export const PROMISES = {
   },
   beginning: {
     sentence: 'The outbox contains every upload that is stored after `open` resolved for the first time,',
-    advice: 'Remember durably with the store where it began, and tell nothing before that.',
+    advice: 'Remember durably with the store where it began, and return no events from before that.',
   },
-  untold: {
+  undelivered: {
     sentence: 'even if no process delivers events at that time.',
-    advice: 'Remember how far the lines were told, so that everything behind it is told after any restart.',
+    advice: 'Remember how far the lines are confirmed, so that the events of all lines behind it are returned after any restart.',
   },
   again: {
     sentence: 'Creates the outbox if the store has none yet.',
@@ -48,7 +48,7 @@ export const PROMISES = {
   },
   removedOnly: {
     sentence: 'If an upload is removed before its event was delivered, only the event of its removal is delivered.',
-    advice: 'Let removals take the lines of untold uploads away, and move the position of the lines that are left.',
+    advice: 'Let removals take the lines of unconfirmed uploads away, and move the position of the lines that are left.',
   },
   removedMeanwhile: {
     sentence: 'without uploads that were removed meanwhile.',

@@ -25,7 +25,7 @@ export class GatedDisk extends Disk {
   /** The number of bytes that were read from the disk's files. */
   bytesRead = 0;
   private readonly held = new Set<() => unknown>();
-  private readonly underWay = new Set<Promise<unknown>>();
+  private readonly inFlight = new Set<Promise<unknown>>();
 
   constructor(private readonly disk: Disk = new NodeDisk()) {
     super();
@@ -62,7 +62,7 @@ export class GatedDisk extends Disk {
   async die(): Promise<void> {
     this.gate = () => new Promise(() => undefined);
     // Awaits the operations in progress, because the operating system finishes them after a real SIGKILL too.
-    await Promise.allSettled(this.underWay);
+    await Promise.allSettled(this.inFlight);
     await Promise.all([...this.held].map((letGo) => letGo()));
   }
 
@@ -189,8 +189,8 @@ export class GatedDisk extends Disk {
 
   private pass<T>(operation: DiskOperation, path: string, perform: () => Promise<T>): Promise<T> {
     const tracked = () => {
-      const done = perform().finally(() => this.underWay.delete(done));
-      this.underWay.add(done);
+      const done = perform().finally(() => this.inFlight.delete(done));
+      this.inFlight.add(done);
       return done;
     };
     return this.gate(tracked, operation, path);

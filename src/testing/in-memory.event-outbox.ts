@@ -3,7 +3,7 @@ import { EventOutbox, MAX_EVENTS_BYTES, type OutboxBatch, type OutboxEvent } fro
 import { indexLine } from '../ingestion/domain/layout.js';
 import type { Upload } from '../ingestion/domain/upload.js';
 
-const LONGEST_WAIT_MS = 60_000;
+const MAX_WAIT_MS = 60_000;
 
 /** The outbox of an `InMemoryFileStorage`: the events of its stored and removed uploads. */
 export class InMemoryEventOutbox extends EventOutbox {
@@ -57,7 +57,7 @@ export class InMemoryEventOutbox extends EventOutbox {
   }
 
   override wait(signal: AbortSignal): Promise<void> {
-    return this.news.sleep(LONGEST_WAIT_MS, signal);
+    return this.news.sleep(MAX_WAIT_MS, signal);
   }
 
   override close(): Promise<void> {

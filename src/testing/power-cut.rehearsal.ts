@@ -9,13 +9,13 @@ import { Random } from './random.js';
 import { anUploadDraft, storeUpload } from './upload-draft.builder.js';
 
 const ROOT = '/store';
-const MOST_CUTS = 3;
-const MOST_CALLERS = 12;
+const MAX_CUTS = 3;
+const MAX_CALLERS = 12;
 /**
  * Upper limits for the number of disk operations until a power cut, of which one is picked at random. With the low one,
  * the cut comes during a boot or soon after it.
  */
-const MOST_OPERATIONS = [80, 1_000] as const;
+const MAX_OPERATIONS = [80, 1_000] as const;
 
 export interface PowerCutReport {
   readonly cuts: number;
@@ -26,14 +26,14 @@ export interface PowerCutReport {
   readonly refused: number;
   /** One sentence for each acknowledged upload that is missing after a power cut, or differs from what was sent. */
   readonly lost: readonly string[];
-  /** The number of all deliveries of events to the receiver. `toldAgain` counts those that repeated an event. */
-  readonly told: number;
-  readonly toldAgain: number;
+  /** The number of all deliveries of events to the receiver. `deliveredAgain` counts those that repeated an event. */
+  readonly delivered: number;
+  readonly deliveredAgain: number;
   /**
    * One sentence for each error in the delivered events: an event that is missing, in the wrong order, for an upload
    * that failed, or delivered again after it was confirmed. Also for each file left in `events/`.
    */
-  readonly mistold: readonly string[];
+  readonly eventErrors: readonly string[];
   /** One sentence for each file or index line that is incomplete, or shouldn't be in the store, after a power cut. */
   readonly halfShown: readonly string[];
 }
@@ -47,10 +47,10 @@ export async function rehearsePowerCut(seed: number, defects: DiskDefects = {}):
   const random = new Random(seed);
   const ledger = new Ledger();
   const receiver = new Receiver();
-  const cuts = 1 + random.below(MOST_CUTS);
+  const cuts = 1 + random.below(MAX_CUTS);
   let disk = new ForgetfulDisk(random, defects);
   for (let cut = 1; cut <= cuts; cut++) {
-    disk.cutAfter(1 + random.below(random.pick(MOST_OPERATIONS)));
+    disk.cutAfter(1 + random.below(random.pick(MAX_OPERATIONS)));
     await Promise.race([load(disk, random, ledger, receiver), disk.cut]);
     disk = disk.afterCut();
   }
@@ -62,17 +62,17 @@ export async function rehearsePowerCut(seed: number, defects: DiskDefects = {}):
   const second = ledger.compare(disk.files());
   const lines = segmentsOf(disk.files());
   await storage.eventOutbox.open();
-  await receiver.tellAll(storage.eventOutbox);
-  const mistold = [...receiver.findings(lines, ledger), ...leftInEvents(disk.files())];
+  await receiver.receiveAll(storage.eventOutbox);
+  const eventErrors = [...receiver.findings(lines, ledger), ...leftInEvents(disk.files())];
   const both = <Finding>(one: readonly Finding[], other: readonly Finding[]) => [...new Set([...one, ...other])];
   return {
     cuts,
     acknowledged: ledger.acknowledged.size,
     removed: ledger.removed.size,
     refused: ledger.refused.size,
-    told: receiver.told,
-    toldAgain: receiver.toldAgain,
-    mistold,
+    delivered: receiver.delivered,
+    deliveredAgain: receiver.deliveredAgain,
+    eventErrors,
     lost: both(first.lost, second.lost),
     halfShown: both(first.halfShown, second.halfShown),
   };
@@ -88,14 +88,14 @@ async function load(disk: ForgetfulDisk, random: Random, ledger: Ledger, receive
   disk.failureRate = random.pick([0, 0, 0.03]);
   const shareOfFiles = random.pick([0, 0.6, 1]);
   const shareOfRemovals = random.pick([0, 0, 0.1, 0.4]);
-  const callers = Array.from<unknown, Promise<never>>({ length: 1 + random.below(MOST_CALLERS) }, async () => {
+  const callers = Array.from<unknown, Promise<never>>({ length: 1 + random.below(MAX_CALLERS) }, async () => {
     for (;;) {
       if (random.chance(shareOfRemovals)) await ledger.remove(storage, random);
       else await ledger.enter(storage, someDraft(random, shareOfFiles));
     }
   });
-  const telling = receiver.tell(storage.eventOutbox, random, ledger, disk.failureRate === 0);
-  return Promise.race([...callers, telling]);
+  const receiving = receiver.receive(storage.eventOutbox, random, ledger, disk.failureRate === 0);
+  return Promise.race([...callers, receiving]);
 }
 
 function someDraft(random: Random, shareOfFiles: number): UploadDraft {
@@ -181,19 +181,19 @@ class Ledger {
 /** The receiver of the events of a run, across its boots. Records which events it got. */
 class Receiver {
   /** When each event was first delivered: its position among all deliveries, by the event's id. */
-  private readonly firstTold = new Map<string, number>();
+  private readonly firstDelivered = new Map<string, number>();
   private readonly repeated: string[] = [];
-  told = 0;
+  delivered = 0;
 
-  get toldAgain(): number {
-    return this.told - this.firstTold.size;
+  get deliveredAgain(): number {
+    return this.delivered - this.firstDelivered.size;
   }
 
   /**
    * Takes batches of events from the outbox, delivers them and confirms them, without end. One batch in ten is taken,
    * but neither delivered nor confirmed.
    */
-  async tell(outbox: EventOutbox, random: Random, ledger: Ledger, isHealthy: boolean): Promise<never> {
+  async receive(outbox: EventOutbox, random: Random, ledger: Ledger, isHealthy: boolean): Promise<never> {
     const confirmed = new Set<string>();
     for (;;) {
       const change = ledger.ended();
@@ -212,7 +212,7 @@ class Receiver {
     }
   }
 
-  async tellAll(outbox: EventOutbox): Promise<void> {
+  async receiveAll(outbox: EventOutbox): Promise<void> {
     for (let batch = await outbox.next(500); batch; batch = await outbox.next(500)) {
       this.take(batch.events);
       await batch.confirm();
@@ -229,23 +229,23 @@ class Receiver {
     const gone = [...removing].filter((id) => removed.has(id) || !shown.has(id));
     const disordered = segments.flatMap((ids) => ids.filter((id, index) => index > 0 && this.order(id) < this.order(ids[index - 1] ?? '')));
     return [
-      ...[...shown].filter((id) => !this.firstTold.has(id)).map((id) => `${id} was not told`),
-      ...gone.filter((id) => !this.firstTold.has(`${id}-removed`)).map((id) => `${id} was not told to be removed`),
-      ...[...refused].filter((id) => this.firstTold.has(id)).map((id) => `${id} was refused and told`),
-      ...disordered.map((id) => `${id} was told before the line in front of it`),
-      ...this.repeated.map((id) => `${id} was told again although that was confirmed`),
+      ...[...shown].filter((id) => !this.firstDelivered.has(id)).map((id) => `${id} was not delivered`),
+      ...gone.filter((id) => !this.firstDelivered.has(`${id}-removed`)).map((id) => `${id} was not delivered as removed`),
+      ...[...refused].filter((id) => this.firstDelivered.has(id)).map((id) => `${id} was refused and delivered`),
+      ...disordered.map((id) => `${id} was delivered before the line in front of it`),
+      ...this.repeated.map((id) => `${id} was delivered again although it was confirmed`),
     ];
   }
 
   private order(id: string): number {
-    return this.firstTold.get(id) ?? Infinity;
+    return this.firstDelivered.get(id) ?? Infinity;
   }
 
   private take(events: readonly OutboxEvent[]): string[] {
     const ids = events.map((event) => (event.type === 'stored' ? event.upload.uploadId : `${event.uploadId}-removed`));
     for (const id of ids) {
-      this.told += 1;
-      if (!this.firstTold.has(id)) this.firstTold.set(id, this.told);
+      this.delivered += 1;
+      if (!this.firstDelivered.has(id)) this.firstDelivered.set(id, this.delivered);
     }
     return ids;
   }

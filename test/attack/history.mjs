@@ -46,13 +46,13 @@ function dealer(items, random) {
  * Runs one history. The same seed repeats the choices of the history, but not the timing of its processes.
  *
  * @param {{ store: 'disk' | 's3', seed: number, only?: string[], steps?: number, plans?: Record<string, object>,
- *   variables?: object, noFileSystem?: string, tell: (line: string) => void, progress:
+ *   variables?: object, noFileSystem?: string, printLine: (line: string) => void, progress:
  *   import('../../bench/support/progress.mjs').Progress, number: number }} options `plans` fixes choices, by the name of
  *   the action
  * @returns {Promise<{ findings: import('./model.mjs').Finding[], tried: Map<string, number>, acknowledged: number,
  *   answers: number, identities: number, probes: number, starved: number }>}
  */
-export function runHistory({ store, seed, only, steps: length = USUAL_STEPS, plans = {}, variables, noFileSystem, tell, progress, number }) {
+export function runHistory({ store, seed, only, steps: length = USUAL_STEPS, plans = {}, variables, noFileSystem, printLine, progress, number }) {
   return WITHIN[store]((bucket) => withServices(async (services) => {
     // Mixes the seed, because the random sequences of neighbouring seeds would begin alike.
     const random = new Random(new Random(seed).below(2 ** 31));
@@ -63,7 +63,7 @@ export function runHistory({ store, seed, only, steps: length = USUAL_STEPS, pla
     const actions = ACTIONS[store].filter(({ name, needs }) => (!only || only.includes(name)) && (!needs || world[needs]));
     const steps = planSteps(random, actions, length, plans);
     const titles = steps.map((step) => step.map(({ action, plan }) => action.title(plan, world)).join(' + '));
-    tell(`history ${number}, seed ${seed}, ${world.title}: ${titles.join(' | ') || 'only uploads'}`);
+    printLine(`history ${number}, seed ${seed}, ${world.title}: ${titles.join(' | ') || 'only uploads'}`);
     const tried = new Map();
     const began = performance.now();
     const at = (text, step) => {

@@ -55,7 +55,7 @@ async function attack({ minutes, seed, only, plans, stores, noFileSystem, progre
       ...(only ? { only } : plans[store]),
       noFileSystem,
       number: (histories += 1),
-      tell: (line) => {
+      printLine: (line) => {
         progress.clear();
         console.log(line);
       },

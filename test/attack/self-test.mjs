@@ -38,13 +38,13 @@ const PRELOAD = new URL('spoiled-service.mjs', import.meta.url).href;
 export default async function selfTest({ seed, stores, progress }) {
   const services = SERVICES.filter(({ store = 'disk' }) => store === 'disk' || stores.includes(store));
   const results = [];
-  const tell = (what, ok) => {
+  const report = (what, ok) => {
     results.push(ok);
     progress.clear();
     console.log(`self-test: ${what}: ${ok ? 'right' : 'WRONG'}`);
   };
   const untested = Object.keys(PROMISES).filter((promise) => !SERVICES.some(({ breaks }) => breaks[promise]));
-  if (untested.length > 0) tell(`no service breaks: ${untested.join(', ')}`, false);
+  if (untested.length > 0) report(`no service breaks: ${untested.join(', ')}`, false);
   let next = 0;
   const testNext = async () => {
     const { store = 'disk', breaks, only = ONLY, steps = STEPS, plans } = services[next++];
@@ -58,13 +58,13 @@ export default async function selfTest({ seed, stores, progress }) {
       plans,
       variables,
       noFileSystem: 'a directory is enough',
-      tell: () => undefined,
+      printLine: () => undefined,
       progress: { show: () => progress.show(`self-test: ${results.length} of ${services.length}`) },
       number: 0,
     });
     const found = [...new Set(findings.map(({ promise }) => promise))];
     const ok = promises.length > 0 ? promises.every((promise) => found.includes(promise)) : found.length === 0;
-    tell(`a service${store === 'disk' ? '' : ` on ${store}`} that ${spoils.join(', ') || 'keeps its promises'}: ${found.length === 0 ? 'nothing found' : `found in: ${found.join(', ')}`}`, ok);
+    report(`a service${store === 'disk' ? '' : ` on ${store}`} that ${spoils.join(', ') || 'keeps its promises'}: ${found.length === 0 ? 'nothing found' : `found in: ${found.join(', ')}`}`, ok);
     if (promises.length === 0) for (const { sentence } of findings) console.log(`  ${sentence}`);
   };
   // The intact service runs alone, because a loaded machine could make it miss the time limits of its promises.

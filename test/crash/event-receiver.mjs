@@ -13,24 +13,24 @@ const LOOK_EVERY_MS = 100;
 export const newSecret = () => `whsec_${randomBytes(32).toString('base64')}`;
 
 /**
- * A webhook that counts how often it was told of each event. Some deliveries may fail: it answers them with 503 or breaks
+ * A webhook that counts how often it got each event. Some deliveries may fail: it answers them with 503 or breaks
  * their connection, and doesn't count them.
  */
 export class EventReceiver {
   /** What is wrong with the deliveries. One sentence each. */
   findings = [];
-  /** How often an event was told again. */
-  toldTwice = 0;
+  /** How often an event was delivered again. */
+  deliveredTwice = 0;
   /** The number of deliveries, and of those whose signature or body was not valid, which are answered with 401. */
   deliveries = 0;
   refused = 0;
   /** The only secret with which a delivery must be signed, in the form of Standard Webhooks. */
   secret = newSecret();
-  /** The ids of the events in the order in which they were first told, with their places in this order. */
+  /** The ids of the events in the order in which they were first delivered, with their places in this order. */
   #order = new Map();
   /** The ids of the events of the last delivery that counted. */
   #last = [];
-  /** The ids of the events that may be told again, each once, because of a kill. */
+  /** The ids of the events that may be delivered again, each once, because of a kill. */
   #repeatable = new Set();
   #random;
   #server = createServer((request, response) => {
@@ -50,50 +50,50 @@ export class EventReceiver {
     return receiver;
   }
 
-  /** The environment of a service that tells this receiver. */
+  /** The environment of a service that delivers to this receiver. */
   get variables() {
     return { EVENTS_WEBHOOK_URL: `http://127.0.0.1:${this.#server.address().port}/`, EVENTS_WEBHOOK_SECRET: this.secret };
   }
 
-  /** The number of different events that were told. */
-  get told() {
+  /** The number of different events that were delivered. */
+  get delivered() {
     return this.#order.size;
   }
 
-  hasTold(id) {
+  hasReceived(id) {
     return this.#order.has(id);
   }
 
-  /** The place of an event among all, by when it was first told; undefined if it was not. */
+  /** The place of an event among all, by when it was first delivered; undefined if it was not. */
   orderOf(id) {
     return this.#order.get(id);
   }
 
   /**
-   * Allows the service, which was just killed, to tell some events again: those of its last delivery, because it may not
-   * have recorded that they were told.
+   * Allows the service, which was just killed, to deliver some events again: those of its last delivery, because it may
+   * not have confirmed them.
    *
-   * @param {Iterable<string>} others the ids of other events that may be told again.
+   * @param {Iterable<string>} others the ids of other events that may be delivered again.
    */
   allowRepeats(others) {
     for (const id of [...this.#last, ...others]) this.#repeatable.add(id);
   }
 
-  /** Whether an event may be told again. */
+  /** Whether an event may be delivered again. */
   mayRepeat(id) {
     return this.#repeatable.has(id);
   }
 
   /**
-   * Waits until all of these uploads were told as stored or as removed, but not longer than a time in milliseconds.
+   * Waits until each of these uploads was reported as stored or as removed, but not longer than a time in milliseconds.
    *
-   * @returns {Promise<string[]>} a sentence about each that was not told
+   * @returns {Promise<string[]>} a sentence about each that was not delivered
    */
-  async untold(ids, withinMs) {
+  async undelivered(ids, withinMs) {
     const began = performance.now();
-    const left = () => ids.filter((id) => !this.hasTold(id) && !this.hasTold(`${id}-removed`));
+    const left = () => ids.filter((id) => !this.hasReceived(id) && !this.hasReceived(`${id}-removed`));
     while (left().length > 0 && performance.now() - began < withinMs) await delay(LOOK_EVERY_MS);
-    return left().map((id) => `${id} was never told`);
+    return left().map((id) => `${id} was never delivered`);
   }
 
   close() {
@@ -125,7 +125,7 @@ export class EventReceiver {
       this.#order.set(id, this.#order.size);
       return;
     }
-    this.toldTwice += 1;
-    if (!this.#repeatable.delete(id)) this.findings.push(`${id} was told again, and not because of a kill`);
+    this.deliveredTwice += 1;
+    if (!this.#repeatable.delete(id)) this.findings.push(`${id} was delivered again, and not because of a kill`);
   }
 }

@@ -17,7 +17,7 @@ export default async function forgetfulDisk({ cuts, random, progress, ignored })
     ledger.refused += report.refused;
     for (const finding of report.lost) ledger.lost.add(`${finding} (rehearsal ${seed})`);
     for (const finding of report.halfShown) ledger.halfShown.add(`${finding} (rehearsal ${seed})`);
-    for (const finding of report.mistold) ledger.wrong.add(`${finding} (rehearsal ${seed})`);
+    for (const finding of report.eventErrors) ledger.wrong.add(`${finding} (rehearsal ${seed})`);
     progress.show(`power cuts on a model disk: ${cutsDone}, ${ledger.acknowledged} acknowledged`);
   }
   return { title: 'power cuts, model of a disk', runs: `${cutsDone} cuts`, ledger };

@@ -16,14 +16,14 @@ const idsOf = (text, member) => [...text.matchAll(new RegExp(`"${member}":"(${ID
 /** The ids of the uploads that have a line. */
 export const idsIn = async (directory) => new Set((await segmentsIn(directory)).flatMap(({ ids }) => ids));
 
-/** Finds segments whose uploads were first told in another order than that of their lines. */
+/** Finds segments whose uploads were first delivered in another order than that of their lines. */
 export async function outOfOrder(directory, receiver) {
   const isSorted = (orders) => orders.every((order, index) => index === 0 || order > orders[index - 1]);
   const orders = (await segmentsIn(directory)).map(({ ids }) => ids.map((id) => receiver.orderOf(id)).filter((order) => order !== undefined));
-  return orders.filter((each) => !isSorted(each)).map(() => 'a segment was told out of order');
+  return orders.filter((each) => !isSorted(each)).map(() => 'the events of a segment were delivered out of order');
 }
 
-/** Finds the events of removals that a store still keeps, although all were told. */
+/** Finds the events of removals that a store still keeps, although all were delivered. */
 export const eventsLeft = async (directory) => (await filesIn(directory, 'events')).filter((path) => path.includes('removed')).map((path) => `${path} is left behind`);
 
 /** Finds lines and files of uploads whose removal was answered as done. */
@@ -37,9 +37,9 @@ export async function leftOf(directory, removedIds) {
 }
 
 /**
- * The ids of the events that may be told again because a kill has interrupted a removal. They are the removals that are
- * written to the outbox again, and on a local disk all uploads of the segment: its offset in the outbox moves before the
- * segment is replaced.
+ * The ids of the events that may be delivered again because a kill has interrupted a removal. They are the removals
+ * that are written to the outbox again, and on a local disk all uploads of the segment: its offset in the outbox moves
+ * before the segment is replaced.
  */
 export async function interruptedIn(directory) {
   const lists = [...(await filesIn(directory, 'pending')), ...(await filesIn(directory, 'staging'))].filter((path) => path.endsWith('.removal'));

@@ -18,21 +18,22 @@ const REMOVED_SHARE = 0.4;
 const ERASED_SHARE = 0.05;
 /** How many uploads must have been removed before each kill, at least. */
 const REMOVED_PER_KILL = 15;
-/** The time in which everything must be told at the end. Another process takes over within a minute in a bucket. */
-const TOLD_WITHIN_MS = 180_000;
-const TOLD_AFTER_DAMAGE_MS = 15_000;
+/** The time in which everything must be delivered at the end. Another process takes over within a minute in a bucket. */
+const DELIVERED_WITHIN_MS = 180_000;
+const DELIVERED_AFTER_DAMAGE_MS = 15_000;
 const PAUSE_MS = 5;
 /** The time after a kill in which a delivery that has already arrived is taken. */
 const ARRIVED_MS = 50;
 const PAUSE_AT_END_MS = 500;
 
 /**
- * Removes uploads and tells a webhook of all changes under load, on the local disk. Kills the service repeatedly.
+ * Removes uploads under load, on the local disk, with a webhook that gets the events of all changes. Kills the service
+ * repeatedly.
  *
  * @param {object} options
  * @param {Record<string, string>} [options.variables] more of the environment of the first service process, for the self-test
  * @param {(store: { directory: string, ledger: Ledger, receiver: EventReceiver }) => Promise<void>} [options.damage]
- *   damages the store after the last kill, for the self-test. The kill then waits until many events are told, and
+ *   damages the store after the last kill, for the self-test. The kill then waits until many events are delivered, and
  *   nothing that the damage prevents is waited for
  */
 export function removals(options) {
@@ -58,8 +59,8 @@ async function run(services, store, directory, where, { uploads, kills, random, 
     const removing = Promise.all(Array.from({ length: REMOVERS }, (_, index) => remove(service, token, ledger, random, index === 0)));
     const wanted = share(uploads, kill, kills, random);
     await load.until(() => {
-      progress.show(`removals ${where}, kill ${kill} of ${kills}: ${ledger.acknowledged} acknowledged, ${ledger.removed} removed, ${receiver.told} told`);
-      return ledger.acknowledged >= wanted && ledger.removed >= kill * REMOVED_PER_KILL && (!damage || receiver.told >= uploads);
+      progress.show(`removals ${where}, kill ${kill} of ${kills}: ${ledger.acknowledged} acknowledged, ${ledger.removed} removed, ${receiver.delivered} delivered`);
+      return ledger.acknowledged >= wanted && ledger.removed >= kill * REMOVED_PER_KILL && (!damage || receiver.delivered >= uploads);
     });
     await delay(random.below(LONGEST_PAUSE_MS));
     await service.end('SIGKILL');
@@ -70,25 +71,25 @@ async function run(services, store, directory, where, { uploads, kills, random, 
     if (kill === kills) await damage?.({ directory, ledger, receiver });
     service = await start();
   }
-  // The sweeper completes interrupted removals, and these are told afterwards.
+  // The sweeper completes interrupted removals, and these are delivered afterwards.
   if (where === 'in a bucket' && !damage) await untilSwept(directory, progress);
-  await untilTold(ledger, receiver, directory, progress, damage ? TOLD_AFTER_DAMAGE_MS : TOLD_WITHIN_MS);
+  await untilDelivered(ledger, receiver, directory, progress, damage ? DELIVERED_AFTER_DAMAGE_MS : DELIVERED_WITHIN_MS);
   await service.end('SIGTERM');
   const lines = await ledger.compare(directory);
-  const untold = neverTold(ledger, receiver, lines);
+  const undelivered = neverDelivered(ledger, receiver, lines);
   leftBehind.push(...(await eventsLeft(directory)));
   const findings = [
     ...receiver.findings,
-    ...untold,
+    ...undelivered,
     ...leftBehind,
     ...(await outOfOrder(directory, receiver)),
     ...(await verified(service)),
   ];
   const facts = {
     removed: ledger.removed,
-    told: receiver.told,
-    'told twice': receiver.toldTwice,
-    'never told': untold.length,
+    delivered: receiver.delivered,
+    'delivered twice': receiver.deliveredTwice,
+    'never delivered': undelivered.length,
     'left behind': ledger.halfShown.size + leftBehind.length,
   };
   return { title: `kill -9 while removing, ${where}`, runs: `${kills} kills`, ledger, facts, findings };
@@ -130,19 +131,19 @@ async function remove(service, token, ledger, random, erases) {
   }
 }
 
-/** The events that must be told: that an upload is stored, or, if it was removed, that it is gone. */
-function neverTold(ledger, receiver, lines) {
-  const untold = ledger.acknowledgedIds.filter((id) => !receiver.hasTold(lines.has(id) ? id : `${id}-removed`));
-  return untold.map((id) => `${id} was never told`);
+/** The events that must be delivered: that an upload is stored, or, if it was removed, that it is gone. */
+function neverDelivered(ledger, receiver, lines) {
+  const undelivered = ledger.acknowledgedIds.filter((id) => !receiver.hasReceived(lines.has(id) ? id : `${id}-removed`));
+  return undelivered.map((id) => `${id} was never delivered`);
 }
 
-/** Resolves when everything is told, or after the time in which it must be, in milliseconds. */
-async function untilTold(ledger, receiver, directory, progress, withinMs) {
+/** Resolves when everything is delivered, or after the time in which it must be, in milliseconds. */
+async function untilDelivered(ledger, receiver, directory, progress, withinMs) {
   const began = performance.now();
   for (;;) {
-    const untold = neverTold(ledger, receiver, await idsIn(directory)).length;
-    if (untold === 0 || performance.now() - began > withinMs) return;
-    progress.show(`removals: ${untold} to be told`);
+    const undelivered = neverDelivered(ledger, receiver, await idsIn(directory)).length;
+    if (undelivered === 0 || performance.now() - began > withinMs) return;
+    progress.show(`removals: ${undelivered} to be delivered`);
     await delay(PAUSE_AT_END_MS);
   }
 }

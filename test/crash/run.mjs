@@ -58,8 +58,8 @@ const countsOf = (ledger) => [ledger.acknowledged, ledger.refused, ...findingsOf
 /**
  * Runs all parts of the crash test, or only one, and prints a row with the results of each.
  *
- * @returns {Promise<boolean>} whether no upload was lost, doubled, half shown, answered wrong, never told or brought
- *   back, and the self-test passed.
+ * @returns {Promise<boolean>} whether no upload was lost, doubled, half shown, answered wrong, never delivered or
+ *   brought back, and the self-test passed.
  */
 async function crash({ uploads, kills, cuts, seed, only }) {
   console.log(`seed ${seed}`);

@@ -21,23 +21,23 @@ const UPLOADS = 200;
  */
 export default async function selfTest(options) {
   const results = [];
-  const tell = (title, { lost, doubled, halfShown }, ok) => {
+  const report = (title, { lost, doubled, halfShown }, ok) => {
     results.push(ok);
     options.progress.clear();
     console.log(`self-test: ${title}: lost ${lost.size}, doubled ${doubled.size}, half shown ${halfShown.size}: ${ok ? 'found' : 'NOT FOUND'}`);
   };
   const onModel = await forgetfulDisk({ ...options, cuts: 1, ignored: ['sync', 'syncDirectory'] });
-  tell('power cuts, model of a disk, nothing flushed', onModel.ledger, onModel.ledger.lost.size > 0);
+  report('power cuts, model of a disk, nothing flushed', onModel.ledger, onModel.ledger.lost.size > 0);
   if (options.noFileSystem) console.log(`self-test: power cuts, ext4 on a loop device: not run: ${options.noFileSystem}`);
   else {
     const unflushed = withDiskFaults({ ignoreFlushes: true });
     const { ledger } = await powerCuts({ ...options, cuts: 2, uploads: UPLOADS, variables: unflushed });
-    tell('power cuts, ext4 on a loop device, nothing flushed', ledger, ledger.lost.size > 0);
+    report('power cuts, ext4 on a loop device, nothing flushed', ledger, ledger.lost.size > 0);
   }
-  await withServices((services) => spoil(services, { where: 'on disk', directory: services.data }, options, tell));
+  await withServices((services) => spoil(services, { where: 'on disk', directory: services.data }, options, report));
   if (options.noBucket) console.log(`self-test: object storage: not run: ${options.noBucket}`);
-  else await withBucket((bucket) => withServices((services) => spoil(services, { where: 'in a bucket', ...bucket }, options, tell)));
-  await removalsSelfTest(options, tell);
+  else await withBucket((bucket) => withServices((services) => spoil(services, { where: 'in a bucket', ...bucket }, options, report)));
+  await removalsSelfTest(options, report);
   return results.every(Boolean);
 }
 
@@ -46,7 +46,7 @@ export default async function selfTest(options) {
  * The steps remove a file, change a file, remove an index line, double an index line, store an upload twice, and leave
  * a file in staging.
  */
-async function spoil(services, { where, directory, variables }, { random }, tell) {
+async function spoil(services, { where, directory, variables }, { random }, report) {
   const ledger = new Ledger({ mayRefuse: true });
   const service = await services.start(variables);
   const load = new Load(service, ledger, random);
@@ -58,7 +58,7 @@ async function spoil(services, { where, directory, variables }, { random }, tell
     const kinds = [ledger.lost, ledger.doubled, ledger.halfShown];
     for (const found of kinds) found.clear();
     await ledger.compare(directory);
-    tell(`${where}, ${title}`, ledger, kinds.every(({ size }, at) => size === [lost, doubled, halfShown][at]));
+    report(`${where}, ${title}`, ledger, kinds.every(({ size }, at) => size === [lost, doubled, halfShown][at]));
   };
   await expectFindings('nothing changed', 0, 0, 0);
   await rm(join(directory, lines[0].content_path));

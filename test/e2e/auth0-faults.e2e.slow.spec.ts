@@ -166,7 +166,7 @@ describe('the service on an Auth0 tenant that', { timeout: 60_000 }, () => {
     expect(tenant.count(TOKEN) - before).toBe(1);
   });
 
-  it('accepts no new token either: the service tries once with it, and then no more', async () => {
+  it('refuses new tokens too: the service tries once with a new one, and then no more', async () => {
     // The service's new token for the tenant's API lives for a minute, so that the service doesn't renew it during this
     // test.
     tenant.settings.tokenLifetimeSeconds = 60;

@@ -62,7 +62,7 @@ describe('the service on Auth0', () => {
     expect(await statuses(await tenant.issueToken({ permissions: ['read:users', 'read:roles'], ...request }))).toEqual([403, 403]);
   });
 
-  it('tells Swagger UI where to get tokens for the API, and that machines may need a Default Audience', async () => {
+  it('shows in Swagger UI where to get tokens for the API, and that machines may need a Default Audience', async () => {
     const tokenUrl = `${tenant.domain}/oauth/token`;
     expect(await swaggerUiOptions(service.url)).toMatchObject({
       flows: { authorizationCode: { authorizationUrl: `${tenant.domain}/authorize`, tokenUrl }, clientCredentials: { tokenUrl } },

@@ -36,6 +36,11 @@ async function expectStored(bytes: Uint8Array | null, line: object = {}): Promis
   expect(bytes === null ? stored === null : stored?.equals(bytes)).toBe(true);
 }
 
+// `toEqual` compares bytes one by one, which takes seconds.
+const expectBytes = async (answer: Response, bytes: Uint8Array): Promise<void> => {
+  expect(Buffer.from(await answer.arrayBuffer()).equals(bytes)).toBe(true);
+};
+
 const stream = (): ReadableStream<Uint8Array> =>
   new ReadableStream({
     start(controller) {
@@ -73,6 +78,7 @@ describe('LoadDataClient uploads', () => {
     ['bytes of a type', { file: BYTES, contentType: 'text/csv; charset=UTF-8' }, { content_type: 'text/csv; charset=UTF-8' }],
     ['a function that opens a stream', { file: stream }, { content_type: 'application/octet-stream' }],
     ['a Blob with data beside it', { file: new Blob([BYTES]), additionalData: ADDITIONAL, contentType: 'text/csv' }, { content_type: 'text/csv', additional_data: ADDITIONAL }],
+    ['bytes with data of several lines beside them', { file: BYTES, additionalData: '{\n  "meter": 7\r}\r\n' }, { additional_data: '{\n  "meter": 7\r}\r\n' }],
     ['a stream with data beside it', { file: stream, additionalData: ADDITIONAL }, { additional_data: ADDITIONAL }],
   ])('%s', async (_, request, line) => {
     const receipt = await client.uploadHistorical({ ...PARAMETERS, ...request });
@@ -150,7 +156,7 @@ describe('LoadDataClient repeats', () => {
   it('a request for a file', async () => {
     const { uploadId } = await client.uploadHistorical({ ...PARAMETERS, file: BYTES });
     const { client: patient, sent } = troubled(brokenBefore, refusedWith(503));
-    expect(new Uint8Array(await (await patient.downloadUpload(uploadId)).arrayBuffer())).toEqual(BYTES);
+    await expectBytes(await patient.downloadUpload(uploadId), BYTES);
     expect(sent).toHaveLength(3);
   });
 
@@ -237,7 +243,7 @@ describe('LoadDataClient repeats', () => {
     expect(sent).toHaveLength(1);
   });
 
-  it('at most as often as it is told to', async () => {
+  it('at most as often as configured', async () => {
     const refusals = Array.from({ length: 3 }, () => refusedWith(503));
     const { client: patient } = troubled(...refusals);
     const impatient = new LoadDataClient({ baseUrl: service.url, attempts: 2, fetch: refusals[0] });
@@ -307,8 +313,8 @@ describe('LoadDataClient', () => {
     expect(first).toMatchObject({ uploads: [{ kind: 'nowcast' }], next_page_token: expect.any(String) as string });
     const second = await client.listUploads({ customer_id: customerId, limit: 1, page_token: first.next_page_token ?? '' });
     expect(second.uploads).toEqual([await client.findUpload(uploadId)]);
-    expect(new Uint8Array(await (await client.downloadUpload(uploadId)).arrayBuffer())).toEqual(BYTES);
-    expect(new Uint8Array(await (await client.downloadUpload(uploadId, { range: '7-9' })).arrayBuffer())).toEqual(BYTES.subarray(7, 10));
+    await expectBytes(await client.downloadUpload(uploadId), BYTES);
+    await expectBytes(await client.downloadUpload(uploadId, { range: '7-9' }), BYTES.subarray(7, 10));
     await client.deleteUpload(uploadId);
     await expect(client.downloadUpload(uploadId)).rejects.toMatchObject({ status: 404, error: 'Not found.' });
     expect(await client.deleteUploads({ customer_id: customerId })).toBe(1);

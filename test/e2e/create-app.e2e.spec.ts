@@ -6,6 +6,7 @@ import { Body, ConflictException, Controller, Get, Injectable, Logger, Module, t
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { type AppOptions, createApp, EnvironmentError } from '../../src/app/index.js';
+import { timeOfUuid } from '../../src/common/uuid.js';
 import { TokenIssuer } from '../../src/identity-management/adapters/out/embedded/token-issuer.js';
 import { AuthenticationModule, FileStorage, IdentityProvider, LocalDiskFileStorage, PermissionGuard, RequirePermission } from '../../src/index.js';
 import { InMemoryFileStorage, InMemoryIdentityProvider } from '../../src/testing/index.js';
@@ -174,6 +175,14 @@ describe('createApp with another store', () => {
     });
     expect(await upload(url)).toBe(200);
     expect(app.get(TeamConfig, { strict: false }).storage.uploads).toHaveLength(1);
+  });
+
+  it('takes the times of uploads from its clock, if it has one', async () => {
+    const time = Date.parse('2026-03-10T12:00:00Z');
+    const storage = Object.assign(new TeamStorage(), { now: () => time });
+    const { url } = await start({ fileStorage: storage });
+    expect(await upload(url)).toBe(200);
+    expect(storage.uploads.map(({ uploadId, receivedAt, content }) => [timeOfUuid(uploadId), receivedAt.getTime(), content?.path.split('/')[3]])).toEqual([[time, time, 'date=2026-03-10']]);
   });
 
   it('reports its failure, and that it is not ready', async () => {

@@ -292,7 +292,7 @@ describe("the service's modules as guests", () => {
     { what: 'a parser in a function of its own', setUp: (app) => app.use(unrecognized) },
     { what: 'a parser and a filter for every error', setUp: (app) => app.useGlobalFilters(new TeamFilter()), module: applying((consumer) => consumer.apply(express.json()).forRoutes('*path')) },
   ];
-  it.each(READERS)('say in one line of the log if $what has read a body, and store nothing', async (host) => {
+  it.each(READERS)('log one line if $what has read a body, and store nothing', async (host) => {
     const { url, storage, log } = await start(host);
     expect(await answerOf(fetch(url + UPLOAD + QUERY, json('{"additional_data":"x"}')))).toMatchObject({ status: 500, body: { error: 'Internal server error.' } });
     expect(log.entries.filter(({ level }) => level !== 'info')).toEqual([{ level: 'error', text: expect.stringContaining('"event":"body-already-read"') as string }]);
@@ -301,7 +301,7 @@ describe("the service's modules as guests", () => {
     expect(storage.uploads).toEqual([]);
   });
 
-  it.each(READERS.slice(1))("answer in the interface's form if $what refuses a body, and say in one line of the log that it has read it", async (host) => {
+  it.each(READERS.slice(1))("answer in the interface's form if $what refuses a body, and log one line that it has read it", async (host) => {
     const { url, log } = await start(host);
     const answer = await answerOf(fetch(url + UPLOAD + QUERY, json('{')));
     expect(answer).toMatchObject({ status: 400, body: { error: 'Bad request.' } });
@@ -353,7 +353,7 @@ describe("the service's modules as guests", () => {
   it("answer in the interface's form to a path with an id that can't be decoded", async () => {
     const { url } = await start({ what: 'defaults' });
     const answer = await answerOf(fetch(`${url}/uploads/%E0%A4%A`, { headers: { Authorization: bearer() } }));
-    expect([answer.status, answer.body]).toEqual([400, { error: 'Bad request.' }]);
+    expect([answer.status, answer.body]).toEqual([404, { error: 'Not found.' }]);
     expect(answer.headers.get('x-request-id')).toMatch(REQUEST_ID);
   });
 });

@@ -272,6 +272,21 @@ describe('a body waits', () => {
     expect((await line(answer)).additional_data).toBe('x');
   });
 
+  it('for no slot of an upload that was refused before its bytes were read', async () => {
+    const first = await open(service.port);
+    first.write(`POST ${UPLOAD} HTTP/1.1\r\nHost: x\r\nContent-Type: text/csv\r\nIdempotency-Key: slow\r\nContent-Length: 200000\r\n\r\n${'x'.repeat(100_000)}`);
+    await vi.waitFor(async () => {
+      expect(await service.files('staging')).not.toEqual([]);
+    }, { timeout: 10_000 });
+    const coded = gzipSync(filled('{"additional_data":"x","readings":[', '1.25,', '1]}', 100_000));
+    const answers = await Promise.all(Array.from({ length: 4 }, () => post(coded, { 'Content-Encoding': 'gzip', 'Idempotency-Key': 'slow' })));
+    expect(answers.map(({ status }) => status)).toEqual([409, 409, 409, 409]);
+    const slot = decodingSlots.take();
+    expect(decodingSlots.waitingCount).toBe(0);
+    (await slot)();
+    first.destroy();
+  });
+
   it('while clients connect, if it is longer than 64 KiB', async () => {
     // The clock stands still, so that the body waits longer than the usual maximum of 200 ms. After a wait of this
     // length no body waits for a second. An earlier test may have caused such a wait, so the clock is ten minutes

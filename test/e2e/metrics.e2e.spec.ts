@@ -38,12 +38,12 @@ class SlowStorage extends InMemoryFileStorage {
  * new roles wait until `open`.
  */
 class SlowIdentityProvider extends InMemoryIdentityProvider {
-  told: readonly string[] = [];
+  reported: readonly string[] = [];
   open = (): void => undefined;
   private opened = Promise.resolve();
 
   override get warnings(): readonly string[] {
-    return this.told;
+    return this.reported;
   }
 
   shut(): void {
@@ -95,7 +95,7 @@ const state = (dependency: string, current: string) =>
 describe('the metrics show', () => {
   it.each<[string, string, string, number, () => void]>([
     ['healthy dependencies', 'up', 'up', 1, () => undefined],
-    ['an identity provider that is degraded', 'up', 'degraded', 1, () => { provider.told = ['A scope is missing.']; }],
+    ['an identity provider that is degraded', 'up', 'degraded', 1, () => { provider.reported = ['A scope is missing.']; }],
     ['an identity provider that is down', 'up', 'down', 0, () => { provider.failWith(new Error('no connection')); }],
     ['a store that is down', 'down', 'up', 0, () => { storage.failWith(new Error('disk full')); }],
   ])('%s', async (_name, store, identity, ready, change) => {

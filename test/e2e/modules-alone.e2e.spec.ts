@@ -345,7 +345,7 @@ describe('several applications in one process', () => {
     await expectAnswer(fetch(`${two.url}${BASE}/roles`, { headers: bearer(otherIssuer) }), 200, { roles: [] });
   });
 
-  it('each tell their own receiver, with their own address', async () => {
+  it('each deliver events to their own receiver, with their own address', async () => {
     const receivers = [new InMemoryUploadEvents(), new InMemoryUploadEvents()];
     const modules = receivers.map((events, index) =>
       IngestionModule.forRoot({ fileStorage: { useClass: InMemoryFileStorage }, events: { useValue: events }, ...(index === 0 && { baseUrl: 'https://load.example' }) }),

@@ -39,7 +39,7 @@ async function upload(url = service?.url ?? '', filename = 'a.csv'): Promise<str
   return answer.headers.get('x-upload-id') ?? '';
 }
 
-const toldIds = async (count: number): Promise<string[]> => (await receiver.eventsUntil((events) => events.length >= count)).map(({ id }) => id);
+const deliveredIds = async (count: number): Promise<string[]> => (await receiver.eventsUntil((events) => events.length >= count)).map(({ id }) => id);
 
 const metric = async (name: string): Promise<number> => {
   const text = await (await fetch(`${service?.url}/metrics`)).text();
@@ -47,8 +47,8 @@ const metric = async (name: string): Promise<number> => {
   return Number(line?.slice(name.length + 1) ?? 'NaN');
 };
 
-describe('telling of uploads', () => {
-  it('tells a webhook of an upload and of its removal, signed', async () => {
+describe('the service with a webhook', () => {
+  it('delivers a signed event for an upload, and another for its removal', async () => {
     const { url } = await start();
     const authorized = async () => ({ headers: { Authorization: `Bearer ${(await service?.adminToken()) ?? ''}` } });
     const id = await upload();
@@ -82,29 +82,29 @@ describe('telling of uploads', () => {
     await upload();
     await restart();
     const first = await upload();
-    expect(await toldIds(1)).toEqual([first]);
+    expect(await deliveredIds(1)).toEqual([first]);
     await restart({});
     const whileOff = await upload();
     await restart();
     const last = await upload();
-    expect(await toldIds(3)).toEqual([first, whileOff, last]);
+    expect(await deliveredIds(3)).toEqual([first, whileOff, last]);
   });
 
-  it('is told of everything while the secret is replaced, by requests that are valid for the one secret that the receiver knows', async () => {
+  it('delivers everything while the secret is replaced, in requests that are valid for the one secret that the receiver knows', async () => {
     const [old, other] = [secretText(SECRET), Buffer.alloc(32, 2)];
     const signedWith = (...secrets: string[]) => ({ ...receiver.variables, EVENTS_WEBHOOK_SECRET: secrets.join(' ') });
     await start();
     const ids = [await upload()];
-    await toldIds(1);
+    await deliveredIds(1);
     await restart(signedWith(secretText(other), old));
     ids.push(await upload());
-    await toldIds(2);
+    await deliveredIds(2);
     receiver.secret = other;
     ids.push(await upload());
-    await toldIds(3);
+    await deliveredIds(3);
     await restart(signedWith(secretText(other)));
     ids.push(await upload());
-    expect(await toldIds(4)).toEqual(ids);
+    expect(await deliveredIds(4)).toEqual(ids);
   });
 
   it('answers uploads and is ready while the receiver is down, and shows that in the log and the metrics', async () => {
@@ -119,7 +119,7 @@ describe('telling of uploads', () => {
     expect(await metric('load_data_events_lag_seconds')).toBeGreaterThan(0);
 
     receiver.listener = accept;
-    expect(await toldIds(2)).toEqual(ids);
+    expect(await deliveredIds(2)).toEqual(ids);
     while ((await metric('load_data_events_lag_seconds')) > 0);
     expect(await metric('load_data_event_deliveries_total{outcome="ok"}')).toBeGreaterThan(0);
     expect(await metric('load_data_events_delivered_total{type="stored"}')).toBe(2);
@@ -130,7 +130,7 @@ describe('telling of uploads', () => {
     expect(log.text).not.toContain(SECRET.toString('base64'));
   });
 
-  it('tells with an in-memory receiver of a team, in place of the webhook', async () => {
+  it('delivers to an in-memory receiver of a team in place of the webhook', async () => {
     const events = new InMemoryUploadEvents();
     const app = await createApp({ environment: { DATA_DIR: data, LOG_LEVEL: 'silent', EVENTS_WEBHOOK_URL: 'wrong' }, events });
     try {

@@ -10,6 +10,7 @@ import {
 import { type Bucket, ObjectExistsError } from '../../src/ingestion/adapters/out/object-storage/bucket.js';
 import { ObjectStorageFileStorage } from '../../src/ingestion/adapters/out/object-storage/object-storage.file-storage.adapter.js';
 import { bucketContract, type BucketContractSubject, type BucketRight, PAGE_SIZE } from '../../src/testing/bucket.contract.js';
+import { anUploadDraft } from '../../src/testing/upload-draft.builder.js';
 import { mostBegunAtOnce } from '../support/begun-requests.js';
 import { type Azurite, startAzurite } from '../servers/azurite.mjs';
 import { type FaultProxy, otherTime, type ProxiedRequest, startFaultProxy } from '../servers/fault-proxy.mjs';
@@ -260,6 +261,19 @@ describe('AzureBlobBucket', () => {
     })();
     await impatient.upload('new', bytes);
     expect((await bucket.read('new'))?.bytes).toHaveLength(11 * MIB);
+  });
+
+  it('has nothing of a file whose client went away, although it refused a request that was to remove it', async () => {
+    const storage = new ObjectStorageFileStorage({ bucket, logger: { warn: () => undefined } });
+    const refused = proxy.answer(403, 'AuthorizationPermissionMismatch', { to: ({ method, url }) => method === 'DELETE' && url.includes('files') });
+    const bytes = (async function* () {
+      yield* megabytes(10);
+      throw new Error('The client is gone.');
+    })();
+    await expect(storage.store(anUploadDraft().with({ bytes }).build())).rejects.toThrow('The client is gone.');
+    await refused;
+    await storage.close();
+    expect(await gather(bucketWith({}).list(''))).toMatchObject([{ key: 'there' }]);
   });
 
   it('upload uses no more blocks for the maximum size than Azure allows', async () => {

@@ -185,7 +185,7 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
     expect(count(isTokenRequest) - before).toBe(1);
   });
 
-  it('accepts no new token either: the service tries once with it, and then no more', async () => {
+  it('refuses new tokens too: the service tries once with a new one, and then no more', async () => {
     expect((await ask('roles')).status).toBe(200);
     const counts = () => [count(isListOfRoles), count(isTokenRequest)] as const;
     proxy.respond(401, '{"error":"HTTP 401 Unauthorized"}', { to: isListOfRoles });

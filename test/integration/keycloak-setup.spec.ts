@@ -160,8 +160,8 @@ describe.runIf(isKeycloakAvailable())('npm run keycloak:setup', { timeout: 60_00
 
   it('gives its client the configured secret, and leaves an existing one unchanged', async () => {
     await server.administer('DELETE', await clientPath(SERVICE));
-    const told = { ...variables, KEYCLOAK_CLIENT_SECRET: 'chosen before' };
-    const first = await workspace.keycloakSetup([], told);
+    const chosen = { ...variables, KEYCLOAK_CLIENT_SECRET: 'chosen before' };
+    const first = await workspace.keycloakSetup([], chosen);
     expect(parseEnv(first.stdout)).toMatchObject({ KEYCLOAK_CLIENT_SECRET: 'chosen before' });
     expect(first.stderr).not.toContain('! client');
     const second = await workspace.keycloakSetup([], { ...variables, KEYCLOAK_CLIENT_SECRET: 'another' });
@@ -399,12 +399,12 @@ describe.runIf(isKeycloakAvailable())('npm run keycloak:setup', { timeout: 60_00
       whole = await contents();
     });
 
-    it.each(DEFECTS)('%s, the service reports it, and the set-up repairs it and nothing else', async (_, spoil, told, changes) => {
+    it.each(DEFECTS)('%s, the service reports it, and the set-up repairs it and nothing else', async (_, spoil, reported, changes) => {
       await spoil();
       const service = await startService(environment);
       const origin = `http://127.0.0.1:${service.port}`;
       try {
-        expect([await readiness(origin), await readiness(origin)]).toEqual([told, told]);
+        expect([await readiness(origin), await readiness(origin)]).toEqual([reported, reported]);
         expect((await fetch(`${origin}/health/live`)).status).toBe(200);
         const spoilt = await contents();
         expect((await setUp('--dry-run')).changes).toEqual(changes);
@@ -412,7 +412,7 @@ describe.runIf(isKeycloakAvailable())('npm run keycloak:setup', { timeout: 60_00
         expect((await setUp()).changes).toEqual(changes);
         await expect.poll(() => readiness(origin), PATIENCE).toEqual({ status: 200 });
         expect(await contents()).toEqual(whole);
-        const { problems = [], warnings = [] } = told as Findings;
+        const { problems = [], warnings = [] } = reported as Findings;
         for (const line of [...problems, ...warnings]) {
           expect(service.log.entries.filter(({ text }) => text.includes(JSON.stringify(`identity_provider: ${line}`)))).toHaveLength(1);
         }
@@ -434,11 +434,11 @@ describe.runIf(isKeycloakAvailable())('npm run keycloak:setup', { timeout: 60_00
         () => ({ OIDC_ISSUER: 'https://login.grid.example' }),
         warning('Keycloak issues tokens as "ENDPOINT/realms/loads", but the service expects "https://login.grid.example" (OIDC_ISSUER).'),
       ],
-    ])('%s, the service reports it', async (_, other, told) => {
+    ])('%s, the service reports it', async (_, other, reported) => {
       const service = await startService({ ...environment, ...other() });
       const line = (text: string) => text.replace('ENDPOINT', server.endpoint).replace('LOCALHOST', server.endpoint.replace('127.0.0.1', 'localhost'));
       try {
-        expect(await readiness(`http://127.0.0.1:${service.port}`)).toEqual(JSON.parse(line(JSON.stringify(told))));
+        expect(await readiness(`http://127.0.0.1:${service.port}`)).toEqual(JSON.parse(line(JSON.stringify(reported))));
       } finally {
         await service.close();
       }
@@ -526,7 +526,7 @@ describe.runIf(isKeycloakAvailable())('npm run keycloak:setup', { timeout: 60_00
   it.each<[string, string[], () => Record<string, string>, number, RegExp]>([
     ['a password is the value of an argument', ['--password', 'x-secret'], () => ({}), 2, /^There is an unknown argument; credentials come from .*\(usage: .*\)\n$/],
     ['a password is an argument itself', ['x-secret'], () => ({}), 2, /^There is an unknown argument; credentials come from .*\(usage: .*\)\n$/],
-    ['the administrator is not an e-mail', ['--administrator', 'ada:x-secret'], () => ({}), 2, /^--administrator is an e-mail \(usage: .*\)\n$/],
+    ['the administrator is not an e-mail', ['--administrator', 'ada:x-secret'], () => ({}), 2, /^--administrator must be an e-mail address \(usage: .*\)\n$/],
     ['the realm is malformed', [], () => ({ KEYCLOAK_REALM: 'a/b' }), 1, /^KEYCLOAK_REALM: must be the name of a realm.*\n$/],
     ["the realm is Keycloak's own", [], () => ({ KEYCLOAK_REALM: 'master' }), 1, /^KEYCLOAK_REALM: must be another realm.*\n$/],
     ['variables are missing', [], () => ({ KEYCLOAK_URL: '', KEYCLOAK_REALM: '' }), 1, /^KEYCLOAK_URL: must be set\nKEYCLOAK_REALM: must be set\n$/],

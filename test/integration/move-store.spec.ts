@@ -78,7 +78,7 @@ function moving(to: string, open: () => Promise<Variables>): void {
     expect(repeated).toMatchObject({ code: 0, stdout: `The store was moved to the bucket before. Start the service with FILE_STORAGE=${to}.\n` });
   });
 
-  it('waits for uploads to be told', async () => {
+  it('refuses to move a store whose events are not all delivered', async () => {
     // Nobody listens at the webhook's address.
     const server = createServer().listen(0, '127.0.0.1');
     await once(server, 'listening');
@@ -88,7 +88,7 @@ function moving(to: string, open: () => Promise<Variables>): void {
       EVENTS_WEBHOOK_URL: `http://127.0.0.1:${port}/`,
       EVENTS_WEBHOOK_SECRET: `whsec_${Buffer.alloc(24).toString('base64')}`,
     });
-    await upload(service, 'untold');
+    await upload(service, 'undelivered');
     await service.program.end('SIGTERM');
     const refused = await workspace.moveStore(['--to', to], variables);
     expect(refused).toMatchObject({ code: 2, stdout: '' });

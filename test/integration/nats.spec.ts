@@ -69,9 +69,9 @@ describe.runIf(isNatsServerAvailable())('the receiver for NATS JetStream in docs
 
   it('stores an event once although it is delivered twice, and under the subject of its type', async () => {
     const { server, events, tearDown } = await setUp();
-    const told = await someUploadEvents(3);
-    for (let time = 0; time < 2; time++) await events.deliver(told, new AbortController().signal);
-    expect(await messagesIn(server)).toEqual(told.map((event) => ({ subject: 'uploads.stored', event })));
+    const sent = await someUploadEvents(3);
+    for (let time = 0; time < 2; time++) await events.deliver(sent, new AbortController().signal);
+    expect(await messagesIn(server)).toEqual(sent.map((event) => ({ subject: 'uploads.stored', event })));
     await tearDown();
   });
 
@@ -80,9 +80,9 @@ describe.runIf(isNatsServerAvailable())('the receiver for NATS JetStream in docs
     const connection = await connect({ servers: server.url });
     await (await jetstreamManager(connection)).streams.add({ name: 'UPLOADS', subjects: ['uploads.>'], max_msgs: 1_000 });
     await connection.close();
-    const told = await someUploadEvents(2);
-    await events.deliver(told, new AbortController().signal);
-    expect((await messagesIn(server)).map(({ event }) => event)).toEqual(told);
+    const sent = await someUploadEvents(2);
+    await events.deliver(sent, new AbortController().signal);
+    expect((await messagesIn(server)).map(({ event }) => event)).toEqual(sent);
     await tearDown();
   });
 

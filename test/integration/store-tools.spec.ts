@@ -71,9 +71,9 @@ function toolsOn(open: () => Promise<{ bucket: Bucket; variables: Variables; els
 
     const { file = '', segment } = uploads[1] ?? {};
     await bucket.remove([file]);
-    const told = await workspace.verifyStore([], variables);
-    expect(told).toMatchObject({ code: 1, stderr: '' });
-    expect(told.lines).toEqual([`${file}: the file is absent`, `2 uploads, 1 file, ${BYTES.length} bytes, 1 defect`]);
+    const result = await workspace.verifyStore([], variables);
+    expect(result).toMatchObject({ code: 1, stderr: '' });
+    expect(result.lines).toEqual([`${file}: the file is absent`, `2 uploads, 1 file, ${BYTES.length} bytes, 1 defect`]);
     const { code, lines } = await workspace.verifyStore(['--json'], variables);
     expect({ code, ...reported(lines) }).toMatchObject({
       code: 1,
@@ -87,9 +87,9 @@ function toolsOn(open: () => Promise<{ bucket: Bucket; variables: Variables; els
     await putUpload(bucket);
     const view = new BucketView(bucket);
     const before = await view.keys();
-    const told = await workspace.compact(['--dry-run', '--json'], variables);
-    expect(told).toMatchObject({ code: 0, stderr: '' });
-    const { findings, summary } = reported(told.lines);
+    const result = await workspace.compact(['--dry-run', '--json'], variables);
+    expect(result).toMatchObject({ code: 0, stderr: '' });
+    const { findings, summary } = reported(result.lines);
     expect(findings).toEqual([{ state: 'compacted', path: DIRECTORY, sources: 0, targets: 0, bytes: 0, fences: 0 }]);
     expect(summary).toMatchObject({ days: 1, sources: 0, failed: 0, dry_run: true });
     expect(await view.keys()).toEqual(before);

@@ -19,7 +19,7 @@ const OPERATORS = new Map([
 ]);
 const METHODS = new Map([['some', 'every'], ['every', 'some'], ['min', 'max'], ['max', 'min'], ['startsWith', 'endsWith'], ['endsWith', 'startsWith']]);
 /** Matches calls that only log or warn. Leaving such a call out is not used as a mutant. */
-const TELLING = /(^|\.)(logger|log|warn|debug|verbose|emitWarning)\b/;
+const LOGGING = /(^|\.)(logger|log|warn|debug|verbose|emitWarning)\b/;
 
 /**
  * Lists every single change of a source file (a mutant) that a test should notice: another operator, condition, literal
@@ -64,7 +64,7 @@ export function mutantsOf(path, text) {
   };
   const isEffect = (expression) => {
     const inner = ts.isAwaitExpression(expression) || ts.isVoidExpression(expression) ? expression.expression : expression;
-    return ts.isCallExpression(inner) && inner.expression.kind !== SyntaxKind.SuperKeyword && !TELLING.test(inner.expression.getText(source));
+    return ts.isCallExpression(inner) && inner.expression.kind !== SyntaxKind.SuperKeyword && !LOGGING.test(inner.expression.getText(source));
   };
   visit(source);
   return mutants;

@@ -11,6 +11,7 @@ export default defineConfig({
     include: ['src/**/*.spec.ts', 'test/e2e/*.spec.ts', ...named('test/integration/')],
     exclude: [...configDefaults.exclude, ...(named('.slow.').length > 0 ? [] : ['**/*.slow.spec.ts'])],
     environment: 'node',
+    env: { TEST_CASES: 'all' },
     globalSetup: ['test/support/auth0-description.ts', 'test/support/temporary-directory.ts'],
     isolate: false,
     maxWorkers: 2,

@@ -52,7 +52,7 @@ describe('BASE_PATH and PUBLIC_URL, from .env', () => {
     },
   );
 
-  it('clients are told the public URL', async () => {
+  it('clients get the public URL', async () => {
     const metadata = await fetch(`${service.origin}/v1/idp/.well-known/openid-configuration`);
     expect(service).toMatchObject({ url: PUBLIC_URL, swaggerUrl: `${PUBLIC_URL}/docs` });
     expect(await metadata.json()).toMatchObject({

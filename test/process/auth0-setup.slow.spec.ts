@@ -339,12 +339,12 @@ describe('npm run auth0:setup', { timeout: 60_000 }, () => {
 
     it.each(DEFECTS)('where %s', async (_, spoil, expected, changes) => {
       await spoil();
-      const told = named(expected);
-      const { problems = [], warnings = [] } = told;
+      const reported = named(expected);
+      const { problems = [], warnings = [] } = reported;
       const service = await startService(environment);
       const origin = `http://127.0.0.1:${service.port}`;
       try {
-        expect(await readiness(origin)).toEqual(told);
+        expect(await readiness(origin)).toEqual(reported);
         expect((await fetch(`${origin}/health/live`)).status).toBe(200);
         for (const line of [...problems, ...warnings]) {
           expect(service.log.entries.filter(({ text }) => text.includes(JSON.stringify(`identity_provider: ${line}`)))).toHaveLength(1);
@@ -461,7 +461,7 @@ describe('npm run auth0:setup', { timeout: 60_000 }, () => {
     ['a secret is the value of an argument', ['--client-secret', 'x-secret'], {}, 2, /^There is an unknown argument; credentials come from .*\(usage: .*\)\n$/],
     ['a secret is an argument itself', ['x-secret'], {}, 2, /^There is an unknown argument; credentials come from .*\(usage: .*\)\n$/],
     ['an argument lacks its value', ['--administrator'], {}, 2, /^An argument lacks its value, or has one too many \(usage: .*\)\n$/],
-    ['the administrator is not an e-mail', ['--administrator', 'ada:x-secret'], {}, 2, /^--administrator is an e-mail \(usage: .*\)\n$/],
+    ['the administrator is not an e-mail', ['--administrator', 'ada:x-secret'], {}, 2, /^--administrator must be an e-mail address \(usage: .*\)\n$/],
     ['variables are missing', [], { AUTH0_DOMAIN: '', OIDC_AUDIENCE: '' }, 1, /^AUTH0_DOMAIN: must be set\nOIDC_AUDIENCE: must be set\n$/],
     ['there is no terminal to ask for the secret', [], { AUTH0_SETUP_CLIENT_SECRET: '' }, 1, /^There is no terminal to ask on, so .*\n$/],
     ['Auth0 is unreachable', [], { AUTH0_DOMAIN: 'http://127.0.0.1:1' }, 1, /^Auth0 does not answer .*ECONNREFUSED.*\n$/],

@@ -39,7 +39,7 @@ describe('a command in a fresh clone', () => {
     expect(await run('token')).toMatchObject({ code: 0, stdout: 'done\n', stderr: expect.not.stringContaining('Building') as string });
   });
 
-  it.each(OTHERS)('%s does so in the same words', async (command) => {
+  it.each(OTHERS)('%s builds with the same script as token', async (command) => {
     const [token, other] = [await scriptsOf('token'), await scriptsOf(command)];
     expect(other.file).toMatch(/^dist\/commands\/[\w-]+\.js$/);
     expect(other.before).toBe(token.before?.replace(token.file, other.file));
@@ -73,7 +73,7 @@ describe('the build of npm start and npm test', () => {
   it('is part of both', async () => {
     const { scripts } = JSON.parse(await readFile('package.json', 'utf8')) as { scripts: Record<string, string> };
     expect(scripts.start).toMatch(/^node build-if-changed\.mjs && exec /);
-    expect(await readFile('test/support/build.ts', 'utf8')).toContain('build-if-changed.mjs');
+    for (const setup of ['build', 'build-meanwhile']) expect(await readFile(`test/support/${setup}.ts`, 'utf8')).toContain('build-if-changed.mjs');
   });
 
   it('is made once', async () => {

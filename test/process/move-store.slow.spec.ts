@@ -13,8 +13,8 @@ describe('npm run move:store', () => {
   afterEach(() => workspace.dispose());
 
   it.each<[string, string[], Record<string, string>, RegExp]>([
-    ['no bucket is named', [], BUCKET, /^--to is s3 or azure \(usage: .*\)\n$/],
-    ['the bucket is of another kind', ['--to', 'local'], BUCKET, /^--to is s3 or azure \(usage: .*\)\n$/],
+    ['no bucket is named', [], BUCKET, /^--to must be s3 or azure \(usage: .*\)\n$/],
+    ['the bucket is of another kind', ['--to', 'local'], BUCKET, /^--to must be s3 or azure \(usage: .*\)\n$/],
     ['there is an extra argument', [...TO_S3, 'uploads'], BUCKET, /^Unexpected argument 'uploads'.*\(usage: .*\)\n$/],
     ['a variable of the bucket is missing', TO_S3, {}, /^S3_BUCKET: must be set\n$/],
     ['DATA_DIR has no store', TO_S3, BUCKET, /^There is no store in \S+: set DATA_DIR to that of the service\.\n$/],

@@ -1,7 +1,8 @@
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type Program, Workspace } from '../support/process.js';
+import { type Program, type ServiceProcess, Workspace } from '../support/process.js';
 
+const TOKEN = /^[\w-]+\.[\w-]+\.[\w-]+\n$/;
 const UPLOADED = /^\{"status":"success","message":"Data uploaded successfully\."\}\n$/;
 
 describe('the ready line', () => {
@@ -29,18 +30,10 @@ describe('the ready line', () => {
     }
   }
 
-  // Each row starts a service, so a row combines several variables to save time.
-  it.each<[string, Record<string, string>, RegExp]>([
-    ['LOG_LEVEL=trace, on every address', { LOG_LEVEL: 'trace', LOG_CUSTOMERS: 'true', HOST: '0.0.0.0' }, UPLOADED],
-    ['LOG_LEVEL=silent, with a base path', { LOG_LEVEL: 'silent', BASE_PATH: '/grid/v1' }, UPLOADED],
-    ['LOG_LEVEL=info, with uploads that need a token', { LOG_LEVEL: 'info', INGESTION_AUTH: 'required' }, /^\{"status":"(ok|success)"/],
-  ])('is the only line that is not JSON, and ends with a command that works when pasted: %s', async (_, variables, answer) => {
-    const { program, readyLine, url, swaggerUrl, curl } = await workspace.start(variables);
-
-    expect(new URL(url).hostname).toBe('127.0.0.1');
-    expect(swaggerUrl).toBe(`${url}/docs`);
+  /** Expects that the service is served at this base URL, and prints no other plain text than the ready line. */
+  async function expectServed(url: string, { program, readyLine, curl }: ServiceProcess, answer: RegExp): Promise<void> {
     expect((await fetch(`${url}/health/ready`)).status).toBe(200);
-    expect((await fetch(swaggerUrl)).status).toBe(200);
+    expect((await fetch(`${url}/docs`)).status).toBe(200);
     expect((await fetch(`${url}/nowhere`)).status).toBe(404);
     expect(readyLine.endsWith(curl ?? '?')).toBe(true);
     expect(await paste(curl)).toMatch(answer);
@@ -48,21 +41,35 @@ describe('the ready line', () => {
     expect(await program.end('SIGTERM')).toEqual({ code: 0, signal: null });
     expectJsonBut(readyLine, program);
     expect(program.stderr).toBe('');
-    if (variables.LOG_LEVEL === 'silent') expect(program.lines).toEqual([readyLine]);
+  }
+
+  /** The place of the administrator's secret that the ready line names. */
+  const secretPlace = (readyLine: string): string | undefined => / \| token: npm run --silent token \(client admin, secret in ([^)]+)\) \| try: curl /.exec(readyLine)?.[1];
+
+  // Each test starts a service, so that it combines several variables to save time.
+  it.each<[string, Record<string, string>, RegExp]>([
+    ['LOG_LEVEL=trace, on every address', { LOG_LEVEL: 'trace', LOG_CUSTOMERS: 'true', HOST: '0.0.0.0' }, UPLOADED],
+    ['LOG_LEVEL=info, with uploads that need a token', { LOG_LEVEL: 'info', INGESTION_AUTH: 'required' }, /^\{"status":"(ok|success)"/],
+  ])('is the only line that is not JSON, and ends with a command that works when pasted: %s', async (_, variables, answer) => {
+    const service = await workspace.start(variables);
+    const { program, readyLine, url, swaggerUrl } = service;
+
+    expect(new URL(url).hostname).toBe('127.0.0.1');
+    expect(swaggerUrl).toBe(`${url}/docs`);
+    expect(secretPlace(readyLine)).toBe(join(workspace.data, 'identity', 'admin-secret'));
+    await expectServed(url, service, answer);
     expect(program.lines.some((line) => line.includes('"customerId":"acme-energy"'))).toBe(variables.LOG_CUSTOMERS === 'true');
   });
 
-  it.each<[string, Record<string, string>]>([
-    ['in DATA_DIR', {}],
-    ['in the environment', { EMBEDDED_ADMIN_SECRET: 'given-by-somebody' }],
-  ])("behind a proxy, says where the administrator's secret is, and how to get a token: %s", async (_, variables) => {
-    const { readyLine, url, curl } = await workspace.start({ BASE_PATH: '/v1', PUBLIC_URL: 'https://grid.example/api/v1', ...variables });
-    expect(url).toBe('https://grid.example/api/v1');
-    const [, place = ''] = /\| token: npm run --silent token \(client admin, secret in ([^)]+)\) \| try: curl /.exec(readyLine) ?? [];
-    expect(place).toBe(variables.EMBEDDED_ADMIN_SECRET === undefined ? join(workspace.data, 'identity', 'admin-secret') : 'EMBEDDED_ADMIN_SECRET');
+  it('is the only line with LOG_LEVEL=silent, and has the URLs that clients behind a proxy see, but no secret', async () => {
+    const service = await workspace.start({ LOG_LEVEL: 'silent', BASE_PATH: '/v1', PUBLIC_URL: 'https://grid.example/api/v1', EMBEDDED_ADMIN_SECRET: 'given-by-somebody' });
+    const { program, readyLine, url, swaggerUrl, origin } = service;
+    expect({ url, swaggerUrl }).toEqual({ url: 'https://grid.example/api/v1', swaggerUrl: 'https://grid.example/api/v1/docs' });
+    expect(secretPlace(readyLine)).toBe('EMBEDDED_ADMIN_SECRET');
     expect(readyLine).not.toContain('given-by-somebody');
-    expect(await paste(curl)).toMatch(UPLOADED);
-    expect((await workspace.token()).stdout).toMatch(/^[\w-]+\.[\w-]+\.[\w-]+\n$/);
+    expect((await workspace.token()).stdout).toMatch(TOKEN);
+    await expectServed(`${origin}/v1`, service, UPLOADED);
+    expect(program.lines).toEqual([readyLine]);
   });
 
   it('contains no command with NODE_ENV=production', async () => {

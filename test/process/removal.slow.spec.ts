@@ -69,8 +69,8 @@ describe('npm run erase', () => {
   });
 
   it.each<[string, string[], RegExp]>([
-    ['no customer', [], /^--customer is the id of a customer \(usage: /],
-    ['a wrong time', ['--customer', 'c1', '--before', 'yesterday'], /^--before is a time such as /],
+    ['no customer', [], /^--customer must be the id of a customer \(usage: /],
+    ['a wrong time', ['--customer', 'c1', '--before', 'yesterday'], /^--before must be a time such as /],
     ['an unknown option', ['--customers', 'c1'], /^Unknown option '--customers'/],
   ])('refuses %s', async (_, parameters, message) => {
     const { code, stdout, stderr } = await workspace.erase(parameters);

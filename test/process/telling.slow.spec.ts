@@ -39,11 +39,11 @@ async function uploadUntil(signal: 'SIGKILL' | 'SIGTERM', count: number): Promis
  * The ids of the events that the webhook received, each once, in the order of their first arrival. An event's id is its
  * upload's id.
  */
-const toldIds = (): string[] => [...new Set(receiver.events().map(({ id }) => id))];
+const deliveredIds = (): string[] => [...new Set(receiver.events().map(({ id }) => id))];
 
 async function expectOrderOfLines(): Promise<void> {
   const view = new DataDirectoryView(workspace.data);
-  const order = new Map(toldIds().map((id, index) => [id, index]));
+  const order = new Map(deliveredIds().map((id, index) => [id, index]));
   for (const path of await view.files('uploads')) {
     const positions = toIndexLines([await readFile(view.at(path), 'utf8')]).map(({ upload_id: id }) => order.get(id) ?? -1);
     expect(positions).toEqual([...positions].sort((one, other) => one - other));
@@ -51,8 +51,8 @@ async function expectOrderOfLines(): Promise<void> {
   }
 }
 
-describe('telling a webhook', () => {
-  it('tells every acknowledged upload after each of five kill -9, and again only what was in flight', async () => {
+describe('delivery to a webhook', () => {
+  it('delivers every acknowledged upload in spite of five kill -9, and again only what was in flight', async () => {
     const kills = 5;
     const acknowledged: string[] = [];
     for (let kill = 1; kill <= kills; kill++) acknowledged.push(...(await uploadUntil('SIGKILL', 150)));
@@ -66,11 +66,11 @@ describe('telling a webhook', () => {
       return stored.every((id) => ids.has(id));
     });
     const { length } = receiver.events();
-    expect(length - toldIds().length).toBeLessThanOrEqual(kills * MOST_EVENTS);
+    expect(length - deliveredIds().length).toBeLessThanOrEqual(kills * MOST_EVENTS);
     await expectOrderOfLines();
   });
 
-  it('tells nothing twice across restarts', async () => {
+  it('delivers nothing twice across restarts', async () => {
     const acknowledged: string[] = [];
     for (let restart = 1; restart <= 3; restart++) acknowledged.push(...(await uploadUntil('SIGTERM', 60)));
     await start();

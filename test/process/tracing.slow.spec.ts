@@ -109,7 +109,7 @@ describe('without a receiver of traces', () => {
       expect(sockets).toHaveLength(1);
       expect(await journals()).toEqual([]);
       expect(await view.contentPaths()).toHaveLength(1);
-      expect(service.program.lines.filter((line) => /The last traces are lost|Closing took longer/.test(line))).toEqual([expect.stringContaining('The last traces are lost')]);
+      expect(service.program.lines.filter((line) => /The last traces were lost|Closing took longer/.test(line))).toEqual([expect.stringContaining('The last traces were lost')]);
       for (const socket of sockets) socket.destroy();
       silent.close();
     }));

@@ -95,7 +95,7 @@ describe('with a receiver of traces', () => {
   });
 
   it('the webhook gets the traceparent of its delivery', async () => {
-    await send('told', { method: 'POST', headers: { 'content-type': 'text/csv' }, body: 'a,b' });
+    await send('delivered', { method: 'POST', headers: { 'content-type': 'text/csv' }, body: 'a,b' });
     await webhook.eventsUntil((events) => events.length > 0);
     const header = String(webhook.taken[0]?.headers.traceparent);
     const [, traceId, spanId] = header.split('-');

@@ -132,7 +132,7 @@ describe('npm run verify:store', () => {
   it.each<[string, string[], Record<string, string>, RegExp]>([
     ['the directory does not exist', ['nowhere'], {}, /^nowhere: ENOENT.*\n$/],
     ['the directory is not a store', ['.'], {}, /^\.: it has neither uploads\/ nor files\/\n$/],
-    ['there are two directories', ['a', 'b'], {}, /^there is one directory \(usage: .*\)\n$/],
+    ['there are two directories', ['a', 'b'], {}, /^only one directory can be given \(usage: .*\)\n$/],
     ['an option is unknown', ['--all'], {}, /^Unknown option '--all'.*\(usage: .*\)\n$/],
     ['the environment is wrong', [], { PORT: 'x' }, /^PORT: .*\n$/],
   ])('ends with 2 when %s', async (_, parameters, variables, message) => {

@@ -14,6 +14,7 @@ export class Replica {
   /** Starts the replica, as another version of the service if `program` is given. */
   async start(program = resolve('dist/main.js')) {
     this.services.program = program;
+    this.isOther = program !== resolve('dist/main.js');
     this.service = await this.services.start(this.variables);
   }
 
@@ -23,13 +24,19 @@ export class Replica {
 }
 
 /**
+ * @typedef {object} Restart
+ * @property {number} from when the replica was ended, by `performance.now()`
+ * @property {number} to when it had ended. Between the two, requests that were in flight may have failed
+ * @property {boolean} [endedOther] whether it was another version of the service that ended
+ */
+
+/**
  * Ends each replica with a signal and starts it again, one after another, several times round.
  *
  * @param {NodeJS.Signals} signal
  * @param {number} rounds
  * @param {(round: number) => string | undefined} program the other version to start in a round; undefined: this one
- * @returns {(replicas: Replica[]) => AsyncGenerator<{ from: number, to: number }>} yields after each restart the time in
- *   which it may have failed requests that were in flight
+ * @returns {(replicas: Replica[]) => AsyncGenerator<Restart>} yields after each restart
  */
 export const restarts = (signal, rounds, program = () => undefined) =>
   async function* restart(replicas) {
@@ -39,10 +46,10 @@ export const restarts = (signal, rounds, program = () => undefined) =>
 /** Does the same once. The replicas start with their variables, which may have changed. */
 export async function* restartEach(replicas, signal, program) {
   for (const replica of replicas) {
-    const from = performance.now();
+    const [from, endedOther] = [performance.now(), replica.isOther];
     await replica.end(signal);
     const to = performance.now();
     await replica.start(program);
-    yield { from, to };
+    yield { from, to, endedOther };
   }
 }

@@ -36,7 +36,7 @@ const TITLE_WIDTH = 28;
  * @param {object} options
  * @param {boolean} [options.replacesSecrets] whether `disturb` replaces the secrets of the replicas, which then have a
  *   webhook too
- * @param {(replicas: Replica[], secrets?: Secrets) => AsyncGenerator<{ from: number, to: number }>} disturb see
+ * @param {(replicas: Replica[], secrets?: Secrets) => AsyncGenerator<import('./replica.mjs').Restart>} disturb see
  *   `restarts`
  * @returns {Promise<{ rows: [string, (number | string)[]][], findings: string[] }>}
  */
@@ -69,22 +69,24 @@ function part(title, { count, random, progress, realm, mayFail, replacesSecrets 
         }
         await clients.stop();
         const { lost, doubled } = await people.stop();
-        const told = await secrets?.told(ledger.acknowledgedIds);
+        const deliveries = await secrets?.deliveries(ledger.acknowledgedIds);
         await untilSwept(directory, progress);
         for (const replica of replicas) await replica.end('SIGTERM');
         await ledger.compare(directory);
-        const isLate = ({ began, ended }) => !disturbances.some(({ from, to }) => began <= to && ended >= from);
+        const disturbancesOf = ({ began, ended }) => disturbances.filter(({ from, to }) => began <= to && ended >= from);
+        const isLate = (failure) => disturbancesOf(failure).length === 0;
+        const whenOf = (failure) => (disturbancesOf(failure).some(({ endedOther }) => endedOther) ? ' while the other version ended' : '');
         const [late, latePeople] = [clients, people].map(({ failures }) => failures.filter(isLate));
         const forbidden = mayFail ? [...late, ...latePeople] : [...clients.failures, ...people.failures];
         const findings = [
-          ...forbidden.map(({ what }) => `a request failed: ${what}`),
-          ...(told?.findings ?? []),
+          ...forbidden.map((failure) => `a request failed${whenOf(failure)}: ${failure.what}`),
+          ...(deliveries?.findings ?? []),
           ...[ledger.lost, ledger.doubled, ledger.halfShown, ledger.wrong, lost, doubled].flatMap((found) => [...found]),
         ].map((finding) => `${title}: ${finding}`);
         const uploads = [clients.sent, clients.failures.length, late.length, clients.waits, ledger.acknowledged, ledger.lost.size, ledger.doubled.size, ledger.halfShown.size, ledger.wrong.size];
         const others = [people.sent, people.failures.length, latePeople.length, '', people.acknowledged, lost.length, doubled.length, '', ''];
         const rows = [[title, uploads], ['  roles and users', others]];
-        if (told) rows.push(['  events', [told.requests, told.refused, '', '', told.events, told.lost, told.twice, '', '']]);
+        if (deliveries) rows.push(['  events', [deliveries.requests, deliveries.refused, '', '', deliveries.events, deliveries.lost, deliveries.twice, '', '']]);
         return { rows, findings };
       } finally {
         await nginx.stop();

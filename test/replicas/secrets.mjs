@@ -1,8 +1,8 @@
 import { EventReceiver, newSecret } from '../crash/event-receiver.mjs';
 import { restartEach } from './replica.mjs';
 
-/** The time in which everything must be told at the end, in milliseconds. */
-const TOLD_WITHIN_MS = 60_000;
+/** The time in which everything must be delivered at the end, in milliseconds. */
+const DELIVERED_WITHIN_MS = 60_000;
 
 /**
  * The secrets that all replicas have, and their replacement as docs/replacing-secrets.md describes: the credentials of
@@ -53,16 +53,16 @@ export class Secrets {
   }
 
   /**
-   * Waits until the webhook was told of these uploads.
+   * Waits until the webhook got the events of these uploads.
    *
    * @returns {Promise<{ requests: number, refused: number, events: number, lost: number, twice: number, findings:
-   *   string[] }>} the numbers of deliveries, of those that the webhook refused, of events that were told, never told
-   *   and told twice; a sentence about each that is wrong
+   *   string[] }>} the numbers of deliveries, of those that the webhook refused, of events that were delivered,
+   *   never delivered and delivered twice; a sentence about each that is wrong
    */
-  async told(ids) {
-    const untold = await this.#receiver.untold(ids, TOLD_WITHIN_MS);
-    const { deliveries, refused, told, toldTwice, findings } = this.#receiver;
-    return { requests: deliveries, refused, events: told, lost: untold.length, twice: toldTwice, findings: [...findings, ...untold] };
+  async deliveries(ids) {
+    const undelivered = await this.#receiver.undelivered(ids, DELIVERED_WITHIN_MS);
+    const { deliveries, refused, delivered, deliveredTwice, findings } = this.#receiver;
+    return { requests: deliveries, refused, events: delivered, lost: undelivered.length, twice: deliveredTwice, findings: [...findings, ...undelivered] };
   }
 
   close() {

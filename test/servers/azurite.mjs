@@ -1,9 +1,11 @@
-// Starts Azurite, an Azure Blob Storage server. `node test/servers/azurite.mjs` runs one until it is interrupted.
-import { createRequire } from 'node:module';
+// Installs and starts Azurite, an Azure Blob Storage server. `node test/servers/azurite.mjs` runs one until it is interrupted.
+import { join } from 'node:path';
 import { BlobServiceClient } from '@azure/storage-blob';
+import { installLockedPackage } from './npm-package.mjs';
 import { freePort, serveShell, Server } from './server.mjs';
 
-const PROGRAM = createRequire(import.meta.url).resolve('azurite/dist/src/blob/main.js');
+/** `package.json` and `package-lock.json` of Azurite. It isn't a development dependency, because it needs two hundred packages. */
+const MANIFESTS = join(import.meta.dirname, 'azurite');
 /** The name of the storage account that every Azurite has. */
 const ACCOUNT = 'devstoreaccount1';
 const KEY = 'Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==';
@@ -18,19 +20,23 @@ class Azurite extends Server {
   }
 }
 
+/** Installs Azurite outside the repository unless it is installed. Returns the path of its program. */
+export const installAzurite = () => installLockedPackage('azurite-3.35.0', MANIFESTS, 'azurite', 'dist/src/blob/main.js');
+
 /**
- * Starts an Azurite. Rejects if it doesn't start.
+ * Starts an Azurite, and installs it before if needed. Rejects if it can't be installed or doesn't start.
  *
  * @param {{ log?: (text: string) => void }} [options]
  * @returns {Promise<import('./azurite.mjs').Azurite>}
  */
 export async function startAzurite({ log } = {}) {
+  const program = await installAzurite();
   const port = await freePort();
   const server = new Azurite('Azurite', port, log);
   const options = ['--blobHost', '127.0.0.1', '--blobPort', `${port}`, '--location', server.directory];
   // Azurite knows only older versions of the API than the one that the SDK requests. Without `--skipApiVersionCheck` it
   // would refuse the SDK's requests.
-  await server.start(process.execPath, [PROGRAM, ...options, '--skipApiVersionCheck', '--silent', '--disableTelemetry']);
+  await server.start(process.execPath, [program, ...options, '--skipApiVersionCheck', '--silent', '--disableTelemetry']);
   return server;
 }
 

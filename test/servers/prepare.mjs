@@ -1,3 +1,4 @@
+import { installAzurite } from './azurite.mjs';
 import { installCycloneDx, isCycloneDxAvailable } from './cyclonedx.mjs';
 import { installDuckDb, isDuckDbAvailable } from './duckdb.mjs';
 import { installHelm, isHelmAvailable } from './helm.mjs';
@@ -15,6 +16,7 @@ import { installVersitygw, isVersitygwAvailable } from './versitygw.mjs';
  * are left out.
  */
 export default async function prepare() {
+  await installAzurite();
   if (isDuckDbAvailable()) await installDuckDb();
   else console.log('Left out: the tests with DuckDB, for there is no Python with pip.');
   if (POLARS.areAvailable) await POLARS.install();

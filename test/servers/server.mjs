@@ -97,7 +97,7 @@ export class Server {
     const failure = new Promise((resolve) => child.once('error', ({ message }) => resolve(message)));
     const end = new Promise((resolve) => child.once('close', (code, signal) => resolve(`it ended with ${signal ?? code}`)));
     this.#exited = Promise.race([failure, end]);
-    this.#tellGuard(child.pid ?? '');
+    this.#sendToGuard(child.pid ?? '');
     for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', keep);
 
     const settled = new AbortController();
@@ -125,7 +125,7 @@ export class Server {
   async kill() {
     this.#child.kill('SIGKILL');
     await this.#exited;
-    this.#tellGuard('');
+    this.#sendToGuard('');
   }
 
   /** Kills the server and removes its data. */
@@ -135,7 +135,7 @@ export class Server {
     await this.#guarded;
   }
 
-  #tellGuard(pid) {
+  #sendToGuard(pid) {
     this.#guard.stdin.write(`${pid}\n`);
   }
 

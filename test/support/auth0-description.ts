@@ -134,11 +134,11 @@ export function readAuth0Description(): Auth0Description | undefined {
 }
 
 export default function prepare(): void {
-  tellIfLeftOut(FILE);
+  reportIfLeftOut(FILE);
 }
 
 /** Prints a line if the description is absent, which says that the check against it is left out. */
-export function tellIfLeftOut(file: URL): void {
+export function reportIfLeftOut(file: URL): void {
   if (!existsSync(file)) console.log("Left out: the check of requests and answers against Auth0's description, which isn't here.");
 }
 

@@ -4,7 +4,11 @@ import { existsSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { built } from './built.js';
 import { writeSigningKeys } from './signing-keys.js';
+
+// The programs that specs start are in dist.
+await built();
 
 export type Variables = Readonly<Record<string, string>>;
 

@@ -38,7 +38,7 @@ const left: string[] = [];
 const call = (method: 'GET' | 'POST' | 'PATCH' | 'DELETE', path: string, body?: unknown): Promise<ApiAnswer> =>
   api.call({ method, path, body, repeatable: false, operation: new Operation() });
 const refusal = z.object({ message: z.string().default(''), errorCode: z.string().default('') }).catch({ message: '', errorCode: '' });
-const told = ({ status, body }: ApiAnswer): string => {
+const answerText = ({ status, body }: ApiAnswer): string => {
   const { message, errorCode } = refusal.parse(body);
   return [`${status}`, errorCode, message].filter(Boolean).join(' ');
 };
@@ -87,7 +87,7 @@ async function newRole(): Promise<string> {
 async function undone(method: 'DELETE' | 'PATCH', path: string, body?: unknown): Promise<string | undefined> {
   try {
     const answer = await call(method, path, body);
-    return answer.status < 300 || (method === 'DELETE' && answer.status === 404) ? undefined : told(answer);
+    return answer.status < 300 || (method === 'DELETE' && answer.status === 404) ? undefined : answerText(answer);
   } catch (error) {
     return (error as Error).message;
   }
@@ -194,23 +194,23 @@ describe('Undocumented behaviour of Auth0:', () => {
     return `${z.object({ limit: z.number() }).parse(answer.body).limit} of 100`;
   };
 
-  find('an unknown role is given', async () => told(await call('POST', rolesOf(await newUser()), { roles: [UNKNOWN_ROLE] })));
+  find('an unknown role is given', async () => answerText(await call('POST', rolesOf(await newUser()), { roles: [UNKNOWN_ROLE] })));
   find('an unknown role is given beside one that is there', async () => {
     const [userId, roleId] = [await newUser(), await newRole()];
     const answer = await call('POST', rolesOf(userId), { roles: [roleId, UNKNOWN_ROLE] });
     const held = z.array(z.unknown()).parse((await call('GET', rolesOf(userId))).body);
-    return `${told(answer)}, and the user has ${held.length} roles`;
+    return `${answerText(answer)}, and the user has ${held.length} roles`;
   });
   find('a role is given again', async () => {
     const [userId, body] = [await newUser(), { roles: [await newRole()] }];
     await call('POST', rolesOf(userId), body);
-    return told(await call('POST', rolesOf(userId), body));
+    return answerText(await call('POST', rolesOf(userId), body));
   });
   find('a permission that the API does not have is given to a role', async () => {
     const permissions = [{ resource_server_identifier: tenant.audience, permission_name: `never:${randomUUID()}` }];
-    return told(await call('POST', `/roles/${await newRole()}/permissions`, { permissions }));
+    return answerText(await call('POST', `/roles/${await newRole()}/permissions`, { permissions }));
   });
-  find('a user who is not there is deleted', async () => told(await call('DELETE', `/users/${encodeURIComponent(UNKNOWN_USER)}`)));
+  find('a user who is not there is deleted', async () => answerText(await call('DELETE', `/users/${encodeURIComponent(UNKNOWN_USER)}`)));
   find('a page of roles holds', () => limitOf('/roles'));
   find("a page of a user's roles holds", async () => limitOf(rolesOf(await newUser())));
   find('a page of users holds', () => limitOf('/users'));

@@ -14,15 +14,15 @@ import { programOf } from '../replicas/other-version.mjs';
 /** How many uploads each version takes, and how many of them are removed, before the other version starts. */
 const UPLOADS = 200;
 const REMOVALS = 20;
-/** The time in which everything must be told after the last start, in milliseconds. */
-const TOLD_WITHIN_MS = 60_000;
+/** The time in which everything must be delivered after the last start, in milliseconds. */
+const DELIVERED_WITHIN_MS = 60_000;
 const MOST_SHOWN = 10;
 const MANAGEMENT = '/idpManagementBackend';
 
 const HELP = `Usage: npm run test:versions -- --other=<program> [options]
 
 Starts another version of the service and the built one in turn on one DATA_DIR. Each finds, repeats and removes uploads
-of the other, lists its roles and users, and tells its events. Compares what is stored with all answers after each stop,
+of the other, lists its roles and users, and delivers its events. Compares what is stored with all answers after each stop,
 and verifies the store with both versions.
 
   --other <program>  another version of the service, as a tarball of npm pack or its dist/main.js
@@ -88,7 +88,7 @@ function history(programs, { rounds, random }) {
       console.log(`${turn % 2 ? 'this version ' : 'other version'}  ${ledger.acknowledged} uploads, ${ledger.removed} removed, ${names.length} roles and users`);
     }
     const last = await start(programs[0]);
-    findings.push(...(await receiver.untold(ledger.acknowledgedIds, TOLD_WITHIN_MS)), ...receiver.findings);
+    findings.push(...(await receiver.undelivered(ledger.acknowledgedIds, DELIVERED_WITHIN_MS)), ...receiver.findings);
     await last.end('SIGTERM');
     return [...findings, ...[ledger.lost, ledger.doubled, ledger.halfShown, ledger.wrong].flatMap((found) => [...found])];
   });

@@ -4,7 +4,7 @@ import { realmUrl } from '../../identity-management/adapters/out/keycloak/realm-
 
 /** The OAuth 2 server from which API users get tokens, as described by the OpenAPI document and used by Swagger UI. */
 export interface AuthorizationServer {
-  /** Tells readers of the API's documentation who can get a token from this server. */
+  /** For readers of the API's documentation: who can get a token from this server. */
   readonly description: string;
   /** The URL of the token endpoint; a path without a host if the endpoint belongs to this service. */
   readonly tokenUrl: string;

@@ -8,8 +8,8 @@ import type { AuthorizationServer } from './authorization-server.js';
 import { apiDescription } from './description.js';
 
 /**
- * Descriptions of the bearer scheme, by the kind of identity provider. They tell a client that doesn't use the OAuth 2
- * scheme where to get an access token.
+ * Descriptions of the bearer scheme, by the kind of identity provider. They say where a client that doesn't use the
+ * OAuth 2 scheme gets an access token.
  */
 const TOKEN_DESCRIPTIONS: Readonly<Record<Environment['identityProvider']['adapter'], string>> = {
   embedded: `An access token, for example what \`${ownCommand('token', '--user', '<user_id>')}\` prints.`,

@@ -1,11 +1,12 @@
 import { readFileSync } from 'node:fs';
 import type { NestExpressApplication } from '@nestjs/platform-express';
 import { SwaggerModule } from '@nestjs/swagger';
-import type { Express, Request, Response } from 'express';
+import type { Express, NextFunction, Request, Response } from 'express';
 import helmet from 'helmet';
 import { type AuthorizationServer, authorizationServerFor } from './authorization-server.js';
 import { publicPath } from '../../configuration/served-address.js';
 import type { Environment } from '../../configuration/service.js';
+import { breakIfUnread } from '../../http/unread-answer.js';
 import { createOpenApiDocument } from './openapi.js';
 import { withOneUploadBody } from './one-upload-body.js';
 import { setUpPages } from './pages.js';
@@ -47,9 +48,13 @@ const contentSecurityPolicy = ({ tokenUrl }: AuthorizationServer) => ({
  * after the app's global prefix was set, because all paths begin with the prefix.
  */
 export function setUpSwaggerUi(app: NestExpressApplication, environment: Environment): void {
-  const { basePath } = environment;
+  const { basePath, requestIdleTimeoutMs } = environment;
   const server = authorizationServerFor(environment);
   const { login } = server;
+  app.use([`${basePath}/docs`, `${basePath}/docs-json`], (_request: Request, response: Response, next: NextFunction) => {
+    breakIfUnread(response, requestIdleTimeoutMs);
+    next();
+  });
   app.use(
     `${basePath}/docs`,
     helmet({

@@ -86,7 +86,7 @@ describe('data directory lock', () => {
     const child = await holdElsewhere(join(directory, 'uploads.lock'));
 
     await expect(lockDataDirectory(directory, 'uploads')).rejects.toThrow(DataDirectoryInUseError);
-    // Only Linux tells which process holds a lock. Elsewhere, the error advises to find the process with `lsof`.
+    // Only Linux shows which process holds a lock. Elsewhere, the error advises to find the process with `lsof`.
     const holder = process.platform === 'linux' ? `(pid ${String(child.pid)}): stop it` : 'lsof';
     await expect(lockDataDirectory(directory, 'uploads')).rejects.toThrow(holder);
     await expect(lockDataDirectory(link, 'uploads')).rejects.toThrow(`DATA_DIR ${link} is in use`);

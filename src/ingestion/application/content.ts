@@ -2,7 +2,7 @@ import { createHash, hash } from 'node:crypto';
 import type { StoredContent } from './ports/file-storage.port.js';
 
 /** The most chunks of a file that may be in memory at once. A tiny chunk takes far more memory than its length. */
-export const MOST_CHUNKS = 1024;
+export const MAX_CHUNKS = 1024;
 
 /** Computes the size and sha-256 of bytes that are added chunk by chunk. */
 export class ContentDigest {
@@ -49,13 +49,13 @@ export interface Head {
 }
 
 /**
- * Reads the first chunks of a file. Stops at the end of the file, or as soon as more than `most` bytes or MOST_CHUNKS
+ * Reads the first chunks of a file. Stops at the end of the file, or as soon as more than `most` bytes or MAX_CHUNKS
  * chunks were read. Throws the errors of `bytes`.
  */
 export async function readHead(bytes: AsyncIterable<Uint8Array>, most: number): Promise<Head> {
   const rest = bytes[Symbol.asyncIterator]();
   const chunks: Uint8Array[] = [];
-  for (let length = 0; length <= most && chunks.length < MOST_CHUNKS; ) {
+  for (let length = 0; length <= most && chunks.length < MAX_CHUNKS; ) {
     const next = await rest.next();
     if (next.done) return { chunks, rest: undefined };
     chunks.push(next.value);

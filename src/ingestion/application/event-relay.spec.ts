@@ -45,10 +45,10 @@ async function start(receiver: UploadEvents = events, store: FileStorage = stora
 }
 
 const upload = () => storeUpload(storage, anUploadDraft().build());
-const idsOf = (told: readonly UploadEvent[]): string[] => told.map(({ id }) => id);
+const idsOf = (batch: readonly UploadEvent[]): string[] => batch.map(({ id }) => id);
 
 describe('EventRelay', () => {
-  it('tells an upload that was stored, and that it was removed, as CloudEvents', async () => {
+  it('delivers a CloudEvent when an upload is stored, and another when it is removed', async () => {
     await start();
     const stored = await storeUpload(storage, anUploadDraft().with({ kind: 'nowcast', idempotencyKey: 'key', additionalData: 'x', contentType: 'text/csv' }).file('at,kwh').build());
     await events.atLeast(1);
@@ -87,9 +87,9 @@ describe('EventRelay', () => {
   it('delivers a backlog of 1,200 uploads in order, 500 at most at once', async () => {
     const sizes: number[] = [];
     const receiver = new (class extends InMemoryUploadEvents {
-      override deliver(told: readonly UploadEvent[], signal: AbortSignal): Promise<void> {
-        sizes.push(told.length);
-        return super.deliver(told, signal);
+      override deliver(batch: readonly UploadEvent[], signal: AbortSignal): Promise<void> {
+        sizes.push(batch.length);
+        return super.deliver(batch, signal);
       }
     })();
     await storage.eventOutbox.open();
@@ -103,13 +103,13 @@ describe('EventRelay', () => {
   it('repeats a failed delivery with the same events until it succeeds, and logs that once', async () => {
     const attempts: string[][] = [];
     const failing = new (class extends InMemoryUploadEvents {
-      override async deliver(told: readonly UploadEvent[], signal: AbortSignal): Promise<void> {
-        attempts.push(idsOf(told));
+      override async deliver(batch: readonly UploadEvent[], signal: AbortSignal): Promise<void> {
+        attempts.push(idsOf(batch));
         // This upload is stored during the failing delivery, so its event must not be in the next delivery, which
         // repeats the same batch.
         if (attempts.length < 5) await upload();
         if (attempts.length < 4) throw new Error('secret-free reason');
-        return super.deliver(told, signal);
+        return super.deliver(batch, signal);
       }
     })();
     const { uploadId } = await storage.eventOutbox.open().then(upload);
@@ -143,8 +143,8 @@ describe('EventRelay', () => {
 
   it('delivers a batch only once if confirming it fails for a while', async () => {
     const receiver = new (class extends InMemoryUploadEvents {
-      override async deliver(told: readonly UploadEvent[], signal: AbortSignal): Promise<void> {
-        await super.deliver(told, signal);
+      override async deliver(batch: readonly UploadEvent[], signal: AbortSignal): Promise<void> {
+        await super.deliver(batch, signal);
         if (this.delivered.length === 1) storage.failWith(new ServiceError('storage-failure'));
       }
     })();
@@ -158,7 +158,7 @@ describe('EventRelay', () => {
     expect(idsOf(await receiver.atLeast(2))).toEqual([first.uploadId, second.uploadId]);
   });
 
-  it('tells nothing of an upload again that was removed while its delivery failed, except that it was removed', async () => {
+  it('delivers only the removal of an upload that was removed while its delivery failed', async () => {
     const { uploadId } = await storage.eventOutbox.open().then(upload);
     events.failWith(new Error('away'));
     onPause = () => {
@@ -184,7 +184,7 @@ describe('EventRelay', () => {
     expect((await events.atLeast(1))[0]?.source).toBe('http://127.0.0.1:1');
   });
 
-  it('says in one line that a store without an outbox tells nothing', async () => {
+  it('logs once that a store without an outbox delivers no events', async () => {
     await start(events, Object.assign(new InMemoryFileStorage(), { eventOutbox: undefined }));
     expect(log.entries).toEqual([{ level: 'warn', text: expect.stringContaining("doesn't offer an outbox") as string }]);
   });
@@ -216,17 +216,17 @@ describe('EventRelay', () => {
     expect(events.delivered).toEqual([]);
   });
 
-  it('lets a delivery in progress end when it stops, and tells its events no more', async () => {
+  it('lets a delivery in progress end when it stops, and confirms its events', async () => {
     let finish: () => void = () => undefined;
     const finishing = new Promise<void>((resolve) => (finish = resolve));
     let begun: () => void = () => undefined;
     const delivering = new Promise<void>((resolve) => (begun = resolve));
     const slow = new (class extends InMemoryUploadEvents {
-      override async deliver(told: readonly UploadEvent[], signal: AbortSignal): Promise<void> {
+      override async deliver(batch: readonly UploadEvent[], signal: AbortSignal): Promise<void> {
         begun();
         await finishing;
         signal.throwIfAborted();
-        return super.deliver(told, signal);
+        return super.deliver(batch, signal);
       }
     })();
     const relay = await start(slow);

@@ -7,9 +7,9 @@ import { DeliveryError, UploadEvents } from './ports/upload-events.port.js';
 import { uploadEventOf } from './upload-event.js';
 
 /** The most events in one delivery to the receiver. */
-const MOST_EVENTS = 500;
+const MAX_EVENTS = 500;
 const FIRST_PAUSE_MS = 1_000;
-const LONGEST_PAUSE_MS = 5 * 60 * 1000;
+const MAX_PAUSE_MS = 5 * 60 * 1000;
 /**
  * During a pause of at least this many milliseconds, another process may deliver the events. It is longer than the time
  * after which each process of a store asks for events.
@@ -17,7 +17,7 @@ const LONGEST_PAUSE_MS = 5 * 60 * 1000;
 const GIVING_WAY_MS = 10_000;
 /**
  * How long the relay pauses after a delivery, in milliseconds, so that further events gather for the next one. It
- * pauses only if the delivery had fewer than MOST_EVENTS events, and the last of these is younger than GATHERING_MS.
+ * pauses only if the delivery had fewer than MAX_EVENTS events, and the last of these is younger than GATHERING_MS.
  */
 const GATHERING_MS = 200;
 /**
@@ -114,7 +114,7 @@ export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShut
    * undefined if no event is waiting, or if the service stops before the delivery succeeds.
    */
   private deliverNext(outbox: EventOutbox, source: string): Promise<OutboxBatch | undefined> {
-    let limit = MOST_EVENTS;
+    let limit = MAX_EVENTS;
     return this.untilSuccess(async () => {
       const batch = await outbox.next(limit);
       if (!batch) return undefined;
@@ -128,7 +128,7 @@ export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShut
 
   /** If the delivered batch isn't full and its last event is younger than GATHERING_MS, waits for further events. */
   private async gather({ events }: OutboxBatch): Promise<void> {
-    if (events.length < MOST_EVENTS && Math.abs(Date.now() - timeOf(events.at(-1))) < GATHERING_MS) await this.pause(GATHERING_MS);
+    if (events.length < MAX_EVENTS && Math.abs(Date.now() - timeOf(events.at(-1))) < GATHERING_MS) await this.pause(GATHERING_MS);
   }
 
   /**
@@ -179,12 +179,12 @@ export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShut
 
 /**
  * How long to wait after `failures` failed attempts in a row, in milliseconds. At least as long as the receiver asks
- * for, but at most LONGEST_PAUSE_MS.
+ * for, but at most MAX_PAUSE_MS.
  */
 function pauseAfter(failures: number, error: unknown): number {
   const growing = FIRST_PAUSE_MS * 2 ** Math.min(failures - 1, 20) * (0.5 + Math.random() / 2);
   const wanted = error instanceof DeliveryError ? (error.retryAfterSeconds ?? 0) * 1000 : 0;
-  return Math.min(Math.max(growing, wanted), LONGEST_PAUSE_MS);
+  return Math.min(Math.max(growing, wanted), MAX_PAUSE_MS);
 }
 
 /** Whether the receiver asked for the pause after a failed delivery. */

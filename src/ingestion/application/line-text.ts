@@ -3,9 +3,9 @@ import { isUtf8 } from 'node:buffer';
 /** The byte that ends each index line. */
 export const NEWLINE = 0x0a;
 
-const LONGEST_WHOLE = 64 * 1024;
-const LONGEST_TEXT = 16 * 1024;
-const LONGEST_ABRIDGED = 1024 * 1024;
+const MAX_WHOLE_BYTES = 64 * 1024;
+const MAX_TEXT_BYTES = 16 * 1024;
+const MAX_ABRIDGED_BYTES = 1024 * 1024;
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
@@ -37,7 +37,7 @@ export class LineText {
   add(piece: Buffer): void {
     this.bytes += piece.length;
     this.nul ||= piece.includes(0);
-    if (this.bytes > LONGEST_WHOLE && !this.abridged) {
+    if (this.bytes > MAX_WHOLE_BYTES && !this.abridged) {
       this.abridged = new AbridgedLine();
       for (const earlier of this.pieces) this.abridged.add(earlier);
       this.pieces = [];
@@ -66,7 +66,7 @@ export function parseJson(bytes: Buffer): unknown {
 }
 
 class AbridgedLine {
-  private readonly kept = Buffer.allocUnsafe(LONGEST_ABRIDGED);
+  private readonly kept = Buffer.allocUnsafe(MAX_ABRIDGED_BYTES);
   private readonly decoder = new TextDecoder('utf-8', { fatal: true });
   private length = 0;
   private sound = true;
@@ -120,7 +120,7 @@ class AbridgedLine {
     // Control characters are kept even where the text is abridged, so that JSON.parse refuses them. Any other character
     // is kept or dropped as a whole, and so is an escape sequence.
     const continues = (byte & 0xc0) === 0x80;
-    if (!continues) this.keeping = this.textLength < LONGEST_TEXT || byte < 0x20;
+    if (!continues) this.keeping = this.textLength < MAX_TEXT_BYTES || byte < 0x20;
     if (byte === BACKSLASH) this.escape = 'letter';
     this.keepInText(byte);
   }
@@ -143,7 +143,7 @@ class AbridgedLine {
 
   private keep(byte: number): void {
     // A valid index line is never this long when abridged, so a line that is this long counts as invalid.
-    if (this.length === LONGEST_ABRIDGED) this.sound = false;
+    if (this.length === MAX_ABRIDGED_BYTES) this.sound = false;
     else this.kept[this.length++] = byte;
   }
 }

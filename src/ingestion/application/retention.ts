@@ -6,7 +6,7 @@ import type { StoredUploads } from './ports/stored-uploads.port.js';
 
 const EVERY_MS = 60 * 60 * 1000;
 /** The clock jumped if it moved by more milliseconds than this against the monotonic clock, which is never set. */
-const MOST_SHIFT_MS = 60 * 60 * 1000;
+const MAX_SHIFT_MS = 60 * 60 * 1000;
 /** How long the clock must be steady after a jump before uploads are removed again, in milliseconds. */
 const STEADY_MS = DAY_MS;
 
@@ -78,7 +78,7 @@ export class Retention implements OnApplicationBootstrap, OnApplicationShutdown 
     const earlier = this.clockShiftMs;
     this.clockShiftMs = clockShiftMs();
     const shift = this.clockShiftMs - earlier;
-    if (Math.abs(shift) > MOST_SHIFT_MS) {
+    if (Math.abs(shift) > MAX_SHIFT_MS) {
       const hours = Math.round(Math.abs(shift) / EVERY_MS);
       this.logger.warn(`The clock of the machine jumped ${shift > 0 ? 'forward' : 'back'} by ${hours} hours. No uploads are removed by RETENTION_DAYS until the clock was steady for a day, or the service is restarted.`);
       this.jumpedAt = performance.now();

@@ -39,7 +39,7 @@ export class UploadLoadData {
    */
   async execute(command: UploadLoadDataCommand): Promise<UploadReceipt> {
     const { kind, customerId, filename, manufacturer, idempotencyKey, file } = command;
-    const beganAt = new Date();
+    const beganAt = new Date(this.now());
     const uploadId = uuidAt(beganAt);
     const path = file && contentPath({ kind, customerId, filename, uploadId, beganAt });
 
@@ -59,7 +59,7 @@ export class UploadLoadData {
           manufacturer,
           idempotencyKey,
           additionalData,
-          receivedAt: completionTime(beganAt),
+          receivedAt: completionTime(beganAt, this.now()),
           content: file && path && stored ? { path, type: file.contentType, ...stored } : null,
         };
       },
@@ -71,11 +71,16 @@ export class UploadLoadData {
       throw new ServiceError('storage-failure', 'The file storage failed.', { cause: error });
     }
   }
+
+  /** The present time in milliseconds since 1970: the store's, or this machine's if the store has no clock. */
+  private now(): number {
+    return this.fileStorage.now?.() ?? Date.now();
+  }
 }
 
 /**
- * The time at which an upload was complete: the current time, but at least `beganAt`, and at most
+ * The time at which an upload was complete: `now` (milliseconds since 1970), but at least `beganAt`, and at most
  * MAX_UPLOAD_DURATION_MS after `beganAt`.
  */
-const completionTime = (beganAt: Date): Date =>
-  new Date(Math.min(Math.max(Date.now(), beganAt.getTime()), beganAt.getTime() + MAX_UPLOAD_DURATION_MS));
+const completionTime = (beganAt: Date, now: number): Date =>
+  new Date(Math.min(Math.max(now, beganAt.getTime()), beganAt.getTime() + MAX_UPLOAD_DURATION_MS));

@@ -58,11 +58,11 @@ export const CONTENT: LayoutRules = { top: 'files', directories: [isKind, isCust
 export const STAGING: LayoutRules = { top: 'staging', directories: [], isFile: () => true };
 
 /**
- * Directories of files that were found to be valid, at most MOST_DIRECTORIES. Most files of a list of uploads share few
+ * Directories of files that were found to be valid, at most MAX_DIRECTORIES. Most files of a list of uploads share few
  * directories, and checking their names takes longer than parsing the index lines.
  */
 const contentDirectories = new Set<string>();
-const MOST_DIRECTORIES = 1_000;
+const MAX_DIRECTORIES = 1_000;
 
 /**
  * Whether the file of an upload may be at a path, relative to the store's root: the path fits the layout, and the
@@ -75,7 +75,7 @@ export function isContentOf(uploadId: string, path: string): boolean {
   const directory = path.slice(0, nameAt);
   if (contentDirectories.has(directory)) return isContent(name);
   if (!isLayoutPath(path, CONTENT)) return false;
-  if (contentDirectories.size === MOST_DIRECTORIES) contentDirectories.clear();
+  if (contentDirectories.size === MAX_DIRECTORIES) contentDirectories.clear();
   contentDirectories.add(directory);
   return true;
 }

@@ -26,7 +26,7 @@ export class Readiness {
    * The problems or warnings of each check's latest result, by the check's name. They are in the log already, and
    * aren't logged again while they stay the same.
    */
-  private readonly told = new Map<string, readonly string[]>();
+  private readonly logged = new Map<string, readonly string[]>();
 
   constructor(
     private readonly indicators: HealthIndicatorService,
@@ -82,20 +82,20 @@ export class Readiness {
       await withTimeLimit(CHECK_TIMEOUT_MS, probe(), () => new Error(`no answer within ${CHECK_TIMEOUT_MS} ms`));
       if (this.unhealthy.delete(name)) this.logger.log({ msg: `${name} is healthy again` });
       const warnings = warningsOf();
-      for (const line of this.untold(name, warnings)) this.logger.warn({ msg: `${name}: ${line}` });
+      for (const line of this.notLoggedYet(name, warnings)) this.logger.warn({ msg: `${name}: ${line}` });
       return warnings.length > 0 ? (indicator.degraded?.({ warnings }) ?? indicator.up({ warnings })) : indicator.up();
     } catch (error) {
       const problems = error instanceof ProviderMisconfigured ? error.problems : [];
-      for (const line of this.untold(name, problems)) this.logger.error({ msg: `${name}: ${line}` });
+      for (const line of this.notLoggedYet(name, problems)) this.logger.error({ msg: `${name}: ${line}` });
       if (!this.unhealthy.has(name) && problems.length === 0) this.logger.error({ msg: `${name} is unhealthy`, err: error });
       this.unhealthy.add(name);
       return indicator.down(problems.length > 0 ? { problems } : {});
     }
   }
 
-  private untold(name: string, lines: readonly string[]): readonly string[] {
-    const told = this.told.get(name) ?? [];
-    this.told.set(name, lines);
-    return lines.filter((line) => !told.includes(line));
+  private notLoggedYet(name: string, lines: readonly string[]): readonly string[] {
+    const logged = this.logged.get(name) ?? [];
+    this.logged.set(name, lines);
+    return lines.filter((line) => !logged.includes(line));
   }
 }

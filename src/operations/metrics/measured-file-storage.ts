@@ -55,6 +55,10 @@ export class MeasuredFileStorage extends FileStorage implements OnApplicationShu
     }
   }
 
+  override now(): number {
+    return this.storage.now?.() ?? Date.now();
+  }
+
   override checkHealth(): Promise<void> {
     return this.storage.checkHealth();
   }

@@ -7,7 +7,7 @@ interface ClientRequest {
   readonly method: string;
   addHeader(name: string, value: string): void;
 }
-interface Told {
+interface RequestMessage {
   readonly request: ClientRequest;
   readonly response?: { readonly statusCode: number };
   readonly error?: Error;
@@ -20,7 +20,7 @@ interface Told {
  */
 export class ClientSpans {
   private readonly spans = new WeakMap<ClientRequest, Span>();
-  private readonly listeners: readonly (readonly [string, (told: Told) => void])[] = [
+  private readonly listeners: readonly (readonly [string, (message: RequestMessage) => void])[] = [
     ['undici:request:create', ({ request }) => { this.begin(request); }],
     ['undici:request:headers', ({ request, response }) => {
       if (response) this.spans.get(request)?.setAttribute('http.response.status_code', response.statusCode);

@@ -77,8 +77,8 @@ export class Tracing implements OnApplicationShutdown {
 
   /**
    * Gives each request that the server handles from now on a span, except the requests to PROBES. The span is a child
-   * of the span in the request's `traceparent` header, if there is one. Must be called before `guardHttpEdge`, which
-   * begins the exchange of a request that is then traced.
+   * of the span in the request's `traceparent` header, if there is one. Must be called before `guardHttpEdge`, so that
+   * a request has its exchange before it gets its span.
    */
   traceRequests(server: Server): void {
     const handlers = server.listeners('request') as RequestListener[];
@@ -97,7 +97,7 @@ export class Tracing implements OnApplicationShutdown {
   async onApplicationShutdown(): Promise<void> {
     this.clients.stop();
     const isLate = delay(FLUSH_TIMEOUT_MS, true, { ref: false });
-    if (await Promise.race([this.provider.shutdown().then(() => false), isLate])) this.logger.warn('The last traces are lost: their receiver took too long.');
+    if (await Promise.race([this.provider.shutdown().then(() => false), isLate])) this.logger.warn('The last traces were lost: the receiver took too long.');
   }
 
   private begin(request: IncomingMessage): Context {

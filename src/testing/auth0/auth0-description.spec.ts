@@ -1,5 +1,5 @@
 import { expect, it, vi } from 'vitest';
-import { Auth0Description, tellIfLeftOut } from '../../../test/support/auth0-description.js';
+import { Auth0Description, reportIfLeftOut } from '../../../test/support/auth0-description.js';
 import type { Auth0Exchange } from './index.js';
 
 const json = (schema: object) => ({ content: { 'application/json': { schema } } });
@@ -59,7 +59,7 @@ it.each([
   ['prints nothing when there is a description', import.meta.url, []],
 ])('the check against a description %s', (_, file, said) => {
   const log = vi.spyOn(console, 'log').mockReturnValue();
-  tellIfLeftOut(new URL(file, import.meta.url));
+  reportIfLeftOut(new URL(file, import.meta.url));
   const { calls } = log.mock;
   log.mockRestore();
   expect(calls).toEqual(said);

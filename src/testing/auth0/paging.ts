@@ -19,7 +19,7 @@ export interface PageRules {
 }
 
 /** The largest `per_page` that Auth0's API description allows. A larger one is refused. */
-const LARGEST_PER_PAGE = 100;
+const MAX_PER_PAGE = 100;
 
 /**
  * Reads from a request's query which page of a list is wanted.
@@ -28,7 +28,7 @@ const LARGEST_PER_PAGE = 100;
  */
 export function readPage(query: URLSearchParams, { defaultSize, largestSize, smallestSize, cap }: PageRules): Page {
   const page = number(query, 'page', 0, Number.MAX_SAFE_INTEGER) ?? 0;
-  const asked = number(query, 'per_page', smallestSize, LARGEST_PER_PAGE) ?? defaultSize;
+  const asked = number(query, 'per_page', smallestSize, MAX_PER_PAGE) ?? defaultSize;
   // A page that ends beyond `cap` is refused even if the list has fewer items than that.
   if (cap !== undefined && (page + 1) * asked > cap) {
     throw new ManagementError(

@@ -20,7 +20,7 @@ const SETTINGS = {
 const NEW_SERVER = z.strictObject({ identifier: text(1, 600), ...SETTINGS });
 const SERVER_CHANGE = z.strictObject(SETTINGS);
 
-const MOST_SCOPES = 1000;
+const MAX_SCOPES = 1000;
 /** Names that Auth0 reserves. An API can't have a scope of such a name. */
 const RESERVED_SCOPES = new Set(
   'address created_at email email_verified family_name given_name identities name nickname offline_access openid phone picture profile'.split(' '),
@@ -123,5 +123,5 @@ function checkScopes(scopes: readonly ApiScope[]): void {
   if (new Set(values).size < values.length) throw invalidBody('Duplicate scope value on property scopes');
   const wrong = values.find((value) => RESERVED_SCOPES.has(value) || /\s/u.test(value));
   if (wrong !== undefined) throw invalidBody(`Scope ${wrong} is not allowed on property scopes`);
-  if (values.length > MOST_SCOPES) throw new ManagementError(400, `An API has at most ${MOST_SCOPES} scopes.`);
+  if (values.length > MAX_SCOPES) throw new ManagementError(400, `An API has at most ${MAX_SCOPES} scopes.`);
 }

@@ -13,9 +13,9 @@ const PERMISSIONS = z.strictObject({
 });
 
 const ROLE_ID = /^rol_[A-Za-z0-9]{16}$/;
-const MOST_ROLES = 1000;
-const MOST_PERMISSIONS = 1000;
-const MOST_ROLES_OF_A_USER = 50;
+const MAX_ROLES = 1000;
+const MAX_PERMISSIONS = 1000;
+const MAX_ROLES_OF_A_USER = 50;
 const MEMBERS_CAP = 1000;
 
 export const rolesRoutes = (tenant: Tenant): Route[] => {
@@ -147,7 +147,7 @@ function assertFree(tenant: Tenant, name: string): void {
 function createRole(tenant: Tenant, { body }: ApiCall): ApiAnswer {
   const { name, description } = readBody(NEW_ROLE, body);
   assertFree(tenant, name);
-  if (tenant.roles.size >= MOST_ROLES) {
+  if (tenant.roles.size >= MAX_ROLES) {
     throw new ManagementError(403, 'You reached the limit of entities of this type for this tenant.', 'too_many_entities');
   }
   const role = { id: newId('rol_'), name, description, permissions: [] };
@@ -168,7 +168,7 @@ function addPermissions(tenant: Tenant, { id, body }: ApiCall): ApiAnswer {
     return { audience, name };
   });
   const all = new Map([...role.permissions, ...added].map((permission) => [JSON.stringify(permission), permission]));
-  if (all.size > MOST_PERMISSIONS) throw new ManagementError(400, `A role has at most ${MOST_PERMISSIONS} permissions.`);
+  if (all.size > MAX_PERMISSIONS) throw new ManagementError(400, `A role has at most ${MAX_PERMISSIONS} permissions.`);
   role.permissions = [...all.values()];
   return { status: 201, body: {} };
 }
@@ -183,8 +183,8 @@ function assignRoles(tenant: Tenant, { id, body }: ApiCall): ApiAnswer {
     throw new ManagementError(tenant.settings.unknownRole === 'not-found' ? 404 : 400, 'The role does not exist.');
   }
   const roleIds = tenant.roleIdsOf(id);
-  if (new Set([...roleIds, ...known]).size > MOST_ROLES_OF_A_USER) {
-    throw new ManagementError(400, `A user has at most ${MOST_ROLES_OF_A_USER} roles.`);
+  if (new Set([...roleIds, ...known]).size > MAX_ROLES_OF_A_USER) {
+    throw new ManagementError(400, `A user has at most ${MAX_ROLES_OF_A_USER} roles.`);
   }
   for (const roleId of known) roleIds.add(roleId);
   return { status: 204 };

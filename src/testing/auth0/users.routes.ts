@@ -61,8 +61,8 @@ const NOT_AS_SENT = new Set(['name', 'email', 'email_verified', 'verify_email', 
  */
 const DEFAULT_USERS = 50;
 const SEARCH_CAP = 1000;
-const LONGEST_PASSWORD_BYTES = 72;
-const SHORTEST_PASSWORD = 8;
+const MAX_PASSWORD_BYTES = 72;
+const MIN_PASSWORD_LENGTH = 8;
 
 export const usersRoutes = (tenant: Tenant): Route[] => [
   { operation: 'GET /users', scopes: ['read:users'], answer: (call) => searchUsers(tenant, call) },
@@ -216,8 +216,8 @@ function othersOf(members: Record<string, unknown>): Record<string, unknown> {
  */
 function checkPassword(password: string): void {
   const classes = [/[a-z]/, /[A-Z]/, /\d/, /[^a-zA-Z\d]/].filter((pattern) => pattern.test(password)).length;
-  const isTooLong = Buffer.byteLength(password) > LONGEST_PASSWORD_BYTES;
-  if (password.length < SHORTEST_PASSWORD || classes < 3 || isTooLong) {
+  const isTooLong = Buffer.byteLength(password) > MAX_PASSWORD_BYTES;
+  if (password.length < MIN_PASSWORD_LENGTH || classes < 3 || isTooLong) {
     throw new ManagementError(400, 'PasswordStrengthError: Password is too weak');
   }
 }

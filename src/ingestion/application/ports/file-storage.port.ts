@@ -99,6 +99,13 @@ export abstract class FileStorage {
    */
   readonly eventOutbox?: EventOutbox | undefined;
 
+  /**
+   * The present time by the store's clock, in milliseconds since 1970. An upload's id and `receivedAt` are of this time,
+   * so that the uploads of all machines that share the store follow one clock. Undefined if the store has no clock of
+   * its own: this machine's time is used then.
+   */
+  now?(): number;
+
   /** Resolves if an upload could be stored now. Otherwise rejects with the reason, within five seconds. */
   abstract checkHealth(): Promise<void>;
 }

@@ -122,9 +122,7 @@ export interface RemovalOptions {
 }
 
 export interface RemovalProgress {
-  /**
-   * `segments`: how many segments (files of index lines) were read so far. `allSegments`: how many must be read in all.
-   */
+  /** `segments`: how many segments were read so far. `allSegments`: how many must be read in all. */
   readonly segments: number;
   readonly allSegments: number;
   /** The number of uploads removed so far. With `dryRun`, the number of uploads that would have been removed. */

@@ -42,7 +42,7 @@ export interface Finding {
   readonly kind: FindingKind;
   /**
    * The path that the finding is about, relative to the store's root: the path of a file, directory or other name; or
-   * of a segment (a file of index lines), if only a line in it is wrong.
+   * of a segment, if only a line in it is wrong.
    */
   readonly path: string;
   /** The id of the upload that the finding is about; null if there is none, or if it is unknown. */

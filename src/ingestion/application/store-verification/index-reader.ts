@@ -42,7 +42,7 @@ export class IndexReader {
   }
 
   /**
-   * Yields all lines of all segments (files of index lines), and one finding for each segment that can't be read.
+   * Yields all lines of all segments, and one finding for each segment that can't be read.
    *
    * @param counts whether this pass over the index counts as progress.
    */

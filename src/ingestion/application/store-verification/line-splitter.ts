@@ -33,7 +33,7 @@ export interface SplitLine extends Pick<SegmentLine, 'offset' | 'end' | 'value'>
   readonly hasNul: boolean;
 }
 
-/** Splits a segment (a file of index lines) into lines as its bytes arrive, in bounded memory. */
+/** Splits a segment into lines as its bytes arrive, in bounded memory. */
 export class LineSplitter {
   private position = 0;
   private rest = new LineText();

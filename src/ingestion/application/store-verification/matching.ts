@@ -11,9 +11,9 @@ import type { StoreView } from './store-view.js';
 /**
  * The largest number of places in each of the three sets that matching needs. Together the sets take at most 26 MiB.
  */
-const MOST_PLACES = 2 ** 19;
+const MAX_PLACES = 2 ** 19;
 /** The smallest number of places in a `DigestSet`, so that uploads which arrive during the check have room, too. */
-const LEAST_PLACES = 2 ** 16;
+const MIN_PLACES = 2 ** 16;
 
 /** The sets in which matching collects the files, uploads and idempotency keys of one part of the store. */
 interface MatchingSets {
@@ -32,7 +32,7 @@ export class Matching {
   constructor(
     private readonly view: StoreView,
     private readonly index: IndexReader,
-    private readonly uploadsPerPass = MOST_PLACES / 2,
+    private readonly uploadsPerPass = MAX_PLACES / 2,
   ) {}
 
   /**
@@ -124,11 +124,11 @@ function deleteFileOf(line: SegmentLine, files: DigestSet): void {
 }
 
 /**
- * The number of places in a `DigestSet` for about `digests` digests: a power of two, from LEAST_PLACES to MOST_PLACES.
- * At least half of the places stay free, unless MOST_PLACES are too few for that.
+ * The number of places in a `DigestSet` for about `digests` digests: a power of two, from MIN_PLACES to MAX_PLACES.
+ * At least half of the places stay free, unless MAX_PLACES are too few for that.
  */
 function placesFor(digests: number): number {
-  let places = LEAST_PLACES;
-  while (places < 2 * digests && places < MOST_PLACES) places *= 2;
+  let places = MIN_PLACES;
+  while (places < 2 * digests && places < MAX_PLACES) places *= 2;
   return places;
 }

@@ -17,7 +17,7 @@ export async function* textReport(verification: StoreVerification): AsyncGenerat
     count(files, 'file'),
     count(bytes, 'byte'),
     count(defects, 'defect'),
-    ...(underWay > 0 ? [`${number(underWay)} under way`] : []),
+    ...(underWay > 0 ? [`${number(underWay)} in progress`] : []),
     ...(unknown > 0 ? [`${number(unknown)} not checked`] : []),
   ];
   yield `${counts.join(', ')}\n`;
@@ -33,7 +33,7 @@ export async function* jsonReport(verification: StoreVerification): AsyncGenerat
   yield `${JSON.stringify({ summary: { uploads, files, bytes, defects, under_way: underWay, unknown } })}\n`;
 }
 
-const PREFIXES = { defect: '', 'under-way': 'under way: ', unknown: 'not checked: ' } as const;
+const PREFIXES = { defect: '', 'under-way': 'in progress: ', unknown: 'not checked: ' } as const;
 
 function textOf({ state, path, uploadId, line, detail }: Finding): string {
   const where = line?.segment === path ? `${path} at byte ${line.offset}` : path;

@@ -19,7 +19,7 @@ export interface SegmentEntry extends Entry {
 
 /** A part of the index that couldn't be read. */
 export interface UnreadableLines {
-  /** The path of the unreadable segment (file of index lines), or of its directory if that is unreadable. */
+  /** The path of the unreadable segment, or of its directory if that is unreadable. */
   readonly path: string;
   readonly error: unknown;
 }
@@ -65,7 +65,7 @@ export interface StoreView {
   /** Whether a running service moves index lines to other segments: it copies them, then removes the old segment. */
   readonly movesLines: boolean;
 
-  /** Yields the segments (files of index lines), and anything else that is below uploads/. */
+  /** Yields the segments, and anything else that is below uploads/. */
   segments(): AsyncIterable<SegmentEntry>;
   /** Yields the files, and anything else that is below files/. */
   content(): AsyncIterable<Entry>;
@@ -73,9 +73,9 @@ export interface StoreView {
   staging(): AsyncIterable<Entry>;
 
   /**
-   * Yields the lines of all segments (files of index lines) that existed at the call, and of segments that have
-   * replaced one of these since. The end of a segment after its last newline is yielded last, with `isTorn`; if it is
-   * also `isRepairable`, a service may still be writing it. A line may be yielded twice.
+   * Yields the lines of all segments that existed at the call, and of segments that have replaced one of these since.
+   * The end of a segment after its last newline is yielded last, with `isTorn`; if it is also `isRepairable`, a service
+   * may still be writing it. A line may be yielded twice.
    */
   lines(onBytes: OnBytes): AsyncIterable<SegmentLine | UnreadableLines>;
 
@@ -96,13 +96,13 @@ export interface StoreView {
    */
   publications(): Promise<(uploadId: string, contentPath: string) => Promise<boolean>>;
   /**
-   * Whether the end of a segment (a file of index lines) may still change: either a service appends lines to the
-   * segment, or the next boot will check the end and cut off lines that a crash left incomplete or damaged.
+   * Whether the end of a segment may still change: either a service appends lines to the segment, or the next boot will
+   * check the end and cut off lines that a crash left incomplete or damaged.
    */
   isOpen(segment: string): Promise<boolean>;
   /**
-   * Whether an index line that was read is still in the index, even if in another segment (file of index lines). The
-   * line of a failed write is cut off, and the line of a removed upload is removed.
+   * Whether an index line that was read is still in the index, even if in another segment. The line of a failed write
+   * is cut off, and the line of a removed upload is removed.
    */
   stays(segment: string, lineEnd: number): Promise<boolean>;
   /**
@@ -114,8 +114,7 @@ export interface StoreView {
    */
   isClaimAbsent?(scope: string, receivedAt: Date): Promise<boolean>;
   /**
-   * How two segments (files of index lines) are related, in which the same index line was read: in `first`, and later
-   * in `second`.
+   * How two segments are related, in which the same index line was read: in `first`, and later in `second`.
    *
    * - `both`: both exist and contain the line.
    * - `replaces`: one is replacing the other right now.

@@ -15,6 +15,7 @@ import { UpdateUser } from '../../../application/update-user.use-case.js';
 import { IdentityCommand, IdentityQuery } from './identity-operation.decorator.js';
 import { ROLE_ID, RoleCreated, RoleList, USER_ID, UserCreated, UserList } from './identity-answers.dto.js';
 import { AssignRoleDto, CreateRoleDto, CreateUserDto, UpdateUserDto } from './identity.dto.js';
+import { JsonBodyLimits } from '../../../identity-management.options.js';
 import { JsonBodyReader } from './json-body.reader.js';
 
 /** The operations on roles and users (service interface, section 4.3). */
@@ -29,6 +30,7 @@ export class IdentityManagementController {
     private readonly updateUserUseCase: UpdateUser,
     private readonly listRolesUseCase: ListRoles,
     private readonly listUsersUseCase: ListUsers,
+    private readonly limits: JsonBodyLimits,
   ) {}
 
   @Post('assign-role')
@@ -82,7 +84,7 @@ export class IdentityManagementController {
   @ApiAnswer(200, 'All roles', { body: RoleList })
   roles(@Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
     const pages = this.listRolesUseCase.execute(({ roleId, name }) => ({ role_id: roleId, name }));
-    return sendJsonList(request, response, 'roles', pages);
+    return sendJsonList(request, response, 'roles', pages, this.limits.idleTimeoutMs);
   }
 
   @Get('users')
@@ -90,7 +92,7 @@ export class IdentityManagementController {
   @ApiAnswer(200, 'All users', { body: UserList })
   users(@Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
     const pages = this.listUsersUseCase.execute(({ userId, name, email }) => ({ user_id: userId, name, email }));
-    return sendJsonList(request, response, 'users', pages);
+    return sendJsonList(request, response, 'users', pages, this.limits.idleTimeoutMs);
   }
 }
 

@@ -74,7 +74,7 @@ export class ApiScopes {
   private async add(permissions: readonly string[], present: readonly Scope[], operation: Operation): Promise<void> {
     let scopes = present;
     for (let attempt = 0; lacking(scopes, permissions).length > 0; attempt++) {
-      if (attempt === ATTEMPTS) throw new ProviderUnavailable("The API's scopes are overwritten by others.");
+      if (attempt === ATTEMPTS) throw new ProviderUnavailable(`Others overwrote the API's scopes after each of ${ATTEMPTS} writes.`);
       await this.write([...scopes, ...lacking(scopes, permissions).map((value) => ({ value }))], operation);
       scopes = await this.read(operation);
     }

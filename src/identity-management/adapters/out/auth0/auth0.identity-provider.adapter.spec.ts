@@ -94,7 +94,7 @@ describe('Auth0IdentityProvider', () => {
 
     it.each<[string, number, (index: number) => number, Partial<Auth0Settings>, { searches: number; exports: number }]>([
       ['3,500', 3_500, (index) => MOMENT + index * 777, {}, { searches: 36, exports: 0 }],
-      ['100,000', 100_000, (index) => MOMENT + index * 777, {}, { searches: 1_011, exports: 0 }],
+      ['20,000', 20_000, (index) => MOMENT + index * 777, {}, { searches: 203, exports: 0 }],
       ['1,200, of which 999 were created at the same moment', 1_200, (index) => MOMENT + Math.max(0, index - 998), {}, { searches: 14, exports: 0 }],
       ['3,500, of which 1,500 were created at the same moment', 3_500, (index) => MOMENT + Math.min(index, 1_000) + Math.max(0, index - 2_500), {}, { searches: 21, exports: 1 }],
       ['2,500, when the search has a granularity of seconds', 2_500, (index) => MOMENT + index, { searchGranularity: 'second' }, { searches: 21, exports: 1 }],
@@ -103,7 +103,7 @@ describe('Auth0IdentityProvider', () => {
     ])('of %s', async (_, count, createdAt, settings, calls) => {
       Object.assign(tenant.settings, settings);
       const ids = tenant.loadUsers(count, { createdAt });
-      const listed = (await listUsers()).map(({ userId }) => userId);
+      const listed = (await inVirtualTime(listUsers)).map(({ userId }) => userId);
       expect(listed).toHaveLength(count);
       expect(new Set(listed)).toEqual(new Set(ids));
       expect({ searches: tenant.count('GET /api/v2/users'), exports: tenant.count('POST /api/v2/jobs/users-exports') }).toEqual(calls);
@@ -123,34 +123,28 @@ describe('Auth0IdentityProvider', () => {
   });
 
   it('ends an export that is no longer read, and stays usable', async () => {
-    tenant.loadUsers(50_000, { createdAt: () => 0 });
+    tenant.loadUsers(5_000, { createdAt: () => 0 });
     let listed = 0;
-    for await (const { length } of provider.listUsers(options)) if ((listed += length) > 1_000) break;
+    await inVirtualTime(async () => {
+      for await (const { length } of provider.listUsers(options)) if ((listed += length) > 1_000) break;
+    });
     expect(listed).toBeLessThan(2_000);
     await expect(createUser('ada@example.com')).resolves.toBeTypeOf('string');
-  });
-
-  it('lists the users of an export of more than 64 MiB', async () => {
-    tenant.loadUsers(1_001, { createdAt: () => 0 });
-    const line = { user_id: 'auth0|', created_at: '2024-01-01T00:00:00.000Z', updated_at: '2024-01-01T00:00:00.000Z', padding: 'x'.repeat(1_000_000) };
-    const lines = Array.from({ length: 70 }, (_, index) => JSON.stringify({ ...line, user_id: `auth0|${index}` }));
-    tenant.fail(/GET \/exports\//, { kind: 'answer', status: 200, body: lines.join('\n') });
-    expect(await listUsers()).toHaveLength(1_000 + lines.length);
   });
 
   it('reports that an export has failed, or that its file cannot be read', async () => {
     tenant.loadUsers(1_001, { createdAt: () => 0 });
     tenant.settings.exportReads = 0;
     tenant.settings.exportEnd = 'failed';
-    await expect(listUsers()).rejects.toThrow(ProviderError);
+    await expect(inVirtualTime(listUsers)).rejects.toThrow(ProviderError);
     tenant.settings.exportEnd = 'completed';
     tenant.fail(/GET \/exports\//, { kind: 'cut-body' });
-    await expect(listUsers()).rejects.toThrow(ProviderUnavailable);
+    await expect(inVirtualTime(listUsers)).rejects.toThrow(ProviderUnavailable);
     tenant.fail(/GET \/exports\//, { kind: 'answer', status: 403, body: '<Error/>' });
-    await expect(listUsers()).rejects.toThrow(ProviderError);
+    await expect(inVirtualTime(listUsers)).rejects.toThrow(ProviderError);
     tenant.fail(/GET \/exports\//, { kind: 'answer', status: 200, body: 'no json' });
-    await expect(listUsers()).rejects.toThrow(ProviderError);
-    expect(await listUsers()).toHaveLength(1_001);
+    await expect(inVirtualTime(listUsers)).rejects.toThrow(ProviderError);
+    expect(await inVirtualTime(listUsers)).toHaveLength(1_001);
   });
 
   it('lists the users of an export whose job cannot be read once, and gives up when it fails twice', async () => {
@@ -158,9 +152,9 @@ describe('Auth0IdentityProvider', () => {
     tenant.settings.exportReads = 0;
     const look = 'GET /api/v2/jobs/{id}';
     tenant.fail(look, { kind: 'answer', status: 503, body: '' });
-    expect(await listUsers()).toHaveLength(1_001);
+    expect(await inVirtualTime(listUsers)).toHaveLength(1_001);
     tenant.fail(look, { kind: 'answer', status: 503, body: '' }, { times: 2 });
-    await expect(listUsers()).rejects.toThrow(ProviderUnavailable);
+    await expect(inVirtualTime(listUsers)).rejects.toThrow(ProviderUnavailable);
   });
 
   describe('while the search lags', () => {

@@ -42,7 +42,7 @@ export interface Auth0Options extends Auth0Connection {
  * without spaces. A user id has at most 300 characters.
  */
 const USER_ID = /^(?=.{1,300}$)[a-z0-9_-]+\|[^\s\p{Cc}\p{Cs}]+$/u;
-const MOST_ROLES_OF_A_USER = 50;
+const MAX_ROLES_OF_A_USER = 50;
 const SEARCH_PAGES = 10;
 /**
  * How many users are read by id at the same time. They form one page of the user list, and the calls for a page share
@@ -100,7 +100,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
 
   override async createUser({ email, name, roleIds }: NewUser, { signal }: ProviderCallOptions): Promise<string> {
     const operation = new Operation(signal);
-    if (roleIds.length > MOST_ROLES_OF_A_USER) throw new InvalidIdentityValue('roles');
+    if (roleIds.length > MAX_ROLES_OF_A_USER) throw new InvalidIdentityValue('roles');
     await this.roles.assertAssignable(roleIds, operation);
     await this.leftBehind.free('user', email, operation);
     // The service chooses the part of the user's id after `|`. So the user can be found and removed even if Auth0's
@@ -184,8 +184,8 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
 
   /**
    * Checks what the service needs in the tenant, as far as the service can see it (listed at `checkTenant`). Takes at
-   * most one call to Auth0, which is made at most every ten seconds (`wellForMs`) while there are no problems. While
-   * the service's token lacks a scope, a new token is requested at most once a minute, because the scope may have been
+   * most one call to Auth0, whose result is cached for ten seconds (`wellForMs`) while there are no problems. While the
+   * service's token lacks a scope, a new token is requested at most once a minute, because the scope may have been
    * granted after the token was issued.
    */
   override async checkHealth({ signal }: ProviderCallOptions): Promise<void> {

@@ -233,7 +233,7 @@ export class TenantSetup {
       const connections = await this.admin.get(`/connections?name=${encodeURIComponent(connection)}`, CONNECTIONS);
       const found = connections.find((one) => one.name === connection);
       if (!found) throw new ProviderError(`There is no connection "${connection}" (AUTH0_CONNECTION).`);
-      if (found.strategy !== 'auth0') throw new ProviderError(`The connection "${connection}" (AUTH0_CONNECTION) is no database of Auth0's.`);
+      if (found.strategy !== 'auth0') throw new ProviderError(`The connection "${connection}" (AUTH0_CONNECTION) is not a database connection.`);
       return `/connections/${encodeURIComponent(found.id)}/clients`;
     };
     const make = async () => this.admin.send('PATCH', await pathOf(), [{ client_id: await this.swaggerUiClientId(), status: true }]);

@@ -24,7 +24,7 @@ export interface UserSource {
 /**
  * How many times deletions of users may interrupt one search. After that, the remaining users are read from an export.
  */
-const MOST_RETURNS = 20;
+const MAX_RETURNS = 20;
 
 /**
  * Reads all users, each once and oldest first, with many searches. Each search begins at the creation time of the last
@@ -53,7 +53,7 @@ export async function* usersByCreation({ search, searchPages, exported }: UserSo
   /** The creation time of the last user on the previous page. */
   let latest = -Infinity;
   let returns = 0;
-  for (let page = 0; page < searchPages && returns < MOST_RETURNS; ) {
+  for (let page = 0; page < searchPages && returns < MAX_RETURNS; ) {
     const found = await search(from, page);
     if (!found) {
       // Nothing is yielded while the very first call fails, because the list of users hasn't begun yet.

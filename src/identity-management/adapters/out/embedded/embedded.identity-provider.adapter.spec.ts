@@ -7,6 +7,7 @@ import { Logger } from '@nestjs/common';
 import Database from 'libsql';
 import AsyncDatabase from 'libsql/promise';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { built } from '../../../../../test/support/built.js';
 import { DataDirectoryInUseError, isLocked, lockDataDirectory } from '../../../../common/data-directory/data-directory-lock.js';
 import { identityProviderContract } from '../../../../testing/identity-provider.contract.js';
 import { IdentityRefusal, ProviderError, ProviderUnavailable, RoleNotFound, UserNotFound } from '../../../domain/errors.js';
@@ -15,6 +16,9 @@ import type { User } from '../../../domain/user.js';
 import { EmbeddedIdentityProvider } from './embedded.identity-provider.adapter.js';
 import { type IdentityDatabase, immediately, openIdentityDatabase } from './identity-database.js';
 import { IdentityWriter } from './identity-writer.js';
+
+// Other processes import dist.
+await built();
 
 const options = { signal: new AbortController().signal };
 
@@ -145,11 +149,11 @@ describe('EmbeddedIdentityProvider', () => {
     expect((await allUsers(provider)).map(({ name }) => name)).toEqual(['Ada', 'Robert']);
   });
 
-  it('keeps the issuer that was recorded last', async () => {
-    expect(await provider.recordedIssuer()).toBeUndefined();
-    await provider.recordIssuer('http://one/idp');
-    await provider.recordIssuer('http://two/idp');
-    expect(await provider.recordedIssuer()).toBe('http://two/idp');
+  it('keeps the issuer and audience that were recorded last', async () => {
+    expect(await provider.recordedClaims()).toEqual({});
+    await provider.recordClaims({ issuer: 'http://one/idp', audience: 'one' });
+    await provider.recordClaims({ issuer: 'http://two/idp', audience: 'two' });
+    expect(await provider.recordedClaims()).toEqual({ issuer: 'http://two/idp', audience: 'two' });
   });
 
   it('restricts directory and files to their owner, whatever the umask and their earlier modes', async () => {
@@ -180,7 +184,7 @@ describe('EmbeddedIdentityProvider', () => {
     const other = await beside();
     other.exec('BEGIN EXCLUSIVE');
     const created = Promise.all(['ada', 'bob', 'eve'].map((name) => createUser(`${name}@example.com`)));
-    await provider.recordedIssuer();
+    await provider.recordedClaims();
     let turns = 0;
     for (; turns < 50; turns++) await new Promise(setImmediate);
     other.exec('COMMIT');
@@ -286,7 +290,7 @@ describe('EmbeddedIdentityProvider', () => {
     vi.spyOn(Database.prototype, 'exec').mockImplementationOnce(() => { throw new Database.SqliteError('database or disk is full', 'SQLITE_FULL', 13); });
     commits.release();
     await expect(created).rejects.toThrow(ProviderUnavailable);
-    expect(error).toHaveBeenCalledWith(expect.objectContaining({ msg: expect.stringMatching(/^\S+ was created too late for its caller, and could not be removed/) as string }));
+    expect(error).toHaveBeenCalledWith(expect.objectContaining({ msg: expect.stringMatching(/^\S+ was created after its caller had given up, and could not be removed/) as string }));
     expect(await emails()).toEqual(['ada@example.com']);
   });
 
@@ -321,10 +325,10 @@ describe('EmbeddedIdentityProvider', () => {
     await commits.begun;
     renameSync(identity(), `${identity()}-away`);
     renameSync(`${identity()}-copy`, identity());
-    const read = provider.recordedIssuer();
+    const read = provider.recordedClaims();
     commits.release();
     await expect(created).rejects.toThrow(ProviderUnavailable);
-    expect(await read).toBeUndefined();
+    expect(await read).toEqual({});
     expect(await emails()).toEqual([]);
   });
 

@@ -118,20 +118,21 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
   }
 
   /**
-   * Stores in the database which issuer (`iss`) the running service puts into its tokens. Other processes that issue
-   * tokens for the service read it with `recordedIssuer`.
+   * Stores in the database which issuer (`iss`) and audience (`aud`) the running service puts into its tokens. Other
+   * processes that issue tokens for the service read them with `recordedClaims`.
    */
-  recordIssuer(issuer: string): Promise<void> {
+  recordClaims({ issuer, audience }: TokenClaims): Promise<void> {
     return this.store.write((statements) => {
       setting(statements, 'issuer', issuer);
+      setting(statements, 'audience', audience);
     });
   }
 
-  /** The issuer that was recorded last with `recordIssuer`; undefined if none was recorded. */
-  recordedIssuer(): Promise<string | undefined> {
+  /** What was recorded last with `recordClaims`. An earlier version of the service recorded no audience. */
+  recordedClaims(): Promise<Partial<TokenClaims>> {
     return this.store.read((statements) => {
-      const row = statements.prepare("SELECT value FROM settings WHERE name = 'issuer'").get();
-      return (row as { value: string } | undefined)?.value;
+      const rows = statements.prepare("SELECT name, value FROM settings WHERE name IN ('issuer', 'audience')").all();
+      return Object.fromEntries((rows as { name: string; value: string }[]).map(({ name, value }) => [name, value]));
     });
   }
 
@@ -193,6 +194,12 @@ function removeRole(statements: Statements, roleId: string): void {
 function removeUser(statements: Statements, userId: string): void {
   statements.prepare('DELETE FROM user_roles WHERE user_seq = (SELECT seq FROM users WHERE user_id = ?)').run(userId);
   statements.prepare('DELETE FROM users WHERE user_id = ?').run(userId);
+}
+
+/** The claims that all tokens of the embedded issuer have in common. */
+export interface TokenClaims {
+  readonly issuer: string;
+  readonly audience: string;
 }
 
 /**

@@ -148,7 +148,7 @@ export class IdentityStore {
         return this.opened.writer.transaction(work);
       });
     } catch (error) {
-      this.logger.error({ msg: `${id} was created too late for its caller, and could not be removed: use it or remove it`, err: error });
+      this.logger.error({ msg: `${id} was created after its caller had given up, and could not be removed: use it or remove it`, err: error });
     }
   }
 

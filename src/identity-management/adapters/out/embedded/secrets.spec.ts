@@ -6,9 +6,13 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { JWK } from 'jose';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { built } from '../../../../../test/support/built.js';
 import { loadAdminSecret } from './admin-secret.js';
 import { privateDirectory } from './private-files.js';
 import { loadSigningKeys } from './signing-keys.js';
+
+// Other processes import dist.
+await built();
 
 let directory: string;
 const file = (name: string): string => join(directory, 'identity', name);

@@ -5,7 +5,7 @@ import { calculateJwkThumbprint, type JWK } from 'jose';
 import { DataDirectoryError } from '../../../../common/data-directory/data-directory-error.js';
 import { privateDirectory, readOrCreate } from './private-files.js';
 
-const LEAST_MODULUS_BITS = 2048;
+const MIN_MODULUS_BITS = 2048;
 
 export interface SigningKey {
   readonly keyId: string;
@@ -41,13 +41,13 @@ export async function loadSigningKeys(dataDirectory: string, { create = true } =
     return [first, ...others];
   } catch {
     // The original error isn't passed on, because its message might quote a private key.
-    const message = `${path} must be a JSON array of private RSA keys (JWK) of ${LEAST_MODULUS_BITS} bits or more. Put the keys back, or remove the file to get a new one.`;
+    const message = `${path} must be a JSON array of private RSA keys (JWK) of ${MIN_MODULUS_BITS} bits or more. Put the keys back, or remove the file to get a new one.`;
     throw new DataDirectoryError(message);
   }
 }
 
 async function newSigningKeys(): Promise<string> {
-  const { privateKey } = await promisify(generateKeyPair)('rsa', { modulusLength: LEAST_MODULUS_BITS });
+  const { privateKey } = await promisify(generateKeyPair)('rsa', { modulusLength: MIN_MODULUS_BITS });
   const jwk = privateKey.export({ format: 'jwk' });
   const kid = await calculateJwkThumbprint(jwk);
   return `${JSON.stringify([{ ...jwk, kid, alg: 'RS256', use: 'sig' }], undefined, 2)}\n`;
@@ -55,7 +55,7 @@ async function newSigningKeys(): Promise<string> {
 
 async function signingKey(jwk: JWK): Promise<SigningKey> {
   const privateKey = createPrivateKey({ key: jwk, format: 'jwk' });
-  if ((privateKey.asymmetricKeyDetails?.modulusLength ?? 0) < LEAST_MODULUS_BITS) throw new Error('weak key');
+  if ((privateKey.asymmetricKeyDetails?.modulusLength ?? 0) < MIN_MODULUS_BITS) throw new Error('weak key');
   const publicJwk = createPublicKey(privateKey).export({ format: 'jwk' }) as JWK;
   const keyId = jwk.kid ?? (await calculateJwkThumbprint(publicJwk));
   return { keyId, privateKey, publicJwk: { ...publicJwk, kid: keyId, alg: 'RS256', use: 'sig' } };

@@ -42,7 +42,7 @@ describe('WorkQueue', () => {
     expect(events).toEqual(['a', 'b', 'c', 'd'].flatMap((name) => [`${name} begins`, `${name} ends`]));
   });
 
-  it('gives up waiting when the signal aborts, and runs the rest', async () => {
+  it('gives up waiting when the signal aborts, and runs the remaining work', async () => {
     const [queue, events] = [new WorkQueue(), [] as string[]];
     const [a, b, c] = [work('a', events), work('b', events), work('c', events)];
     const abort = new AbortController();

@@ -210,7 +210,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     const answer = await this.api.call({ method: 'GET', path, operation });
     if (answer.status === 404) throw notFound(answer);
     const given = new Set(read(answer, NAMED_ONES).map((role) => role.id));
-    if (!roles.every((role) => given.has(role.id))) throw new ProviderUnavailable('Keycloak does not give the user the roles.');
+    if (!roles.every((role) => given.has(role.id))) throw new ProviderUnavailable('Keycloak did not assign the roles to the user.');
   }
 
   /** The id of the user with this e-mail and creation time; undefined if there is none. */

@@ -29,7 +29,7 @@ export async function mailProblems(api: ApiClient, operation: Operation): Promis
 /** Invites new users with mails that Keycloak sends. While the realm has no mail server, requests no mails. */
 export class RealmInvitations extends Invitations {
   private readonly logger = new Logger('InvitationMail');
-  private told: string | undefined;
+  private loggedProblem: string | undefined;
 
   constructor(
     private readonly api: ApiClient,
@@ -41,8 +41,8 @@ export class RealmInvitations extends Invitations {
   protected override async mail(userId: string): Promise<boolean> {
     const operation = new Operation(AbortSignal.timeout(MAIL_TIMEOUT_MS));
     const [problem] = await mailProblems(this.api, operation);
-    if (problem !== undefined && this.told === undefined) this.logger.warn(problem);
-    this.told = problem;
+    if (problem !== undefined && this.loggedProblem === undefined) this.logger.warn(problem);
+    this.loggedProblem = problem;
     if (problem !== undefined) return false;
     const { clientId } = this.options;
     const query = clientId === undefined ? '' : `?client_id=${encodeURIComponent(clientId)}`;

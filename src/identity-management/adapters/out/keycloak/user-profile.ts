@@ -33,8 +33,8 @@ export interface ProfileDefect {
 const BOTH = { view: ['admin', 'user'], edit: ['admin', 'user'] };
 const ADMINISTRATORS = { view: ['admin'], edit: ['admin'] };
 /** Keycloak's maximum length of an attribute's value, in UTF-16 units. */
-const MOST_UNITS = 255;
-const LENGTH = { length: { max: MOST_UNITS } };
+const MAX_UNITS = 255;
+const LENGTH = { length: { max: MAX_UNITS } };
 
 /** The user profile of a realm created by the set-up. */
 export const NEW_USER_PROFILE: UserProfile = {
@@ -53,7 +53,7 @@ export const NEW_USER_PROFILE: UserProfile = {
  */
 const FREE: Readonly<Record<string, number>> = { username: 3, firstName: 1, lastName: 1 };
 
-const LENGTH_OPTIONS = z.looseObject({ min: z.coerce.number().default(0), max: z.coerce.number().default(MOST_UNITS) });
+const LENGTH_OPTIONS = z.looseObject({ min: z.coerce.number().default(0), max: z.coerce.number().default(MAX_UNITS) });
 
 /**
  * Finds the defects of a user profile: a missing attribute of `NEW_USER_PROFILE`; a username, e-mail or name that the
@@ -113,7 +113,7 @@ function refusal({ name, validations }: Attribute): ProfileDefect[] {
 
 function isHarmless(validator: string, options: unknown, leastLength: number): boolean {
   const { data: length } = LENGTH_OPTIONS.safeParse(options ?? {});
-  return validator === 'length' && length !== undefined && length.min <= leastLength && length.max >= MOST_UNITS;
+  return validator === 'length' && length !== undefined && length.min <= leastLength && length.max >= MAX_UNITS;
 }
 
 /** The attributes that the service always sets when it creates a user. */

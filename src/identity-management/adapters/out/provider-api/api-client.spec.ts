@@ -308,7 +308,7 @@ describe.runIf(process.platform === 'linux')('a client of an API whose address d
   it('gives up before the time for the answer is over, and reports that the call had no effect', async () => {
     const error: unknown = await api.call({ method: 'POST', path: '/items', body: {}, operation }).catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(ProviderUnavailable);
-    // This tells that the client gave up on connecting. After waiting for an answer, the error would be an
+    // This shows that the client gave up on connecting. After waiting for an answer, the error would be an
     // `OutcomeUnknown`.
     expect(error).not.toBeInstanceOf(OutcomeUnknown);
   });

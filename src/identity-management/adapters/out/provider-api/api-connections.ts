@@ -33,15 +33,15 @@ export interface RawAnswer {
  * The maximum number of connections to a provider. If all are in use, a request waits for one of them, and the wait
  * counts for the request's time limit.
  */
-const MOST_CONNECTIONS = 128;
-const MOST_BYTES = 64 * 1024 * 1024;
+const MAX_CONNECTIONS = 128;
+const MAX_BYTES = 64 * 1024 * 1024;
 
 /** Connections to an identity provider's API, kept alive for later requests. Redirects aren't followed. */
 export class ApiConnections {
   private readonly agent = new Agent({
     connect: { timeout: CONNECT_TIMEOUT_MS },
-    connections: MOST_CONNECTIONS,
-    maxResponseSize: MOST_BYTES,
+    connections: MAX_CONNECTIONS,
+    maxResponseSize: MAX_BYTES,
   });
   /** The HTTP agent for downloading files. Without a limit on their size, because a file is read line by line. */
   private readonly fileAgent = new Agent({ connect: { timeout: CONNECT_TIMEOUT_MS } });
@@ -88,16 +88,15 @@ export class ApiConnections {
    * for a status other than 200.
    */
   async *lines(url: string, signal: AbortSignal): AsyncGenerator<string, void, undefined> {
-    const label = `${this.provider}'s file`;
     try {
       const { statusCode, body } = await request(url, { dispatcher: this.fileAgent, signal });
       if (statusCode !== 200) {
         await body.dump();
-        throw new ProviderError(`${label} comes with ${statusCode}.`);
+        throw new ProviderError(`${this.provider} answered the download of a file with ${statusCode}.`);
       }
       yield* textLines(body);
     } catch (error) {
-      throw error instanceof ServiceError ? error : toConnectionFailure(`${label} does not come.`, error);
+      throw error instanceof ServiceError ? error : toConnectionFailure(`${this.provider}'s file could not be downloaded.`, error);
     }
   }
 
@@ -159,6 +158,6 @@ class Exchange {
   }
 
   private end(): Error {
-    return new Error('Its time is over.', { cause: this.raw.signal.reason });
+    return new Error('The request was given up.', { cause: this.raw.signal.reason });
   }
 }

@@ -1,7 +1,7 @@
 import { ServiceError, type ServiceErrorOptions } from '../../../../common/service-error.js';
 import { ProviderError, ProviderUnavailable } from '../../../domain/errors.js';
 
-/** Unknown whether the provider has carried out the request, or still will: the answer is missing or doesn't tell. */
+/** Unknown whether the provider has carried out the request, or still will: the answer is missing or doesn't say. */
 export class OutcomeUnknown extends ProviderUnavailable {}
 
 /** The status of the provider's answer reports success, but the rest of the answer can't be read. */
@@ -60,6 +60,9 @@ export function toConnectionFailure(message: string, error: unknown): ServiceErr
   return new Failure(message, { cause: error });
 }
 
+/** The longest `Retry-After` of the provider that clients get, in seconds. */
+const MAX_RETRY_AFTER_S = 60;
+
 type Failure = new (message: string, options?: ServiceErrorOptions) => ServiceError;
 
 /**
@@ -80,9 +83,11 @@ const FAILURES: readonly (readonly [from: number, to: number, Failure])[] = [
  * on the operation.
  *
  * @param message describes the answer, without data from clients.
- * @param retryAfter the value of the `Retry-After` header. Ignored unless it is a number of seconds.
+ * @param retryAfter the value of the `Retry-After` header. Ignored unless it is a positive number of seconds. At most a
+ *   minute is passed on, because the provider may be available much sooner.
  */
 export function toStatusFailure(message: string, status: number, retryAfter: string | undefined): ServiceError | undefined {
   const row = FAILURES.find(([from, to]) => from <= status && status <= to);
-  return row && new row[2](message, /^\d{1,5}$/.test(retryAfter ?? '') ? { retryAfterSeconds: Number(retryAfter) } : {});
+  const retryAfterSeconds = /^\d{1,9}$/.test(retryAfter ?? '') ? Math.min(Number(retryAfter), MAX_RETRY_AFTER_S) : 0;
+  return row && new row[2](message, retryAfterSeconds > 0 ? { retryAfterSeconds } : {});
 }

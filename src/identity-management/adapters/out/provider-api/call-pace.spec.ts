@@ -302,14 +302,14 @@ describe('the pace of calls', () => {
 
   it('delays no call when no limit is reported', async () => {
     const pace = new CallPace();
-    let underWay = 0;
+    let inFlight = 0;
     await pace.run(new Operation(), () => Promise.resolve(ok));
     const hanging = Array.from({ length: 50 }, () => pace.run(new Operation(), () => new Promise<RawAnswer>((resolve) => {
-      underWay++;
+      inFlight++;
       setTimeout(() => { resolve(ok); }, 1);
     })));
     await vi.advanceTimersByTimeAsync(0);
-    expect(underWay).toBe(50);
+    expect(inFlight).toBe(50);
     await vi.advanceTimersByTimeAsync(1);
     await Promise.all(hanging);
   });

@@ -5,7 +5,7 @@ import type { RawAnswer } from './api-connections.js';
 import type { Operation, Place } from './operation.js';
 import { BEGUN_GOES_FIRST_AFTER_MS, FIRST_CALL_WITHIN_MS, LAST_CALL_WITHIN_MS } from './time-budget.js';
 
-/** What is known of one of the provider's rate limits: a token bucket, from which each call takes a token. */
+/** The known state of one of the provider's rate limits: a token bucket, from which each call takes a token. */
 interface Limit {
   /** How many tokens (calls) were left in the bucket at the time `readAt`. */
   readonly remaining: number;
@@ -26,17 +26,17 @@ interface Waiter {
  * limits. Auth0's smallest plan allows two calls per second.
  */
 const AT_FIRST = 2;
-const SHORTEST_REFILL_MS = 10;
+const MIN_REFILL_MS = 10;
 const REFILL_AFTER_REFUSAL_MS = 250;
-const MOST_CAUTION = 16;
+const MAX_CAUTION = 16;
 /**
  * The longest pause between two calls when a rate limit is reached, in milliseconds. Other processes may take the
  * tokens that are added to the bucket. With longer pauses, this process would never get one.
  */
-const LONGEST_PAUSE_MS = 750;
+const MAX_PAUSE_MS = 750;
 const JITTER = 0.2;
 /** The longest pause after a 429, in milliseconds, even if the provider's `Retry-After` is longer. */
-const LONGEST_ABSENCE_MS = 60_000;
+const MAX_ABSENCE_MS = 60_000;
 /**
  * How long a rate limit is remembered after the last answer that reported it, in milliseconds. An older one may belong
  * to a plan that no longer applies. If the limit still applies, its bucket is full again by then.
@@ -65,7 +65,7 @@ export class CallPace {
   private readonly limits = new Map<number, Limit>();
   private readonly line: Waiter[] = [];
   private count = 0;
-  private underWay = 0;
+  private inFlight = 0;
   private isKnown = false;
   /**
    * The factor by which the time until a bucket gets its next token is multiplied. Doubles after a 429, up to 16.
@@ -104,7 +104,7 @@ export class CallPace {
           return answer;
         }
       } finally {
-        this.underWay--;
+        this.inFlight--;
         this.moveOn();
       }
     }
@@ -151,7 +151,7 @@ export class CallPace {
         if (wait < Infinity) this.timer = setTimeout(() => { this.moveOn(); }, wait);
         return;
       }
-      this.underWay++;
+      this.inFlight++;
       this.line.splice(this.nextIndex(), 1)[0]?.go();
     }
   }
@@ -169,15 +169,15 @@ export class CallPace {
    */
   private waitMs(): number {
     const now = performance.now();
-    if (!this.isKnown) return this.underWay < AT_FIRST ? this.closedUntil - now : Infinity;
+    if (!this.isKnown) return this.inFlight < AT_FIRST ? this.closedUntil - now : Infinity;
     let wait = this.closedUntil - now;
     for (const [size, { remaining, readAt, refillMs }] of this.limits) {
       if (now - readAt > FORGOTTEN_AFTER_MS) {
         this.limits.delete(size);
         continue;
       }
-      const pause = Math.min(LONGEST_PAUSE_MS, refillMs * this.caution);
-      const left = Math.min(size, remaining + (now - readAt) / pause) - this.underWay;
+      const pause = Math.min(MAX_PAUSE_MS, refillMs * this.caution);
+      const left = Math.min(size, remaining + (now - readAt) / pause) - this.inFlight;
       if (left < 1) wait = Math.max(wait, (1 - left) * pause * (1 + JITTER * Math.random()));
     }
     return wait;
@@ -192,7 +192,7 @@ export class CallPace {
       // authors of Auth0's client library, the time when the bucket is full. This code assumes the latter, and 429s
       // correct the assumption.
       const resetMs = Math.max(0, reset * 1000 - timeOf(headers));
-      const refillMs = Math.max(SHORTEST_REFILL_MS, resetMs / Math.max(1, size - remaining));
+      const refillMs = Math.max(MIN_REFILL_MS, resetMs / Math.max(1, size - remaining));
       // Answers may arrive in another order than their calls were sent. What this answer reports is ignored if the
       // answer to a later call has already reported the same limit.
       if (sentAt >= (this.limits.get(size)?.sentAt ?? -Infinity)) {
@@ -206,20 +206,20 @@ export class CallPace {
     }
     // Several 429s count as one if their calls were in flight at the same time.
     if (sentAt > this.refusedAt) {
-      this.caution = Math.min(MOST_CAUTION, this.caution * 2);
+      this.caution = Math.min(MAX_CAUTION, this.caution * 2);
       this.refusedAt = now;
     }
     const retryAfter = headerNumber(headers['retry-after']);
-    const ownPause = Math.min(LONGEST_PAUSE_MS, REFILL_AFTER_REFUSAL_MS * this.caution);
+    const ownPause = Math.min(MAX_PAUSE_MS, REFILL_AFTER_REFUSAL_MS * this.caution);
     // A Retry-After of 0 must not make a loop without a pause.
     const pause = Math.max(ownPause, (retryAfter ?? 0) * 1000);
-    this.closedUntil = Math.max(this.closedUntil, now + Math.min(LONGEST_ABSENCE_MS, pause * (1 + JITTER * Math.random())));
+    this.closedUntil = Math.max(this.closedUntil, now + Math.min(MAX_ABSENCE_MS, pause * (1 + JITTER * Math.random())));
     if (retryAfter !== undefined) this.resetAt = Math.max(this.resetAt, this.closedUntil);
   }
 
   private refusal(): ProviderUnavailable {
-    const seconds = Math.ceil(Math.min(LONGEST_ABSENCE_MS, this.resetAt - performance.now()) / 1000);
-    return new ProviderUnavailable('The provider takes no more calls for now.', seconds > 0 ? { retryAfterSeconds: seconds } : {});
+    const seconds = Math.ceil(Math.min(MAX_ABSENCE_MS, this.resetAt - performance.now()) / 1000);
+    return new ProviderUnavailable("The provider's rate limit is reached.", seconds > 0 ? { retryAfterSeconds: seconds } : {});
   }
 }
 

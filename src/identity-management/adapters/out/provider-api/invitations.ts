@@ -13,10 +13,10 @@ export abstract class Invitations {
   send(userId: string, email: string): void {
     this.latest = this.latest.then(() => this.mail(userId, email)).then(
       (isTaken) => {
-        if (isTaken) this.log.log({ msg: 'The identity provider sends a new user an invitation', userId });
+        if (isTaken) this.log.log({ msg: 'The identity provider accepted the invitation of a new user', userId });
       },
       (error: unknown) => {
-        this.log.warn({ msg: 'A new user may have got no invitation', userId, err: error });
+        this.log.warn({ msg: 'Inviting a new user failed; the user may have got no mail', userId, err: error });
       },
     );
   }

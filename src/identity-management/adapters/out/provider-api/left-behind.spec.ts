@@ -1,3 +1,4 @@
+import { Logger } from '@nestjs/common';
 import { afterEach, expect, it, vi } from 'vitest';
 import { ProviderUnavailable } from '../../../domain/errors.js';
 import { LeftBehind } from './left-behind.js';
@@ -5,6 +6,7 @@ import { Operation } from './operation.js';
 
 afterEach(() => {
   vi.useRealTimers();
+  vi.restoreAllMocks();
 });
 
 it('looks again for an item that was absent, even after several seconds, because its creation may still have been in progress', async () => {
@@ -28,13 +30,13 @@ it.each([
   ['retries failed removals one at a time, without delaying the search for uncertain items', false, down],
 ])('%s', async (_, isUncertain, first) => {
   const leftBehind = new LeftBehind();
-  let underWay = 0;
+  let inFlight = 0;
   let most = 0;
   const ends: (() => void)[] = [];
   const look = (): Promise<boolean> => {
-    most = Math.max(most, ++underWay);
+    most = Math.max(most, ++inFlight);
     return new Promise((resolve) => ends.push(() => {
-      underWay--;
+      inFlight--;
       resolve(true);
     }));
   };
@@ -94,4 +96,20 @@ it('frees a name immediately, only from its own remnants, and no longer once the
   await leftBehind.free('role', 'auditor', operation);
   expect(remove.mock.calls.length).toBe(calls + 1);
   leftBehind.close();
+});
+
+it('logs each remnant once when it is closed, also those whose removal is in progress, waits, or begins later', async () => {
+  const logged = vi.spyOn(Logger.prototype, 'error').mockReturnValue();
+  vi.spyOn(Logger.prototype, 'warn').mockReturnValue();
+  const leftBehind = new LeftBehind();
+  const never = () => new Promise<boolean>(() => undefined);
+  /** A remnant whose attempts are made by these functions, one after the other. */
+  const remnant = (name: string, ...attempts: (() => Promise<boolean>)[]) =>
+    ({ what: 'user', name, isUncertain: false, trace: { userId: name }, remove: () => (attempts.shift() ?? never)() }) as const;
+  void leftBehind.remove(remnant('in progress', never));
+  await leftBehind.remove(remnant('after a pause', down));
+  leftBehind.close();
+  await leftBehind.remove(remnant('later', down));
+  await vi.waitFor(() => { expect(logged).toHaveBeenCalledTimes(3); });
+  expect(logged.mock.calls.map(([entry]) => (entry as { userId: string }).userId)).toEqual(['in progress', 'after a pause', 'later']);
 });

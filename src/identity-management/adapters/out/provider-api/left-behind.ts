@@ -106,9 +106,14 @@ export class LeftBehind {
     }
   }
 
-  /** From now on, starts no more attempts to remove remnants. Logs the remnants that may be left. */
+  /**
+   * From now on, starts no more attempts to remove remnants. Logs the remnants that may be left, also those whose
+   * attempt is in progress, because the process may end first.
+   */
   close(): void {
     void this.retries.close();
+    for (const remnant of this.remnants) this.logLeft(remnant);
+    this.remnants.clear();
   }
 
   /**
@@ -126,17 +131,21 @@ export class LeftBehind {
       if (isGone) return undefined;
       const pauseMs = isGone === false ? lookPauses.shift() : PAUSES_MS[Math.min(failures++, PAUSES_MS.length - 1)];
       if (pauseMs === undefined && isUncertain) {
-        this.logger.warn({ msg: `A ${what} whose creation failed was not found for two minutes, and is left if the provider creates it yet`, ...trace });
+        this.logger.warn({ msg: `A ${what} whose creation failed was not found for two minutes. If the provider still creates it, remove it there`, ...trace });
       }
       return pauseMs;
     };
     const attempt = async (): Promise<number | undefined> => {
       if (!this.remnants.has(remnant)) return undefined;
       if (!this.retries.isClosed && performance.now() < end) return pauseAfter(await this.attemptInTurn(remnant));
-      this.logger.error({ msg: `A ${what} may be left over from a failed creation`, ...trace });
+      this.logLeft(remnant);
       return undefined;
     };
     await this.retries.repeat(attempt, pauseAfter(first));
+  }
+
+  private logLeft({ what, trace }: Remnant): void {
+    this.logger.error({ msg: `A ${what} may be left over from a failed creation: remove it at the provider`, ...trace });
   }
 
   /**
@@ -163,7 +172,7 @@ export class LeftBehind {
     try {
       return await remove(new Operation(AbortSignal.timeout(REMOVAL_TIMEOUT_MS), standing));
     } catch (error) {
-      this.logger.warn({ msg: `A ${what} whose creation failed is not removed yet`, err: error });
+      this.logger.warn({ msg: `Removing a ${what} whose creation failed did not succeed; retrying`, err: error });
       return undefined;
     }
   }

@@ -2,7 +2,7 @@ import { pipeline, Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 
 const GZIP = Buffer.from([0x1f, 0x8b]);
-const LONGEST_LINE = 1024 * 1024;
+const MAX_LINE_LENGTH = 1024 * 1024;
 
 /**
  * Yields the lines of a UTF-8 text without their line endings. Reads no faster than the lines are consumed. A gzipped
@@ -19,7 +19,7 @@ export async function* textLines(stream: Readable): AsyncGenerator<string, void,
   for await (const chunk of text.setEncoding('utf8')) {
     const lines = (rest + String(chunk)).split('\n');
     rest = lines.pop() ?? '';
-    if (rest.length > LONGEST_LINE) throw new Error(`A line has more than ${LONGEST_LINE} characters.`);
+    if (rest.length > MAX_LINE_LENGTH) throw new Error(`A line has more than ${MAX_LINE_LENGTH} characters.`);
     yield* lines.map((line) => line.replace(/\r$/, ''));
   }
   if (rest !== '') yield rest;

@@ -11,7 +11,7 @@ export type Look = (previous: Findings | undefined, operation: Operation) => Pro
 /** Checks whether an identity provider is configured as the service needs. Simultaneous callers share one check. */
 export class ProviderHealth {
   private readonly probe = new SharedProbe((signal) => this.lookAgain(signal));
-  /** What the latest check found that had a result. */
+  /** The findings of the latest check that returned a result. */
   private findings: Findings | undefined;
   private healthyUntil = -Infinity;
 
@@ -39,7 +39,7 @@ export class ProviderHealth {
     });
   }
 
-  /** The warnings of the latest check that had a result. */
+  /** The warnings of the latest check that returned a result. */
   get warnings(): readonly string[] {
     return this.findings?.warnings ?? [];
   }

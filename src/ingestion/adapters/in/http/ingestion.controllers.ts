@@ -68,7 +68,7 @@ abstract class UploadController {
       if (replayed) response.setHeader('Idempotent-Replayed', 'true');
       sendJson(response, { status: 'success', message: 'Data uploaded successfully.' });
     } finally {
-      body.memory?.release();
+      body.end?.();
     }
   }
 }

@@ -19,10 +19,10 @@ import { DEFAULT_CONTENT_TYPE, type UploadHead } from './upload-head.js';
  */
 export interface UploadBody extends Pick<UploadLoadDataCommand, 'file' | 'additionalData'> {
   /**
-   * The memory that the body takes from the process's budget; undefined for a body that never takes any. Must be
-   * released when the upload has ended, whether or not it succeeded.
+   * Releases the memory that the body takes from the process's budget, and ends its decoder. Undefined for a body that
+   * never has either. Must be called when the upload has ended, whether or not it succeeded.
    */
-  readonly memory?: BodyMemory;
+  readonly end?: () => void;
 }
 
 /**
@@ -58,22 +58,24 @@ export function openUploadBody(request: IncomingMessage, head: UploadHead, limit
   }
 }
 
-type Opened = Pick<UploadBody, 'file' | 'additionalData'>;
-
 /**
  * Opens a JSON body or a form by calling `open`, with memory from the process's budget for the body, and for the index
  * line with its `additional_data`. Releases the memory if opening fails.
  */
-async function withMemory(request: IncomingMessage, open: (memory: BodyMemory) => Promise<Opened>): Promise<UploadBody> {
+async function withMemory(request: IncomingMessage, open: (memory: BodyMemory) => Promise<UploadBody>): Promise<UploadBody> {
   const memory = new BodyMemory(request);
   try {
-    const { file, additionalData } = await open(memory);
+    const { file, additionalData, end } = await open(memory);
     const withLineMemory = async (): Promise<string | null> => {
       const text = await additionalData();
       if (text !== null) await memory.growForLine(text);
       return text;
     };
-    return { file, additionalData: withLineMemory, memory };
+    const endAll = (): void => {
+      end?.();
+      memory.release();
+    };
+    return { file, additionalData: withLineMemory, end: endAll };
   } catch (error) {
     memory.release();
     throw error;
@@ -87,8 +89,8 @@ function openJsonUpload(request: IncomingMessage, head: UploadHead, { idleTimeou
   return withMemory(request, async (memory) => jsonUpload(head, await openJson(request, { ...limits, memory }, JSON_MEMBERS)));
 }
 
-async function jsonUpload({ contentType, fileDigests }: UploadHead, object: JsonObject | undefined): Promise<Opened> {
-  if (object?.bytes) return { file: fileOf(contentType, object.bytes, fileDigests), additionalData: () => additionalDataOf(object) };
+async function jsonUpload({ contentType, fileDigests }: UploadHead, object: JsonObject | undefined): Promise<UploadBody> {
+  if (object?.bytes) return { file: fileOf(contentType, object.bytes, fileDigests), additionalData: () => additionalDataOf(object), end: object.end };
   const additionalData = await additionalDataOf(object);
   return { file: null, additionalData: () => additionalData };
 }
@@ -105,7 +107,7 @@ function openBytes(request: IncomingMessage, head: UploadHead, { idleTimeoutMs }
 async function additionalDataOf(object: JsonObject | undefined): Promise<string | null> {
   if (object?.members.has('file')) throw malformed('a member "file"');
   const value = object?.members.get('additional_data') ?? null;
-  if (value !== null && (typeof value !== 'string' || !(await isUnicodeText(value)))) throw malformed('additional_data is no Unicode text');
+  if (value !== null && (typeof value !== 'string' || !(await isUnicodeText(value)))) throw malformed('additional_data is not Unicode text');
   return value;
 }
 
@@ -123,7 +125,7 @@ function fileOf(contentType: string, bytes: AsyncGenerator<Buffer, void, undefin
   };
 }
 
-async function openForm(request: IncomingMessage, head: UploadHead, limits: UploadLimits, memory: BodyMemory): Promise<Opened> {
+async function openForm(request: IncomingMessage, head: UploadHead, limits: UploadLimits, memory: BodyMemory): Promise<UploadBody> {
   const boundary = mediaTypeParameter(request, 'boundary');
   if (!boundary || boundary.length > MAX_BOUNDARY_LENGTH) throw malformed('no boundary');
   const { maxBodyBytes, fileDigests, contentDigests } = head;

@@ -83,7 +83,8 @@ export function readUploadListQuery(request: IncomingMessage): UploadListQuery {
 /**
  * Reads the query of a removal (`DELETE /uploads`).
  *
- * @throws ServiceError `invalid-query-parameter` if a parameter is missing, repeated or invalid.
+ * @throws ServiceError `invalid-query-parameter` if a parameter is missing, repeated or invalid, or belongs only to the
+ * list of uploads.
  */
 export function readUploadRemovalQuery(request: IncomingMessage): UploadFilter {
   const raw = new RawQuery(request);

@@ -11,12 +11,12 @@ export const JOURNAL_EXTENSION = '.journal';
  * The maximum number of journals in use. One journal accepts records while the files of the other are synced. While the
  * files of both are synced, new records wait.
  */
-const MOST_JOURNALS = 2;
+const MAX_JOURNALS = 2;
 /**
  * The longest time during which a journal accepts records, in milliseconds. Then the files whose bytes it contains are
  * synced.
  */
-const LONGEST_USE_MS = 10_000;
+const MAX_USE_MS = 10_000;
 /**
  * After creating a journal failed, how long to wait before creating another, in milliseconds. The usual cause of a
  * failure is a nearly full disk.
@@ -26,12 +26,12 @@ const UNAVAILABLE_MS = 10_000;
  * How long a new record waits while the files of all journals are being synced, in milliseconds. Then `add` rejects,
  * and the caller writes the file to `staging/` instead.
  */
-const LONGEST_WAIT_MS = 1_000;
+const MAX_WAIT_MS = 1_000;
 
 /** The error when no journal can take a record. The record was not written. */
 export class JournalUnavailableError extends Error {
   constructor(cause: unknown) {
-    super('There is no journal.', { cause });
+    super('No journal is available.', { cause });
     this.name = new.target.name;
   }
 }
@@ -81,8 +81,8 @@ export class ContentJournals {
   private readonly retiring = new Set<Promise<void>>();
   private readonly idle: Journal[] = [];
   /**
-   * Uses of journals that could not be ended: either the files could not be synced, or the journal could not be emptied
-   * or removed.
+   * Uses of journals that could not be ended: either the files could not be synced, or the journal could not be
+   * emptied, removed or closed.
    */
   private readonly unsettled: Use[] = [];
   /** How many calls of `settleAll` in progress want journals to be removed instead of kept for their next use. */
@@ -117,12 +117,12 @@ export class ContentJournals {
   }
 
   /**
-   * Syncs the files of all records that were added so far. Resolves when recovery needs no journal for these files any
-   * more but those in `left`.
+   * Syncs the files of all records that were added so far. Afterwards, recovery needs no journal for these files,
+   * except the closed journals in `left`.
    *
    * @param purge whether to also remove the journals, which otherwise keep the bytes of these files until new records
    *   overwrite them.
-   * @throws Error if a journal could not be emptied, removed or closed.
+   * @throws Error if files could not be synced, or if a journal could not be emptied, removed or closed.
    */
   async settleAll(purge: boolean): Promise<void> {
     this.purges += Number(purge);
@@ -200,9 +200,9 @@ export class ContentJournals {
       return use;
     } catch (error) {
       this.retire();
-      // Someone has probably removed the files of all journals. After MOST_JOURNALS failed attempts no old journal is
+      // Someone has probably removed the files of all journals. After MAX_JOURNALS failed attempts no old journal is
       // left, so the last attempt uses a new one.
-      if (!(error instanceof FileRemovedError) || removed === MOST_JOURNALS) throw error;
+      if (!(error instanceof FileRemovedError) || removed === MAX_JOURNALS) throw error;
     }
     return this.append(await this.takeUse(), records, removed + 1);
   }
@@ -211,28 +211,28 @@ export class ContentJournals {
    * Returns the current use (see `Use`) if its journal has room for the first waiting record. Otherwise ends that use,
    * and begins a use of another journal. If both journals are being synced, waits for one of them.
    *
-   * @throws JournalUnavailableError if syncing takes longer than LONGEST_WAIT_MS or has failed for all journals, or if
+   * @throws JournalUnavailableError if syncing takes longer than MAX_WAIT_MS or has failed for all journals, or if
    * no journal can be created; StoreAwayError.
    */
   private async takeUse(): Promise<Use> {
     const { current } = this;
     if (current?.journal.accepts(this.waiting[0]?.bytes.length ?? 0)) return current;
     this.retire();
-    while (this.idle.length === 0 && this.retiring.size >= MOST_JOURNALS) await this.untilOneIsSettled();
+    while (this.idle.length === 0 && this.retiring.size >= MAX_JOURNALS) await this.untilOneIsSettled();
     const journal = this.idle.pop() ?? (await this.makeJournal());
     const timer = setTimeout(() => {
       this.retire();
-    }, LONGEST_USE_MS).unref();
+    }, MAX_USE_MS).unref();
     return (this.current = { journal, paths: [], losses: this.site.disk.lossCount(), timer });
   }
 
   private async untilOneIsSettled(): Promise<void> {
-    const tooLong = () => new JournalUnavailableError(`The files of all journals are being synced for ${LONGEST_WAIT_MS} ms.`);
-    await withTimeLimit(LONGEST_WAIT_MS, Promise.race(this.retiring), tooLong);
+    const tooLong = () => new JournalUnavailableError(`The files of all journals have been syncing for ${MAX_WAIT_MS} ms.`);
+    await withTimeLimit(MAX_WAIT_MS, Promise.race(this.retiring), tooLong);
   }
 
   private async makeJournal(): Promise<Journal> {
-    if (this.unsettled.length >= MOST_JOURNALS) throw new JournalUnavailableError('The files of journals could not be synced.');
+    if (this.unsettled.length >= MAX_JOURNALS) throw new JournalUnavailableError('The files of journals could not be synced.');
     if (this.unavailable && performance.now() - this.unavailable.since < UNAVAILABLE_MS) throw this.unavailable.error;
     this.site.presence.assertHere();
     const path = join(this.directory, `${uuidV7()}${JOURNAL_EXTENSION}`);
@@ -281,7 +281,7 @@ export class ContentJournals {
     }
     if (disk.lossCount() === losses) return;
     journal.isLeft = true;
-    this.logger.warn(`${journal.path} is left to the next boot: its file system could not write everything to the disk, perhaps files of this journal.`);
+    this.logger.warn(`${journal.path} is kept for the next boot: its file system could not write everything to the disk, perhaps files of this journal.`);
   }
 
   /**
@@ -306,7 +306,7 @@ export class ContentJournals {
       }
     } catch (error) {
       this.unsettled.push(use);
-      if (!this.site.presence.isAway) this.logger.warn(`Settling ${journal.path} failed; it is retried, at the latest at the next boot.`, error);
+      if (!this.site.presence.isAway) this.logger.warn(`Ending the use of ${journal.path} failed; retrying, at the latest at the next boot.`, error);
     }
   }
 }

@@ -76,7 +76,7 @@ export abstract class Disk {
    * Yields the names in a directory of any size, some at a time, in any order. The caller may remove names meanwhile.
    */
   abstract readLargeDirectory(path: string): AsyncIterable<readonly string[]>;
-  /** Makes the names in a directory durable, and the removal of names from it. */
+  /** Makes the creation and removal of names in a directory durable. */
   abstract syncDirectory(path: string): Promise<void>;
   /** Creates a symbolic link. Rejects with `EEXIST` if the name is taken. */
   abstract link(target: string, path: string): Promise<void>;

@@ -3,7 +3,7 @@ import { hasCode } from './disk-error.js';
 import type { Disk } from './disk.js';
 import type { StorePresence } from './store-presence.js';
 
-const MOST_KNOWN = 10_000;
+const MAX_KNOWN = 10_000;
 
 /**
  * Creates the root directory of a store and its missing parents, and syncs the entry of each in its parent. If the root
@@ -98,7 +98,7 @@ export class DurableDirectories {
     const making = this.making.get(directory) ?? this.make(directory).finally(() => this.making.delete(directory));
     this.making.set(directory, making);
     await making;
-    if (this.known.size >= MOST_KNOWN) this.known.clear();
+    if (this.known.size >= MAX_KNOWN) this.known.clear();
     this.known.add(directory);
   }
 

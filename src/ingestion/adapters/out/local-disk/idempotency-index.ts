@@ -36,7 +36,7 @@ const ROWS_AT_ONCE = 25;
  * How long index lines are read before other work of the process can run, in milliseconds. A database transaction is
  * never interrupted.
  */
-const LONGEST_TURN_MS = 10;
+const MAX_TURN_MS = 10;
 
 /** The parts of a store that its idempotency keys need. */
 export interface IdempotencySite extends KeySegmentsSite {
@@ -106,9 +106,9 @@ export class IdempotencyIndex {
   }
 
   /**
-   * Resolves if a call of `ready` can be expected to succeed. Opens the segments (files of index lines) that `ready` may
-   * need, and reads the beginning of one that this process doesn't write to. If that fails, or the last `ready` has
-   * failed, calls `ready`, which finds out what it needs.
+   * Resolves if a call of `ready` can be expected to succeed. Opens the segments that `ready` may need, and reads the
+   * beginning of one that this process doesn't write to. If that fails, or the last `ready` has failed, calls `ready`,
+   * which finds out what it needs.
    *
    * @throws StoreAwayError; an error of the file system, or of `ready`.
    */
@@ -133,10 +133,9 @@ export class IdempotencyIndex {
   }
 
   /**
-   * Adds uploads and segments (files of index lines) to the databases of their days. Adding one again is safe. Whenever
-   * an upload is added, its segment must be listed already or added in the same call, so that a later removal of the
-   * segment is noticed. Whenever a closed segment is added, all its uploads must be there already or added in the same
-   * call.
+   * Adds uploads and segments to the databases of their days. Adding one again is safe. Whenever an upload is added,
+   * its segment must be listed already or added in the same call, so that a later removal of the segment is noticed.
+   * Whenever a closed segment is added, all its uploads must be there already or added in the same call.
    *
    * @param segments open segments, with `OPEN` as their length, and closed ones, with their final length in bytes.
    */
@@ -151,8 +150,7 @@ export class IdempotencyIndex {
   }
 
   /**
-   * Removes uploads from the index after their lines were removed from a segment (a file of index lines), and
-   * overwrites their keys on disk.
+   * Removes uploads from the index after their lines were removed from a segment, and overwrites their keys on disk.
    *
    * @param segment the segment, with its new length in bytes; 0 if the segment was removed.
    */
@@ -220,8 +218,8 @@ export class IdempotencyIndex {
   }
 
   /**
-   * Reads the segments (files of index lines) of the day `from` and later that no database lists, and adds the
-   * idempotency keys in their lines. Starts again if a database is set aside meanwhile.
+   * Reads the segments of the day `from` and later that no database lists, and adds the idempotency keys in their
+   * lines. Starts again if a database is set aside meanwhile.
    */
   private async addMissingSegments(from: string): Promise<void> {
     this.databases.forgetMissing();
@@ -238,9 +236,9 @@ export class IdempotencyIndex {
   }
 
   /**
-   * Returns the segments (files of index lines) of a day whose keys must be read, because the day's database doesn't
-   * list them with their final length. If the database lists a segment that is missing or has changed, sets the
-   * database aside and returns all segments of the day.
+   * Returns the segments of a day whose keys must be read, because the day's database doesn't list them with their
+   * final length. If the database lists a segment that is missing or has changed, sets the database aside and returns
+   * all segments of the day.
    */
   private async unlisted(day: string, segments: readonly SegmentToRead[]): Promise<SegmentToRead[]> {
     const { lengths, count } = await this.databases.use(day, (database) => ({
@@ -287,7 +285,7 @@ export class IdempotencyIndex {
         const parsing = this.parse(line);
         const upload = parsing && (await parsing);
         if (upload) rows.push(uploadEntry(day, upload));
-        if (rows.length < ROWS_AT_ONCE && performance.now() - turnBegan < LONGEST_TURN_MS) continue;
+        if (rows.length < ROWS_AT_ONCE && performance.now() - turnBegan < MAX_TURN_MS) continue;
         await this.put(day, rows);
         count += rows.length;
         rows = [];

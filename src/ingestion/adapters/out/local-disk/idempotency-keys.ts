@@ -14,13 +14,13 @@ import type { OpenSegment } from './stored-uploads/segments.js';
 const ADD_AFTER_MS = 50;
 const ADD_AT = 1_000;
 /** How many uploads with a key may wait to be added to the index. Further ones are refused. */
-const MOST_WAITING = 10_000;
+const MAX_WAITING = 10_000;
 const RETRY_AFTER_SECONDS = 1;
 /**
  * The maximum number of attempts to look up the idempotency key of one request. A further attempt is made only if a
  * database of keys was damaged.
  */
-const MOST_ATTEMPTS = 3;
+const MAX_ATTEMPTS = 3;
 const KEY_MEMBER = Buffer.from('"idempotency_key":');
 
 /**
@@ -79,7 +79,7 @@ export class IdempotencyKeys {
     }
   }
 
-  /** Takes note of a segment (a file of index lines) that was closed, so that its length is final. */
+  /** Takes note of a segment that was closed, so that its length is final. */
   segmentClosed({ path, durableLength: length }: OpenSegment): void {
     // If this process has begun no upload with a key, the index of idempotency keys may not exist, and isn't created
     // only to list this segment.
@@ -149,7 +149,7 @@ export class IdempotencyKeys {
         this.running.set(scope, this.begun++);
         return undefined;
       } catch (error) {
-        if (!(error instanceof DamagedDatabaseError) || attempt === MOST_ATTEMPTS) {
+        if (!(error instanceof DamagedDatabaseError) || attempt === MAX_ATTEMPTS) {
           storageFailure('The index of idempotency keys could not be read.')(error);
         }
       }
@@ -161,7 +161,7 @@ export class IdempotencyKeys {
    * them, after a moment, because without further uploads nothing else would.
    */
   private assertRoom(): void {
-    if (this.waiting.size < MOST_WAITING) return;
+    if (this.waiting.size < MAX_WAITING) return;
     this.timer ??= setTimeout(() => void this.tryAdd(), ADD_AFTER_MS).unref();
     throw new Error(`${this.waiting.size} keys wait to be added to the index of idempotency keys.`);
   }

@@ -13,7 +13,7 @@ import { MAX_DISORDER_MS } from './stored-uploads/segment-reader.js';
 export const MAX_BATCH_BYTES = 1024 * 1024;
 
 export interface IndexLogOptions {
-  /** A segment (a file of index lines) of at least this many bytes gets no further lines. */
+  /** A segment of at least this many bytes gets no further lines. */
   readonly maxSegmentBytes: number;
   readonly onFlush: (flush: IndexFlush) => void;
 }
@@ -53,7 +53,7 @@ export class IndexLog {
   /**
    * A lower bound for the positions of all index lines that are appended to a directory from now on.
    *
-   * @param directory a directory of segments (files of index lines), relative to the store's root.
+   * @param directory a directory of segments, relative to the store's root.
    */
   position(directory: string): IndexPosition {
     const { segment } = this;
@@ -79,8 +79,8 @@ export class IndexLog {
   }
 
   /**
-   * Closes the current segment (file of index lines) for good, so that later lines go to a new segment. Rejects if the
-   * segment can't be closed.
+   * Closes the current segment for good, so that later lines go to a new segment. Rejects if the segment can't be
+   * closed.
    */
   rotate(): Promise<void> {
     return new Promise((resolve, reject) => {
@@ -90,8 +90,7 @@ export class IndexLog {
   }
 
   /**
-   * Closes the current segment (file of index lines) for good, or leaves that to the next boot. Call `close` only when
-   * no line is waiting.
+   * Closes the current segment for good, or leaves that to the next boot. Call `close` only when no line is waiting.
    */
   async close(): Promise<void> {
     await this.segment?.closeOrMark();
@@ -156,7 +155,7 @@ export class IndexLog {
     }
   }
 
-  /** The current segment (file of index lines) if these lines can be appended to it; otherwise undefined. */
+  /** The current segment if these lines can be appended to it; otherwise undefined. */
   private currentFor(batch: readonly WaitingLine[]): Segment | undefined {
     const { segment } = this;
     const isFull = segment === undefined || segment.durableLength >= this.options.maxSegmentBytes;

@@ -18,7 +18,7 @@ const DAYS_KEPT = 7;
  * How many databases of one day are kept for inspection after they were set aside (renamed). More are kept only of what
  * can't be removed, such as a directory in place of a database.
  */
-const MOST_SET_ASIDE = 5;
+const MAX_SET_ASIDE = 5;
 
 export interface KeyDatabasesOptions {
   readonly disk: Disk;
@@ -293,7 +293,7 @@ const isObstacle = (error: unknown): boolean =>
  * taken.
  */
 function freeName(name: string, taken: readonly string[]): string | undefined {
-  const names = Array.from({ length: MOST_SET_ASIDE }, (_, index) => `${name}.damaged-${index + 1}`);
+  const names = Array.from({ length: MAX_SET_ASIDE }, (_, index) => `${name}.damaged-${index + 1}`);
   return names.find((candidate) => !taken.some((other) => other.startsWith(candidate)));
 }
 

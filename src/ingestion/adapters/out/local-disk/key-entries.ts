@@ -25,7 +25,7 @@ export interface IndexedUpload {
  */
 export const OPEN = -1;
 
-/** A segment (a file of index lines), as a database of idempotency keys lists it. */
+/** A segment, as a database of idempotency keys lists it. */
 export interface ListedSegment {
   /** Path of the segment, relative to the store's root. */
   readonly path: string;
@@ -49,18 +49,15 @@ export interface DayEntry {
   readonly day: string;
   readonly name: string;
   /**
-   * The row of an upload, or the length in bytes of a segment (a file of index lines). In the database, null takes the
-   * place of the value when the upload or segment was removed.
+   * The row of an upload, or the length in bytes of a segment. In the database, null takes the place of the value when
+   * the upload or segment was removed.
    */
   readonly value: Row | number;
 }
 
 const uploadName = (scope: string): string => `upload\n${scope}`;
 const segmentName = (path: string): string => `segment\n${path}`;
-/**
- * Name of the entry whose value is the number of segments (files of index lines) that a database of idempotency keys
- * lists.
- */
+/** Name of the entry whose value is the number of segments that a database of idempotency keys lists. */
 const SEGMENT_COUNT = 'segments';
 
 /** The entry of an upload for the database of idempotency keys of a day. */
@@ -70,7 +67,7 @@ export const uploadEntry = (day: string, { scope, request, receivedAt, uploadId,
   value: { request, receivedAt: receivedAt.getTime(), uploadId, size: content?.size ?? null, sha256: content?.sha256 ?? null },
 });
 
-/** The entry of a segment (a file of index lines) for the database of idempotency keys of the segment's day. */
+/** The entry of a segment for the database of idempotency keys of the segment's day. */
 export const segmentEntry = ({ path, length }: ListedSegment): DayEntry => ({
   day: dayIn(basename(dirname(path))) ?? '',
   name: segmentName(path),
@@ -92,8 +89,8 @@ export function keptUpload(database: SelfCheckingDatabase, scope: string): Index
 }
 
 /**
- * The length in bytes, or `OPEN`, with which a database lists a segment (a file of index lines). Null if the segment
- * was removed, undefined if it was never listed.
+ * The length in bytes, or `OPEN`, with which a database lists a segment. Null if the segment was removed, undefined if
+ * it was never listed.
  *
  * @throws DamagedDatabaseError
  */
@@ -101,7 +98,7 @@ export const listedLength = (database: SelfCheckingDatabase, path: string): numb
   database.get(segmentName(path)) as number | null | undefined;
 
 /**
- * The number of segments (files of index lines) that a database lists.
+ * The number of segments that a database lists.
  *
  * @throws DamagedDatabaseError
  */
@@ -143,7 +140,7 @@ export function eraseUploads(database: SelfCheckingDatabase, uploads: readonly P
 }
 
 /**
- * Records in the database of a segment's day that lines were removed from the segment (a file of index lines).
+ * Records in the database of a segment's day that lines were removed from the segment.
  *
  * @param segment the segment, with its new length in bytes; 0 if the segment was removed.
  * @throws DamagedDatabaseError

@@ -17,7 +17,7 @@ export interface SegmentToRead extends ListedSegment {
   readonly isOpen: boolean;
 }
 
-/** Finds the segments (files of index lines) from which the index of idempotency keys can be derived. */
+/** Finds the segments from which the index of idempotency keys can be derived. */
 export class KeySegments {
   constructor(
     private readonly site: KeySegmentsSite,

@@ -91,12 +91,17 @@ describe('LocalDiskFileStorage', () => {
     return (storage = await LocalDiskFileStorage.open({ directory: view.directory, logger, ...options }));
   };
 
+  const stopClock = (): void => { vi.useFakeTimers({ toFake: ['performance'] }); };
+  /** Advances a stopped clock by a second, for which the results of health checks and of attempts to reopen are cached. */
+  const letStoreBeProbedAgain = (): void => { vi.advanceTimersByTime(1_000); };
+
   beforeEach(async () => {
     warnings = [];
     base = await mkdtemp(join(tmpdir(), 'local-disk-'));
     view = new DataDirectoryView(join(base, 'to', 'be', 'made'));
   });
   afterEach(async () => {
+    vi.useRealTimers();
     await storage.close();
     await rm(base, { recursive: true });
   });
@@ -398,8 +403,10 @@ describe('LocalDiskFileStorage', () => {
   });
 
   describe.each(['uploads', 'uploads/kind=historical', 'files', 'files/kind=historical', 'staging', 'pending'])('when %s/ is moved away', (part) => {
-    const isHealthy = () => storage.checkHealth().then(() => true, () => false);
+    beforeEach(stopClock);
+
     const isRefused = async () => {
+      letStoreBeProbedAgain();
       await expect(storage.store(anUploadDraft().file(LARGE).build())).rejects.toMatchObject({ kind: 'storage-failure' });
       await expect(storage.checkHealth()).rejects.toMatchObject({ kind: 'storage-failure' });
     };
@@ -413,7 +420,8 @@ describe('LocalDiskFileStorage', () => {
       expect(existsSync(view.at(part))).toBe(false);
       expect(warnings.at(-1)).toContain(`${view.at(part)} is missing: put it back`);
       await rename(view.at('.aside'), view.at(part));
-      await vi.waitUntil(isHealthy, { timeout: 10_000 });
+      letStoreBeProbedAgain();
+      await storage.checkHealth();
       for (const bytes of ['two', LARGE]) await storage.store(anUploadDraft().file(bytes).build());
       expect(await view.lines()).toHaveLength(3);
       expect(await view.contentPaths()).toHaveLength(3);
@@ -430,7 +438,8 @@ describe('LocalDiskFileStorage', () => {
       expect(warnings.at(-1)).toContain(`${view.at(part)} was replaced`);
       await rmdir(view.at(part));
       await rename(view.at('.aside'), view.at(part));
-      await vi.waitUntil(isHealthy, { timeout: 10_000 });
+      letStoreBeProbedAgain();
+      await storage.checkHealth();
       expect(await view.lines()).toHaveLength(1);
     });
   });
@@ -637,6 +646,7 @@ describe('LocalDiskFileStorage', () => {
   });
 
   it('does not take uploads for removed while their lines are away', async () => {
+    stopClock();
     await open();
     const { uploadId } = await storeUpload(storage, anUploadDraft().build());
     await rename(view.at('uploads/kind=historical'), view.at('away'));
@@ -646,7 +656,8 @@ describe('LocalDiskFileStorage', () => {
     await expect(storedUploads.remove(uploadId)).rejects.toMatchObject({ kind: 'storage-failure' });
     await expect(storedUploads.removeAll({})).rejects.toMatchObject({ kind: 'storage-failure' });
     await rename(view.at('away'), view.at('uploads/kind=historical'));
-    await vi.waitUntil(() => storedUploads.find(uploadId).catch(() => undefined), { timeout: 10_000 });
+    letStoreBeProbedAgain();
+    expect(await storedUploads.find(uploadId)).toMatchObject({ uploadId });
   });
 
   it('writes later lines to a new segment after someone moved a segment away', async () => {
@@ -661,18 +672,21 @@ describe('LocalDiskFileStorage', () => {
   });
 
   it.each(['uploads', 'uploads/kind=historical', 'files', 'files/kind=nowcast', 'staging', 'pending'])('is unhealthy while another volume covers %s/', async (part) => {
+    stopClock();
     const disk = new CoveredDisk();
     await open({ disk });
     await storage.checkHealth();
     disk.covered = view.at(part);
     for (let time = 0; time < 2; time++) {
+      letStoreBeProbedAgain();
       await expect(storage.store(anUploadDraft().file(LARGE).build())).rejects.toMatchObject({ kind: 'storage-failure' });
       await expect(storage.checkHealth()).rejects.toMatchObject({ kind: 'storage-failure' });
     }
     expect(await view.files('uploads')).toEqual([]);
     expect(warnings.at(-1)).toContain(`${view.at(part)} was replaced, or another volume covers it`);
     disk.covered = '';
-    await vi.waitUntil(() => storage.checkHealth().then(() => true, () => false), { timeout: 10_000 });
+    letStoreBeProbedAgain();
+    await storage.checkHealth();
     await storage.store(anUploadDraft().file(LARGE).build());
   });
 

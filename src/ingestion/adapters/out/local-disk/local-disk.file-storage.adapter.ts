@@ -70,7 +70,7 @@ export class LocalDiskFileStorage extends FileStorage implements OnApplicationSh
     super();
     this.current = store;
     const useEvents = () => { this.volumes.add(EVENTS); };
-    if (store.isTelling) useEvents();
+    if (store.recordsEvents) useEvents();
     this.eventOutbox = new LocalDiskEventOutbox((work) => this.withStore(work), options.news, useEvents);
   }
 

@@ -8,7 +8,7 @@ import { LocalDiskFileStorage } from './local-disk.file-storage.adapter.js';
 
 const UPLOADS = 100;
 /** The most texts that one turn of a job may parse in these tests. */
-const MOST_AT_ONCE = 10;
+const MAX_AT_ONCE = 10;
 
 describe('a long recovery', () => {
   let directory: string;
@@ -53,7 +53,7 @@ describe('a long recovery', () => {
   const expectTurns = (parsed: readonly string[][], member: string): void => {
     const counts = parsed.map((texts) => texts.filter((text) => text.includes(member)).length);
     expect(counts.reduce((sum, count) => sum + count)).toBeGreaterThanOrEqual(UPLOADS);
-    expect(counts.filter((count) => count > MOST_AT_ONCE)).toEqual([]);
+    expect(counts.filter((count) => count > MAX_AT_ONCE)).toEqual([]);
   };
 
   beforeEach(async () => {

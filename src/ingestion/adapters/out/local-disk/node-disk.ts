@@ -183,12 +183,12 @@ async function openRegular(path: string, flags: number): Promise<DiskFile> {
   throw new NotAFileError(path);
 }
 
-let syncTellsFailures: Promise<boolean> | undefined;
+let syncReportsFailures: Promise<boolean> | undefined;
 
 /**
  * Whether the `sync` command reports failed writes. Only the command of GNU coreutils does so, on Linux 5.8 or later.
  */
-async function findOutWhetherSyncTellsFailures(): Promise<boolean> {
+async function findOutWhetherSyncReportsFailures(): Promise<boolean> {
   const [major = 0, minor = 0] = release().split('.').map(Number);
   if (process.platform !== 'linux' || major < 5 || (major === 5 && minor < 8)) return false;
   const { stdout } = await run('sync', ['--version']);
@@ -212,11 +212,11 @@ const commands = new OneAtATime();
  */
 async function syncFileSystems(directories: readonly string[]): Promise<boolean> {
   try {
-    syncTellsFailures ??= findOutWhetherSyncTellsFailures();
-    if (!(await syncTellsFailures)) return false;
+    syncReportsFailures ??= findOutWhetherSyncReportsFailures();
+    if (!(await syncReportsFailures)) return false;
   } catch {
     // The next call finds it out again.
-    syncTellsFailures = undefined;
+    syncReportsFailures = undefined;
     return false;
   }
   try {

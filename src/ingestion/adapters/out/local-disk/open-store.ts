@@ -25,9 +25,9 @@ import { Archive } from './stored-uploads/archive.js';
  * The longest file, in bytes, whose bytes are written to a journal. A longer file is written to `staging/` first, and
  * so is a small one if no journal is available.
  */
-const MOST_SMALL_BYTES = 16 * 1024;
+const MAX_SMALL_BYTES = 16 * 1024;
 /** The longest file that is read into memory as a whole before any of it is written to the disk, in bytes. */
-const MOST_WHOLE_BYTES = 64 * 1024;
+const MAX_WHOLE_BYTES = 64 * 1024;
 
 export interface OpenStoreOptions extends IndexLogOptions {
   /** Absolute path of the store's root directory, which must exist. */
@@ -57,7 +57,7 @@ export class OpenStore {
   readonly archive: Archive;
   /** The unconfirmed events of stored and removed uploads. */
   readonly events: EventQueue;
-  private everySegmentTold: boolean;
+  private everySegmentHasEvents: boolean;
   private closing: Promise<void> | undefined;
 
   private constructor(
@@ -68,9 +68,9 @@ export class OpenStore {
     this.logs = { historical: new IndexLog(directory, options), nowcast: new IndexLog(directory, options) };
     this.health = new HealthProbe(directory);
     this.staging = directory.at('staging');
-    this.archive = new Archive(directory, (purge, rotate) => this.settle(purge, rotate), MOST_SMALL_BYTES);
+    this.archive = new Archive(directory, (purge, rotate) => this.settle(purge, rotate), MAX_SMALL_BYTES);
     this.events = new EventQueue(directory);
-    this.everySegmentTold = directory.events.isBegun;
+    this.everySegmentHasEvents = directory.events.isBegun;
     if (!observeWait) return;
     for (const log of Object.values(this.logs)) observeMethods(log, observeWait, { append: 'wait for the index' });
     observeMethods(directory.journals, observeWait, { add: 'wait for a journal' });
@@ -130,8 +130,8 @@ export class OpenStore {
   }
 
   /** Whether every upload that is acknowledged from now on gets an event in the outbox. */
-  get isTelling(): boolean {
-    return this.everySegmentTold;
+  get recordsEvents(): boolean {
+    return this.everySegmentHasEvents;
   }
 
   /**
@@ -139,10 +139,10 @@ export class OpenStore {
    * an event.
    */
   async beginEvents(): Promise<void> {
-    if (this.everySegmentTold) return;
+    if (this.everySegmentHasEvents) return;
     await this.directory.events.begin();
     await this.rotate(UPLOAD_KINDS);
-    this.everySegmentTold = true;
+    this.everySegmentHasEvents = true;
   }
 
   private async keep(draft: UploadDraft): Promise<Upload> {
@@ -153,7 +153,7 @@ export class OpenStore {
       await this.finish(() => this.logs[kind].append(segmentDirectory(kind, upload.receivedAt), upload.receivedAt, line));
       return upload;
     }
-    const head = await readHead(content.bytes, MOST_WHOLE_BYTES);
+    const head = await readHead(content.bytes, MAX_WHOLE_BYTES);
     return head.rest ? this.keepLarge(draft, content.path, head) : this.keepWhole(draft, content.path, Buffer.concat(head.chunks));
   }
 
@@ -169,7 +169,7 @@ export class OpenStore {
    * through a file in `staging/`.
    */
   private async publishWhole(log: IndexLog, bytes: Buffer, publication: Publication): Promise<void> {
-    if (bytes.length <= MOST_SMALL_BYTES) {
+    if (bytes.length <= MAX_SMALL_BYTES) {
       try {
         await publishSmall(this.directory, log, bytes, publication);
         return;

@@ -25,10 +25,7 @@ export interface PublicationMarker extends IndexPosition {
   readonly content_path: string;
 }
 
-/**
- * Marks a segment (a file of index lines) that may end with an incomplete or damaged line. The marker's id is the id in
- * the segment's name.
- */
+/** Marks a segment that may end with an incomplete or damaged line. The marker's id is the id in the segment's name. */
 export interface SegmentMarker {
   /** Path of the segment, relative to the store's root. */
   readonly segment: string;
@@ -58,10 +55,10 @@ export function asMarker(id: string, data: unknown): Marker | undefined {
 const isLength = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
 
 /**
- * The markers of uploads and segments (files of index lines) in progress, for recovery. Each marker is a symbolic link
- * in `pending/` whose name is the marker's id and whose target is JSON. A link's target is stored with its name, so one
- * sync of the directory makes both durable. A removal needs no sync: if a power cut brings the marker back, recovery
- * only checks its upload or segment again.
+ * The markers of uploads and segments in progress, for recovery. Each marker is a symbolic link in `pending/` whose
+ * name is the marker's id and whose target is JSON. A link's target is stored with its name, so one sync of the
+ * directory makes both durable. A removal needs no sync: if a power cut brings the marker back, recovery only checks
+ * its upload or segment again.
  */
 export class PendingMarkers {
   constructor(

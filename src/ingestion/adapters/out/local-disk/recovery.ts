@@ -16,7 +16,7 @@ import { REMOVAL_EXTENSION, type RemovalList } from './stored-uploads/removal-li
 import { UNFINISHED_EXTENSION } from './whole-file.js';
 
 /** The longest file in `pending/` that is read as a journal, in bytes. Far above the size of any journal. */
-const MOST_JOURNAL_BYTES = 1024 * 1024 * 1024;
+const MAX_JOURNAL_BYTES = 1024 * 1024 * 1024;
 
 /**
  * Recovers from a crash. Reads only what was in progress, so its cost doesn't grow with the store. If recovery is
@@ -90,7 +90,7 @@ export function replayJournal(store: StoreDirectory, journal: string): Promise<b
  */
 async function replay(store: StoreDirectory, journal: string, links: LinkCheck): Promise<boolean> {
   const { disk } = store;
-  const content = await unlessForeign(store, async () => (await readWhole(disk, store.at(journal), MOST_JOURNAL_BYTES)) ?? Buffer.alloc(0));
+  const content = await unlessForeign(store, async () => (await readWhole(disk, store.at(journal), MAX_JOURNAL_BYTES)) ?? Buffer.alloc(0));
   if (!content) return false;
   if (!isJournal(content)) {
     store.logger.warn(`${store.at(journal)} is not a journal of this store; leaving it alone.`);
@@ -107,7 +107,7 @@ async function replay(store: StoreDirectory, journal: string, links: LinkCheck):
     const losses = disk.lossCount();
     const placed = await placeAll(store, records, missing, links);
     await disk[sync](placed);
-    // A sync of other files may have been told meanwhile that these were lost. `syncEach` learns it for each file.
+    // Meanwhile, a sync of other files may have reported the loss of these. `syncEach` finds out for each file.
     if (sync === 'syncFiles' && disk.lossCount() !== losses) throw new LostWritesError();
     return placed.length === records.length;
   };
@@ -251,8 +251,7 @@ async function withoutLine(store: StoreDirectory, markers: ReadonlyMap<string, I
 }
 
 /**
- * Returns the earliest of the given positions in each directory of segments (files of index lines), so that each
- * directory is read only once.
+ * Returns the earliest of the given positions in each directory of segments, so that each directory is read only once.
  */
 function earliestPositions(positions: Iterable<IndexPosition>): Map<string, IndexPosition> {
   const earliest = new Map<string, IndexPosition>();
@@ -295,7 +294,7 @@ async function deleteIndexed(
 }
 
 /**
- * Opens a segment (a file of index lines) to read its lines.
+ * Opens a segment to read its lines.
  *
  * @throws NotAFileError if the path is missing or names anything but a regular file, for example a dangling link; an
  *   error of the file system.

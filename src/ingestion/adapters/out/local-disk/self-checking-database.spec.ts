@@ -8,7 +8,7 @@ import { DamagedDatabaseError, SelfCheckingDatabase } from './self-checking-data
 
 /** How many entries a test writes. A checkpoint is due after fewer entries. */
 const ENTRIES = 1_200;
-const LEAST_LOG_BYTES = 100_000;
+const MIN_LOG_BYTES = 100_000;
 
 describe('SelfCheckingDatabase', () => {
   let directory: string;
@@ -39,7 +39,7 @@ describe('SelfCheckingDatabase', () => {
 
   it('moves a long log into the file, and stays usable', async () => {
     put(0, ENTRIES);
-    expect(await logBytes()).toBeGreaterThan(LEAST_LOG_BYTES);
+    expect(await logBytes()).toBeGreaterThan(MIN_LOG_BYTES);
     await database.checkpoint();
 
     expect(await logBytes()).toBe(0);

@@ -187,7 +187,7 @@ export class SelfCheckingDatabase {
     // If the database is damaged or stays locked, the next attempt to open it reports that.
     await runInThread(this.database, RELEASE).catch(() => undefined);
     quietly(() => this.database.close());
-    // SQLite has synced what it wrote, so these descriptors have nothing to lose.
+    // Closing these descriptors can't lose data: SQLite has synced the files already.
     for (const descriptor of this.descriptors.values()) quietly(() => { closeSync(descriptor); });
   }
 
@@ -310,7 +310,7 @@ function quietly(action: () => void): void {
   try {
     action();
   } catch {
-    // See the callers.
+    // The database isn't used any more. Whatever is wrong, the next attempt to open it finds.
   }
 }
 

@@ -1,16 +1,16 @@
 import { type HeldMemory, processMemory } from '../../../../common/memory-budget.js';
-import { MOST_CHUNKS, readContent } from '../../../application/content.js';
+import { MAX_CHUNKS, readContent } from '../../../application/content.js';
 import type { StoredContent } from '../../../application/ports/file-storage.port.js';
 import { storageFailure } from '../../../application/storage-failure.js';
 import type { DiskFile } from './disk.js';
 
 /** How many bytes of arriving chunks may be gathered for one file during a write. The next write takes all of them. */
-const MOST_GATHERED_BYTES = 1024 * 1024;
+const MAX_GATHERED_BYTES = 1024 * 1024;
 /**
  * How many bytes may be gathered for one file when the memory budget of the process is used up. Hundreds of uploads to
  * a disk that stalls then need little more memory than their connections.
  */
-const FEW_BYTES = 16 * 1024;
+const MAX_GATHERED_OVER_BUDGET_BYTES = 16 * 1024;
 /**
  * A sync of the file starts each time this many bytes were written. The disk then works while the rest of the file
  * arrives, and little is left to sync at the end.
@@ -66,9 +66,9 @@ class GatheringWriter {
   add(chunk: Uint8Array): Promise<void> | undefined {
     this.gathered.push(chunk);
     this.gatheredBytes += chunk.length;
-    const most = this.memory.tryGrow(chunk.length) ? MOST_GATHERED_BYTES : FEW_BYTES;
+    const most = this.memory.tryGrow(chunk.length) ? MAX_GATHERED_BYTES : MAX_GATHERED_OVER_BUDGET_BYTES;
     if (!this.writing) this.begin();
-    return this.gatheredBytes >= most || this.gathered.length >= MOST_CHUNKS ? this.writing : undefined;
+    return this.gatheredBytes >= most || this.gathered.length >= MAX_CHUNKS ? this.writing : undefined;
   }
 
   /** Resolves when all chunks are written and no sync is in flight any more. Rejects if a write or a sync failed. */

@@ -5,7 +5,7 @@ import { hasCode, NotAFileError } from './disk-error.js';
 import { type Disk, readWhole } from './disk.js';
 
 const NAME = 'store-id';
-const MOST_BYTES = 1024;
+const MAX_BYTES = 1024;
 
 /**
  * Reads the id of the store in a directory from the file `store-id`; undefined if that file is missing or contains no
@@ -14,7 +14,7 @@ const MOST_BYTES = 1024;
  * @throws NotAFileError; an error of the file system.
  */
 export async function readStoreId(disk: Disk, root: string): Promise<string | undefined> {
-  const id = (await readWhole(disk, join(root, NAME), MOST_BYTES))?.toString('latin1').trim();
+  const id = (await readWhole(disk, join(root, NAME), MAX_BYTES))?.toString('latin1').trim();
   return id !== undefined && isUuid(id) ? id : undefined;
 }
 

@@ -1,8 +1,8 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 
-/** Each iteration of the event loop begins at most MOST_CALLS calls to stores, and none after MOST_MS milliseconds. */
-const MOST_CALLS = 4;
-const MOST_MS = 5;
+/** Each iteration of the event loop begins at most MAX_CALLS calls to stores, and none after MAX_TURN_MS milliseconds. */
+const MAX_CALLS = 4;
+const MAX_TURN_MS = 5;
 
 type Queue = (() => void)[];
 /** The calls that wait and aren't part of a job. */
@@ -36,7 +36,7 @@ export function beginCall(): Promise<void> {
 
 function beginCalls(): void {
   hasBegun = true;
-  const end = performance.now() + MOST_MS;
+  const end = performance.now() + MAX_TURN_MS;
   let begun = 0;
   const beginNext = (): void => {
     const next = (begun === 0 ? nextOfJobs() : undefined) ?? single.shift() ?? nextOfJobs();
@@ -46,7 +46,7 @@ function beginCalls(): void {
     // call begins after the SDK's work for this one.
     queueMicrotask(() => {
       process.nextTick(() => {
-        if (isAnyWaiting() && begun < MOST_CALLS && performance.now() < end) beginNext();
+        if (isAnyWaiting() && begun < MAX_CALLS && performance.now() < end) beginNext();
         else setImmediate(endIteration);
       });
     });

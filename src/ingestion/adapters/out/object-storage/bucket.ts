@@ -23,14 +23,14 @@ export interface ListedObject {
   readonly ageMs: number;
 }
 
-const LEAST_CLOCK_OFFSET_MS = 4 * 60_000;
+const MIN_CLOCK_OFFSET_MS = 4 * 60_000;
 
 /**
  * Returns `offsetMs`, the offset between the store's clock and this machine's in milliseconds, or 0 if it is less than
  * four minutes in either direction. A store's times are whole seconds and arrive late, so a small offset can't be
  * measured.
  */
-export const significantOffset = (offsetMs: number): number => (Math.abs(offsetMs) < LEAST_CLOCK_OFFSET_MS ? 0 : offsetMs);
+export const significantOffset = (offsetMs: number): number => (Math.abs(offsetMs) < MIN_CLOCK_OFFSET_MS ? 0 : offsetMs);
 
 /** A body of at most this many bytes must be sent, and the request be answered, within the time-out. */
 export const SHORT_BODY_BYTES = 1024 * 1024;
@@ -100,7 +100,10 @@ export abstract class Bucket {
    */
   abstract open(key: string, range?: ByteRange): Promise<AsyncIterable<Uint8Array> | undefined>;
 
-  /** Lists the objects whose keys begin with a prefix, in the byte order of their keys, page by page. */
+  /**
+   * Lists the objects whose keys begin with a prefix, in the byte order of their keys, page by page. Lists each object
+   * once.
+   */
   abstract list(prefix: string): AsyncIterable<ListedObject>;
 
   /**
@@ -132,10 +135,24 @@ export abstract class Bucket {
   abstract close(): void;
 }
 
+/**
+ * Returns a function that says whether a key is new in a listing. It must get the keys in the order in which the store
+ * listed them. The listings of some stores repeat a key, or a page.
+ */
+export function newKeys(): (key: string) => boolean {
+  let last: Buffer | undefined;
+  return (key) => {
+    const bytes = Buffer.from(key);
+    if (last && Buffer.compare(bytes, last) <= 0) return false;
+    last = bytes;
+    return true;
+  };
+}
+
 /** `upload` created nothing, because an object with the same key exists. */
 export class ObjectExistsError extends Error {
   constructor(key: string) {
-    super(`${key} exists.`);
+    super(`${key} exists already.`);
     this.name = new.target.name;
   }
 }

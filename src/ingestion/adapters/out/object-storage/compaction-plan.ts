@@ -27,9 +27,12 @@ const HOLD = z.object({
 });
 export type Hold = z.infer<typeof HOLD>;
 
+/** An empty object in place of a plan or a hold: the day has neither. */
+export const NO_PLAN = Buffer.alloc(0);
+
 /**
- * A plan or hold is taken for that of a crashed process if it wasn't written for this long, in milliseconds by the
- * store's clock.
+ * A plan or hold counts as left by a crashed process if it wasn't written for this long, in milliseconds by the store's
+ * clock.
  */
 export const PLAN_PATIENCE_MS = 10 * 60_000;
 

@@ -2,7 +2,7 @@ import { uuidAt } from '../../../../common/uuid.js';
 import type { Bucket, ListedObject, ReadObject } from './bucket.js';
 import type { Plan } from './compaction-plan.js';
 import { listSegments, markedUploads } from './day-segments.js';
-import { isPartlyTold } from './event-outbox/cursor.js';
+import { isPartlyConfirmed } from './event-outbox/cursor.js';
 import { readAhead } from './read-ahead.js';
 import { checkSegment } from './segment-check.js';
 import { type Day, DAY_GRACE_MS, directoryOf, endOf, parseName, targetName, uploadIdIn } from './segment-names.js';
@@ -14,15 +14,15 @@ const HOUR_MS = 60 * MINUTE_MS;
  * Only segments older than this are merged, in milliseconds. The writer of a younger segment may have got no answer
  * from the store, and may still retry or undo the write.
  */
-const LEAST_AGE_MS = 10 * MINUTE_MS;
+const MIN_AGE_MS = 10 * MINUTE_MS;
 /**
  * If a segment has a line under an idempotency key, it is merged only when it was written longer ago than this, and its
  * day has been over for longer than this, in milliseconds. The key's claim names the segment for 24 hours.
  */
 const KEYED_AGE_MS = 25 * HOUR_MS;
 const LARGE_BYTES = 16 * MIB;
-const MOST_TARGET_BYTES = 64 * MIB;
-const MOST_SOURCES = 10_000;
+const MAX_TARGET_BYTES = 64 * MIB;
+const MAX_SOURCES = 10_000;
 
 export interface PlannerOptions {
   /** Stops the compaction at its next step: the call rejects with the signal's reason. A later compaction continues. */
@@ -81,7 +81,7 @@ export class CompactionPlanner {
    * merged last, and only with each other. Rejects with errors of the bucket, and with the reason of the signal.
    */
   async nextPlan(): Promise<Plan | undefined> {
-    if (await isPartlyTold(this.bucket, this.day)) return undefined;
+    if (await isPartlyConfirmed(this.bucket, this.day)) return undefined;
     const [slow, others] = [new Candidates(), new Candidates()];
     for await (const segment of listSegments(this.bucket, this.day, this.options.signal)) {
       if (!this.mayBeMerged(segment)) continue;
@@ -107,7 +107,7 @@ export class CompactionPlanner {
     let bytes = 0;
     for await (const [segment, object] of readAhead(this.bucket, candidates, this.options.signal)) {
       if (object?.bytes.length !== segment.size || !(await this.isSound(segment, object))) continue;
-      if (sources.length === MOST_SOURCES || bytes + segment.size > MOST_TARGET_BYTES) break;
+      if (sources.length === MAX_SOURCES || bytes + segment.size > MAX_TARGET_BYTES) break;
       sources.push(segment.key);
       bytes += segment.size;
     }
@@ -126,7 +126,7 @@ export class CompactionPlanner {
   /** Whether a segment can be merged if uploads have written it and its upload has no marker. */
   private mayBeMerged(segment: ListedObject): boolean {
     const { key, size, ageMs } = segment;
-    if (size === 0 || size >= LARGE_BYTES || ageMs <= LEAST_AGE_MS) return false;
+    if (size === 0 || size >= LARGE_BYTES || ageMs <= MIN_AGE_MS) return false;
     return !this.malformedByKey.has(key) && !this.taken.has(key) && !(this.waiting.has(key) && this.mayBeClaimed(segment));
   }
 

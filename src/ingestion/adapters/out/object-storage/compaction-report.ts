@@ -14,12 +14,12 @@ export async function* textReport(run: CompactionRun): AsyncGenerator<string> {
       yield line(`failed: ${outcome.path}: ${messageOf(outcome.error)}`);
       continue;
     }
-    const { kind, date, sources, targets, fences, malformed, isUnderWay } = outcome;
+    const { kind, date, sources, targets, fences, malformed, isBusy } = outcome;
     const path = `uploads/kind=${kind}/date=${date}`;
     for (const { key, problem } of malformed) yield line(`left alone: ${key}: ${problem}`);
     if (sources > 0) yield line(`${path}: ${count(sources, 'segment')} ${become} ${number(targets)}`);
     if (fences > 0) yield line(`${path}: ${count(fences, 'empty segment')} ${removed}`);
-    if (isUnderWay) yield line(`under way: ${path}: another process is working on it`);
+    if (isBusy) yield line(`in progress: ${path}: another process is working on it`);
   }
   const { sources, targets, bytes, fences, claims, malformed, failed, underWay } = totals;
   const counts = [
@@ -27,7 +27,7 @@ export async function* textReport(run: CompactionRun): AsyncGenerator<string> {
     `${count(sources, 'segment')} (${count(bytes, 'byte')}) ${become} ${number(targets)}`,
     `${count(fences, 'empty segment')} and ${count(claims, 'claim')} ${removed}`,
     ...(malformed > 0 ? [`${number(malformed)} left alone`] : []),
-    ...(underWay > 0 ? [`${number(underWay)} under way`] : []),
+    ...(underWay > 0 ? [`${number(underWay)} in progress`] : []),
     ...(failed > 0 ? [`${number(failed)} failed`] : []),
   ];
   yield line(counts.join(', '));
@@ -40,9 +40,9 @@ export async function* jsonReport(run: CompactionRun): AsyncGenerator<string> {
       yield json({ state: 'failed', path: outcome.path, detail: messageOf(outcome.error) });
       continue;
     }
-    const { kind, date, sources, targets, bytes, fences, malformed, isUnderWay } = outcome;
+    const { kind, date, sources, targets, bytes, fences, malformed, isBusy } = outcome;
     for (const { key, problem } of malformed) yield json({ state: 'malformed', path: key, detail: problem });
-    yield json({ state: isUnderWay ? 'under-way' : 'compacted', path: `uploads/kind=${kind}/date=${date}`, sources, targets, bytes, fences });
+    yield json({ state: isBusy ? 'under-way' : 'compacted', path: `uploads/kind=${kind}/date=${date}`, sources, targets, bytes, fences });
   }
   const { underWay: under_way, ...totals } = run.totals;
   yield json({ summary: { days: run.days.length, ...totals, under_way, dry_run: run.dryRun } });

@@ -48,9 +48,9 @@ describe('a run of compaction', () => {
         `left alone: ${torn}: its last line has no newline`,
         `${pathOf(DATES[1])}: 3 segments became 1`,
         `${pathOf(DATES[1])}: 1 empty segment removed`,
-        `under way: ${pathOf(DATES[2])}: another process is working on it`,
+        `in progress: ${pathOf(DATES[2])}: another process is working on it`,
         `failed: ${pathOf(DATES[3])}: compaction/kind=historical/date=${DATES[3]} is no plan; nothing was done there.`,
-        '4 days, 6 segments (108 bytes) became 2, 1 empty segment and 1 claim removed, 1 left alone, 1 under way, 1 failed',
+        '4 days, 6 segments (108 bytes) became 2, 1 empty segment and 1 claim removed, 1 left alone, 1 in progress, 1 failed',
         '',
       ].join('\n'),
     );

@@ -57,7 +57,7 @@ export class CompactionRun implements AsyncIterable<DayReport | CompactionFailur
     totals.bytes += report.bytes;
     totals.fences += report.fences;
     totals.malformed += report.malformed.length;
-    totals.underWay += report.isUnderWay ? 1 : 0;
+    totals.underWay += report.isBusy ? 1 : 0;
     return report;
   }
 }

@@ -1,9 +1,10 @@
 import type { UploadKind } from '../../../domain/upload.js';
 import { type Bucket, type ListedObject, ObjectExistsError } from './bucket.js';
 import { isClosed } from './compaction-days.js';
-import { DamagedPlanError, type DayPlan, type Plan, PLAN_PATIENCE_MS, planKey, readDayPlan, sizeOf } from './compaction-plan.js';
+import { DamagedPlanError, type DayPlan, NO_PLAN, type Plan, PLAN_PATIENCE_MS, planKey, readDayPlan, sizeOf } from './compaction-plan.js';
 import { CompactionPlanner, type MalformedSegment, type PlannerOptions } from './compaction-planner.js';
 import { listSegments } from './day-segments.js';
+import { isPartlyConfirmed } from './event-outbox/cursor.js';
 import { FENCE } from './keys.js';
 import { removeOldFences } from './old-fences.js';
 import { readAhead } from './read-ahead.js';
@@ -26,7 +27,7 @@ export interface DayReport extends Day {
   readonly fences: number;
   readonly malformed: readonly MalformedSegment[];
   /** Whether another process compacts the day or has a hold on it (`DayHold`). Some small segments may then be left. */
-  readonly isUnderWay: boolean;
+  readonly isBusy: boolean;
 }
 
 /**
@@ -47,16 +48,17 @@ export interface DayReport extends Day {
  * target, because a target is never a source. A process that stalled while another one created the target finds the
  * target. A process that stalled while removing sources then only removes sources that are already gone.
  *
- * So compaction never loses a line. A line exists twice between steps 2 and 3, and afterwards only in two cases:
+ * A plan whose target doesn't exist is dropped if a source is missing or has changed, or if the receiver has confirmed
+ * the events of only some segments of the day. First a fence (an empty object) is created in place of its target, so that
+ * a process that stalled after it had read all sources can't create it.
  *
- * - The writer of a segment stalled for ten minutes before it retried the write. Its retry then writes a line again
- *   that a target already contains.
- * - A process stalled after it had read all sources. Meanwhile a source was removed by something else, so another
- *   process merged the rest by a new plan. Then the stalled process created its target.
+ * So compaction never loses a line. A line exists twice between steps 2 and 3, and afterwards only if the writer of a
+ * segment stalled for ten minutes before it retried the write. Its retry then writes a line again that a target already
+ * contains.
  *
  * A removal of uploads rewrites segments. Meanwhile, a hold in place of the plan keeps compaction from the day
  * (stored-uploads/day-hold.ts). If a removal finds a plan whose target exists, it completes the plan. If the target
- * doesn't exist, it ends the plan by a fence (an empty object) in place of the target.
+ * doesn't exist, it ends the plan by a fence in place of the target.
  *
  * The writer of a segment may overwrite it with a fence more than ten minutes later, because its uploads have failed.
  * If the segment was merged before that, its lines stay in the target, as if the writer had been killed before it
@@ -94,16 +96,16 @@ class DayCompaction {
 
   async run(): Promise<DayReport> {
     let fences = 0;
-    let isUnderWay = false;
+    let isBusy = false;
     // The store's time is known only after an answer of the store, such as this one.
     const begun = await this.readPlan();
     if (isClosed(this.day.date, this.bucket.storeTime)) {
       fences = await removeOldFences(this.bucket, this.day, this.options);
       if (this.options.dryRun) await this.look(begun);
-      else isUnderWay = !(await this.compact(begun));
+      else isBusy = !(await this.compact(begun));
     }
     const { day, sources, targets, bytes, planner } = this;
-    return { ...day, sources, targets, bytes, fences, malformed: planner.malformed, isUnderWay };
+    return { ...day, sources, targets, bytes, fences, malformed: planner.malformed, isBusy };
   }
 
   private async look(begun: DayPlan): Promise<void> {
@@ -124,7 +126,11 @@ class DayCompaction {
         if (found.ageMs < PLAN_PATIENCE_MS && (await sizeOf(this.bucket, plan.target)) === undefined) return false;
       } else {
         plan = await this.planner.nextPlan();
-        if (!plan) return true;
+        if (!plan) {
+          // The hold of a crashed process would otherwise bring compaction back to this day in every turn.
+          if (found.hold) await this.write(NO_PLAN, version);
+          return true;
+        }
         version = await this.write(Buffer.from(JSON.stringify(plan)), version);
       }
       if (version === undefined || !(await this.carryOut(plan, version))) return false;
@@ -133,31 +139,39 @@ class DayCompaction {
 
   /**
    * Carries out a plan. Resolves to true if this process has completed the plan or dropped it. A plan is dropped if a
-   * source is missing or has changed, or if a process that needed a hold on the day has ended the plan. Resolves to
-   * false if another process changed the plan or removed sources in the meantime.
+   * source is missing or has changed, if only some events of the day were confirmed, or if a process that needed a hold
+   * on the day has ended the plan. Resolves to false if another process changed the plan or removed sources in the meantime.
    */
   private async carryOut(plan: Plan, version: string): Promise<boolean> {
     const segments = await this.segmentsOf(plan);
     if (!segments.has(plan.target)) {
       const sources = plan.sources.map((key) => segments.get(key)).filter((source) => source !== undefined);
       const isWhole = sources.length === plan.sources.length && plan.bytes === sources.reduce((sum, { size }) => sum + size, 0);
-      // The target doesn't exist, so this plan hasn't removed the missing source: something else removed or rewrote it,
-      // or an earlier plan removed it before this plan was made. The remaining sources need a new plan.
-      if (!isWhole) return (await this.write(FENCE, version)) !== undefined;
-      if (!(await this.make(plan, sources))) return false;
+      // The planner has already looked whether the day is partly confirmed. But after that, and before the plan was written, a
+      // process that delivers events may have had a hold on the day. In S3, the empty object that a hold leaves has the
+      // same version as before.
+      if (isWhole && !(await isPartlyConfirmed(this.bucket, this.day))) {
+        if (!(await this.make(plan, sources))) return false;
+      } else {
+        // If a source is missing, this plan hasn't removed it, because the target doesn't exist: something else removed
+        // or rewrote it, or an earlier plan removed it before this plan was made. The remaining sources need a new plan.
+        // The fence keeps a process that has read all sources from creating the target later, with lines that were
+        // removed since.
+        await this.bucket.create(plan.target, FENCE);
+      }
     }
     const size = await sizeOf(this.bucket, plan.target);
-    // An empty target is a fence: another process needs a hold on the day (`DayHold`), for a removal of uploads or the
-    // delivery of events, and has ended this plan. So an empty object replaces the plan.
-    if (size === 0) return (await this.write(FENCE, version)) !== undefined;
+    // An empty target is a fence: this plan is dropped, or another process needs a hold on the day (`DayHold`), for a
+    // removal of uploads or the delivery of events, and has ended this plan. So an empty object replaces the plan.
+    if (size === 0) return (await this.write(NO_PLAN, version)) !== undefined;
     if (size !== plan.bytes) {
       throw new Error(`${plan.target} has ${size ?? 'no'} bytes, and its sources had ${plan.bytes}; none of them was removed.`);
     }
     this.options.signal?.throwIfAborted();
     await this.bucket.remove(plan.sources);
     const [left] = [...(await this.segmentsOf(plan)).keys()].filter((key) => key !== plan.target);
-    if (left !== undefined) throw new Error(`${left} is there after it was removed.`);
-    if ((await this.write(FENCE, version)) === undefined) return false;
+    if (left !== undefined) throw new Error(`${left} still exists after its removal.`);
+    if ((await this.write(NO_PLAN, version)) === undefined) return false;
     this.count(plan);
     return true;
   }

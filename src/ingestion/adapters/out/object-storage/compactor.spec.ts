@@ -85,7 +85,7 @@ describe('Compactor', () => {
     expect(warnings).toEqual([]);
   });
 
-  it('repeats this every hour', async () => {
+  it('compacts again every hour', async () => {
     const { taken } = replica();
     await pass(10 * MINUTE_MS);
     await fill(YESTERDAY);

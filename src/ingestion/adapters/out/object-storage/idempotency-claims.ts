@@ -19,7 +19,7 @@ import { isOwnSegment, segmentOf } from './segment-names.js';
 
 const RETRY_AFTER_SECONDS = 1;
 /** Maximum number of attempts to take or free a claim that other processes keep changing. */
-const MOST_TURNS = 5;
+const MAX_TURNS = 5;
 
 const CLAIM = z.object({
   upload_id: z.string(),
@@ -71,7 +71,7 @@ const parseClaim = ({ bytes }: ReadObject): Claim | undefined => (bytes.equals(F
  * @param key the key of the claim's object.
  */
 export async function freeRemoved(bucket: Bucket, key: string, uploadId: string): Promise<void> {
-  for (let turn = 0; turn < MOST_TURNS; turn++) {
+  for (let turn = 0; turn < MAX_TURNS; turn++) {
     const found = await bucket.read(key);
     if (!found || parseClaim(found)?.upload_id !== uploadId || (await bucket.replace(key, FREED, found.version)) !== undefined) return;
   }
@@ -192,7 +192,7 @@ export class IdempotencyClaims {
    */
   private async take(key: string, request: KeyedRequest, own: Claim): Promise<string | Upload> {
     const bytes = claimBytes(own);
-    for (let turn = 0; turn < MOST_TURNS; turn++) {
+    for (let turn = 0; turn < MAX_TURNS; turn++) {
       const made = await this.bucket.create(key, bytes);
       if (made !== undefined) return made;
       const found = await this.bucket.read(key);

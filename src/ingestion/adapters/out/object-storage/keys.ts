@@ -11,6 +11,11 @@ export const ownSegment = (directory: string, uploadId: string): string => `${di
  * in progress. After a crash, another process finishes what the marker names.
  */
 export const MARKERS = 'staging/';
+/**
+ * No marker is longer than this, in bytes. A longer object below MARKERS isn't a marker, and isn't read. A marker of a
+ * removal names up to 1,000 uploads, and takes up to 2.5 KB for each.
+ */
+export const MAX_MARKER_BYTES = 4 * 1024 * 1024;
 export const markerKey = (uploadId: string): string => `${MARKERS}${uploadId}`;
 
 /**
@@ -40,10 +45,7 @@ export const CURSOR = `${EVENTS}cursor`;
 export const LATE_SEGMENTS = `${EVENTS}late/`;
 export const REMOVED_UPLOADS = `${EVENTS}removed/`;
 
-/**
- * An empty object. In place of a segment it is a fence: the segment can no longer be created. In place of a plan or
- * hold, it says that there is none.
- */
+/** An empty object in place of a segment: the segment can no longer be created. */
 export const FENCE = Buffer.alloc(0);
 
 /** The key of an object that is written to check whether the store accepts writes. */

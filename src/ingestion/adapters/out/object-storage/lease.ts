@@ -20,7 +20,7 @@ interface LeaseContent {
 }
 
 /**
- * Tells other processes that an upload is in progress, by an object (a marker or a claim) that this process rewrites
+ * Shows other processes that an upload is in progress, by an object (a marker or a claim) that this process rewrites
  * every 15 s until the upload has ended, unless another process has replaced or removed the object.
  */
 export class Lease<Content extends LeaseContent> {
@@ -30,10 +30,10 @@ export class Lease<Content extends LeaseContent> {
   /** Whether a write has found that another process had replaced or removed the lease's object. */
   private isLost = false;
   /**
-   * The content of the last write of the lease's object if its result is unknown: no answer arrived, but the store may
-   * have carried it out. Undefined if the result is known.
+   * The contents of the writes of the lease's object whose results are unknown: no answer arrived, but the store may
+   * have carried out any of them. Empty if the result of the last write is known.
    */
-  private doubtful: Buffer | undefined;
+  private readonly doubtful = new Set<string>();
 
   constructor(
     private readonly bucket: Bucket,
@@ -60,7 +60,7 @@ export class Lease<Content extends LeaseContent> {
    *
    * @throws LeaseLostError; an error of the bucket.
    */
-  async tellSegment(segment: string): Promise<void> {
+  async setSegment(segment: string): Promise<void> {
     if (this.isLost) throw new LeaseLostError(this.key);
     if (segment === this.content.segment) return;
     this.content = { ...this.content, segment };
@@ -99,15 +99,16 @@ export class Lease<Content extends LeaseContent> {
   }
 
   private async replace(content: Content): Promise<boolean> {
-    const bytes = Buffer.from(JSON.stringify(content));
-    const before = this.doubtful;
-    this.doubtful = bytes;
+    const text = JSON.stringify(content);
+    const bytes = Buffer.from(text);
+    const mayBeOwn = this.doubtful.size > 0;
+    this.doubtful.add(text);
     let version = await this.bucket.replace(this.key, bytes, this.version);
-    if (version === undefined && before) {
+    if (version === undefined && mayBeOwn) {
       const found = await this.bucket.read(this.key);
-      if (found && (found.bytes.equals(before) || found.bytes.equals(bytes))) version = await this.bucket.replace(this.key, bytes, found.version);
+      if (found && this.doubtful.has(found.bytes.toString())) version = await this.bucket.replace(this.key, bytes, found.version);
     }
-    this.doubtful = undefined;
+    this.doubtful.clear();
     if (version === undefined) return false;
     this.version = version;
     return true;

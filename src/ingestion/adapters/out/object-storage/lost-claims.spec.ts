@@ -161,7 +161,7 @@ describe.each([
 });
 
 describe('a lost claim', () => {
-  it('is told by one of five replicas that start at the same time', async () => {
+  it('is logged by one of five replicas that start at the same time', async () => {
     const repeatAll = await storeAll();
     await closeAll();
     await lose();

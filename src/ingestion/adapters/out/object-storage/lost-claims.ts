@@ -12,9 +12,9 @@ import { claimOf, type NeededClaims, neededClaims } from './needed-claims.js';
 import { Retries } from './retries.js';
 
 /** Uploads under an idempotency key wait at most this long for the first comparison, in milliseconds from the start. */
-const LONGEST_WAIT_MS = 2_000;
+const MAX_WAIT_MS = 2_000;
 /** The longest pause after a failed comparison, in milliseconds. Each attempt may read all segments of a day. */
-const LONGEST_PAUSE_MS = 5 * 60_000;
+const MAX_PAUSE_MS = 5 * 60_000;
 
 /**
  * The outcome for a lost claim. `rebuilt by another`: another process rebuilt it first. `taken`: another upload has the
@@ -47,13 +47,13 @@ export class LostClaims {
     private readonly late: LateSegments,
     private readonly logger: StorageLogger,
   ) {
-    this.retries = new Retries(logger, LONGEST_PAUSE_MS);
+    this.retries = new Retries(logger, MAX_PAUSE_MS);
   }
 
   /** Begins the first comparison, which is repeated in the background until it succeeds. */
   start(): void {
     this.opened = new Promise((resolve) => {
-      const timer = setTimeout(resolve, LONGEST_WAIT_MS).unref();
+      const timer = setTimeout(resolve, MAX_WAIT_MS).unref();
       this.retries.begin(`Comparing ${CLAIMS} with the lines`, async () => {
         try {
           await this.rebuild();

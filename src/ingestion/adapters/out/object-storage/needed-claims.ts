@@ -17,7 +17,8 @@ import { uploadIdIn } from './segment-names.js';
 const OVERLAP_MS = 10 * 60_000;
 const LISTED_AT_ONCE = 1_000;
 /**
- * If a segment is longer than this, in bytes, first only its beginning is read, to tell whether it has a single line.
+ * If a segment is longer than this, in bytes, first only its beginning is read, to find out whether it has a single
+ * line.
  */
 const LONG_BYTES = 64 * 1024;
 /** The upload's id ends within this many bytes from the beginning of its line. */

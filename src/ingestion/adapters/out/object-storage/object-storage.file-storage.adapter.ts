@@ -4,7 +4,7 @@ import { ServiceError } from '../../../../common/service-error.js';
 import { SharedProbe } from '../../../../common/shared-probe.js';
 import { withTimeLimit } from '../../../../common/time-limit.js';
 import { readContent } from '../../../application/content.js';
-import { FileStorage, type StoredContent, type UploadDraft, type UploadReceipt } from '../../../application/ports/file-storage.port.js';
+import { FileStorage, type UploadDraft, type UploadReceipt } from '../../../application/ports/file-storage.port.js';
 import type { IndexFlush } from '../../../application/ports/index-flush.js';
 import type { StoredUploads } from '../../../application/ports/stored-uploads.port.js';
 import { storageFailure } from '../../../application/storage-failure.js';
@@ -21,7 +21,7 @@ import type { Lease } from './lease.js';
 import type { Marker } from './marker.js';
 import { LostClaims } from './lost-claims.js';
 import { Retries } from './retries.js';
-import { SegmentLog } from './segment-log.js';
+import { SegmentLog, TOO_MANY_TO_UNDO } from './segment-log.js';
 import { segmentOf } from './segment-names.js';
 import { BucketUploads } from './stored-uploads/bucket-uploads.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
@@ -32,9 +32,9 @@ import { UploadMarkers } from './upload-markers.js';
  * New uploads are refused while at least this many background operations haven't succeeded yet. These operations undo
  * failed uploads or free their idempotency keys.
  */
-const MOST_LEFT = 1_000;
+const MAX_LEFT = 1_000;
 /** Maximum time that a health check waits for the store, in milliseconds. */
-const LONGEST_PROBE_MS = 3_500;
+const MAX_PROBE_MS = 3_500;
 /**
  * For this long after a successful check of the service's rights in the bucket, health checks don't check them again.
  */
@@ -102,7 +102,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
 
   override async store(draft: UploadDraft): Promise<UploadReceipt> {
     this.assertNotClosed();
-    if (this.isRefusing) throw new ServiceError('storage-failure', 'Too much is to be taken back in the store.');
+    if (this.isRefusing) throw new ServiceError('storage-failure', TOO_MANY_TO_UNDO);
     const storing = this.storeNow(draft);
     this.storing.add(storing);
     try {
@@ -111,6 +111,11 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
       this.eventOutbox.wake();
       this.storing.delete(storing);
     }
+  }
+
+  /** The bucket's time (`Bucket.now`): this machine's, or the store's if the two clocks differ by minutes. */
+  override now(): number {
+    return this.bucket.now;
   }
 
   override async checkHealth(): Promise<void> {
@@ -129,7 +134,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
   }
 
   private get isRefusing(): boolean {
-    return this.retries.size >= MOST_LEFT || this.log.isRefusing;
+    return this.retries.size >= MAX_LEFT || this.log.isRefusing;
   }
 
   /**
@@ -138,9 +143,9 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
    * delayed.
    */
   private async probe(): Promise<void> {
-    if (this.isRefusing) throw new Error('Too much is to be taken back in the store.');
+    if (this.isRefusing) throw new Error(TOO_MANY_TO_UNDO);
     const writing = this.bucket.replace(HEALTH, Buffer.from('well\n'));
-    await withTimeLimit(LONGEST_PROBE_MS, Promise.all([writing, this.checkRights()]), () => new StoreSilentError(LONGEST_PROBE_MS));
+    await withTimeLimit(MAX_PROBE_MS, Promise.all([writing, this.checkRights()]), () => new StoreSilentError(MAX_PROBE_MS));
   }
 
   private async checkRights(): Promise<void> {
@@ -157,16 +162,6 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
     return this.claims.once({ scope, kind: draft.kind }, this.ownClaim(draft), keep, async () => draft.conclude(content && (await readContent(content.bytes))));
   }
 
-  /**
-   * Makes the complete upload from a draft whose bytes have arrived. If this machine's clock differs from the store's
-   * by minutes, `receivedAt` is by the store's clock, so that all lines of a bucket follow one clock.
-   */
-  private async conclude(draft: UploadDraft, stored: StoredContent | null): Promise<Upload> {
-    const upload = await draft.conclude(stored);
-    const { clockOffsetMs } = this.bucket;
-    return clockOffsetMs === 0 ? upload : { ...upload, receivedAt: new Date(upload.receivedAt.getTime() + clockOffsetMs) };
-  }
-
   private ownClaim(draft: UploadDraft): Claim {
     return { upload_id: draft.uploadId, segment: this.expectedSegment(draft), content_path: draft.content?.path ?? null };
   }
@@ -180,7 +175,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
   }
 
   private async keepLine(draft: UploadDraft): Promise<Upload> {
-    const upload = await this.conclude(draft, null);
+    const upload = await draft.conclude(null);
     const line = await encodeIndexLine(upload);
     if (!this.log.mayShare(upload)) return this.keepAlone(draft, upload);
     await this.log
@@ -190,7 +185,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
   }
 
   private async keepKeyed(draft: UploadDraft, claim: Lease<Claim>): Promise<Upload> {
-    const concluding = this.conclude(draft, null);
+    const concluding = draft.conclude(null);
     await concluding.catch((error: unknown) => this.release(claim, error));
     return this.keepAlone(draft, await concluding, claim);
   }
@@ -212,7 +207,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
     const marking = this.markers.begin(draft.uploadId, { content_path: path, segment: this.expectedSegment(draft) });
     let segment: string | undefined;
     const content = new ContentSource(bytes, async (stored) => {
-      const upload = await this.conclude(draft, stored);
+      const upload = await draft.conclude(stored);
       return { upload, segment: await announce(upload, claim ? [await marking, claim] : [await marking]) };
     });
     // If the marker can't be written, the upload fails, so the client needn't send the rest of the file.
@@ -245,7 +240,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
     } finally {
       this.onFlush({ lines: 1, seconds: (performance.now() - began) / 1000, ok: made !== undefined });
     }
-    if (made === undefined) throw new ServiceError('storage-failure', `${segment} exists: the upload was taken for lost.`);
+    if (made === undefined) throw new ServiceError('storage-failure', `${segment} exists already: another process considered this one crashed.`);
   }
 
   /**
@@ -276,8 +271,9 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
       } else if (await marker.endWith({ failed: true })) {
         await this.sweeper.settle(marker.key);
       } else if (!(await this.sweeper.removeFenced(marker.key, marker.current))) {
-        // A sweeper has found the line, so the upload stays, and a repeated request gets its receipt.
-        await claim?.endWith({ kept: true });
+        // A sweeper has found the line, so the upload stays. The claim no longer says `failed`, but not `kept` either:
+        // the next repeated request first announces the segment, which the event outbox may not find by its name.
+        await claim?.endWith({});
         return;
       }
       if (claim) await this.claims.release(claim);
@@ -304,7 +300,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
  */
 async function announce(upload: Upload, leases: readonly (Lease<Claim> | Lease<Marker>)[]): Promise<string> {
   const segment = segmentOf(upload);
-  await Promise.all(leases.map((lease) => lease.tellSegment(segment))).catch(storageFailure('A marker or claim could not be renewed.'));
+  await Promise.all(leases.map((lease) => lease.setSegment(segment))).catch(storageFailure('A marker or claim could not be renewed.'));
   return segment;
 }
 

@@ -8,7 +8,7 @@ const STEP_BYTES = 256 * 1024;
  */
 const LOOK_EVERY_MS = 250;
 /** At most this much idle memory is kept for later uploads, in bytes. It doesn't count towards the memory budget. */
-const MOST_KEPT_BYTES = 16 * MIB;
+const MAX_KEPT_BYTES = 16 * MIB;
 /** How long idle memory is kept, in milliseconds. */
 const KEPT_FOR_MS = 10_000;
 
@@ -85,7 +85,7 @@ export class PartMemory {
   takeBack(part: Part, memory: ArrayBuffer | undefined): void {
     this.inUse.delete(part);
     if (!memory) return;
-    if (bytesOf(this.idle) + memory.byteLength > MOST_KEPT_BYTES) memory.resize(0);
+    if (bytesOf(this.idle) + memory.byteLength > MAX_KEPT_BYTES) memory.resize(0);
     else this.idle.push({ memory, since: performance.now() });
   }
 

@@ -4,7 +4,7 @@ import type { PartBuffer, PartMemory } from './part-memory.js';
 /**
  * The chunks of a head (the first bytes of an upload) are joined when it has this many, because each has its overhead.
  */
-const MOST_HEAD_CHUNKS = 32;
+const MAX_HEAD_CHUNKS = 32;
 
 export interface PartOptions {
   /** Provides the memory of the parts. Its `partBytes` is the length of every part but the last. */
@@ -48,7 +48,7 @@ class PartSender {
   private readonly reject: (error: Error) => void;
   private failure: { readonly error: unknown } | undefined;
   private haveBytesFailed = false;
-  private readonly underWay = new Set<Promise<void>>();
+  private readonly inFlight = new Set<Promise<void>>();
   private part: PartBuffer | undefined;
   private count = 0;
 
@@ -77,11 +77,11 @@ class PartSender {
       this.assertGoesOn();
       if (head) await this.target.sendWhole(Buffer.concat(head.take()));
       else if (this.part) await (this.count === 0 ? this.sendWhole(this.part) : this.begin(this.part));
-      await Promise.all(this.underWay);
+      await Promise.all(this.inFlight);
     } catch (error) {
       this.haveBytesFailed = !this.failure;
       this.part?.release();
-      await Promise.all(this.underWay);
+      await Promise.all(this.inFlight);
       throw error;
     }
     this.assertGoesOn();
@@ -114,7 +114,7 @@ class PartSender {
   }
 
   private async begin(part: PartBuffer): Promise<void> {
-    while (this.underWay.size >= this.options.atOnce) await Promise.race(this.underWay);
+    while (this.inFlight.size >= this.options.atOnce) await Promise.race(this.inFlight);
     this.assertGoesOn();
     this.part = undefined;
     const sending = this.target
@@ -126,8 +126,8 @@ class PartSender {
           this.fail(error);
         },
       )
-      .finally(() => this.underWay.delete(sending));
-    this.underWay.add(sending);
+      .finally(() => this.inFlight.delete(sending));
+    this.inFlight.add(sending);
     this.count += 1;
   }
 
@@ -157,7 +157,7 @@ class Head {
     if (this.length + chunk.length > FREE_BYTES) return false;
     this.chunks.push(chunk);
     this.length += chunk.length;
-    if (this.chunks.length === MOST_HEAD_CHUNKS) this.chunks = [Buffer.concat(this.chunks)];
+    if (this.chunks.length === MAX_HEAD_CHUNKS) this.chunks = [Buffer.concat(this.chunks)];
     return true;
   }
 

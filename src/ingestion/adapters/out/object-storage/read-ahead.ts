@@ -2,7 +2,7 @@ import type { Bucket, ListedObject, ReadObject } from './bucket.js';
 
 const READS_AT_ONCE = 16;
 const LISTED_AT_ONCE = 1_000;
-const MOST_BYTES_AHEAD = 32 * 1024 * 1024;
+const MAX_BYTES_AHEAD = 32 * 1024 * 1024;
 
 /**
  * Reads listed objects, up to 16 at once, and yields each with its content, in the order of the list. The content is
@@ -23,7 +23,7 @@ export async function* readAhead(
       signal?.throwIfAborted();
       for (; !next.done; next = rest.next()) {
         const { value: listed } = next;
-        if (reads.length > 0 && (reads.length === READS_AT_ONCE || bytes + listed.size > MOST_BYTES_AHEAD)) break;
+        if (reads.length > 0 && (reads.length === READS_AT_ONCE || bytes + listed.size > MAX_BYTES_AHEAD)) break;
         const object = bucket.read(listed.key);
         // The promise `object` is awaited below, perhaps only after it has rejected. Without this handler, the
         // unhandled rejection would end the process.

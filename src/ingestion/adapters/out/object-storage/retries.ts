@@ -2,7 +2,7 @@ import { BackgroundRetries } from '../../../../common/background-retries.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
 
 const FIRST_PAUSE_MS = 250;
-const LONGEST_PAUSE_MS = 5_000;
+const MAX_PAUSE_MS = 5_000;
 
 /**
  * Retries operations on the store in the background until they succeed. Such an operation undoes, for example, a write
@@ -15,7 +15,7 @@ export class Retries {
   constructor(
     private readonly logger: StorageLogger,
     /** The longest pause between two attempts, in milliseconds. */
-    private readonly longestPauseMs = LONGEST_PAUSE_MS,
+    private readonly longestPauseMs = MAX_PAUSE_MS,
   ) {}
 
   /** Number of operations that haven't succeeded yet. */
@@ -36,7 +36,7 @@ export class Retries {
         return undefined;
       } catch (error) {
         if (this.retries.isClosed) {
-          this.logger.warn(`${what} failed; another process does it, if any can.`, error);
+          this.logger.warn(`${what} failed while stopping; another process may complete it.`, error);
           return undefined;
         }
         if (nextPauseMs === FIRST_PAUSE_MS) this.logger.warn(`${what} failed; retrying until it succeeds.`, error);

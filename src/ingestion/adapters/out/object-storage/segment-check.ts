@@ -23,7 +23,7 @@ export async function checkSegment(bytes: Buffer): Promise<SegmentCheck> {
     const end = bytes.indexOf(NEWLINE, begin);
     const line = parseJson(bytes.subarray(begin, end));
     if (typeof line !== 'object' || line === null || Array.isArray(line)) {
-      return { problem: `the line at byte ${begin} is no JSON object in UTF-8`, isKeyed };
+      return { problem: `the line at byte ${begin} is not a JSON object in UTF-8`, isKeyed };
     }
     isKeyed ||= 'idempotency_key' in line;
     begin = end + 1;

@@ -9,14 +9,16 @@ import type { Retries } from './retries.js';
 import { isSlow, NAME_TOLERANCE_MS } from './segment-names.js';
 
 /** Maximum number of segments being written at once. Further lines wait until one of these writes has ended. */
-const MOST_IN_FLIGHT = 4;
+const MAX_IN_FLIGHT = 4;
 /** Maximum length of a segment in bytes; only a single line may be longer. */
 const MAX_SEGMENT_BYTES = 8 * 1024 * 1024;
 /**
  * New lines are refused while at least this many failed writes of segments are still to be undone. A failed write must
  * be undone because the store may have carried it out.
  */
-const MOST_DOUBTFUL = 64;
+const MAX_DOUBTFUL = 64;
+/** The message of the errors with which uploads are refused for that. */
+export const TOO_MANY_TO_UNDO = 'Too many failed writes are still to be undone in the store.';
 
 /**
  * A line may share a segment only if its upload was received at most this many milliseconds before or after the line
@@ -24,9 +26,9 @@ const MOST_DOUBTFUL = 64;
  * which the first line began to wait is in the segment's name, so this time is within NAME_TOLERANCE_MS of each
  * `received_at`.
  */
-const MOST_APART_MS = NAME_TOLERANCE_MS / 2;
+const MAX_APART_MS = NAME_TOLERANCE_MS / 2;
 
-const MOST_NAMED = 2 ** 32;
+const COUNTER_RANGE = 2 ** 32;
 
 interface WaitingLine {
   /** When the line began to wait, in milliseconds since 1970 (`Bucket.now`). */
@@ -58,7 +60,7 @@ export class SegmentLog {
 
   /** Whether new index lines are refused, because too many failed writes are still to be undone. */
   get isRefusing(): boolean {
-    return this.doubtful.size >= MOST_DOUBTFUL;
+    return this.doubtful.size >= MAX_DOUBTFUL;
   }
 
   /**
@@ -66,7 +68,7 @@ export class SegmentLog {
    * If `received_at` is too far from the present time, a search for the upload wouldn't look into that segment.
    */
   mayShare(upload: Upload): boolean {
-    return !isSlow(upload) && Math.abs(this.bucket.now - upload.receivedAt.getTime()) <= MOST_APART_MS;
+    return !isSlow(upload) && Math.abs(this.bucket.now - upload.receivedAt.getTime()) <= MAX_APART_MS;
   }
 
   /**
@@ -77,7 +79,7 @@ export class SegmentLog {
    */
   append(directory: string, uploadId: string, bytes: Buffer): Promise<void> {
     return new Promise((resolve, reject) => {
-      if (this.isRefusing) throw new Error('Too much is to be taken back in the store.');
+      if (this.isRefusing) throw new Error(TOO_MANY_TO_UNDO);
       const lines = this.waiting.get(directory);
       const since = this.bucket.now;
       if (lines) lines.push({ since, uploadId, bytes, resolve, reject });
@@ -95,7 +97,7 @@ export class SegmentLog {
   }
 
   private flush(): void {
-    while (this.inFlight.size < MOST_IN_FLIGHT) {
+    while (this.inFlight.size < MAX_IN_FLIGHT) {
       const [next] = this.waiting;
       if (!next) return;
       const [directory, lines] = next;
@@ -118,13 +120,13 @@ export class SegmentLog {
   }
 
   private async write(directory: string, batch: readonly WaitingLine[]): Promise<void> {
-    this.named = (this.named + 1) % MOST_NAMED;
+    this.named = (this.named + 1) % COUNTER_RANGE;
     const key = `${directory}/${uuidAt(new Date(batch[0]?.since ?? this.bucket.now), this.named)}.ndjson`;
     const began = performance.now();
     let ok = true;
     try {
       const write = () => this.bucket.create(key, joined(batch.map(({ bytes }) => bytes)));
-      if ((await this.late.around(key, () => batch.map(({ uploadId }) => uploadId), write)) === undefined) throw new Error(`${key} exists.`);
+      if ((await this.late.around(key, () => batch.map(({ uploadId }) => uploadId), write)) === undefined) throw new Error(`${key} exists already.`);
       for (const { resolve } of batch) resolve();
     } catch (error) {
       ok = false;
@@ -145,7 +147,7 @@ function batchLength(lines: readonly WaitingLine[]): number {
   const first = lines[0]?.since ?? 0;
   const end = lines.findIndex(({ bytes, since }, index) => {
     length += bytes.length;
-    return index > 0 && (length > MAX_SEGMENT_BYTES || Math.abs(since - first) > MOST_APART_MS);
+    return index > 0 && (length > MAX_SEGMENT_BYTES || Math.abs(since - first) > MAX_APART_MS);
   });
   return end < 0 ? lines.length : end;
 }

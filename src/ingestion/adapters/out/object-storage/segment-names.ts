@@ -8,7 +8,7 @@ import { ownSegment } from './keys.js';
  * How far a time in a segment's name may be from the `received_at` of the segment's lines, in milliseconds.
  *
  * A segment is an object with index lines, one for each upload. It is in the directory of the UTC day on which these
- * uploads were received. Its name tells their times more exactly, so that a line is found without reading other
+ * uploads were received. Most names also contain the time of day, so that a line is found without reading other
  * segments:
  *
  * | name | lines | received |
@@ -86,7 +86,7 @@ export const isOwnSegment = (segment: string, uploadId: string): boolean =>
 /** The key prefix of a day's segments with lines of slow uploads, written by these uploads or merged by compaction. */
 export const slowPrefix = (day: Day): string => `${directoryOf(day)}${SLOW}`;
 
-/** The properties of a segment that its key tells. */
+/** The properties of a segment that are known from its key. */
 export interface SegmentName {
   /**
    * - `original`: a name that uploads give to a segment when they write it.
@@ -100,7 +100,7 @@ export interface SegmentName {
 }
 
 /**
- * Tells the properties of a segment from its key, without reading the segment.
+ * Returns the properties of a segment from its key, without reading the segment.
  *
  * @param key the key of a segment in the directory of `day`.
  */

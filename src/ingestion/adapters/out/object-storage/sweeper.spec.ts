@@ -4,6 +4,7 @@ import { BucketView } from '../../../../testing/bucket.view.js';
 import { InMemoryBucket } from '../../../../testing/in-memory.bucket.js';
 import { anUploadDraft } from '../../../../testing/upload-draft.builder.js';
 import { ObjectStorageFileStorage } from './object-storage.file-storage.adapter.js';
+import { BucketUploads } from './stored-uploads/bucket-uploads.js';
 import { Sweeper } from './sweeper.js';
 
 /** The keys of a stored upload's file and segment. */
@@ -47,4 +48,23 @@ it.each<[string, string, (stored: Stored) => string]>([
   await sweeper.sweep();
   expect(warnings).toEqual([`${key} is not a marker of this store; leaving it alone.`]);
   expect(await contents()).toEqual(before);
+});
+
+it.each(['load.csv', `${ID}.removal`])('an object that is too long for a marker is never read: %s', async (name) => {
+  const bucket = new InMemoryBucket();
+  const key = `staging/${name}`;
+  await bucket.create(key, Buffer.alloc(5 * 1024 * 1024));
+  const later = bucket.another();
+  later.aheadMs = 20 * 60_000;
+  const read: string[] = [];
+  later.before = (operation, of) => {
+    if (operation === 'read' || operation === 'open') read.push(of);
+  };
+  const warnings: string[] = [];
+  const sweeper = new Sweeper(later, { warn: (message) => warnings.push(message) });
+  for (let sweep = 0; sweep < 2; sweep++) await sweeper.sweep();
+  expect(await new BucketUploads(later, () => undefined).remove(ID)).toBe(false);
+  expect(warnings).toEqual([`${key} is not a marker of this store; leaving it alone.`]);
+  expect(read).not.toContain(key);
+  expect(bucket.keys).toEqual([key]);
 });

@@ -1,5 +1,5 @@
 import type { Bucket } from './bucket.js';
-import { FENCE, MARKERS } from './keys.js';
+import { FENCE, MARKERS, MAX_MARKER_BYTES } from './keys.js';
 import { LOST_AFTER_MS } from './lease.js';
 import { type Marker, parseMarker } from './marker.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
@@ -111,9 +111,13 @@ export class Sweeper {
   }
 
   private async sweepNow(): Promise<void> {
-    for await (const { key, ageMs } of this.bucket.list(MARKERS)) {
+    for await (const { key, size, ageMs } of this.bucket.list(MARKERS)) {
       if (this.isClosed) return;
       if (ageMs < LOST_AFTER_MS) continue;
+      if (size > MAX_MARKER_BYTES) {
+        this.warnOfMalformed(key);
+        continue;
+      }
       const settling = isRemovalKey(key) ? this.resumeRemoval(key) : this.settle(key);
       await settling.catch((error: unknown) => {
         this.logger.warn(`Settling ${key} failed; retrying.`, error);

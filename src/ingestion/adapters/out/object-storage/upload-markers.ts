@@ -21,7 +21,7 @@ export class UploadMarkers {
     const version = await this.bucket
       .create(key, Buffer.from(JSON.stringify(marker)))
       .catch(storageFailure('A marker could not be written.'));
-    if (version === undefined) throw new ServiceError('storage-failure', `${key} exists.`);
+    if (version === undefined) throw new ServiceError('storage-failure', `${key} exists already.`);
     return new Lease(this.bucket, key, marker, version);
   }
 
@@ -34,11 +34,12 @@ export class UploadMarkers {
    * Removes the parts of an upload whose client failed, and then its marker, in the background. If the parts can't be
    * removed, writes `failed` to the marker, so that the sweeper removes them.
    *
-   * @param path the path of the upload's file, which doesn't exist.
+   * @param path the path of the upload's file, which has no bytes. An empty object may be left there, because Azure
+   *   removes parts by creating one and removing it.
    */
   endFailed(marking: Promise<Lease<Marker>>, path: string): void {
     this.inBackground(async () => {
-      const areGone = await this.bucket.removeParts(path).then(() => true, () => false);
+      const areGone = await this.removeFile(path).then(() => true, () => false);
       const marker = await marking;
       await (areGone ? this.remove(marker) : marker.endWith({ failed: true }));
     });
@@ -47,6 +48,11 @@ export class UploadMarkers {
   /** Resolves when all markers were ended, or left to the sweeper. */
   async close(): Promise<void> {
     await Promise.all([...this.ending]);
+  }
+
+  private async removeFile(path: string): Promise<void> {
+    await this.bucket.removeParts(path);
+    await this.bucket.remove([path]);
   }
 
   private async remove(marker: Lease<Marker>): Promise<void> {

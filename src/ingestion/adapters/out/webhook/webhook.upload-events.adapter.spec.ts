@@ -96,7 +96,7 @@ describe('WebhookUploadEvents', () => {
     expect(receiver.taken[0]?.headers.authorization).toBe(`Basic ${Buffer.from('us@er:p:w').toString('base64')}`);
   });
 
-  it.each([200, 201, 202, 204, 299])('takes %i for told', async (status) => {
+  it.each([200, 201, 202, 204, 299])('counts %i as delivered', async (status) => {
     const receiver = await taking(status);
     await adapterOf(receiver).deliver(await someUploadEvents(2), NEVER);
     expect(receiver.events()).toHaveLength(2);
@@ -117,7 +117,7 @@ describe('WebhookUploadEvents', () => {
         response.writeHead(200, { 'content-length': '100' }).write('first', () => response.destroy());
       });
     }],
-  ])('takes 200 for told when the body of the answer %s, and lets go of the connection', async (_, listener) => {
+  ])('counts 200 as delivered even if the body of the answer %s, and lets go of the connection', async (_, listener) => {
     const receiver = await doing(listener);
     await adapterOf(receiver, [SECRET], 1_000).deliver(await someUploadEvents(1), NEVER);
     await vi.waitUntil(() => receiver.sockets.size === 0);
@@ -151,7 +151,7 @@ describe('WebhookUploadEvents', () => {
     await vi.waitUntil(() => receiver.sockets.size === 0, { timeout: 5_000 });
   });
 
-  it('waits for an answer for 15 seconds unless told otherwise', async () => {
+  it('waits 15 seconds for an answer by default', async () => {
     // undici keeps the timer of its first request for ever, so that one must be real.
     await adapterOf(await taking()).deliver(await someUploadEvents(1), NEVER);
     let arrived = (): void => undefined;

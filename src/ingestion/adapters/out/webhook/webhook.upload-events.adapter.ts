@@ -9,7 +9,7 @@ import { signatureOf } from './signature.js';
  * The most bytes of the body of a webhook's answer that are read. If the body is longer, the connection is closed, and
  * not used again.
  */
-const MOST_ANSWER_BYTES = 16 * 1024;
+const MAX_ANSWER_BYTES = 16 * 1024;
 /**
  * How long an idle connection to the webhook is kept open, in milliseconds. Servers usually keep idle connections for
  * longer, so the server doesn't close a connection that is just about to be used.
@@ -105,13 +105,13 @@ export class WebhookUploadEvents extends UploadEvents implements OnApplicationSh
 }
 
 /**
- * Reads the body of an answer up to MOST_ANSWER_BYTES, so that the connection can be used again. Closes the connection
+ * Reads the body of an answer up to MAX_ANSWER_BYTES, so that the connection can be used again. Closes the connection
  * if the body is longer, or if the signal aborts before the body's end. Never rejects.
  */
 async function passOver({ body }: Dispatcher.ResponseData, signal: AbortSignal): Promise<void> {
   // Without a listener, an error while the body is read would end the process.
   body.on('error', () => undefined);
-  await body.dump({ limit: MOST_ANSWER_BYTES, signal }).catch(() => undefined);
+  await body.dump({ limit: MAX_ANSWER_BYTES, signal }).catch(() => undefined);
 }
 
 /** The `webhook-id` of a request. Depends only on the ids of the request's events and on their order. */

@@ -13,6 +13,7 @@ import { DocumentBuilder, SwaggerModule } from '@nestjs/swagger';
 import { Test } from '@nestjs/testing';
 import { createRemoteJWKSet, jwtVerify } from 'jose';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { startClock, stopClock } from '../../../../../../test/support/virtual-time.js';
 import { PERMISSIONS } from '../../../../../authentication/permissions.js';
 import { ServiceError } from '../../../../../common/service-error.js';
 import { ServiceExceptionFilter } from '../../../../../http/service-exception.filter.js';
@@ -200,75 +201,78 @@ describe('an invalid client', () => {
   });
 
   describe('that guesses secrets', () => {
-    const guesses = async (count: number, headers: Record<string, string>) => {
-      const answers = await Promise.all(Array.from({ length: count }, () => postToken({ authorization: basic('admin', 'a guess'), headers })));
-      return answers.map(({ status }) => status).sort();
-    };
+    const guess = (headers: Record<string, string>) => postToken({ authorization: basic('admin', 'a guess'), headers });
+    const statusesOf = async (answers: Promise<Answer>[]) => (await Promise.all(answers)).map(({ status }) => status).sort();
+    const guesses = (count: number, headers: Record<string, string>) => statusesOf(Array.from({ length: count }, () => guess(headers)));
     const MOST = Array.from({ length: 50 }, () => 401);
     const from = (address: string) => ({ 'X-Forwarded-For': address });
     const statusFrom = async (address: string) => (await postToken({ headers: from(address) })).status;
+    /** How many attempts of one address may wait: one every 100 ms, for at most 2.5 s. */
+    const PLACES = 25;
     /**
-     * Sends wrong secrets from an address until so many of its attempts are waiting that the next one is refused. Then
-     * resolves. `waiting` is the promise of the statuses of the attempts that wait.
+     * Sends wrong secrets from an address until `places` of them are waiting and one more was refused. Returns all of
+     * these attempts. Those that wait are answered by `letAllCheck`.
      */
-    const fillTurns = async (address: string) => {
-      const waiting = guesses(25, from(address));
-      await expect.poll(() => statusFrom(address), { timeout: 10_000 }).toBe(429);
-      return { waiting };
+    const fillTurns = async (address: string, places = PLACES): Promise<Promise<Answer>[]> => {
+      const attempts = Array.from({ length: places + 1 }, () => guess(from(address)));
+      // The clock doesn't move, so only a refusal is answered.
+      expect((await Promise.race(attempts)).status).toBe(429);
+      return attempts;
+    };
+    const letAllCheck = async (attempts: Promise<Answer>[]): Promise<void> => {
+      vi.advanceTimersByTime(2_500);
+      expect(await statusesOf(attempts)).toEqual([...Array.from({ length: attempts.length - 1 }, () => 401), 429]);
     };
     beforeEach(async () => {
       await start();
       (app as NestExpressApplication).set('trust proxy', 1);
+      stopClock('performance', 'setTimeout');
     });
     afterEach(() => {
-      vi.useRealTimers();
+      // Ends the attempts that a failed test left waiting.
+      vi.advanceTimersByTime(60_000);
+      startClock();
     });
 
     it('waits in a queue after 50 wrong secrets in a minute, and is refused while the queue is full', async () => {
       expect(await guesses(50, from('192.0.2.1'))).toEqual(MOST);
-      const answered: string[] = [];
-      const right = postToken({ headers: from('192.0.2.1') }).then((answer) => {
-        answered.push('right, but slowed down');
-        return answer;
-      });
-      const burst = await guesses(30, from('192.0.2.1'));
-      expect(burst.filter((status) => status === 401).length).toBeGreaterThan(20);
-      expect(burst.filter((status) => status === 429).length).toBeGreaterThan(3);
+      let isAnswered = false;
+      const right = postToken({ headers: from('192.0.2.1') }).finally(() => { isAnswered = true; });
+      const others = await fillTurns('192.0.2.1', PLACES - 1);
+      expect(isAnswered).toBe(false);
+      await letAllCheck(others);
       expect((await right).status).toBe(200);
-      expect(answered).toHaveLength(1);
     });
 
-    it('is told when to retry', async () => {
-      vi.useFakeTimers({ toFake: ['performance'] });
+    it('gets a Retry-After', async () => {
       expect(await guesses(50, from('192.0.2.1'))).toEqual(MOST);
-      const { waiting } = await fillTurns('192.0.2.1');
+      const others = await fillTurns('192.0.2.1');
       const refused = await postToken({ headers: from('192.0.2.1') });
       expect(refused).toMatchObject({ status: 429, body: { error: 'Too many requests.' }, headers: { 'retry-after': '3' } });
-      expect(await waiting).toContain(401);
+      await letAllCheck(others);
       vi.advanceTimersByTime(60_000);
       expect(await guesses(50, from('192.0.2.1'))).toEqual(MOST);
     });
 
     it('slows down no other address, and none that presents the right secret', async () => {
-      vi.useFakeTimers({ toFake: ['performance'] });
       expect(await guesses(50, from('192.0.2.1'))).toEqual(MOST);
-      const { waiting } = await fillTurns('192.0.2.1');
+      const others = await fillTurns('192.0.2.1');
       expect(await statusFrom('192.0.2.2')).toBe(200);
       for (let index = 0; index < 60; index++) expect(await statusFrom('192.0.2.3')).toBe(200);
       expect(await guesses(1, from('192.0.2.3'))).toEqual([401]);
-      await waiting;
+      await letAllCheck(others);
     });
 
     it('counts by its IPv6 network, and whatever port a proxy reports', async () => {
-      vi.useFakeTimers({ toFake: ['performance'] });
       expect(await guesses(50, from('2001:db8:1::1'))).toEqual(MOST);
-      const { waiting } = await fillTurns('2001:db8:1::1');
+      const others = await fillTurns('2001:db8:1::1');
       for (const address of ['2001:db8:1::2', '2001:DB8:0001:0:ffff::', '[2001:db8:1::3]:50000']) expect(await statusFrom(address)).toBe(429);
       expect(await statusFrom('2001:db8:1:1::1')).toBe(200);
+      await letAllCheck(others);
       expect(await guesses(50, from('192.0.2.4:1'))).toEqual(MOST);
-      const { waiting: waitingToo } = await fillTurns('192.0.2.4:1');
+      const othersToo = await fillTurns('192.0.2.4:1');
       for (const address of ['192.0.2.4', '192.0.2.4:2', '::ffff:192.0.2.4']) expect(await statusFrom(address)).toBe(429);
-      await Promise.all([waiting, waitingToo]);
+      await letAllCheck(othersToo);
     });
 
     it('neither resets its count with a malformed request nor increases it', async () => {

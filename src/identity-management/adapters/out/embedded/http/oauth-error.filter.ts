@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type ArgumentsHost, Catch, type ExceptionFilter, Logger } from '@nestjs/common';
-import { exchangeOf, sendEarly } from '../../../../../http/exchange.js';
+import { exchangeOf, sendErrorJson } from '../../../../../http/exchange.js';
 import { OAuthError } from './oauth-error.js';
 
 /** Responds to a thrown `OAuthError` in the form of RFC 6749, section 5.2. All other errors go to the global filter. */
@@ -18,7 +18,7 @@ export class OAuthErrorFilter implements ExceptionFilter<OAuthError> {
     if (error.code === 'invalid_client' && !isScripted(request)) {
       response.setHeader('WWW-Authenticate', 'Basic realm="load-data"');
     }
-    sendEarly(request, response, error.status, JSON.stringify({ error: error.code, error_description: error.message }));
+    sendErrorJson(request, response, error.status, JSON.stringify({ error: error.code, error_description: error.message }));
   }
 }
 

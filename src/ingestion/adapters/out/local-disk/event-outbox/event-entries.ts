@@ -17,7 +17,7 @@ import { UNFINISHED_EXTENSION, writeWhole } from '../whole-file.js';
 export const EVENTS = 'events';
 /** Suffix of the names of the files in `events/` that list removed uploads. */
 const REMOVED_EXTENSION = '.removed';
-const MOST_NEW = 1_000;
+const MAX_NEW = 1_000;
 
 /**
  * An event entry: says up to which offset the events of a file are confirmed. Each line of the file is an event. The
@@ -67,9 +67,9 @@ function asEntry(id: string, data: unknown): EventEntry | undefined {
 }
 
 /**
- * The event entries of a store, in `events/`: one for each segment (file of index lines) and each removal with
- * unconfirmed events. The directory exists once the outbox was opened for the first time. From then on each new segment
- * gets an entry before the segment's file is created.
+ * The event entries of a store, in `events/`: one for each segment and each removal with unconfirmed events. The
+ * directory exists once the outbox was opened for the first time. From then on each new segment gets an entry before
+ * the segment's file is created.
  *
  * An entry is a symbolic link whose target is JSON, like a marker in `pending/`: it appears and changes as a whole.
  */
@@ -89,7 +89,7 @@ export class EventEntries {
    */
   mustList = true;
   /**
-   * The ids of entries that were added since the last `takeNewIds`, at most MOST_NEW. If more are added, `mustList`
+   * The ids of entries that were added since the last `takeNewIds`, at most MAX_NEW. If more are added, `mustList`
    * becomes true.
    */
   private newIds: string[] = [];
@@ -149,10 +149,7 @@ export class EventEntries {
     this.isBegun = true;
   }
 
-  /**
-   * Adds the event entry of a new segment (file of index lines), if the outbox was ever opened. Resolves when it is
-   * durable.
-   */
+  /** Adds the event entry of a new segment, if the outbox was ever opened. Resolves when it is durable. */
   async add(id: string, lines: string): Promise<void> {
     if (!this.isBegun) return;
     this.presence.assertHere(this.parts);
@@ -167,7 +164,7 @@ export class EventEntries {
   }
 
   private note(id: string): void {
-    if (this.newIds.length < MOST_NEW) this.newIds.push(id);
+    if (this.newIds.length < MAX_NEW) this.newIds.push(id);
     else this.mustList = true;
   }
 
@@ -223,9 +220,9 @@ export class EventEntries {
   }
 
   /**
-   * Replaces a segment (a file of index lines) by a copy without the lines of removed uploads, and first converts the
-   * offset in the segment's event entry. If the process crashes between the two, some events are delivered again. None
-   * is lost, because an offset in the copy is never higher than in the segment.
+   * Replaces a segment by a copy without the lines of removed uploads, and first converts the offset in the segment's
+   * event entry. If the process crashes between the two, some events are delivered again. None is lost, because an
+   * offset in the copy is never higher than in the segment.
    *
    * @param movedTo converts a position in the segment to the position in the copy.
    * @param replace replaces the segment by the copy durably.

@@ -14,7 +14,7 @@ import { decodeRemovedUpload } from './removed-uploads.js';
  * The maximum number of event entries (names in `events/`) whose ids the queue remembers. With this limit, a backlog of
  * any size needs little memory, and `events/` is rarely listed.
  */
-const MOST_KNOWN = 10_000;
+const MAX_KNOWN = 10_000;
 const ID_LENGTH = 36;
 
 /**
@@ -79,7 +79,7 @@ export class EventQueue {
     return undefined;
   }
 
-  /** The ids of the segments (files of index lines) to which this process still adds lines. */
+  /** The ids of the segments to which this process still adds lines. */
   private openIds(): Set<string> {
     return new Set([...this.store.openSegments.keys()].map((path) => basename(path, '.ndjson')));
   }
@@ -90,10 +90,10 @@ export class EventQueue {
     let complete: string[] = [];
     const dropNewest = (): void => {
       complete = [...new Set(complete)].sort();
-      // Keeps only the ids of the MOST_KNOWN oldest entries. When the events of these are confirmed, `events/` is
+      // Keeps only the ids of the MAX_KNOWN oldest entries. When the events of these are confirmed, `events/` is
       // listed again.
-      if (complete.length > MOST_KNOWN) this.entries.mustList = true;
-      complete.splice(MOST_KNOWN);
+      if (complete.length > MAX_KNOWN) this.entries.mustList = true;
+      complete.splice(MAX_KNOWN);
     };
     for await (const names of this.entries.names()) {
       for (const name of names) {
@@ -103,7 +103,7 @@ export class EventQueue {
         if (open.has(id)) foundOpen.add(id);
         else if (this.isEntry(id)) complete.push(id);
       }
-      if (complete.length > 2 * MOST_KNOWN) dropNewest();
+      if (complete.length > 2 * MAX_KNOWN) dropNewest();
     }
     dropNewest();
     this.known = new Set([...complete, ...[...foundOpen].sort()]);

@@ -22,7 +22,7 @@ describe('a backlog of many removals', () => {
     return storage;
   }
 
-  it('is told in order, and its directory is listed once for each 10,000 of them', async () => {
+  it('is delivered in order, and its directory is listed once for each 10,000 of them', async () => {
     await open().then((storage) => storage.close());
     const ids = Array.from({ length: REMOVALS }, (_, at) => uuidAt(new Date(Date.parse('2026-01-01') + at)));
     for (const id of ids) {
@@ -36,12 +36,12 @@ describe('a backlog of many removals', () => {
       return perform();
     };
     const storage = await open(disk);
-    const told: string[] = [];
+    const delivered: string[] = [];
     for (let batch = await storage.eventOutbox.next(500); batch; batch = await storage.eventOutbox.next(500)) {
-      for (const event of batch.events) if (event.type === 'removed') told.push(event.uploadId);
+      for (const event of batch.events) if (event.type === 'removed') delivered.push(event.uploadId);
       await batch.confirm();
     }
-    expect(told).toEqual(ids);
+    expect(delivered).toEqual(ids);
     expect(listings).toBe(3);
     expect(await readdir(join(directory, 'events'))).toEqual([]);
     await storage.close();

@@ -38,16 +38,16 @@ async function reopen(): Promise<void> {
 const store = async (draft = anUploadDraft()): Promise<string> => (await storeUpload(storage, draft.build())).uploadId;
 const idOf = (event: OutboxEvent): string => (event.type === 'stored' ? event.upload.uploadId : `${event.uploadId}-removed`);
 
-async function tell(limit = 500): Promise<string[]> {
+async function deliver(limit = 500): Promise<string[]> {
   const batch = await outbox.next(limit);
   await batch?.confirm();
   return batch?.events.map(idOf) ?? [];
 }
 
-async function tellAll(): Promise<string[]> {
-  const told: string[] = [];
-  for (let ids = await tell(); ids.length > 0; ids = await tell()) told.push(...ids);
-  return told;
+async function deliverAll(): Promise<string[]> {
+  const delivered: string[] = [];
+  for (let ids = await deliver(); ids.length > 0; ids = await deliver()) delivered.push(...ids);
+  return delivered;
 }
 
 const entries = (): Promise<string[]> => readdir(view.at('events'));
@@ -67,41 +67,41 @@ describe('the outbox on a local disk', () => {
     expect((await entries()).sort()).toEqual((await segments()).filter((id) => id !== before).sort());
   });
 
-  it('moves the offset of an entry as its lines are told, and removes it once its segment is closed and told', async () => {
+  it('moves the offset of an entry as its lines are confirmed, and removes it once its segment is closed and confirmed', async () => {
     await outbox.open();
     const first = await store();
     await store();
     const [segment = ''] = await segments();
     const [path = ''] = await view.files('uploads');
     expect(await entry(segment)).toEqual({ lines: path, offset: 0 });
-    expect(await tell(1)).toEqual([first]);
+    expect(await deliver(1)).toEqual([first]);
     expect(await entry(segment)).toEqual({ lines: path, offset: (await readFile(view.at(path), 'utf8')).indexOf('\n') + 1 });
-    await tellAll();
+    await deliverAll();
     expect(await entry(segment)).toEqual({ lines: path, offset: (await lstat(view.at(path))).size });
     await reopen();
-    expect(await tellAll()).toEqual([]);
+    expect(await deliverAll()).toEqual([]);
     expect(await entries()).toEqual([]);
   });
 
-  it('notes what is to be told while nobody tells, in a process that never opens it', async () => {
+  it('records events while nobody delivers them, in a process that never opens it', async () => {
     await outbox.open();
     await storage.close();
     await open();
     const id = await store();
     await reopen();
-    expect(await tellAll()).toEqual([id]);
+    expect(await deliverAll()).toEqual([id]);
   });
 
-  it('tells segments in the order of their creation', async () => {
+  it('delivers the events of segments in the order of their creation', async () => {
     await outbox.open();
     const ids: string[] = [];
     for (let day = 1; day < 6; day++) {
       ids.push(await store(anUploadDraft().with({ kind: day % 2 ? 'nowcast' : 'historical', receivedAt: new Date(`2026-01-0${day}T00:00:00Z`) })));
     }
-    expect(await tellAll()).toEqual(ids);
+    expect(await deliverAll()).toEqual(ids);
   });
 
-  it('keeps a copy of nothing but ids, kind, customer and times of what was removed, until that was told', async () => {
+  it('keeps a copy of nothing but ids, kind, customer and times of what was removed, until its event is confirmed', async () => {
     await outbox.open();
     const secret = anUploadDraft().with({ customerId: 'the customer', filename: 'the file', additionalData: 'the data', idempotencyKey: 'the key', manufacturer: 'the meter' });
     const { uploadId: id, receivedAt } = await storeUpload(storage, secret.file('the bytes').build());
@@ -109,28 +109,28 @@ describe('the outbox on a local disk', () => {
     const [name = ''] = (await entries()).filter((each) => each.endsWith('.removed'));
     const line = JSON.parse(await readFile(view.at(`events/${name}`), 'utf8')) as object;
     expect(line).toEqual({ upload_id: id, kind: 'historical', customer_id: 'the customer', received_at: receivedAt.toISOString(), removed_at: expect.stringMatching(/Z$/) as string });
-    expect(await tellAll()).toEqual([`${id}-removed`]);
+    expect(await deliverAll()).toEqual([`${id}-removed`]);
     await reopen();
-    await tellAll();
+    await deliverAll();
     expect(await entries()).toEqual([]);
   });
 
-  it('leaves out no upload when one before it, which was told, is removed from their segment', async () => {
+  it('leaves out no upload when one before it, which was delivered, is removed from their segment', async () => {
     await outbox.open();
     const [first, second, third, last] = [await store(), await store(), await store(), await store()];
-    expect(await tell(2)).toEqual([first, second]);
+    expect(await deliver(2)).toEqual([first, second]);
     await storage.storedUploads.remove(first);
-    expect((await tellAll()).sort()).toEqual([`${first}-removed`, third, last].sort());
+    expect((await deliverAll()).sort()).toEqual([`${first}-removed`, third, last].sort());
   });
 
-  it('tells the removal of 1,200 uploads in batches, and goes on after a restart', async () => {
+  it('delivers the removal of 1,200 uploads in batches, and goes on after a restart', async () => {
     await outbox.open();
     const ids = await Promise.all(Array.from({ length: 1_200 }, () => store()));
     await storage.storedUploads.removeAll({});
-    const told = [...(await tell()), ...(await tell())];
+    const delivered = [...(await deliver()), ...(await deliver())];
     await reopen();
-    told.push(...(await tellAll()));
-    expect(told.sort()).toEqual(ids.map((id) => `${id}-removed`).sort());
+    delivered.push(...(await deliverAll()));
+    expect(delivered.sort()).toEqual(ids.map((id) => `${id}-removed`).sort());
   });
 
   it('removes the entry of a segment that is gone', async () => {
@@ -140,12 +140,12 @@ describe('the outbox on a local disk', () => {
     await storage.close();
     await unlink(view.at((await view.files('uploads'))[0] ?? ''));
     await open();
-    expect(await tellAll()).toHaveLength(1);
+    expect(await deliverAll()).toHaveLength(1);
     expect(await entries()).toEqual([]);
     expect(warnings).toEqual([]);
   });
 
-  it('skips lines that are not valid, with one warning, and tells the others', async () => {
+  it('skips lines that are not valid, with one warning, and delivers the others', async () => {
     await outbox.open();
     const first = await store();
     await storage.close();
@@ -154,11 +154,11 @@ describe('the outbox on a local disk', () => {
     const second = `${first.slice(0, -4)}abcd`;
     for (const text of ['no JSON\n', '{}\n', line.replace(/"customer_id":"[^"]*",/, ''), line.replace('historical', 'other'), line.replace(first, second)]) await appendFile(view.at(path), text);
     await open();
-    expect(await tell(1)).toEqual([first]);
+    expect(await deliver(1)).toEqual([first]);
     const batch = await outbox.next(1);
     expect(batch?.events.map(idOf)).toEqual([second]);
     expect((await outbox.next(1))?.events.map(idOf)).toEqual([second]);
-    expect(await tellAll()).toEqual([second]);
+    expect(await deliverAll()).toEqual([second]);
     expect(warnings).toEqual([expect.stringContaining('has a line that is not valid, so its event is not delivered')]);
     expect(await entries()).toEqual([]);
   });
@@ -169,16 +169,16 @@ describe('the outbox on a local disk', () => {
     ['leads out of the store', (path) => symlink(JSON.stringify({ lines: '../../etc/passwd', offset: 0 }), path)],
     ['has no valid offset', (path) => symlink(JSON.stringify({ lines: 'x', offset: -1 }), path)],
     ['is a file', (path) => writeFile(path, '')],
-  ])('tells everything of a segment again whose entry %s, with a warning', async (_, damage) => {
+  ])('delivers all events of a segment again if its entry %s, with a warning', async (_, damage) => {
     await outbox.open();
     const ids = [await store(), await store()];
-    await tell(1);
+    await deliver(1);
     await storage.close();
     const [segment = ''] = await segments();
     await unlink(view.at(`events/${segment}`));
     await damage(view.at(`events/${segment}`));
     await open();
-    expect(await tellAll()).toEqual(ids);
+    expect(await deliverAll()).toEqual(ids);
     expect(warnings).toEqual([expect.stringContaining('is damaged; the events of')]);
     expect(await entries()).toEqual([]);
   });
@@ -190,7 +190,7 @@ describe('the outbox on a local disk', () => {
     await mkdir(view.at('events/lost+found'));
     for (let count = 0; count < 3; count++) {
       const id = await store();
-      expect(await tellAll()).toEqual([id]);
+      expect(await deliverAll()).toEqual([id]);
       await reopen();
     }
     expect(new Set(warnings).size).toBe(foreign.length + 1);
@@ -208,7 +208,7 @@ describe('the outbox on a local disk', () => {
     expect(await outbox.next(1)).toBeUndefined();
   });
 
-  it('refuses uploads that it could not tell while its directory is away, and goes on when it is back', async () => {
+  it('refuses uploads whose events it could not record while its directory is away, and accepts uploads when it is back', async () => {
     await outbox.open();
     const first = await store();
     await rename(view.at('events'), view.at('aside'));
@@ -219,7 +219,7 @@ describe('the outbox on a local disk', () => {
     await rename(view.at('aside'), view.at('events'));
     await expect.poll(() => storage.checkHealth().then(() => 'healthy', () => 'away'), { timeout: 5_000 }).toBe('healthy');
     const second = await store();
-    expect(await tellAll()).toEqual([first, second]);
+    expect(await deliverAll()).toEqual([first, second]);
   });
 
   it('keeps the entries of segments whose volume is away', async () => {
@@ -230,16 +230,16 @@ describe('the outbox on a local disk', () => {
     await expect(outbox.next(1)).rejects.toMatchObject({ kind: 'storage-failure' });
     await rename(view.at('aside'), view.at('uploads'));
     await expect.poll(() => storage.checkHealth().then(() => 'healthy', () => 'away'), { timeout: 5_000 }).toBe('healthy');
-    expect(await tellAll()).toEqual([id]);
+    expect(await deliverAll()).toEqual([id]);
   });
 
   it('costs an upload no operation of the disk', async () => {
     await storage.close();
     const counts: number[] = [];
-    for (const isTelling of [false, true]) {
+    for (const isOpened of [false, true]) {
       const disk = new GatedDisk();
       await open({ disk });
-      if (isTelling) await outbox.open();
+      if (isOpened) await outbox.open();
       await store();
       let operations = 0;
       disk.gate = (perform) => {
@@ -263,7 +263,7 @@ describe('the outbox on a local disk', () => {
     await symlink('{}', view.at(`events/${segment}.unfinished`));
     await writeFile(view.at('events/0195e6f0-0000-7000-8000-000000000000.removed.unfinished'), 'x');
     await open();
-    expect(await tellAll()).toEqual([id]);
+    expect(await deliverAll()).toEqual([id]);
     expect(await entries()).toEqual([]);
     expect(warnings).toEqual([]);
   });
@@ -279,30 +279,30 @@ describe('the outbox on a local disk', () => {
       if (operation === 'readLargeDirectory' && path === view.at('events')) listings += 1;
       return perform();
     };
-    expect(await tellAll()).toHaveLength(20);
+    expect(await deliverAll()).toHaveLength(20);
     expect(listings).toBe(1);
   });
 
-  it('tells the uploads of one kind, and removals, while those of the other kind never end', async () => {
+  it('delivers uploads of one kind, and removals, while uploads of the other kind never end', async () => {
     await outbox.open();
     const removed = await store();
-    await tell();
+    await deliver();
     const nowcast = await store(anUploadDraft().with({ kind: 'nowcast' }));
-    const told: string[] = [];
-    const tellBesideOthers = async (times: number) => {
+    const delivered: string[] = [];
+    const deliverBesideOthers = async (times: number) => {
       for (let time = 0; time < times; time++) {
         await store();
-        told.push(...(await tell(1)));
+        delivered.push(...(await deliver(1)));
       }
     };
-    await tellBesideOthers(3);
-    expect(told).toContain(nowcast);
+    await deliverBesideOthers(3);
+    expect(delivered).toContain(nowcast);
     await storage.storedUploads.remove(removed);
-    await tellBesideOthers(10);
-    expect(told).toContain(`${removed}-removed`);
+    await deliverBesideOthers(10);
+    expect(delivered).toContain(`${removed}-removed`);
   });
 
-  it('tells the events of a batch again whose store went away and came back before it was confirmed', async () => {
+  it('delivers a batch again if the store went away and came back before the batch was confirmed', async () => {
     await outbox.open();
     const id = await store();
     const batch = await outbox.next(1);
@@ -311,10 +311,10 @@ describe('the outbox on a local disk', () => {
     await rename(view.at('aside'), view.at('events'));
     await expect.poll(() => storage.checkHealth().then(() => 'healthy', () => 'away'), { timeout: 5_000 }).toBe('healthy');
     await batch?.confirm();
-    expect(await tellAll()).toEqual([id]);
+    expect(await deliverAll()).toEqual([id]);
   });
 
-  it('tells everything after its directory could not be listed once', async () => {
+  it('delivers everything after its directory could not be listed once', async () => {
     await outbox.open();
     const id = await store();
     await storage.close();
@@ -322,7 +322,7 @@ describe('the outbox on a local disk', () => {
     await open({ disk });
     disk.failNext('readLargeDirectory');
     await expect(outbox.next(1)).rejects.toMatchObject({ kind: 'storage-failure' });
-    expect(await tellAll()).toEqual([id]);
+    expect(await deliverAll()).toEqual([id]);
   });
 
   it('refuses to open while its directory is a link to something that is away', async () => {

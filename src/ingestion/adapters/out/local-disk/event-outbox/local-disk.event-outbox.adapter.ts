@@ -3,7 +3,7 @@ import { EventOutbox, type OutboxBatch } from '../../../../application/ports/eve
 import { storageFailure } from '../../../../application/storage-failure.js';
 import type { OpenStore } from '../open-store.js';
 
-const LONGEST_WAIT_MS = 60_000;
+const MAX_WAIT_MS = 60_000;
 
 /** The event outbox of a store in a directory of the local file system. */
 export class LocalDiskEventOutbox extends EventOutbox {
@@ -34,7 +34,7 @@ export class LocalDiskEventOutbox extends EventOutbox {
   }
 
   override wait(signal: AbortSignal): Promise<void> {
-    return this.news.sleep(LONGEST_WAIT_MS, signal);
+    return this.news.sleep(MAX_WAIT_MS, signal);
   }
 
   /**

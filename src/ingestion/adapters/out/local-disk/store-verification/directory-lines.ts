@@ -5,7 +5,7 @@ import type { OnBytes } from '../../../../application/store-verification/store-v
 import { hasCode } from '../disk-error.js';
 import { MAX_BATCH_BYTES } from '../index-log.js';
 import { READ_ONLY } from './content-check.js';
-import type { UnderWay } from './under-way.js';
+import type { WorkInProgress } from './work-in-progress.js';
 
 const CHUNK_BYTES = 64 * 1024;
 
@@ -16,14 +16,14 @@ const CHUNK_BYTES = 64 * 1024;
  *
  * @throws an error of the file system; a missing segment has no lines.
  */
-export async function* segmentLines(root: string, segment: string, underWay: UnderWay, onBytes: OnBytes): AsyncGenerator<SegmentLine> {
+export async function* segmentLines(root: string, segment: string, work: WorkInProgress, onBytes: OnBytes): AsyncGenerator<SegmentLine> {
   const file = await open(join(root, segment), READ_ONLY).catch((error: unknown) => {
     if (hasCode(error, 'ENOENT')) return undefined;
     throw error;
   });
   if (!file) return;
   try {
-    yield* new LineReader(file, segment, underWay, onBytes).lines();
+    yield* new LineReader(file, segment, work, onBytes).lines();
   } finally {
     await file.close();
   }
@@ -35,7 +35,7 @@ class LineReader {
   constructor(
     private readonly file: FileHandle,
     private readonly segment: string,
-    private readonly underWay: UnderWay,
+    private readonly work: WorkInProgress,
     private readonly onBytes: OnBytes,
   ) {}
 
@@ -45,7 +45,7 @@ class LineReader {
     if (this.splitter.restLength === 0) return;
     // The marker of a segment in `pending/` exists until all lines of the segment are written. If there is no marker,
     // the rest of the unterminated line either is in the file by now, or will never be written.
-    const isRepairable = await this.underWay.isOpen(this.segment);
+    const isRepairable = await this.work.isOpen(this.segment);
     if (!isRepairable) {
       yield* this.linesUpTo((await this.file.stat()).size);
       if (this.splitter.restLength === 0) return;

@@ -1,10 +1,10 @@
 import { execFile } from 'node:child_process';
-import { appendFile, chmod, copyFile, mkdir, mkdtemp, readdir, readFile, rename, rm, symlink, truncate, writeFile } from 'node:fs/promises';
+import { appendFile, chmod, copyFile, cp, mkdir, mkdtemp, readdir, readFile, rename, rm, symlink, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { basename, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { v7 as uuidV7 } from 'uuid';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { DataDirectoryView } from '../../../../../testing/data-directory.view.js';
 import { anUploadDraft, storeUpload } from '../../../../../testing/upload-draft.builder.js';
 import { indexLine, segmentDirectory } from '../../../../domain/layout.js';
@@ -20,6 +20,8 @@ const SEGMENTS = 'uploads/kind=historical/date=2026-03-01';
 const FILES = 'files/kind=historical/customer_id=customer-1/date=2026-03-01';
 const logger = { warn: (): void => undefined };
 
+/** A store with the uploads `file` and `json`. Each test changes a copy of it. */
+let whole: string;
 let base: string;
 let view: DataDirectoryView;
 /**
@@ -30,19 +32,24 @@ let file: Upload & { content: NonNullable<Upload['content']> };
 let json: Upload;
 let segment: string;
 
-beforeEach(async () => {
-  base = await mkdtemp(join(tmpdir(), 'verify-'));
-  view = new DataDirectoryView(join(base, 'data'));
-  const storage = await open();
+beforeAll(async () => {
+  whole = join(await mkdtemp(join(tmpdir(), 'verify-whole-')), 'data');
+  const storage = await open(whole);
   const drafts = anUploadDraft().with({ receivedAt: TIME });
   file = (await storeUpload(storage, drafts.file('day,load\n', '1,2\n').build())) as typeof file;
   json = await storeUpload(storage, drafts.with({ additionalData: 'x' }).build());
   await storage.close();
-  [segment = ''] = await view.files('uploads');
+  [segment = ''] = await new DataDirectoryView(whole).files('uploads');
+});
+afterAll(() => rm(dirname(whole), { recursive: true }));
+beforeEach(async () => {
+  base = await mkdtemp(join(tmpdir(), 'verify-'));
+  view = new DataDirectoryView(join(base, 'data'));
+  await cp(whole, view.directory, { recursive: true });
 });
 afterEach(() => rm(base, { recursive: true }));
 
-const open = (): Promise<LocalDiskFileStorage> => LocalDiskFileStorage.open({ directory: view.directory, logger });
+const open = (directory = view.directory): Promise<LocalDiskFileStorage> => LocalDiskFileStorage.open({ directory, logger });
 
 const at = (path: string): string => view.at(path);
 

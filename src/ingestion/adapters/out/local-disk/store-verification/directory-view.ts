@@ -16,7 +16,7 @@ import { CONTENT, SEGMENTS, STAGING } from '../../../../domain/layout-names.js';
 import { ContentCheck } from './content-check.js';
 import { walkLayout } from './layout-walk.js';
 import { segmentLines } from './directory-lines.js';
-import { UnderWay } from './under-way.js';
+import { WorkInProgress } from './work-in-progress.js';
 
 /**
  * Verifies the store in a DATA_DIR. A service may be running on it at the same time.
@@ -47,7 +47,7 @@ export async function openDirectory(directory: string): Promise<StoreView> {
 class DirectoryView implements StoreView {
   readonly recoveredBy = 'the next boot';
   readonly movesLines = false;
-  private readonly underWay: UnderWay;
+  private readonly work: WorkInProgress;
   /** Content checks that aren't in use. They are kept, because their buffers can be used again. */
   private readonly checks: ContentCheck[] = [];
 
@@ -55,7 +55,7 @@ class DirectoryView implements StoreView {
     /** The store's root, as an absolute path without symbolic links. */
     private readonly root: string,
   ) {
-    this.underWay = new UnderWay(root);
+    this.work = new WorkInProgress(root);
   }
 
   async *segments(): AsyncGenerator<SegmentEntry> {
@@ -76,7 +76,7 @@ class DirectoryView implements StoreView {
     for await (const { type, path } of walkLayout(this.root, SEGMENTS)) {
       if (type !== 'file') continue;
       try {
-        yield* segmentLines(this.root, path, this.underWay, onBytes);
+        yield* segmentLines(this.root, path, this.work, onBytes);
       } catch (error) {
         yield { path, error };
       }
@@ -93,19 +93,19 @@ class DirectoryView implements StoreView {
   }
 
   isRestorable(uploadId: string, contentPath: string): Promise<boolean> {
-    return this.underWay.isPublished(uploadId, contentPath);
+    return this.work.isPublished(uploadId, contentPath);
   }
 
   publications(): Promise<(uploadId: string, contentPath: string) => Promise<boolean>> {
-    return Promise.resolve((uploadId, contentPath) => this.underWay.isPublished(uploadId, contentPath));
+    return Promise.resolve((uploadId, contentPath) => this.work.isPublished(uploadId, contentPath));
   }
 
   isOpen(segment: string): Promise<boolean> {
-    return this.underWay.isOpen(segment);
+    return this.work.isOpen(segment);
   }
 
   stays(segment: string, lineEnd: number): Promise<boolean> {
-    return this.underWay.stays(segment, lineEnd);
+    return this.work.stays(segment, lineEnd);
   }
 
   relation(): Promise<'both'> {

@@ -16,7 +16,7 @@ import { UploadList } from './upload-list.js';
 import { type FoundLine, UploadSearch } from './upload-search.js';
 
 /** How many single uploads of a segment are removed at most in one batch. */
-const MOST_AT_ONCE = 1_000;
+const MAX_AT_ONCE = 1_000;
 
 /** What a removal needs of an upload that was found. */
 interface RemovableUpload {
@@ -59,8 +59,8 @@ export class Archive {
   constructor(
     private readonly store: StoreDirectory,
     /**
-     * Waits until no upload in progress and no journal refers to a closed segment (file of index lines). First closes
-     * the open segments of the kinds in `rotate`.
+     * Waits until no upload in progress and no journal refers to a closed segment. First closes the open segments of
+     * the kinds in `rotate`.
      *
      * @param purge whether to also remove the journals, which have copies of small files.
      * @param rotate segments of other kinds stay open, and must not be rewritten.
@@ -170,7 +170,7 @@ export class Archive {
    */
   private removeWithOthers({ segment, upload, isInJournal }: RemovableUpload, removals: number): Promise<RemovedBatch> {
     let batch = this.batches.get(segment);
-    if (!batch || batch.uploads.size >= MOST_AT_ONCE) {
+    if (!batch || batch.uploads.size >= MAX_AT_ONCE) {
       const begun: Batch = { segment, uploads: new Map(), isInJournal: false, removals, done: this.inTurn(() => this.removeBatch(begun)) };
       this.batches.set(segment, (batch = begun));
     }
@@ -261,10 +261,7 @@ export class Archive {
     }
   }
 
-  /**
-   * Paths, relative to the store's root, of the segments (files of index lines) that may have uploads which a filter
-   * selects.
-   */
+  /** Paths, relative to the store's root, of the segments that may have uploads which a filter selects. */
   private async segmentsOf({ kind, from, to }: UploadFilter): Promise<string[]> {
     const kinds: readonly UploadKind[] = kind ? [kind] : UPLOAD_KINDS;
     const paths: string[] = [];
@@ -316,7 +313,10 @@ function isCompleted({ completed, failed }: ResumedRemovals, uploadId: string, m
   return completed.some(({ uploads }) => uploads.some(isWanted));
 }
 
-/** Whether a removal list may have uploads of a customer; if no customer is given, of any customer. */
+/**
+ * Whether a removal list may contain uploads of the customer, or of any customer if none is given. True for an
+ * unreadable list.
+ */
 const mayHaveUploadsOf = (list: RemovalList | undefined, customerId: string | undefined): boolean =>
   !list || customerId === undefined || list.uploads.some((upload) => upload.customerId === undefined || upload.customerId === customerId);
 

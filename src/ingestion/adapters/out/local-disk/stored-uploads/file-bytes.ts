@@ -6,8 +6,8 @@ import { closeQuietly, type DiskFile } from '../disk.js';
  * The smallest and the largest number of bytes that are read at once. The first reads are small, because the client may
  * be slow, and each connection holds that much memory meanwhile. For a fast client, the reads grow.
  */
-const LEAST_READ_BYTES = 64 * 1024;
-const MOST_READ_BYTES = 1024 * 1024;
+const MIN_READ_BYTES = 64 * 1024;
+const MAX_READ_BYTES = 1024 * 1024;
 /**
  * If a client has taken the last chunk within this time, in milliseconds, the next chunk is twice as long; otherwise
  * half as long.
@@ -27,7 +27,7 @@ const downloadMemory = new MemoryBudget(32 * 1024 * 1024);
 export class FileBytes implements AsyncIterableIterator<Uint8Array, undefined, Uint8Array | undefined> {
   /** Twice `chunkBytes` while the client is fast: for the chunk that the client takes, and for the next one. */
   private readonly memory: HeldMemory = downloadMemory.hold('download');
-  private chunkBytes = LEAST_READ_BYTES;
+  private chunkBytes = MIN_READ_BYTES;
   private handedOverAt: number | undefined;
   private ahead: Promise<Uint8Array> | undefined;
 
@@ -75,14 +75,14 @@ export class FileBytes implements AsyncIterableIterator<Uint8Array, undefined, U
 
   /** Makes the next chunks longer if there is memory for them. Returns whether there is memory to read one ahead. */
   private speedUp(): boolean {
-    const longer = Math.min(this.chunkBytes * 2, MOST_READ_BYTES);
+    const longer = Math.min(this.chunkBytes * 2, MAX_READ_BYTES);
     if (this.memory.tryGrow(2 * longer - this.memory.bytes)) this.chunkBytes = longer;
     return this.memory.bytes >= 2 * this.chunkBytes;
   }
 
   private slowDown(): false {
-    this.chunkBytes = Math.max(this.chunkBytes / 2, LEAST_READ_BYTES);
-    this.memory.shrinkTo(this.chunkBytes > LEAST_READ_BYTES ? 2 * this.chunkBytes : 0);
+    this.chunkBytes = Math.max(this.chunkBytes / 2, MIN_READ_BYTES);
+    this.memory.shrinkTo(this.chunkBytes > MIN_READ_BYTES ? 2 * this.chunkBytes : 0);
     return false;
   }
 

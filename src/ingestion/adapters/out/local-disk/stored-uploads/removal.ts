@@ -139,9 +139,8 @@ async function removeEmpty(store: StoreDirectory, directory: string): Promise<vo
 }
 
 /**
- * Replaces a segment (a file of index lines) by a copy without the lines of the uploads with the given ids. Resolves to
- * the length of the copy in bytes. If the copy is empty, removes the segment instead. Resolves to 0 if the segment was
- * removed or is missing.
+ * Replaces a segment by a copy without the lines of the uploads with the given ids. Resolves to the length of the copy
+ * in bytes. If the copy is empty, removes the segment instead. Resolves to 0 if the segment was removed or is missing.
  */
 async function rewrite(store: StoreDirectory, segment: string, ids: ReadonlySet<string>): Promise<number> {
   const { disk } = store;

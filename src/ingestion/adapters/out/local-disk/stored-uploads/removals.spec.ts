@@ -209,7 +209,7 @@ describe('after a disk has failed once', () => {
     disk.gate = (perform, operation, at) => (operations.includes(operation) && path.test(at) && failures++ < times ? Promise.reject(new Error('EIO')) : perform());
   };
 
-  it('removes uploads again, and has written the files whose sync failed anew, each always there', async () => {
+  it('removes uploads again, and has rewritten the files whose sync failed, none of which was missing at any time', async () => {
     const kept = await storeUpload(storage, anUploadDraft().file('kept').build());
     const removed = await storeUpload(storage, anUploadDraft().file('removed').build());
     failAt(['file.sync'], /[/]files[/]/);
@@ -223,7 +223,7 @@ describe('after a disk has failed once', () => {
       return gate(perform, operation, path);
     };
     expect(await remove(removed.uploadId)).toBe(true);
-    expect(warnings).toEqual([expect.stringMatching(/^Settling .*[.]journal failed/)]);
+    expect(warnings).toEqual([expect.stringMatching(/^Ending the use of .*[.]journal failed/)]);
     expect(written).toContain(view.at(keptPath));
     expect(isMissing).toBe(false);
     expect(await journals()).toEqual([]);
@@ -248,7 +248,7 @@ describe('after a disk has failed once', () => {
     expect(await view.contentPaths()).toEqual([]);
   });
 
-  it('removes uploads again after an upload that could be neither stored nor undone, and which is gone then', async () => {
+  it('removes uploads again after an upload that could be neither stored nor undone, and drops that upload', async () => {
     const removed = await storeUpload(storage, anUploadDraft().file('removed').build());
     failAt(['file.sync', 'file.truncate', 'link'], /[.]ndjson$|[/]pending[/]/, Infinity);
     await expect(storage.store(anUploadDraft().file('failed').build())).rejects.toMatchObject({ kind: 'storage-failure' });

@@ -49,8 +49,8 @@ export interface SegmentChunk {
 }
 
 /**
- * Reads the durable lines of one segment (file of index lines). The lines are sorted by `received_at`, except that a
- * line may follow lines that were received up to MAX_DISORDER_MS later.
+ * Reads the durable lines of one segment. The lines are sorted by `received_at`, except that a line may follow lines
+ * that were received up to MAX_DISORDER_MS later.
  */
 export class SegmentReader {
   private heldBytes = 0;
@@ -95,7 +95,7 @@ export class SegmentReader {
   /**
    * Finds where in the segment the lines begin that were received at a given time or later: between `low` and `high`,
    * each the beginning of a line or the segment's end. All lines before `low` were received earlier, and all lines from
-   * `high` on at that time or later, give or take the segment's disorder.
+   * `high` on at that time or later, except lines that are out of order, by at most MAX_DISORDER_MS.
    *
    * Each step guesses a position from the times at both ends, because uploads mostly arrive at an even rate. Every
    * third guess is the middle, so that few steps are enough even at an uneven rate.

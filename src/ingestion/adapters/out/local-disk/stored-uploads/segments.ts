@@ -10,14 +10,14 @@ import { MAX_DISORDER_MS, SegmentReader, type SegmentSpan } from './segment-read
  * The maximum number of segments whose spans (first and last times) are remembered, and of segments whose disorder is
  * remembered. An entry takes about 200 bytes.
  */
-const MOST_SEGMENTS = 10_000;
+const MAX_SEGMENTS = 10_000;
 /**
  * The disorder of a segment is measured if its lines of MAX_DISORDER_MS have more than this many bytes. To read so few
  * lines for each page costs less than to read the whole segment once.
  */
-const FEW_BYTES = 1024 * 1024;
+const DENSE_BYTES = 1024 * 1024;
 /** The maximum number of directories whose names are remembered. */
-const MOST_DIRECTORIES = 1_000;
+const MAX_DIRECTORIES = 1_000;
 /**
  * The names in a directory are remembered only if the directory didn't change in this many nanoseconds before. Changes
  * shortly after each other may get the same time, as the clock of a file system is coarse.
@@ -48,7 +48,7 @@ export interface SegmentsSite {
 }
 
 /**
- * Finds and opens the segments (files of index lines) on the disk. Skips anything else in their directories.
+ * Finds and opens the segments on the disk. Skips anything else in their directories.
  *
  * Knows by how much the lines of segments are out of order: the longest time, in milliseconds, by which the upload of a
  * line was received earlier than the upload of a line before it in the same segment. This disorder is at most
@@ -142,7 +142,7 @@ export class Segments {
     if (open) return open.disorderMs;
     const known = this.disorders.get(segment.path);
     if (known) return known;
-    const isDense = span && segment.length * MAX_DISORDER_MS > FEW_BYTES * (span.last - span.first);
+    const isDense = span && segment.length * MAX_DISORDER_MS > DENSE_BYTES * (span.last - span.first);
     return isDense ? this.measureDisorder(segment) : MAX_DISORDER_MS;
   }
 
@@ -162,7 +162,7 @@ export class Segments {
     if (known?.changedAt === changedAt) return known.names;
     const names = (await this.readNames(path)).sort();
     if (now - changedAt > SETTLED_NS) {
-      if (this.names.size >= MOST_DIRECTORIES) this.names.clear();
+      if (this.names.size >= MAX_DIRECTORIES) this.names.clear();
       this.names.set(path, { changedAt, names });
     }
     return names;
@@ -179,13 +179,13 @@ export class Segments {
 }
 
 function remember<Value>(values: Map<string, Value>, path: string, value: Value): void {
-  if (values.size >= MOST_SEGMENTS) values.clear();
+  if (values.size >= MAX_SEGMENTS) values.clear();
   values.set(path, value);
 }
 
 /**
- * The days that directories are named after, newest first. Looks at a name only when its day is asked for, because there
- * may be thousands, and a caller mostly needs the first.
+ * Yields the days after which the directories are named, newest first. Lazy: there may be thousands of names, and
+ * callers mostly need the first.
  *
  * @param lists the names of directories, sorted, each without duplicates.
  */

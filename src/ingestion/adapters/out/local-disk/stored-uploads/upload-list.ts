@@ -11,13 +11,13 @@ import type { Segments } from './segments.js';
  * A page ends early after this many bytes of index lines were read for it, but not before enough of them were read that
  * the next page can begin at an older position than this page did.
  */
-const MOST_READ_BYTES = 32 * 1024 * 1024;
+const MAX_READ_BYTES = 32 * 1024 * 1024;
 /**
  * The smallest and the largest number of bytes that are read at once. The smallest is enough for a page of 100 usual
  * lines. Each further read is as long as all earlier reads for the page together.
  */
-const LEAST_CHUNK_BYTES = 40 * 1024;
-const MOST_CHUNK_BYTES = 256 * 1024;
+const MIN_CHUNK_BYTES = 40 * 1024;
+const MAX_CHUNK_BYTES = 256 * 1024;
 /**
  * Index lines up to this length in bytes are held in memory until the page is made. Longer lines are read again then.
  */
@@ -145,7 +145,7 @@ export class UploadList {
       this.uploads.push({ ...upload, uploadId, receivedAt });
     }
     if (readTo !== undefined) return positionBehind(readTo + 1);
-    return this.bytesRead < MOST_READ_BYTES ? undefined : positionBehind(Date.parse(day));
+    return this.bytesRead < MAX_READ_BYTES ? undefined : positionBehind(Date.parse(day));
   }
 
   /**
@@ -161,7 +161,7 @@ export class UploadList {
       const [newest] = readers.filter(({ end }) => end > 0).sort((one, other) => other.frontier - one.frontier);
       if (!newest || newest.frontier < this.earliest) return { candidates: selection.newest(), readTo: undefined };
       const readTo = newest.frontier;
-      const isEnough = this.bytesRead >= MOST_READ_BYTES && readTo + 1 < this.latest;
+      const isEnough = this.bytesRead >= MAX_READ_BYTES && readTo + 1 < this.latest;
       if (isEnough || selection.countAfter(readTo) >= wanted) return { candidates: selection.newest(readTo), readTo };
       await this.readChunk(newest, selection);
     }
@@ -174,7 +174,7 @@ export class UploadList {
       return;
     }
     const { isWanted, disorderMs } = reader;
-    const { begin, lines } = await segment.linesBefore(reader.end, Math.min(Math.max(this.bytesRead, LEAST_CHUNK_BYTES), MOST_CHUNK_BYTES));
+    const { begin, lines } = await segment.linesBefore(reader.end, Math.min(Math.max(this.bytesRead, MIN_CHUNK_BYTES), MAX_CHUNK_BYTES));
     this.bytesRead += reader.end - begin;
     reader.end = begin;
     for (const line of lines) {

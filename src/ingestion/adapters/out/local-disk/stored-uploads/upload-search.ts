@@ -38,7 +38,7 @@ interface Wanted {
   readonly memory: LineMemory | undefined;
 }
 
-/** A segment (a file of index lines) that may contain the line of the wanted upload. */
+/** A segment that may contain the line of the wanted upload. */
 interface Candidate {
   readonly path: string;
   readonly span: SegmentSpan;
@@ -46,7 +46,7 @@ interface Candidate {
 
 /**
  * Finds the index lines of uploads by their ids. An id contains the time at which the upload began, and an upload takes
- * at most 24 hours, so only segments (files of index lines) with lines of the 24 hours after that time are searched.
+ * at most 24 hours, so only segments with lines of the 24 hours after that time are searched.
  */
 export class UploadSearch {
   private readonly scans = new OneAtATime();
@@ -92,8 +92,8 @@ async function candidates(segments: Segments, from: number, to: number): Promise
 }
 
 /**
- * Searches segments (files of index lines) for the line of an upload, from the time in the upload's id on. If `isNear`,
- * reads only the lines close to that time.
+ * Searches segments for the line of an upload, from the time in the upload's id on. If `isNear`, reads only the lines
+ * close to that time.
  */
 async function search(segments: Segments, among: readonly Candidate[], wanted: Wanted, isNear: boolean): Promise<FoundLine | undefined> {
   const { beganAt } = wanted;

@@ -90,6 +90,20 @@ describe('AzureBlobBucket', () => {
     expect(retries).toBe(repeats);
   });
 
+  it('lists each object once, although the store repeats keys and a page', async () => {
+    const pages = [['a', 'b'], ['b', 'c'], ['b', 'c'], ['d', 'd']];
+    handle = (request, response) => {
+      const page = Number(new URL(request.url ?? '', 'http://localhost').searchParams.get('marker') ?? 0);
+      const blobs = (pages[page] ?? []).map((key) => `<Blob><Name>${key}</Name><Properties><Last-Modified>${DATE}</Last-Modified><Content-Length>5</Content-Length></Properties></Blob>`);
+      const next = page + 1 < pages.length ? page + 1 : '';
+      response.writeHead(200, { date: DATE, 'content-type': 'application/xml' });
+      response.end(`<?xml version="1.0" encoding="utf-8"?><EnumerationResults><Blobs>${blobs.join('')}</Blobs><NextMarker>${next}</NextMarker></EnumerationResults>`);
+    };
+    const listed: string[] = [];
+    for await (const { key } of bucket.list('')) listed.push(key);
+    expect(listed).toEqual(['a', 'b', 'c', 'd']);
+  });
+
   it.each<[string, number, () => Promise<unknown>]>([
     ['to a removal', 202, () => bucket.remove(['key'])],
     ['that refuses a request', 403, () => bucket.read('key').catch(() => undefined)],

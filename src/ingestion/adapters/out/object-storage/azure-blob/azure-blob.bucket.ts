@@ -6,7 +6,7 @@ import { type BlobRequestConditions, type BlockBlobClient, RestError } from '@az
 import { eachOf } from '../../../../../common/each-of.js';
 import { withSilenceLimit } from '../../../../../common/time-limit.js';
 import { beginCall } from '../begin-call.js';
-import { Bucket, type ByteRange, type ListedObject, missingRight, ObjectExistsError, type ReadObject, SHORT_BODY_BYTES, significantOffset, StoreSilentError } from '../bucket.js';
+import { Bucket, type ByteRange, type ListedObject, missingRight, newKeys, ObjectExistsError, type ReadObject, SHORT_BODY_BYTES, significantOffset, StoreSilentError } from '../bucket.js';
 import { PartMemory } from '../part-memory.js';
 import { sendParts } from '../parts.js';
 import { Container, DefaultCredential } from './container.js';
@@ -37,15 +37,15 @@ type Body = AsyncIterable<Uint8Array> & { destroy(): void };
  * The SDK's attempts for one request: the second follows at once, the third after 100 ms. Later pauses last up to 2 s.
  */
 const RETRIES = { maxTries: 5, retryDelayInMs: 100, maxRetryDelayInMs: 2_000 };
-const LEAST_BLOCK_BYTES = 4 * 1024 * 1024;
+const MIN_BLOCK_BYTES = 4 * 1024 * 1024;
 /** The maximum number of blocks of an object in Azure. */
-const MOST_BLOCKS = 50_000;
+const MAX_BLOCKS = 50_000;
 const BLOCKS_AT_ONCE = 4;
 const PIECE_BYTES = 64 * 1024;
 /**
  * A failed upload waits at most this long for its blocks to be removed, in milliseconds. A healthy store needs less.
  */
-const LONGEST_CLEARING_MS = 2_000;
+const MAX_CLEARING_MS = 2_000;
 
 /**
  * A container of Azure Blob Storage. A hierarchical namespace isn't supported, because it lists directories as objects.
@@ -70,7 +70,7 @@ export class AzureBlobBucket extends Bucket {
     });
     this.prefix = prefix;
     this.timeoutMs = timeoutMs;
-    this.memory = new PartMemory(Math.max(LEAST_BLOCK_BYTES, Math.ceil(maxUploadBytes / MOST_BLOCKS)));
+    this.memory = new PartMemory(Math.max(MIN_BLOCK_BYTES, Math.ceil(maxUploadBytes / MAX_BLOCKS)));
     this.pageSize = pageSize;
   }
 
@@ -108,8 +108,8 @@ export class AzureBlobBucket extends Bucket {
       });
       if (count > 0) made(await this.commit(blob, Array.from({ length: count }, (_, index) => idOf(index))));
     } catch (error) {
-      // If the upload's blocks aren't removed within LONGEST_CLEARING_MS, Azure drops them after a week.
-      await Promise.race([Promise.allSettled([this.removeParts(key)]), sleep(LONGEST_CLEARING_MS, undefined, { ref: false })]);
+      // If the upload's blocks aren't removed within MAX_CLEARING_MS, Azure drops them after a week.
+      await Promise.race([Promise.allSettled([this.removeParts(key)]), sleep(MAX_CLEARING_MS, undefined, { ref: false })]);
       throw error;
     }
   }
@@ -140,8 +140,10 @@ export class AzureBlobBucket extends Bucket {
 
   override async *list(prefix: string): AsyncGenerator<ListedObject> {
     const pages = this.pages((abortSignal) => this.container.listBlobsFlat({ prefix: this.prefix + prefix, abortSignal }));
+    const isNew = newKeys();
     for await (const { segment, date } of pages) {
       for (const { name, properties } of segment.blobItems) {
+        if (!isNew(name)) continue;
         const key = name.slice(this.prefix.length);
         yield { key, size: given(properties.contentLength), ageMs: ageMs(date, properties.lastModified) };
       }

@@ -6,12 +6,12 @@ const READS_AT_ONCE = 16;
 export class BatchDraft {
   readonly events: OutboxEvent[] = [];
   /**
-   * The number of actions that `onceTold` has added. A batch may have actions but no event, for example at the end of a
-   * segment whose events had all been confirmed before.
+   * The number of actions that `onceConfirmed` has added. A batch may have actions but no event, for example at the end
+   * of a segment whose events had all been confirmed before.
    */
   steps = 0;
   private bytes = 0;
-  private readonly onTold: (() => void)[] = [];
+  private readonly onConfirmed: (() => void)[] = [];
 
   constructor(private readonly limit: number) {}
 
@@ -34,17 +34,17 @@ export class BatchDraft {
   }
 
   /** Adds an action to run once the receiver has confirmed the events that the batch has so far. */
-  onceTold(action: () => void): void {
+  onceConfirmed(action: () => void): void {
     this.steps += 1;
-    this.onTold.push(action);
+    this.onConfirmed.push(action);
   }
 
   /**
-   * Runs the actions that `onceTold` has added. Call it when the receiver has confirmed the batch's events, or if the
-   * batch has no events.
+   * Runs the actions that `onceConfirmed` has added. Call it when the receiver has confirmed the batch's events, or if
+   * the batch has no events.
    */
   settle(): void {
-    for (const action of this.onTold.splice(0)) action();
+    for (const action of this.onConfirmed.splice(0)) action();
   }
 }
 

@@ -15,8 +15,8 @@ import { CursorLease, CursorLostError } from './cursor-lease.js';
 import { LateSource } from './late-source.js';
 import { ObsoleteObjects } from './obsolete-objects.js';
 import { RemovedSource } from './removed-source.js';
-import { SegmentReader } from './segment-reader.js';
 import { AHEAD_MS, SegmentScan, SETTLED_MS, timedSegments } from './segment-scan.js';
+import { UnconfirmedLineReader } from './unconfirmed-line-reader.js';
 
 /**
  * At this interval, in milliseconds, the process that delivers events lists the store for events of other processes,
@@ -30,14 +30,14 @@ const POLL_EVERY_MS = 5_000;
 const LISTING_PAUSE_MS = 1_000;
 const LISTINGS_AT_ONCE = 20;
 /** At most this many announcements of late segments are held in memory, and as many objects of `events/removed/`. */
-const MOST_LISTED = 1_000;
+const MAX_LISTED = 1_000;
 
 /**
  * The events of a bucket that the receiver hasn't confirmed yet. The index lines are the events, so an upload costs no
- * further request. Lines are in segments (objects), whose names tell a time. The process that delivers events lists the
- * segments with times after the watermark: the events of earlier ones were confirmed. In `events/cursor` it remembers
- * the watermark, and the later segments whose events were confirmed. Segments that can't be found this way are
- * announced in `events/late/` (`LateSegments`), and removals of uploads are written to `events/removed/`
+ * further request. Lines are in segments (objects), whose names contain a time. The process that delivers events lists
+ * the segments with times after the watermark: the events of earlier ones were confirmed. In `events/cursor` it
+ * remembers the watermark, and the later segments whose events were confirmed. Segments that can't be found this way
+ * are announced in `events/late/` (`LateSegments`), and removals of uploads are written to `events/removed/`
  * (`writeRemoved`).
  *
  * One process at a time delivers events: the one that holds the cursor. If it crashes, another takes over within a
@@ -46,7 +46,7 @@ const MOST_LISTED = 1_000;
 export class BucketEventOutbox extends EventOutbox {
   private readonly lease: CursorLease;
   private readonly clock: CautiousClock;
-  private telling: Telling | undefined;
+  private delivery: DeliveryState | undefined;
   private isUnconfirmed = false;
   /** Ends a `wait` early when this process has stored or removed an upload, which the last listing may have missed. */
   private readonly news = new Wakeup();
@@ -66,7 +66,7 @@ export class BucketEventOutbox extends EventOutbox {
     super();
     this.clock = new CautiousClock(bucket);
     this.lease = new CursorLease(bucket, async (isHeld) => {
-      if (isHeld) await this.telling?.renew();
+      if (isHeld) await this.delivery?.renew();
       else await this.drop();
     });
   }
@@ -89,8 +89,8 @@ export class BucketEventOutbox extends EventOutbox {
 
   override close(): Promise<void> {
     this.closing ??= this.jobs.run(async () => {
-      const { telling } = this;
-      await telling?.obsolete.remove().catch(() => undefined);
+      const { delivery } = this;
+      await delivery?.obsolete.remove().catch(() => undefined);
       await this.lease.release();
     });
     return this.closing;
@@ -101,7 +101,7 @@ export class BucketEventOutbox extends EventOutbox {
    */
   wake(): void {
     // Only the process that delivers events should list the store at once. Any other one waits until its next poll.
-    if (this.telling) this.news.wake();
+    if (this.delivery) this.news.wake();
   }
 
   private async begin(): Promise<void> {
@@ -113,71 +113,71 @@ export class BucketEventOutbox extends EventOutbox {
     await this.bucket.read(CURSOR);
     this.clock.note();
     const now = this.clock.time;
-    const told: Record<UploadKind, string[]> = { historical: [], nowcast: [] };
+    const confirmed: Record<UploadKind, string[]> = { historical: [], nowcast: [] };
     for (const kind of UPLOAD_KINDS) {
       for (const day of daysBetween(kind, now - SETTLED_MS, now + AHEAD_MS)) {
-        for await (const segment of timedSegments(this.bucket, day, now - SETTLED_MS, now + AHEAD_MS)) if (segment) told[kind].push(segment.key);
+        for await (const segment of timedSegments(this.bucket, day, now - SETTLED_MS, now + AHEAD_MS)) if (segment) confirmed[kind].push(segment.key);
       }
     }
-    await this.bucket.create(CURSOR, cursorBytes(newCursor(now - SETTLED_MS, told)));
+    await this.bucket.create(CURSOR, cursorBytes(newCursor(now - SETTLED_MS, confirmed)));
   }
 
   private async nextNow(limit: number): Promise<OutboxBatch | undefined> {
-    const telling = await this.take();
-    if (!telling) return undefined;
+    const delivery = await this.take();
+    if (!delivery) return undefined;
     for (let mustList = false; ; ) {
-      const hasListed = !this.isUnconfirmed && (await this.refresh(telling, mustList));
-      const batch = await telling.collect(limit);
+      const hasListed = !this.isUnconfirmed && (await this.refresh(delivery, mustList));
+      const batch = await delivery.collect(limit);
       if (batch.events.length > 0) {
         this.isUnconfirmed = true;
-        return { events: batch.events, confirm: () => this.confirm(telling, batch) };
+        return { events: batch.events, confirm: () => this.confirm(delivery, batch) };
       }
       this.isUnconfirmed = false;
-      if (batch.steps === 0 && hasListed && !telling.isBehind) return undefined;
+      if (batch.steps === 0 && hasListed && !delivery.isBehind) return undefined;
       mustList = batch.steps === 0;
       batch.settle();
     }
   }
 
-  private async take(): Promise<Telling | undefined> {
-    if (this.telling && (await this.lease.keep())) return this.telling;
+  private async take(): Promise<DeliveryState | undefined> {
+    if (this.delivery && (await this.lease.keep())) return this.delivery;
     // Compares the absolute difference, because this machine's clock may have been set back since the last try.
     if (this.closing || Math.abs(Date.now() - this.triedAt) < POLL_EVERY_MS) return undefined;
     this.triedAt = Date.now();
     const cursor = await this.lease.take();
     this.clock.note();
-    if (cursor) this.telling = new Telling(this.bucket, this.clock, cursor, this.logger);
-    return this.telling;
+    if (cursor) this.delivery = new DeliveryState(this.bucket, this.clock, cursor, this.logger);
+    return this.delivery;
   }
 
   private async drop(): Promise<void> {
-    const { telling } = this;
-    this.telling = undefined;
+    const { delivery } = this;
+    this.delivery = undefined;
     this.news.clear();
     this.isUnconfirmed = false;
-    await telling?.release();
+    await delivery?.release();
   }
 
   /**
    * Lists the segments, announcements of late segments, and removals with unconfirmed events. Without `mustList`, lists
    * only if the last listing is 5 s old, or all of its events were confirmed. Resolves to whether it has listed.
    */
-  private async refresh(telling: Telling, mustList: boolean): Promise<boolean> {
-    const isDue = mustList || performance.now() - telling.listedAt >= POLL_EVERY_MS;
-    if (!isDue && !telling.isDrained) return false;
-    if (!telling.isBehind) {
+  private async refresh(delivery: DeliveryState, mustList: boolean): Promise<boolean> {
+    const isDue = mustList || performance.now() - delivery.listedAt >= POLL_EVERY_MS;
+    if (!isDue && !delivery.isDrained) return false;
+    if (!delivery.isBehind) {
       const now = performance.now();
       this.nextListingAt = Math.max(this.nextListingAt, now - LISTINGS_AT_ONCE * this.listingPauseMs) + this.listingPauseMs;
       if (this.nextListingAt > now) await sleep(this.nextListingAt - now, undefined, { ref: false });
     }
     this.news.clear();
-    await telling.list();
+    await delivery.list();
     return true;
   }
 
-  private confirm(telling: Telling, batch: BatchDraft): Promise<void> {
+  private confirm(delivery: DeliveryState, batch: BatchDraft): Promise<void> {
     const confirming = this.jobs.run(async () => {
-      if (telling !== this.telling) return;
+      if (delivery !== this.delivery) return;
       this.isUnconfirmed = false;
       batch.settle();
       try {
@@ -186,7 +186,7 @@ export class BucketEventOutbox extends EventOutbox {
         if (error instanceof CursorLostError) return;
         throw error;
       }
-      await telling.obsolete.remove();
+      await delivery.obsolete.remove();
     });
     return confirming.catch(storageFailure('The delivery of events could not be recorded.'));
   }
@@ -195,7 +195,7 @@ export class BucketEventOutbox extends EventOutbox {
 /**
  * The state of a process while it delivers events: the cursor that it holds, and the objects with unconfirmed events.
  */
-class Telling {
+class DeliveryState {
   readonly obsolete: ObsoleteObjects;
   listedAt = -Infinity;
   private readonly scans: readonly SegmentScan[];
@@ -208,7 +208,7 @@ class Telling {
     cursor: Cursor,
     logger: StorageLogger,
   ) {
-    const reader = new SegmentReader(bucket, cursor);
+    const reader = new UnconfirmedLineReader(bucket, cursor);
     this.obsolete = new ObsoleteObjects(bucket);
     this.late = new LateSource(bucket, clock, cursor, reader, this.obsolete);
     this.scans = UPLOAD_KINDS.map((kind) => new SegmentScan(bucket, clock, kind, cursor, reader, (segment) => this.late.isWaiting(segment), logger));
@@ -254,12 +254,12 @@ class Telling {
     for await (const object of this.bucket.list(EVENTS)) {
       if (object.key.startsWith(LATE_SEGMENTS)) late.push(object);
       else if (object.key.startsWith(REMOVED_UPLOADS)) removed.push(object);
-      if (late.length === MOST_LISTED) break;
-      if (removed.length === MOST_LISTED) return { late, removed, isWhole: true };
+      if (late.length === MAX_LISTED) break;
+      if (removed.length === MAX_LISTED) return { late, removed, isWhole: true };
     }
-    if (late.length < MOST_LISTED) return { late, removed, isWhole: true };
+    if (late.length < MAX_LISTED) return { late, removed, isWhole: true };
     removed = [];
-    for await (const object of this.bucket.list(REMOVED_UPLOADS)) if (removed.push(object) === MOST_LISTED) break;
+    for await (const object of this.bucket.list(REMOVED_UPLOADS)) if (removed.push(object) === MAX_LISTED) break;
     return { late, removed, isWhole: false };
   }
 

@@ -9,16 +9,16 @@ const RENEW_EVERY_MS = 15_000;
  * Maximum time of a request that renews the cursor, in milliseconds. So after a request that hangs, there is time for
  * another one before the lease expires.
  */
-const LONGEST_CALL_MS = 10_000;
+const MAX_CALL_MS = 10_000;
 /**
- * If the cursor wasn't written for this long, the process that delivers events is taken to have crashed. In
- * milliseconds, by the store's clock.
+ * If the cursor wasn't written for this long, the process that delivers events counts as crashed. In milliseconds, by
+ * the store's clock.
  */
-export const TELLER_LOST_AFTER_MS = 40_000;
+export const HOLDER_LOST_AFTER_MS = 40_000;
 
 /**
- * Another process has taken the cursor (`events/cursor`) and delivers the events now, because it took this process for
- * crashed. Or this process has released the cursor, or never held it.
+ * Another process has taken the cursor (`events/cursor`) and delivers the events now, because it considered this
+ * process crashed. Or this process has released the cursor, or never held it.
  */
 export class CursorLostError extends Error {
   constructor() {
@@ -59,8 +59,8 @@ export class CursorLease {
     const found = await this.bucket.read(CURSOR);
     if (!found) return undefined;
     const cursor = parseCursor(found.bytes);
-    if (cursor.teller !== null && cursor.teller !== this.id && found.ageMs < TELLER_LOST_AFTER_MS) return undefined;
-    cursor.teller = this.id;
+    if (cursor.holder !== null && cursor.holder !== this.id && found.ageMs < HOLDER_LOST_AFTER_MS) return undefined;
+    cursor.holder = this.id;
     cursor.writes += 1;
     const version = await this.bucket.replace(CURSOR, cursorBytes(cursor), found.version);
     if (version === undefined) return undefined;
@@ -87,7 +87,7 @@ export class CursorLease {
    */
   async offer(): Promise<void> {
     if (!this.held) return;
-    this.held.cursor.teller = null;
+    this.held.cursor.holder = null;
     await this.write().catch(() => undefined);
   }
 
@@ -98,14 +98,14 @@ export class CursorLease {
   async keep(): Promise<boolean> {
     const { held } = this;
     if (!held) return false;
-    if (held.cursor.teller === this.id) return true;
-    held.cursor.teller = this.id;
+    if (held.cursor.holder === this.id) return true;
+    held.cursor.holder = this.id;
     try {
       await this.write();
       return true;
     } catch (error) {
       if (error instanceof CursorLostError) return false;
-      held.cursor.teller = null;
+      held.cursor.holder = null;
       throw error;
     }
   }
@@ -117,7 +117,7 @@ export class CursorLease {
   async release(): Promise<void> {
     this.isClosed = true;
     if (!this.held) return;
-    this.held.cursor.teller = null;
+    this.held.cursor.holder = null;
     await this.write().catch(() => undefined);
     await this.end();
   }
@@ -138,7 +138,7 @@ export class CursorLease {
       // The cursor's version may differ because the store carried out an earlier write of this process whose answer was
       // lost.
       const found = await within(this.bucket.read(CURSOR));
-      if (found && parseCursor(found.bytes).teller === this.id) version = await within(this.bucket.replace(CURSOR, bytes, found.version));
+      if (found && parseCursor(found.bytes).holder === this.id) version = await within(this.bucket.replace(CURSOR, bytes, found.version));
     }
     if (version === undefined) {
       await this.end();
@@ -155,6 +155,6 @@ export class CursorLease {
 }
 
 /**
- * Rejects with StoreSilentError if a request takes longer than LONGEST_CALL_MS. The store may still carry it out later.
+ * Rejects with StoreSilentError if a request takes longer than MAX_CALL_MS. The store may still carry it out later.
  */
-const within = <T>(request: Promise<T>): Promise<T> => withTimeLimit(LONGEST_CALL_MS, request, () => new StoreSilentError(LONGEST_CALL_MS));
+const within = <T>(request: Promise<T>): Promise<T> => withTimeLimit(MAX_CALL_MS, request, () => new StoreSilentError(MAX_CALL_MS));

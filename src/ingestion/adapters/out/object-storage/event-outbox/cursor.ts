@@ -10,7 +10,7 @@ import { dateAt, type Day, endOf, NAME_TOLERANCE_MS, parseName, uploadIdIn } fro
  * If the time in a segment's name is more than this after the watermark, in milliseconds, none of the segment's events
  * was confirmed. Includes a margin.
  */
-const TOLD_AHEAD_MS = 5 * 60_000;
+const CONFIRMED_AHEAD_MS = 5 * 60_000;
 const SHORT_LENGTH = 16;
 
 /** How far the receiver has confirmed the events of a segment of which only the first events were confirmed. */
@@ -75,13 +75,13 @@ const timeOfShort = (short: string): number => Buffer.from(short, 'base64url').r
 /** How far the receiver has confirmed the events of the uploads of one kind. */
 export interface Position {
   watermark: number;
-  told: Set<string>;
+  confirmed: Set<string>;
   targets: Set<string>;
 }
 
 /** The content of `events/cursor`: which events the receiver has confirmed, and which process delivers them. */
 export interface Cursor {
-  teller: string | null;
+  holder: string | null;
   writes: number;
   readonly positions: Readonly<Record<UploadKind, Position>>;
   readonly parts: Map<string, Part>;
@@ -90,14 +90,14 @@ export interface Cursor {
 }
 
 /**
- * The first cursor of a bucket. No events are delivered for a segment whose key is in `told`. If the time in a
+ * The first cursor of a bucket. No events are delivered for a segment whose key is in `confirmed`. If the time in a
  * segment's name is before `watermark`, events are delivered only if the segment is announced as late (see
  * `LateSegments`).
  */
-export function newCursor(watermark: number, told: Readonly<Record<UploadKind, readonly string[]>>): Cursor {
-  const positionOf = (kind: UploadKind): Position => ({ watermark, told: new Set(told[kind].map(shortName)), targets: new Set() });
+export function newCursor(watermark: number, confirmed: Readonly<Record<UploadKind, readonly string[]>>): Cursor {
+  const positionOf = (kind: UploadKind): Position => ({ watermark, confirmed: new Set(confirmed[kind].map(shortName)), targets: new Set() });
   return {
-    teller: null,
+    holder: null,
     writes: 0,
     positions: { historical: positionOf('historical'), nowcast: positionOf('nowcast') },
     parts: new Map(),
@@ -106,10 +106,10 @@ export function newCursor(watermark: number, told: Readonly<Record<UploadKind, r
   };
 }
 
-export function cursorBytes({ teller, writes, positions, parts, counts, late }: Cursor): Buffer {
-  const plain = ({ watermark, told, targets }: Position) => ({ watermark, told: [...told].join(''), targets: [...targets] });
+export function cursorBytes({ holder, writes, positions, parts, counts, late }: Cursor): Buffer {
+  const plain = ({ watermark, confirmed, targets }: Position) => ({ watermark, told: [...confirmed].join(''), targets: [...targets] });
   const content: z.infer<typeof CURSOR_CONTENT> = {
-    teller,
+    teller: holder,
     writes,
     positions: { historical: plain(positions.historical), nowcast: plain(positions.nowcast) },
     parts: Object.fromEntries(parts),
@@ -122,15 +122,15 @@ export function cursorBytes({ teller, writes, positions, parts, counts, late }: 
 /** Parses the bytes of the cursor. Throws if the bytes are anything else. */
 export function parseCursor(bytes: Buffer): Cursor {
   const { success, data } = CURSOR_CONTENT.safeParse(parseJson(bytes));
-  if (!success) throw new Error(`${CURSOR} is damaged, so no events are delivered. If it is removed, and the service restarted, events begin with what is stored from then on.`);
-  const { teller, writes, positions, parts, counts, late } = data;
+  if (!success) throw new Error(`${CURSOR} is damaged, so no events are delivered. Restore it, or remove it and restart the service: then only events from that time on are delivered.`);
+  const { teller: holder, writes, positions, parts, counts, late } = data;
   const live = ({ watermark, told, targets }: z.infer<typeof POSITION>): Position => ({
     watermark,
-    told: new Set(told.match(new RegExp(`.{${SHORT_LENGTH}}`, 'g'))),
+    confirmed: new Set(told.match(new RegExp(`.{${SHORT_LENGTH}}`, 'g'))),
     targets: new Set(targets),
   });
   return {
-    teller,
+    holder,
     writes,
     positions: { historical: live(positions.historical), nowcast: live(positions.nowcast) },
     parts: new Map(Object.entries(parts)),
@@ -145,27 +145,28 @@ export function parseCursor(bytes: Buffer): Cursor {
  *
  * @param segment the segment's key, or the id of its only upload.
  */
-export const isTold = ({ positions, late }: Cursor, segment: string): boolean => {
+export const isConfirmed = ({ positions, late }: Cursor, segment: string): boolean => {
   const short = shortName(segment);
-  return late.has(short) || UPLOAD_KINDS.some((kind) => positions[kind].told.has(short));
+  return late.has(short) || UPLOAD_KINDS.some((kind) => positions[kind].confirmed.has(short));
 };
 
 /**
- * Whether the events of all (`told`), none (`untold`) or some of a day's segments were confirmed, according to the
- * watermark. The time in a segment's name may be up to 10 s outside of the day.
+ * Whether the events of all (`confirmed`), none (`unconfirmed`) or some of a day's segments were confirmed, according
+ * to the watermark. The time in a segment's name may be up to 10 s outside of the day.
  */
-export function stateOf(day: Day, { watermark }: Pick<Position, 'watermark'>): 'untold' | 'told' | 'partly' {
-  if (watermark >= endOf(day) + NAME_TOLERANCE_MS) return 'told';
-  return watermark <= endOf(day) - DAY_MS - TOLD_AHEAD_MS ? 'untold' : 'partly';
+export function stateOf(day: Day, { watermark }: Pick<Position, 'watermark'>): 'unconfirmed' | 'confirmed' | 'partly' {
+  if (watermark >= endOf(day) + NAME_TOLERANCE_MS) return 'confirmed';
+  return watermark <= endOf(day) - DAY_MS - CONFIRMED_AHEAD_MS ? 'unconfirmed' : 'partly';
 }
 
 /**
- * Moves a position's watermark forward, and forgets the segments in `told` and `targets` that the watermark has passed.
+ * Moves a position's watermark forward, and forgets the segments in `confirmed` and `targets` that the watermark has
+ * passed.
  */
 export function advance(position: Position, watermark: number): void {
   if (watermark <= position.watermark) return;
   position.watermark = watermark;
-  for (const short of position.told) if (timeOfShort(short) < watermark) position.told.delete(short);
+  for (const short of position.confirmed) if (timeOfShort(short) < watermark) position.confirmed.delete(short);
   for (const target of position.targets) {
     const date = /\/date=([^/]*)\//.exec(target)?.[1];
     if (date !== undefined && watermark >= endOf({ date }) + NAME_TOLERANCE_MS) position.targets.delete(target);
@@ -176,7 +177,7 @@ export function advance(position: Position, watermark: number): void {
  * Whether the events of some segments of a day were confirmed and those of others not. Compaction would then mix
  * confirmed and unconfirmed lines. False without a cursor. Throws errors of the bucket, and if the cursor is damaged.
  */
-export async function isPartlyTold(bucket: Bucket, day: Day): Promise<boolean> {
+export async function isPartlyConfirmed(bucket: Bucket, day: Day): Promise<boolean> {
   const found = await bucket.read(CURSOR);
   return found !== undefined && stateOf(day, parseCursor(found.bytes).positions[day.kind]) === 'partly';
 }

@@ -14,7 +14,7 @@ const SECOND_MS = 1_000;
 class Receiver extends InMemoryUploadEvents {
   readonly attempts: string[][] = [];
 
-  get told(): string[] {
+  get deliveredIds(): string[] {
     return this.delivered.map(({ id }) => id);
   }
 
@@ -91,19 +91,19 @@ describe('a process that cannot reach the receiver', () => {
     const other = await start(present);
     const ids = await store(3);
     expect(present.attempts).toEqual([]);
-    expect(await pass(60, () => present.told.length === 3)).toBeLessThan(60);
-    expect(present.told).toEqual(ids);
+    expect(await pass(60, () => present.deliveredIds.length === 3)).toBeLessThan(60);
+    expect(present.deliveredIds).toEqual(ids);
     const tried = away.attempts.length;
     ids.push(...(await store(5)));
     await pass(60);
-    expect(present.told).toEqual(ids);
+    expect(present.deliveredIds).toEqual(ids);
     expect(away.attempts).toHaveLength(tried);
 
     away.recover();
     await other.beforeApplicationShutdown();
     const last = await store(2);
-    expect(await pass(60, () => away.told.length === 2)).toBeLessThan(60);
-    expect(away.told).toEqual(last);
+    expect(await pass(60, () => away.deliveredIds.length === 2)).toBeLessThan(60);
+    expect(away.deliveredIds).toEqual(last);
     expect(log.entries.filter(({ level }) => level === 'warn')).toHaveLength(1);
   });
 
@@ -118,8 +118,8 @@ describe('a process that cannot reach the receiver', () => {
     expect(receiver.attempts.length).toBeGreaterThan(5);
     for (const attempt of receiver.attempts) expect(attempt).toEqual(first);
     receiver.recover();
-    await pass(300, () => receiver.told.length === 102);
-    expect(receiver.told).toEqual([...first, ...more]);
+    await pass(300, () => receiver.deliveredIds.length === 102);
+    expect(receiver.deliveredIds).toEqual([...first, ...more]);
   });
 
   it('is the only one that delivers when it reaches the receiver again before another has taken over', async () => {
@@ -128,11 +128,11 @@ describe('a process that cannot reach the receiver', () => {
     await start(receiver);
     const ids = await store(40);
     receiver.recover();
-    await pass(300, () => receiver.told.length === 40);
+    await pass(300, () => receiver.deliveredIds.length === 40);
     await start(other);
     ids.push(...(await store(20)));
     await pass(10);
-    expect(receiver.told).toEqual(ids);
+    expect(receiver.deliveredIds).toEqual(ids);
     expect(other.attempts).toEqual([]);
   });
 

@@ -10,7 +10,7 @@ import { isTimed } from './cursor.js';
  * The event outbox finds a segment without an announcement if it was written at most this long before or after the time
  * in its name, in milliseconds.
  */
-export const MOST_LATE_MS = 40_000;
+export const MAX_LATE_MS = 40_000;
 /**
  * A segment is announced before it is written if the time in its name then differs from the store's time by more than
  * this, in milliseconds. If it were announced only afterwards, a crash in between could hide it from the event outbox.
@@ -31,10 +31,10 @@ export type LateSegment = Readonly<z.infer<typeof LATE_SEGMENT>>;
 export const parseLateSegment = (bytes: Buffer): LateSegment | undefined => LATE_SEGMENT.safeParse(parseJson(bytes)).data;
 
 /**
- * Tells whether the event outbox of a bucket was ever opened: if so, `events/cursor` exists. `isBegun` reads the cursor
+ * Whether the event outbox of a bucket was ever opened. If it was, `events/cursor` exists. `isBegun` reads the cursor
  * at each call until it exists.
  */
-export class TellingState {
+export class OutboxPresence {
   private hasBegun = false;
 
   constructor(private readonly bucket: Bucket) {}
@@ -53,10 +53,10 @@ export class TellingState {
  * `events/late/`. Other segments need none.
  */
 export class LateSegments {
-  private readonly telling: TellingState;
+  private readonly outbox: OutboxPresence;
 
   constructor(private readonly bucket: Bucket) {
-    this.telling = new TellingState(bucket);
+    this.outbox = new OutboxPresence(bucket);
   }
 
   /**
@@ -69,7 +69,7 @@ export class LateSegments {
     const announcedAt = this.isLate(segment, SOON_LATE_MS) ? await this.announce(segment, uploadIds()) : undefined;
     const written = await write();
     if (written === undefined || (announcedAt !== undefined && this.bucket.storeTime - announcedAt < ANNOUNCED_FOR_MS)) return written;
-    if (announcedAt !== undefined || this.isLate(segment, MOST_LATE_MS)) await this.announce(segment, uploadIds());
+    if (announcedAt !== undefined || this.isLate(segment, MAX_LATE_MS)) await this.announce(segment, uploadIds());
     return written;
   }
 
@@ -82,7 +82,7 @@ export class LateSegments {
    */
   async announceWritten(segment: string, uploadId: string, ageMs: number): Promise<void> {
     const day = dayOf(segment);
-    if (day && isTimed(day, segment) && this.isLate(segment, MOST_LATE_MS, ageMs)) await this.announce(segment, [uploadId]);
+    if (day && isTimed(day, segment) && this.isLate(segment, MAX_LATE_MS, ageMs)) await this.announce(segment, [uploadId]);
   }
 
   private isLate(segment: string, mostMs: number, ageMs = 0): boolean {
@@ -97,11 +97,11 @@ export class LateSegments {
    * milliseconds since 1970. If the event outbox was never opened, writes nothing, and resolves to undefined.
    */
   private async announce(segment: string, uploadIds: readonly string[]): Promise<number | undefined> {
-    if (!(await this.telling.isBegun())) return undefined;
+    if (!(await this.outbox.isBegun())) return undefined;
     const { storeTime } = this.bucket;
     const content: LateSegment = { segment, upload_ids: [...uploadIds] };
     const key = LATE_SEGMENTS + uuidAt(new Date(storeTime));
-    if ((await this.bucket.create(key, Buffer.from(JSON.stringify(content)))) === undefined) throw new Error(`${key} exists.`);
+    if ((await this.bucket.create(key, Buffer.from(JSON.stringify(content)))) === undefined) throw new Error(`${key} exists already.`);
     return storeTime;
   }
 }

@@ -7,11 +7,11 @@ import { dayOf } from '../segment-names.js';
 import { findLine } from '../stored-uploads/upload-search.js';
 import { type BatchDraft, type EventSource, nextToRead } from './batch.js';
 import type { CautiousClock } from './cautious-clock.js';
-import { type Cursor, isTimed, isTold, shortName } from './cursor.js';
+import { type Cursor, isConfirmed, isTimed, shortName } from './cursor.js';
 import { ANNOUNCEMENT_AGE_MS, type LateSegment, parseLateSegment } from './late-segments.js';
 import type { ObsoleteObjects } from './obsolete-objects.js';
-import type { Reading, SegmentReader } from './segment-reader.js';
 import { ANNOUNCED_WITHIN_MS } from './segment-scan.js';
+import type { Reading, UnconfirmedLineReader } from './unconfirmed-line-reader.js';
 
 interface Announcement extends LateSegment {
   readonly key: string;
@@ -31,7 +31,7 @@ export class LateSource implements EventSource {
     private readonly bucket: Bucket,
     private readonly clock: CautiousClock,
     private readonly cursor: Cursor,
-    private readonly reader: SegmentReader,
+    private readonly reader: UnconfirmedLineReader,
     private readonly obsolete: ObsoleteObjects,
   ) {}
 
@@ -52,7 +52,7 @@ export class LateSource implements EventSource {
     await this.readContents(listed);
     for (const { key, ageMs } of listed) {
       const content = this.read.get(key);
-      if (!content || (isTold(this.cursor, content.segment) && !this.cursor.parts.has(content.segment))) {
+      if (!content || (isConfirmed(this.cursor, content.segment) && !this.cursor.parts.has(content.segment))) {
         this.obsolete.add(key);
         continue;
       }
@@ -93,9 +93,9 @@ export class LateSource implements EventSource {
     for (let at = this.cursor.counts.get(key) ?? 0; at < ids.length; at++) {
       const found = await findLine(this.bucket, ids[at] ?? '');
       if (found && !batch.add({ type: 'stored', upload: found.upload }, (await encodeIndexLine(found.upload)).length)) return false;
-      batch.onceTold(() => { this.cursor.counts.set(key, at + 1); });
+      batch.onceConfirmed(() => { this.cursor.counts.set(key, at + 1); });
     }
-    batch.onceTold(() => { this.forget(announcement); });
+    batch.onceConfirmed(() => { this.forget(announcement); });
     return true;
   }
 
@@ -110,7 +110,7 @@ export class LateSource implements EventSource {
     this.cursor.counts.delete(key);
     const short = shortName(segment);
     const day = dayOf(segment);
-    if (day && isTimed(day, segment)) this.cursor.positions[day.kind].told.add(short);
+    if (day && isTimed(day, segment)) this.cursor.positions[day.kind].confirmed.add(short);
     this.cursor.late.set(short, this.clock.time + ANNOUNCED_WITHIN_MS);
   }
 

@@ -53,18 +53,18 @@ export class RemovedSource implements EventSource {
    * Adds the unconfirmed events of an object in `events/removed/` to a batch. Returns false if it has no room for all.
    */
   private add(batch: BatchDraft, key: string, events: readonly RemovedEvent[]): boolean {
-    const told = this.cursor.counts.get(key) ?? 0;
-    let count = told;
-    for (const event of events.slice(told)) {
+    const confirmed = this.cursor.counts.get(key) ?? 0;
+    let count = confirmed;
+    for (const event of events.slice(confirmed)) {
       if (!batch.add(event, EVENT_BYTES)) break;
       count += 1;
     }
     if (count >= events.length) {
-      batch.onceTold(() => { this.forget(key); });
+      batch.onceConfirmed(() => { this.forget(key); });
       return true;
     }
     this.partly = { key, events };
-    if (count > told) batch.onceTold(() => { this.cursor.counts.set(key, count); });
+    if (count > confirmed) batch.onceConfirmed(() => { this.cursor.counts.set(key, count); });
     return false;
   }
 

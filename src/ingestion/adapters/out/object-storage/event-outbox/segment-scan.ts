@@ -7,15 +7,15 @@ import { DayHold, HoldLostError } from '../stored-uploads/day-hold.js';
 import { daysOf, mayBeCompacted, targets } from '../stored-uploads/day-listing.js';
 import { type BatchDraft, type EventSource, nextToRead } from './batch.js';
 import type { CautiousClock } from './cautious-clock.js';
-import { advance, type Cursor, daysBetween, isTimed, isTold, type Position, shortName, stateOf } from './cursor.js';
-import { MOST_LATE_MS } from './late-segments.js';
-import type { SegmentReader } from './segment-reader.js';
+import { advance, type Cursor, daysBetween, isConfirmed, isTimed, type Position, shortName, stateOf } from './cursor.js';
+import { MAX_LATE_MS } from './late-segments.js';
+import type { UnconfirmedLineReader } from './unconfirmed-line-reader.js';
 
 /**
  * If the time in a segment's name is longer ago than this, in milliseconds by the store's clock, the segment either
  * exists already, or will be announced as late. Includes a margin of 20 s.
  */
-export const SETTLED_MS = MOST_LATE_MS + 20_000;
+export const SETTLED_MS = MAX_LATE_MS + 20_000;
 /** Segments are listed if the times in their names are at most this far ahead of the store's clock, in milliseconds. */
 export const AHEAD_MS = 60_000;
 /**
@@ -26,17 +26,17 @@ const MAYBE_ANNOUNCED_MS = 10_000;
 /** An announcement of a segment may appear up to this long after the segment was written, in milliseconds. */
 export const ANNOUNCED_WITHIN_MS = 5 * 60_000;
 /** The maximum number of listed segments that are held in memory until their events are confirmed. */
-const MOST_SEGMENTS = 5_000;
+const MAX_SEGMENTS = 5_000;
 /**
  * The longest span of times in segments' names that is listed with one prefix, in milliseconds. In a store with many
  * segments, shorter spans are used.
  */
-const LONGEST_UNIT_MS = FINEST_MS * 16 ** 2;
+const MAX_UNIT_MS = FINEST_MS * 16 ** 2;
 /**
  * If a listing returns more unwanted objects than this, it is repeated with shorter spans of time. Most unwanted
  * objects are segments whose events were confirmed before.
  */
-const MOST_WASTED = 10_000;
+const MAX_WASTED = 10_000;
 /** About how long an index line is, in bytes. */
 const LINE_BYTES = 600;
 
@@ -58,7 +58,7 @@ interface Segment {
  * (included) to `end` (excluded), in milliseconds since 1970. Yields undefined for each other object in the listing, so
  * that the caller can count these objects too.
  */
-export async function* timedSegments(bucket: Bucket, day: Day, begin: number, end: number, unitMs = LONGEST_UNIT_MS): AsyncGenerator<Segment | undefined> {
+export async function* timedSegments(bucket: Bucket, day: Day, begin: number, end: number, unitMs = MAX_UNIT_MS): AsyncGenerator<Segment | undefined> {
   const first = Math.max(begin, endOf(day) - DAY_MS - NAME_TOLERANCE_MS);
   const last = Math.min(end, endOf(day) + NAME_TOLERANCE_MS);
   if (first >= last) return;
@@ -89,7 +89,7 @@ export class SegmentScan implements EventSource {
    */
   private coveredTo = -Infinity;
   private listedAt = -Infinity;
-  private unitMs = LONGEST_UNIT_MS;
+  private unitMs = MAX_UNIT_MS;
   private readonly holds = new Map<string, DayHold>();
 
   constructor(
@@ -97,7 +97,7 @@ export class SegmentScan implements EventSource {
     private readonly clock: CautiousClock,
     private readonly kind: UploadKind,
     private readonly cursor: Cursor,
-    private readonly reader: SegmentReader,
+    private readonly reader: UnconfirmedLineReader,
     /**
      * Whether a segment was announced as late and has unconfirmed events, which `LateSource` delivers instead of this
      * scan.
@@ -111,7 +111,7 @@ export class SegmentScan implements EventSource {
     return first && Math.max(first.time, this.position.watermark);
   }
 
-  /** Whether the last listing ended early, because it had found the maximum number of segments (MOST_SEGMENTS). */
+  /** Whether the last listing ended early, because it had found the maximum number of segments (MAX_SEGMENTS). */
   get isBehind(): boolean {
     return this.coveredTo < this.listedAt;
   }
@@ -134,7 +134,7 @@ export class SegmentScan implements EventSource {
   }
 
   async fill(batch: BatchDraft): Promise<boolean> {
-    this.dropTold();
+    this.dropConfirmed();
     const queue = this.queue.filter(({ key }) => !this.isAnnounced(key));
     for (let at = 0; at < queue.length; ) {
       if (batch.room === 0) return false;
@@ -145,12 +145,12 @@ export class SegmentScan implements EventSource {
         if (reading?.isGone && !(await this.isRemoved(segment))) {
           // Compaction has moved the lines of the missing segment to one that is now first in the queue. A batch with
           // an action but no event makes the caller collect again.
-          batch.onceTold(() => undefined);
+          batch.onceConfirmed(() => undefined);
           return false;
         }
         const onOver = () => { this.remember(segment); };
-        const isToldOtherwise = (uploadId: string) => segment.time === -Infinity && isTold(this.cursor, uploadId);
-        if (reading && !this.reader.add(batch, segment.key, reading, onOver, isToldOtherwise)) return false;
+        const isConfirmedElsewhere = (uploadId: string) => segment.time === -Infinity && isConfirmed(this.cursor, uploadId);
+        if (reading && !this.reader.add(batch, segment.key, reading, onOver, isConfirmedElsewhere)) return false;
       }
       at += segments.length;
     }
@@ -172,8 +172,8 @@ export class SegmentScan implements EventSource {
   }
 
   /** Drops the segments whose events `LateSource` has delivered since this scan listed them. */
-  private dropTold(): void {
-    this.segments = this.segments.filter(({ key }) => !isTold(this.cursor, key));
+  private dropConfirmed(): void {
+    this.segments = this.segments.filter(({ key }) => !isConfirmed(this.cursor, key));
     this.advance();
   }
 
@@ -183,7 +183,7 @@ export class SegmentScan implements EventSource {
    */
   private advance(): void {
     advance(this.position, Math.min(this.queue[0]?.time ?? Infinity, this.coveredTo, this.listedAt - SETTLED_MS));
-    void this.releaseWhere((date) => stateOf({ kind: this.kind, date }, this.position) === 'told');
+    void this.releaseWhere((date) => stateOf({ kind: this.kind, date }, this.position) === 'confirmed');
   }
 
   private async releaseWhere(isOver: (date: string) => boolean): Promise<void> {
@@ -202,7 +202,7 @@ export class SegmentScan implements EventSource {
       this.position.targets.add(segment.key);
     } else {
       const short = shortName(segment.key);
-      this.position.told.add(short);
+      this.position.confirmed.add(short);
       const until = segment.writtenAt + ANNOUNCED_WITHIN_MS;
       const mayBeAnnounced = Math.abs(segment.writtenAt - segment.time) > MAYBE_ANNOUNCED_MS && until > this.clock.time;
       if (mayBeAnnounced) this.cursor.late.set(short, until);
@@ -228,7 +228,7 @@ export class SegmentScan implements EventSource {
    * compaction has created for this day so far to the queue.
    */
   private async enter(day: Day): Promise<void> {
-    if (!mayBeCompacted(this.bucket, day) || this.holds.has(day.date) || stateOf(day, this.position) === 'told') return;
+    if (!mayBeCompacted(this.bucket, day) || this.holds.has(day.date) || stateOf(day, this.position) === 'confirmed') return;
     const hold = await DayHold.take(this.bucket, day, this.logger);
     const known = new Set([...this.position.targets, ...this.created.map(({ key }) => key)]);
     for (const { key, size } of await targets(this.bucket, day)) {
@@ -238,7 +238,7 @@ export class SegmentScan implements EventSource {
   }
 
   /**
-   * Lists the segments once. Resolves to false if the listing returned more than MOST_WASTED unwanted objects: it must
+   * Lists the segments once. Resolves to false if the listing returned more than MAX_WASTED unwanted objects: it must
    * then be repeated with shorter spans of time.
    */
   private async tryList(): Promise<boolean> {
@@ -247,23 +247,23 @@ export class SegmentScan implements EventSource {
     const found = new Map<string, Segment>();
     let listed = 0;
     let covered = await this.beginning(now);
-    while (covered < end && found.size < MOST_SEGMENTS) {
+    while (covered < end && found.size < MAX_SEGMENTS) {
       const begin = covered;
       covered = Math.min(end, nextMidnight(begin));
       for (const day of daysBetween(this.kind, begin, covered)) {
         await this.enter(day);
         for await (const segment of timedSegments(this.bucket, day, begin, covered, this.unitMs)) {
           listed += 1;
-          if (segment && !isTold(this.cursor, segment.key)) found.set(segment.key, segment);
-          if (found.size >= MOST_SEGMENTS && segment && segment.time > begin) {
+          if (segment && !isConfirmed(this.cursor, segment.key)) found.set(segment.key, segment);
+          if (found.size >= MAX_SEGMENTS && segment && segment.time > begin) {
             covered = segment.time;
             break;
           }
-          if (listed - found.size > MOST_WASTED && this.unitMs > FINEST_MS) return false;
+          if (listed - found.size > MAX_WASTED && this.unitMs > FINEST_MS) return false;
         }
       }
     }
-    if (listed * 32 < MOST_WASTED) this.unitMs = Math.min(LONGEST_UNIT_MS, this.unitMs * 16);
+    if (listed * 32 < MAX_WASTED) this.unitMs = Math.min(MAX_UNIT_MS, this.unitMs * 16);
     this.segments = [...found.values()].filter(({ time }) => time < covered).sort((one, other) => one.time - other.time);
     this.coveredTo = covered;
     this.listedAt = now;
@@ -280,7 +280,7 @@ export class SegmentScan implements EventSource {
     const { watermark } = this.position;
     const startOfToday = Date.parse(dateAt(now));
     if (watermark + DAY_MS > startOfToday) return watermark;
-    const days = (await daysOf(this.bucket, this.kind)).filter((day) => stateOf(day, this.position) !== 'told');
+    const days = (await daysOf(this.bucket, this.kind)).filter((day) => stateOf(day, this.position) !== 'confirmed');
     const starts = [...days.map((day) => endOf(day) - DAY_MS), startOfToday];
     return Math.max(watermark, Math.min(...starts) - NAME_TOLERANCE_MS);
   }

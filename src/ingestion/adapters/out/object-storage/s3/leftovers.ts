@@ -1,7 +1,7 @@
 import { BackgroundRetries } from '../../../../../common/background-retries.js';
 
 const FIRST_PAUSE_MS = 1000;
-const LONGEST_PAUSE_MS = 60_000;
+const MAX_PAUSE_MS = 60_000;
 /** Maximum number of pending removals of parts. Further ones are dropped: the sweeper removes those parts later. */
 const MOST = 1000;
 
@@ -24,7 +24,7 @@ export class Leftovers {
     const attempt = async (): Promise<number | undefined> => {
       if (this.retries.isClosed) return undefined;
       if (await succeeds(action)) left--;
-      pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS);
+      pauseMs = Math.min(2 * pauseMs, MAX_PAUSE_MS);
       return left > 0 ? pauseMs : undefined;
     };
     void this.retries.repeat(attempt, pauseMs);

@@ -18,12 +18,12 @@ import { abortUpload, removeParts } from './unfinished-parts.js';
 
 const MIB = 1024 * 1024;
 /**
- * Maximum number of parts of one upload that are sent at once. If parts are long, fewer are sent (MOST_BYTES_AT_ONCE).
+ * Maximum number of parts of one upload that are sent at once. If parts are long, fewer are sent (MAX_BYTES_AT_ONCE).
  */
 const PARTS_AT_ONCE = 4;
-const MOST_BYTES_AT_ONCE = 20 * MIB;
+const MAX_BYTES_AT_ONCE = 20 * MIB;
 /** A failed upload waits at most this long for its parts to be removed, in milliseconds. A healthy store needs less. */
-const LONGEST_GIVING_BACK_MS = 2_000;
+const MAX_GIVING_BACK_MS = 2_000;
 /** The checksum by which the store verifies each part. */
 const PART_CHECKSUM = { ChecksumAlgorithm: 'CRC32' } as const;
 
@@ -65,7 +65,7 @@ export class MultipartUpload {
   async send(bytes: AsyncIterable<Uint8Array>): Promise<void> {
     const { connection, memory, leftovers } = this.resources;
     const source = new Source(bytes);
-    const atOnce = Math.max(1, Math.min(PARTS_AT_ONCE, Math.floor(MOST_BYTES_AT_ONCE / memory.partBytes)));
+    const atOnce = Math.max(1, Math.min(PARTS_AT_ONCE, Math.floor(MAX_BYTES_AT_ONCE / memory.partBytes)));
     try {
       const count = await sendParts(source, { memory, atOnce }, {
         sendPart: async (part, index) => {
@@ -140,7 +140,7 @@ export class MultipartUpload {
       return;
     }
     try {
-      await withTimeLimit(LONGEST_GIVING_BACK_MS, action(), connection.silence);
+      await withTimeLimit(MAX_GIVING_BACK_MS, action(), connection.silence);
     } catch {
       // The removal of the parts is retried later. Its error isn't reported: the caller gets the error of the upload.
       leftovers.add(action);

@@ -26,7 +26,7 @@ export interface S3ConnectionOptions {
   readonly credentials?: S3ClientConfig['credentials'];
 }
 
-const MOST_CONNECT_MS = 2000;
+const MAX_CONNECT_MS = 2000;
 /** Pause before a failed request of an upload is repeated, in milliseconds. */
 const PART_PAUSE_MS = 500;
 
@@ -65,7 +65,7 @@ export class S3Connection {
       checksumAlgorithms: { CRC32: Crc32InTurns },
       expectContinueHeader: false,
       requestHandler: {
-        connectionTimeout: Math.min(MOST_CONNECT_MS, timeoutMs),
+        connectionTimeout: Math.min(MAX_CONNECT_MS, timeoutMs),
         socketTimeout: timeoutMs,
         // The number of sockets isn't limited, because the SDK treats a request that waits for a free socket as one
         // that can't connect.

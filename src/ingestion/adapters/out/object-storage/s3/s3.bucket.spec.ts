@@ -65,6 +65,19 @@ describe('S3Bucket', () => {
     expect.assertions(2);
   });
 
+  it('lists each object once, although the store repeats keys and a page', async () => {
+    const pages = [['a', 'b'], ['b', 'b/\u{ff5e}', 'b/\u{1f600}'], ['b/\u{ff5e}', 'b/\u{1f600}'], ['c', 'c']];
+    await open((request, response) => {
+      const page = Number(new URL(request.url ?? '', 'http://localhost').searchParams.get('continuation-token') ?? 0);
+      const contents = (pages[page] ?? []).map((key) => `<Contents><Key>data/${key}</Key><LastModified>2010-01-01T00:00:00.000Z</LastModified><Size>5</Size></Contents>`);
+      const next = page + 1 < pages.length ? `<NextContinuationToken>${page + 1}</NextContinuationToken>` : '';
+      response.end(`<?xml version="1.0" encoding="UTF-8"?><ListBucketResult>${contents.join('')}${next}</ListBucketResult>`);
+    });
+    const listed: string[] = [];
+    for await (const { key } of bucket.list('')) listed.push(key);
+    expect(listed).toEqual(['a', 'b', 'b/\u{ff5e}', 'b/\u{1f600}', 'c']);
+  });
+
   it('lets the store begin a listing after a key', async () => {
     const asked: (string | null)[] = [];
     await open((request, response) => {

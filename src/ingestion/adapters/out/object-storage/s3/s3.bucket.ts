@@ -11,7 +11,7 @@ import {
   PutObjectCommand,
   S3ServiceException,
 } from '@aws-sdk/client-s3';
-import { Bucket, type ByteRange, type ListedObject, missingRight, type ReadObject, significantOffset } from '../bucket.js';
+import { Bucket, type ByteRange, type ListedObject, missingRight, newKeys, type ReadObject, significantOffset } from '../bucket.js';
 import { PartMemory } from '../part-memory.js';
 import { ConditionalWrite } from './conditional-write.js';
 import { Leftovers } from './leftovers.js';
@@ -34,9 +34,9 @@ type ListOptions = Pick<ListObjectsV2CommandInput, 'Delimiter' | 'StartAfter'>;
 
 const MIB = 1024 * 1024;
 /** The smallest part that S3 accepts, in bytes. Only the last part of an upload may be smaller. */
-const LEAST_PART = 5 * MIB;
-const MOST_PARTS = 10_000;
-const MOST_REMOVED_AT_ONCE = 1000;
+const MIN_PART_BYTES = 5 * MIB;
+const MAX_PARTS = 10_000;
+const MAX_REMOVED_AT_ONCE = 1000;
 const READ_ATTEMPTS = 3;
 /**
  * An id that no multipart upload has. An attempt to abort this upload shows whether the store permits to abort uploads.
@@ -59,7 +59,7 @@ export class S3Bucket extends Bucket {
   constructor({ maxUploadBytes, pageSize, ...options }: S3BucketOptions) {
     super();
     this.connection = new S3Connection(options);
-    this.memory = new PartMemory(Math.max(LEAST_PART, Math.ceil(maxUploadBytes / MOST_PARTS)));
+    this.memory = new PartMemory(Math.max(MIN_PART_BYTES, Math.ceil(maxUploadBytes / MAX_PARTS)));
     this.pageSize = pageSize;
   }
 
@@ -123,9 +123,10 @@ export class S3Bucket extends Bucket {
 
   private async *listed(prefix: string, options?: ListOptions): AsyncGenerator<ListedObject> {
     const { connection } = this;
+    const isNew = newKeys();
     for await (const page of this.pages(prefix, options)) {
       for (const { Key = '', Size = 0, LastModified } of page.Contents ?? []) {
-        yield { key: Key.slice(connection.prefix.length), size: Size, ageMs: connection.watch.ageOf(LastModified, page) };
+        if (isNew(Key)) yield { key: Key.slice(connection.prefix.length), size: Size, ageMs: connection.watch.ageOf(LastModified, page) };
       }
     }
   }
@@ -138,8 +139,8 @@ export class S3Bucket extends Bucket {
 
   override async remove(keys: readonly string[]): Promise<void> {
     const { connection } = this;
-    for (let first = 0; first < keys.length; first += MOST_REMOVED_AT_ONCE) {
-      const Objects = keys.slice(first, first + MOST_REMOVED_AT_ONCE).map((key) => ({ Key: connection.prefix + key }));
+    for (let first = 0; first < keys.length; first += MAX_REMOVED_AT_ONCE) {
+      const Objects = keys.slice(first, first + MAX_REMOVED_AT_ONCE).map((key) => ({ Key: connection.prefix + key }));
       const command = new DeleteObjectsCommand({ Bucket: connection.bucket, Delete: { Objects, Quiet: true } });
       const { Errors = [] } = await connection.within((options) => connection.client.send(command, options));
       const [failed] = Errors;

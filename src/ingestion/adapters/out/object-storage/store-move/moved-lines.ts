@@ -13,7 +13,7 @@ import { type Day, DAY_GRACE_MS, directoryOf, endOf, isSlow, NAME_TOLERANCE_MS, 
  * line gives the segment its name. Segments that uploads write have the same limit, so that a search by an upload's id
  * finds a moved line as fast.
  */
-const MOST_APART_MS = NAME_TOLERANCE_MS / 2;
+const MAX_APART_MS = NAME_TOLERANCE_MS / 2;
 /** Lines are written when those that wait have this many bytes. */
 const BATCH_BYTES = 16 * 1024 * 1024;
 
@@ -24,8 +24,8 @@ interface MovedLine {
 }
 
 /**
- * Writes index lines of another store to segments in a bucket. The names of the segments tell when the uploads were
- * received (segment-names.ts), so that the lines are found there.
+ * Writes index lines of another store to segments in a bucket. The segments get names by which their lines are found
+ * (segment-names.ts).
  *
  * - A line whose `Idempotency-Key` is still in use gets a segment of its own, and the claim of the key.
  * - The other lines of a past day get segments with names as compaction gives, which compaction leaves alone.
@@ -38,6 +38,11 @@ export class MovedLines {
   private day: Day | undefined;
   private batch: MovedLine[] = [];
   private bytes = 0;
+  /**
+   * The keys of the segments and claims that were written, or that an earlier attempt had written with the same lines:
+   * two for each upload whose `Idempotency-Key` is still in use, and few for all others.
+   */
+  readonly written = new Set<string>();
 
   constructor(private readonly bucket: Bucket) {}
 
@@ -65,7 +70,7 @@ export class MovedLines {
     const isPast = now > endOf(day);
     const isAlone = (line: MovedLine): boolean => isClaimed(line) || (!isPast && isSlow(line.upload));
     await eachOf(lines.filter(isAlone), async ({ upload, bytes }) => {
-      await this.bucket.replace(segmentOf(upload), bytes);
+      await this.replace(segmentOf(upload), bytes);
       if (isClaimed({ upload, bytes })) await this.claim(upload);
     });
     const shared = lines.filter((line) => !isAlone(line));
@@ -76,7 +81,12 @@ export class MovedLines {
   }
 
   private async claim(upload: Upload): Promise<void> {
-    await this.bucket.replace(claimKey(idempotencyScope(upload) ?? ''), claimBytes(keptClaim(upload)));
+    await this.replace(claimKey(idempotencyScope(upload) ?? ''), claimBytes(keptClaim(upload)));
+  }
+
+  private async replace(key: string, bytes: Buffer): Promise<void> {
+    await this.bucket.replace(key, bytes);
+    this.written.add(key);
   }
 
   /** Writes lines to one segment with a time in its name, in milliseconds since 1970. */
@@ -84,7 +94,9 @@ export class MovedLines {
     if (lines.length === 0) return;
     const bytes = Buffer.concat(lines.map((line) => line.bytes));
     const uuid = v7({ msecs: time, random: createHash('sha256').update(bytes).digest().subarray(0, 16) });
-    await this.bucket.create(directoryOf(day) + targetName(uuid, isOfSlow), bytes);
+    const key = directoryOf(day) + targetName(uuid, isOfSlow);
+    await this.bucket.create(key, bytes);
+    this.written.add(key);
   }
 }
 
@@ -96,7 +108,7 @@ function windowsOf(lines: readonly MovedLine[]): { readonly begin: number; reado
   for (const line of lines) {
     const time = line.upload.receivedAt.getTime();
     const last = windows.at(-1);
-    if (last && time - last.begin <= MOST_APART_MS) last.lines.push(line);
+    if (last && time - last.begin <= MAX_APART_MS) last.lines.push(line);
     else windows.push({ begin: time, lines: [line] });
   }
   return windows;

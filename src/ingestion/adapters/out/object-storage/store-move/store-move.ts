@@ -19,7 +19,7 @@ const FILES_AT_ONCE = 8;
 /** How many files are looked up in the bucket together. */
 const LOOKED_UP_AT_ONCE = 2_000;
 /** If a move was interrupted, only files longer than this, in bytes, may have left parts in the bucket. */
-const LEAST_PARTS_BYTES = 1024 * 1024;
+const MIN_PARTS_BYTES = 1024 * 1024;
 const FILES = 'files/';
 const LINES = 'uploads/';
 
@@ -82,7 +82,7 @@ export interface MoveProgress {
  * removed meanwhile, and writes all lines and claims.
  *
  * A file becomes visible in the bucket only if its size and sha-256 are those in its line. Memory doesn't depend on the
- * size of the store.
+ * size of the store, but for the keys that `MovedLines` has written.
  */
 export class StoreMove {
   readonly totals: MoveTotals = { uploads: 0, files: 0, bytes: 0, copiedFiles: 0, copiedBytes: 0, problems: 0 };
@@ -165,9 +165,11 @@ export class StoreMove {
     await this.assertUnused('A service has used the bucket since the move began', note?.has_lines);
     await this.bucket.replace(MOVE, bytesOf({ store_id: storeId, has_lines: true }));
     await this.removeOtherFiles();
-    // An earlier attempt may have written lines and claims of uploads that were removed since.
-    for (const prefix of [LINES, CLAIMS]) await removeListed(this.bucket, prefix, () => true);
-    const sha256 = await this.writeLines();
+    const lines = new MovedLines(this.bucket);
+    const sha256 = await this.writeLines(lines);
+    // An earlier attempt may have written lines and claims of uploads that were removed since. They are removed last, and
+    // only they: the store may carry out a removal late, and would then remove what was written after it.
+    for (const prefix of [LINES, CLAIMS]) await removeListed(this.bucket, prefix, ({ key }) => !lines.written.has(key));
     const completedAt = new Date(this.bucket.storeTime).toISOString();
     await this.bucket.replace(MOVE, bytesOf({ store_id: storeId, has_lines: true, completed_at: completedAt, lines_sha256: sha256 }));
   }
@@ -256,7 +258,7 @@ export class StoreMove {
       this.count(size);
       return undefined;
     }
-    if (this.isResumed && size > LEAST_PARTS_BYTES) await this.bucket.removeParts(path);
+    if (this.isResumed && size > MIN_PARTS_BYTES) await this.bucket.removeParts(path);
     const bytes = await this.source.openContent(path);
     // If a service uses the store, the upload may have been removed since its line was read.
     if (!bytes) return isStopped ? { path, detail: 'the file is absent' } : undefined;
@@ -301,14 +303,13 @@ export class StoreMove {
       return !isKept;
     });
     const { files } = this.totals;
-    if (kept !== files) throw new Error(`The lines of the store have ${files} files, and ${kept} of those in the bucket are in the store. Check the store (docs/checking-a-store.md), and run this again.`);
+    if (kept !== files) throw new Error(`The store's lines name ${files} files, but ${kept} of the files in the bucket are in the store. Check the store (docs/checking-a-store.md), and run this again.`);
   }
 
   /** Writes all lines of the store to the bucket. Resolves to their sha-256. */
-  private async writeLines(): Promise<string> {
+  private async writeLines(lines: MovedLines): Promise<string> {
     const { progress } = this;
     Object.assign(progress, { phase: 'lines', done: 0, total: this.totals.uploads });
-    const lines = new MovedLines(this.bucket);
     const hash = createHash('sha256');
     for await (const { segment, bytes } of this.source.lines()) {
       const day = dayOf(segment);

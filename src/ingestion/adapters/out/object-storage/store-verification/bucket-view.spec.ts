@@ -222,7 +222,7 @@ async function meanwhile(from: number, steps: readonly (() => Promise<unknown>)[
 }
 
 describe('an upload in progress', () => {
-  it('is reported as under way, with its file', async () => {
+  it('is reported as in progress, with its file', async () => {
     const id = uuidV7();
     const path = `${FILES}/${id}.csv`;
     await mark(path, id);
@@ -268,7 +268,7 @@ describe('a compaction in progress', () => {
     await others.remove(before);
   });
 
-  it('is reported as under way, by its target', async () => {
+  it('is reported as in progress, by its target', async () => {
     await plan(...sources());
     expect(await shown()).toEqual([]);
     await merge();

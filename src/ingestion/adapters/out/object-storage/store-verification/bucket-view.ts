@@ -19,7 +19,7 @@ import {
 } from '../../../../application/store-verification/store-view.js';
 import { isKeptUnderKey } from '../../../../domain/idempotency.js';
 import type { Bucket } from '../bucket.js';
-import { claimKey, markerKey } from '../keys.js';
+import { claimKey, markerKey, MAX_MARKER_BYTES } from '../keys.js';
 import { dayOf, directoryOf, parseName } from '../segment-names.js';
 import { isRemovalKey, parseRemoval } from '../stored-uploads/removal-marker.js';
 import { mentions } from '../stored-uploads/segment-lines.js';
@@ -31,10 +31,10 @@ import { type KeyEntry, walkKeys } from './key-walk.js';
  * How many segments are read ahead at the same time, because each answer takes time. Long segments aren't read ahead.
  */
 const SEGMENTS_AT_ONCE = 8;
-const LONGEST_WHOLE = 1024 * 1024;
+const MAX_WHOLE_BYTES = 1024 * 1024;
 /** The age of an object, as the store reports it, may be too high by at most this, in milliseconds. */
 const CLOCK_MS = 10_000;
-const MOST_ROUNDS = 5;
+const MAX_ROUNDS = 5;
 /** How many index lines are remembered for `stays`: somewhat more than the verification checks at once. */
 const LATEST_LINES = 64;
 
@@ -87,7 +87,7 @@ class BucketView implements StoreView {
     const began = performance.now();
     const gone = new Set<string>();
     yield* this.linesOf(walkKeys(this.bucket, SEGMENTS), gone, onBytes);
-    for (let round = 0; gone.size > 0 && round < MOST_ROUNDS; round++) {
+    for (let round = 0; gone.size > 0 && round < MAX_ROUNDS; round++) {
       const directories = [...gone];
       gone.clear();
       // The lines of a missing segment are in a segment that replaced it. The walk (the listing of all segments) has
@@ -124,7 +124,8 @@ class BucketView implements StoreView {
   async publications(): Promise<(uploadId: string, contentPath: string) => Promise<boolean>> {
     const staged = new Set<string>();
     const removed = new Set<string>();
-    for await (const { name, path } of this.staging()) {
+    for await (const { name, path, size } of walkKeys(this.bucket, STAGING)) {
+      if (size > MAX_MARKER_BYTES) continue;
       staged.add(name);
       const removal = isRemovalKey(path) ? await this.bucket.read(path) : undefined;
       for (const { upload_id: uploadId } of (removal && parseRemoval(removal.bytes)) ?? []) removed.add(uploadId);
@@ -233,7 +234,7 @@ class BucketView implements StoreView {
 
   /** Begins to read a segment. Never rejects: an error is thrown only when the pieces are iterated. */
   private async begin({ path, size }: KeyEntry): Promise<{ path: string; pieces: AsyncIterable<Buffer> }> {
-    if (size > LONGEST_WHOLE) return { path, pieces: this.pieces(path, size) };
+    if (size > MAX_WHOLE_BYTES) return { path, pieces: this.pieces(path, size) };
     const read = this.bucket.read(path);
     await Promise.allSettled([read]);
     return { path, pieces: whole(read) };

@@ -1,6 +1,6 @@
 import type { LayoutRules } from '../../../../domain/layout-names.js';
 import type { SegmentEntry } from '../../../../application/store-verification/store-view.js';
-import type { Bucket, ListedObject } from '../bucket.js';
+import { type Bucket, type ListedObject, newKeys } from '../bucket.js';
 
 export interface KeyEntry extends SegmentEntry {
   /** Milliseconds since the object was written, by the store's clock. */
@@ -17,12 +17,9 @@ export interface KeyEntry extends SegmentEntry {
  */
 export async function* walkKeys(bucket: Bucket, layout: LayoutRules, directory = layout.top): AsyncGenerator<KeyEntry> {
   let unknown: string | undefined;
-  let last = Buffer.alloc(0);
+  const isNew = newKeys();
   for await (const object of bucket.list(`${directory}/`)) {
-    // The listings of some stores repeat a key, or a page. Repeated keys are skipped.
-    const key = Buffer.from(object.key);
-    if (Buffer.compare(key, last) <= 0) continue;
-    last = key;
+    if (!isNew(object.key)) continue;
     if (unknown !== undefined && object.key.startsWith(unknown)) continue;
     const entry = entryOf(object, layout);
     if (entry) yield entry;

@@ -16,7 +16,7 @@ import { SegmentGoneError } from './segment-lines.js';
 import { UploadRemoval } from './upload-removal.js';
 import { findLine } from './upload-search.js';
 
-const MOST_ROUNDS = 10;
+const MAX_ROUNDS = 10;
 /**
  * Expired uploads are removed at most once in this time, in milliseconds, however many processes share the bucket. Each
  * process tries every hour, and the first to try removes them.
@@ -24,7 +24,7 @@ const MOST_ROUNDS = 10;
 const RETENTION_TURN_MS = 50 * 60_000;
 
 /**
- * Finds, lists and removes the uploads in a bucket. Uploads are found by the names of segments, which tell times
+ * Finds, lists and removes the uploads in a bucket. Uploads are found by the names of segments, which contain times
  * (segment-names.ts). There is no other index.
  */
 export class BucketUploads extends StoredUploads {
@@ -82,7 +82,7 @@ export class BucketUploads extends StoredUploads {
    * times.
    */
   private async page(query: PageQuery, memory: PageMemory): Promise<UploadPage> {
-    for (let round = 0; round < MOST_ROUNDS; round++) {
+    for (let round = 0; round < MAX_ROUNDS; round++) {
       const sources = new DaySources(this.bucket, query.filter, query.after);
       try {
         const page = await readPage(await sources.all(), query, memory);

@@ -1,16 +1,16 @@
 import { randomUUID } from 'node:crypto';
 import type { StorageLogger } from '../../../../application/storage-logger.js';
 import type { Bucket } from '../bucket.js';
-import { DamagedPlanError, type Plan, PLAN_PATIENCE_MS, planKey, readDayPlan, sizeOf } from '../compaction-plan.js';
+import { DamagedPlanError, NO_PLAN, type Plan, PLAN_PATIENCE_MS, planKey, readDayPlan, sizeOf } from '../compaction-plan.js';
 import { FENCE } from '../keys.js';
 import type { Day } from '../segment-names.js';
 import { pauseAfter } from './contention.js';
 
 const RENEW_AFTER_MS = 60_000;
-const MOST_TURNS = 20;
+const MAX_TURNS = 20;
 
 /**
- * This process's hold on a day is gone: another process took this one for crashed, and replaced or removed the hold.
+ * This process's hold on a day is gone: another process considered this one crashed, and replaced or removed the hold.
  * Since then, compaction may have worked on the day.
  */
 export class HoldLostError extends Error {
@@ -25,7 +25,7 @@ export class HoldLostError extends Error {
  * Compaction copies segments: from a copy made before a removal, it could restore a removed line.
  *
  * A day has either a hold or a plan of compaction, because both are in the same object. Several processes may share a
- * hold, which lists the id of each `DayHold`. A hold that wasn't written for ten minutes is taken to belong to crashed
+ * hold, which lists the id of each `DayHold`. A hold that wasn't written for ten minutes counts as left by crashed
  * processes, and another process may then replace it. So a removal checks its hold after it has rewritten a segment. An
  * id that was taken out of a hold never comes back. A damaged object, which is neither plan nor hold, is replaced after
  * ten minutes too, with a warning.
@@ -81,14 +81,14 @@ export class DayHold {
    */
   private async change(change: (ids: readonly string[]) => readonly string[] | undefined): Promise<boolean> {
     const key = planKey(this.day);
-    for (let turn = 0; turn < MOST_TURNS; turn++) {
+    for (let turn = 0; turn < MAX_TURNS; turn++) {
       const { plan, hold, isDamaged, version, ageMs } = await readDayPlan(this.bucket, this.day);
       const isExpired = ageMs >= PLAN_PATIENCE_MS;
       const ids = change(hold && !isExpired ? hold.removals : []);
       if (!ids) return false;
       if (isDamaged && !isExpired) throw new DamagedPlanError(this.day);
       if (plan) await this.end(plan);
-      const bytes = ids.length === 0 ? FENCE : Buffer.from(JSON.stringify({ removals: ids }));
+      const bytes = ids.length === 0 ? NO_PLAN : Buffer.from(JSON.stringify({ removals: ids }));
       this.writtenAt = performance.now();
       const written = await (version === undefined ? this.bucket.create(key, bytes) : this.bucket.replace(key, bytes, version));
       if (written !== undefined) {

@@ -10,7 +10,7 @@ import { SortedSource, WHOLE_BYTES } from './sorted-segment.js';
 
 const MINUTE_MS = 60_000;
 const FIRST_WINDOW_MS = FINEST_MS * 16;
-const LONGEST_WINDOW_MS = FINEST_MS * 16 ** 3;
+const MAX_WINDOW_MS = FINEST_MS * 16 ** 3;
 const FEW_IN_WINDOW = 100;
 const MANY_IN_WINDOW = 3_000;
 
@@ -121,7 +121,7 @@ export class DaySources {
         };
         const segments = (await listNamed(this.bucket, prefix, begin, Math.ceil(end / span) * span)).filter(isWithin);
         const next = segments.length < FEW_IN_WINDOW ? span * 16 : segments.length > MANY_IN_WINDOW ? span / 16 : span;
-        const rest = begin <= earliest ? [] : [below(begin, Math.min(LONGEST_WINDOW_MS, Math.max(FINEST_MS, next)))];
+        const rest = begin <= earliest ? [] : [below(begin, Math.min(MAX_WINDOW_MS, Math.max(FINEST_MS, next)))];
         return [...segments.flatMap((segment) => this.segment(day, segment)), ...rest];
       },
     });

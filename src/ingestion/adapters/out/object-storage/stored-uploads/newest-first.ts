@@ -4,17 +4,17 @@ import type { Upload } from '../../../../domain/upload.js';
 import { NAME_TOLERANCE_MS } from '../segment-names.js';
 import type { PageMemory } from './page-memory.js';
 
-/** How many sources are read at once, and the maximum (MOST_READS_AT_ONCE) if the page probably needs more. */
+/** How many sources are read at once, and the maximum (MAX_READS_AT_ONCE) if the page probably needs more. */
 const READS_AT_ONCE = 32;
-const MOST_READS_AT_ONCE = 256;
+const MAX_READS_AT_ONCE = 256;
 /**
- * MOST_BYTES_AT_ONCE: at most this many bytes are read at once, unless a single read is longer. MOST_BYTES: once this
+ * MAX_BYTES_AT_ONCE: at most this many bytes are read at once, unless a single read is longer. MAX_BYTES: once this
  * many bytes were read for a page, the page ends early. It doesn't end early if the next page would begin where this
  * one began, because a client would then get the same page again and again.
  */
-const MOST_BYTES_AT_ONCE = 8 * 1024 * 1024;
-const MOST_BYTES = 64 * 1024 * 1024;
-const MOST_READS = 2_000;
+const MAX_BYTES_AT_ONCE = 8 * 1024 * 1024;
+const MAX_BYTES = 64 * 1024 * 1024;
+const MAX_READS = 2_000;
 
 /** Called for each index line that was read, with the line's length in bytes. */
 export type OnLine = (upload: Upload, length: number) => void;
@@ -64,7 +64,7 @@ export async function readPage(sources: readonly Source[], { filter, limit, afte
     // the newest unread source may have an upload that was received at `latest`.
     const bound = newest.latest + 1;
     if (page.isFullAbove(bound)) return page.end(true);
-    if ((reads >= MOST_READS || bytes >= MOST_BYTES) && page.isProgress(bound)) return page.endAbove(bound);
+    if ((reads >= MAX_READS || bytes >= MAX_BYTES) && page.isProgress(bound)) return page.endAbove(bound);
     const now = nextReads(rest, page);
     rest = rest.slice(now.length);
     const reading = now.reduce((sum, { size = 0 }) => sum + size, 0);
@@ -91,8 +91,8 @@ function nextReads(sources: readonly Source[], page: Page): Source[] {
     bytes += size ?? 0;
     if (size === undefined) listings += 1;
     const isEarlyListing = size === undefined && latest !== newest?.latest && (listings > 2 || index >= page.room);
-    const isEnough = index >= READS_AT_ONCE && (latest < needed || index === MOST_READS_AT_ONCE);
-    return index > 0 && (isEnough || bytes > MOST_BYTES_AT_ONCE || isEarlyListing);
+    const isEnough = index >= READS_AT_ONCE && (latest < needed || index === MAX_READS_AT_ONCE);
+    return index > 0 && (isEnough || bytes > MAX_BYTES_AT_ONCE || isEarlyListing);
   });
   return end < 0 ? [...sources] : sources.slice(0, end);
 }

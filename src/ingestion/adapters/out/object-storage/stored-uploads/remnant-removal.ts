@@ -1,9 +1,9 @@
 import { eachOf } from '../../../../../common/each-of.js';
 import type { Bucket } from '../bucket.js';
-import { TellingState } from '../event-outbox/late-segments.js';
+import { OutboxPresence } from '../event-outbox/late-segments.js';
 import { writeRemoved } from '../event-outbox/removed-uploads.js';
 import { freeRemoved } from '../idempotency-claims.js';
-import { newRemovalKey, type Remnant, removalBytes, removalIdOf, toldOf } from './removal-marker.js';
+import { newRemovalKey, type Remnant, removalBytes, removalIdOf, removedUploadsOf } from './removal-marker.js';
 
 const REMNANTS_AT_ONCE = 1_000;
 
@@ -21,18 +21,18 @@ export interface Mark {
  * work after a crash. Calls reject with errors of the bucket.
  */
 export class RemnantRemoval {
-  private readonly telling: TellingState;
+  private readonly outbox: OutboxPresence;
 
   constructor(private readonly bucket: Bucket) {
-    this.telling = new TellingState(bucket);
+    this.outbox = new OutboxPresence(bucket);
   }
 
   /**
-   * The present time, to be given in the events of a removal. Undefined if the event outbox was never opened: removals
-   * then have no events.
+   * The present time, for the events of a removal. Undefined if the event outbox was never opened: removals then have
+   * no events.
    */
-  async timeToTell(): Promise<Date | undefined> {
-    return (await this.telling.isBegun()) ? new Date(this.bucket.now) : undefined;
+  async eventTime(): Promise<Date | undefined> {
+    return (await this.outbox.isBegun()) ? new Date(this.bucket.now) : undefined;
   }
 
   /**
@@ -43,7 +43,7 @@ export class RemnantRemoval {
     const marks: Mark[] = [];
     for (let at = 0; at < remnants.length; at += REMNANTS_AT_ONCE) {
       const mark = { key: newRemovalKey(this.bucket.now), remnants: remnants.slice(at, at + REMNANTS_AT_ONCE) };
-      if ((await this.bucket.create(mark.key, removalBytes(mark.remnants))) === undefined) throw new Error(`${mark.key} exists.`);
+      if ((await this.bucket.create(mark.key, removalBytes(mark.remnants))) === undefined) throw new Error(`${mark.key} exists already.`);
       marks.push(mark);
     }
     return marks;
@@ -53,13 +53,13 @@ export class RemnantRemoval {
    * Ends removals whose lines are gone: removes what is left of the uploads, writes the events, then removes the
    * markers.
    *
-   * @param isTold whether to write the event of an upload's removal: true if the line was removed by this process, or
+   * @param hasEvent whether to write the event of an upload's removal: true if the line was removed by this process, or
    *   by the crashed process whose removal this one completes.
    */
-  async conclude(marks: readonly Mark[], isTold: (remnant: Remnant) => boolean = () => true): Promise<void> {
+  async conclude(marks: readonly Mark[], hasEvent: (remnant: Remnant) => boolean = () => true): Promise<void> {
     for (const { key, remnants } of marks) {
       await this.clear(remnants);
-      const removed = toldOf(remnants.filter(isTold));
+      const removed = removedUploadsOf(remnants.filter(hasEvent));
       if (removed.length > 0) await writeRemoved(this.bucket, removalIdOf(key), removed);
     }
     if (marks.length > 0) await this.bucket.remove(marks.map(({ key }) => key));

@@ -47,13 +47,13 @@ export function remnantOf(upload: Upload, segment: string, removedAt?: Date): Re
   const scope = idempotencyScope(upload);
   const isClaimed = scope !== null && Date.now() - receivedAt.getTime() < CLAIMED_FOR_MS;
   if (!content && !isClaimed && !removedAt) return undefined;
-  const told = removedAt && { kind, customer_id: customerId, received_at: receivedAt.toISOString(), removed_at: removedAt.toISOString() };
-  return { upload_id: uploadId, customer_id: customerId, segment, content_path: content?.path ?? null, claim: isClaimed ? claimKey(scope) : null, ...(told && { told }) };
+  const event = removedAt && { kind, customer_id: customerId, received_at: receivedAt.toISOString(), removed_at: removedAt.toISOString() };
+  return { upload_id: uploadId, customer_id: customerId, segment, content_path: content?.path ?? null, claim: isClaimed ? claimKey(scope) : null, ...(event && { told: event }) };
 }
 
 /** The data of the events of removed uploads. Leaves out uploads for which no event is to be delivered. */
-export const toldOf = (remnants: readonly Remnant[]): RemovedUpload[] =>
-  remnants.flatMap(({ upload_id, told }) => (told ? { upload_id, ...told } : []));
+export const removedUploadsOf = (remnants: readonly Remnant[]): RemovedUpload[] =>
+  remnants.flatMap(({ upload_id, told: event }) => (event ? { upload_id, ...event } : []));
 
 /**
  * A new key for a marker of removals. The marker exists from before the first index line is removed until the files are

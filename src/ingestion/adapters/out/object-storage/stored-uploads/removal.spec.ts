@@ -183,7 +183,7 @@ describe.each(REMOVALS)('a removal of %s', (_, remove, isWanted) => {
     await removing(later(10 * 60_000));
     expect(await linesIn()).toEqual(kept);
     expect(warnings).toEqual([expect.stringContaining(`${plan} was damaged`)]);
-    expect(await compactDay(later(HOUR_MS), 'historical', DATE)).toMatchObject({ isUnderWay: false });
+    expect(await compactDay(later(HOUR_MS), 'historical', DATE)).toMatchObject({ isBusy: false });
     await expectConsistent();
   });
 

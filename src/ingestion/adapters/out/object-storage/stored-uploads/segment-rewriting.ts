@@ -4,7 +4,7 @@ import { FENCE_AGE_MS } from '../old-fences.js';
 import { pauseAfter } from './contention.js';
 import { linesIn } from './segment-lines.js';
 
-const MOST_ROUNDS = 10;
+const MAX_ROUNDS = 10;
 
 /** The content of a segment without the lines that are to be removed. */
 export interface Rewriting {
@@ -52,7 +52,7 @@ export async function withoutLines(key: string, { bytes, version, ageMs }: ReadO
  */
 export async function rewrite(bucket: Bucket, first: Rewriting, isWanted: (upload: Upload) => boolean): Promise<readonly Upload[]> {
   let rewriting: Rewriting | undefined = first;
-  for (let turn = 0; rewriting && turn < MOST_ROUNDS; turn++) {
+  for (let turn = 0; rewriting && turn < MAX_ROUNDS; turn++) {
     const { key, bytes, version, removed, isOver }: Rewriting = rewriting;
     if (isOver) {
       await bucket.remove([key]);

@@ -7,7 +7,7 @@ import { linesIn, readPart } from './segment-lines.js';
 export const WHOLE_BYTES = 1024 * 1024;
 const PROBE_BYTES = 16 * 1024;
 const FIRST_BLOCK_BYTES = 256 * 1024;
-const MOST_PROBES = 16;
+const MAX_PROBES = 16;
 
 /**
  * One index line of a long segment, read to find out which times are where in the segment. `offset` is where the line
@@ -25,7 +25,7 @@ export interface Probe {
  * @throws SegmentGoneError if the segment is missing.
  */
 export async function probe(bucket: Bucket, { key, size }: ListedObject): Promise<Probe[]> {
-  const count = Math.min(MOST_PROBES, Math.floor(size / WHOLE_BYTES));
+  const count = Math.min(MAX_PROBES, Math.floor(size / WHOLE_BYTES));
   const probes = Array.from({ length: count }, async (_, index) => {
     const first = Math.floor((size * (index + 1)) / (count + 1));
     const part = await readPart(bucket, key, { first, last: first + PROBE_BYTES });

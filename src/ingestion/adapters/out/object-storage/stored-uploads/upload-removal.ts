@@ -7,7 +7,7 @@ import { UPLOAD_KINDS, type Upload } from '../../../../domain/upload.js';
 import { DAY_MS } from '../../../../domain/layout.js';
 import { type Bucket, type ListedObject, StoreSilentError } from '../bucket.js';
 import { readDayPlan, sizeOf } from '../compaction-plan.js';
-import { MARKERS } from '../keys.js';
+import { MARKERS, MAX_MARKER_BYTES } from '../keys.js';
 import { LOST_AFTER_MS } from '../lease.js';
 import { readAhead } from '../read-ahead.js';
 import { type Day, dayOf, directoryOf, endOf } from '../segment-names.js';
@@ -20,12 +20,12 @@ import { linesIn } from './segment-lines.js';
 import { rewrite, type Rewriting, withoutLines } from './segment-rewriting.js';
 import { findLine, type FoundLine } from './upload-search.js';
 
-const MOST_ROUNDS = 10;
+const MAX_ROUNDS = 10;
 /**
  * A batch, whose segments are rewritten together, has at most this many segments and bytes, or a single longer segment.
  */
-const MOST_SEGMENTS = 500;
-const MOST_BYTES = 8 * 1024 * 1024;
+const MAX_SEGMENTS = 500;
+const MAX_BYTES = 8 * 1024 * 1024;
 
 /**
  * Removes uploads. Any number of processes may remove uploads at once, and each may crash or stall at any step:
@@ -72,7 +72,7 @@ export class UploadRemoval {
     if (!mayAccess(found.upload.customerId)) return false;
     const { marks, isRemoved } = await this.inTurn(async () => {
       // The marker is written only now, because sweepers take a removal for crashed when its marker is a minute old.
-      const remnant = remnantOf(found.upload, found.segment, await this.remnantRemoval.timeToTell());
+      const remnant = remnantOf(found.upload, found.segment, await this.remnantRemoval.eventTime());
       const written = await this.remnantRemoval.mark(remnant ? [remnant] : []);
       return { marks: written, isRemoved: await this.removeLine(found, dayOf(found.segment)) };
     });
@@ -122,7 +122,7 @@ export class UploadRemoval {
   async removeAll(filter: UploadFilter, { dryRun = false, onProgress, signal }: RemovalOptions = {}): Promise<number> {
     signal?.throwIfAborted();
     const days = await this.days(filter);
-    const removedAt = dryRun ? undefined : await this.remnantRemoval.timeToTell();
+    const removedAt = dryRun ? undefined : await this.remnantRemoval.eventTime();
     const progress = { segments: 0, allSegments: 0, uploads: 0 };
     if (onProgress) for (const day of days) for await (const segments of this.batches(day)) progress.allSegments += segments.length;
     for (const day of days) {
@@ -151,8 +151,8 @@ export class UploadRemoval {
    */
   private async clearRemnants(isWanted: (remnant: Remnant) => boolean): Promise<number> {
     let count = 0;
-    for await (const { key } of this.bucket.list(MARKERS)) {
-      const found = isRemovalKey(key) ? await this.bucket.read(key) : undefined;
+    for await (const { key, size } of this.bucket.list(MARKERS)) {
+      const found = isRemovalKey(key) && size <= MAX_MARKER_BYTES ? await this.bucket.read(key) : undefined;
       const gone = await this.withoutLine(((found && parseRemoval(found.bytes)) ?? []).filter(isWanted));
       await this.remnantRemoval.clear(gone);
       count += gone.length;
@@ -219,7 +219,7 @@ export class UploadRemoval {
     let bytes = 0;
     for await (const segment of this.bucket.list(directoryOf(day))) {
       if (segment.size === 0 || copied?.has(segment.key)) continue;
-      if (batch.length > 0 && (batch.length === MOST_SEGMENTS || bytes + segment.size > MOST_BYTES)) {
+      if (batch.length > 0 && (batch.length === MAX_SEGMENTS || bytes + segment.size > MAX_BYTES)) {
         yield batch;
         batch = [];
         bytes = 0;
@@ -235,7 +235,7 @@ export class UploadRemoval {
    * again. Takes no hold without a day, or if compaction of the day can't have begun.
    */
   private async held(day: Day | undefined, action: (hold?: DayHold) => Promise<void>): Promise<void> {
-    for (let round = 0; round < MOST_ROUNDS; round++) {
+    for (let round = 0; round < MAX_ROUNDS; round++) {
       const hold = day && mayBeCompacted(this.bucket, day) ? await DayHold.take(this.bucket, day, this.logger) : undefined;
       try {
         await action(hold);

@@ -27,7 +27,7 @@ const ID_TOLERANCE_MS = 2 * NAME_TOLERANCE_MS;
  */
 const LIKELY: Window = { before: NAME_TOLERANCE_MS / 2, after: NAME_TOLERANCE_MS * 1.5 };
 const WIDE: Window = { before: ID_TOLERANCE_MS, after: ID_TOLERANCE_MS };
-const MOST_ROUNDS = 10;
+const MAX_ROUNDS = 10;
 /**
  * If compaction keeps up, a day's segments are compacted at most this long after the end of the day, in milliseconds.
  */
@@ -138,7 +138,7 @@ class UploadSearch {
    * moved, and all segments are listed and searched again, at most ten times.
    */
   private async everywhere(): Promise<FoundLine | undefined> {
-    for (let round = 0; round < MOST_ROUNDS; round++) {
+    for (let round = 0; round < MAX_ROUNDS; round++) {
       const { missed } = this;
       const before = this.searched.size;
       const lists = [...this.slowDays.map((day) => this.slow(day, true)), ...this.days.map((day) => this.all(day))];
@@ -171,7 +171,7 @@ class UploadSearch {
 
   /**
    * The segments of a day that may contain the line because compaction created them, or, on an older day, because their
-   * names tell nothing.
+   * names contain no usable time.
    */
   private async created(day: Day): Promise<ListedObject[]> {
     if (!mayBeCompacted(this.bucket, day)) return [];

@@ -6,7 +6,7 @@ import type { BatchDraft } from './batch.js';
 import type { Cursor } from './cursor.js';
 
 const BLOCK_BYTES = 512 * 1024;
-const MOST_REMEMBERED = 10_000;
+const MAX_REMEMBERED = 10_000;
 
 /** Index lines of a segment that were read because the receiver hasn't confirmed their events yet. */
 export interface Reading {
@@ -19,7 +19,7 @@ export interface Reading {
 const GONE: Reading = { lines: [], isOver: true, isGone: true };
 
 /** Reads the index lines of segments that have unconfirmed events, as many lines at a time as fit into a batch. */
-export class SegmentReader {
+export class UnconfirmedLineReader {
   /**
    * For each segment of which only the first events were confirmed: the ids of the last uploads with a confirmed event,
    * by the segment's key. Needed if a removal of uploads rewrites the segment, which changes the offsets of its lines.
@@ -39,7 +39,7 @@ export class SegmentReader {
     const lines: Line[] = [];
     let bytes = 0;
     try {
-      for await (const line of this.untold(key, size)) {
+      for await (const line of this.unconfirmedLines(key, size)) {
         bytes += line.end - line.begin;
         if (lines.length === room || (lines.length > 0 && bytes > MAX_EVENTS_BYTES)) return { lines, isOver: false, isGone: false };
         lines.push(line);
@@ -53,25 +53,26 @@ export class SegmentReader {
 
   /**
    * Adds the events of the lines that were read to a batch. Leaves out uploads whose events were already confirmed from
-   * another segment, according to `isToldOtherwise`. Returns false if lines of the segment are left for a later batch.
+   * another segment, according to `isConfirmedElsewhere`. Returns false if lines of the segment are left for a later
+   * batch.
    */
-  add(batch: BatchDraft, key: string, { lines, isOver }: Reading, onOver: () => void, isToldOtherwise = (_: string): boolean => false): boolean {
-    const told: Line[] = [];
+  add(batch: BatchDraft, key: string, { lines, isOver }: Reading, onOver: () => void, isConfirmedElsewhere = (_: string): boolean => false): boolean {
+    const taken: Line[] = [];
     for (const line of lines) {
-      if (!isToldOtherwise(line.upload.uploadId) && !batch.add({ type: 'stored', upload: line.upload }, line.end - line.begin)) break;
-      told.push(line);
+      if (!isConfirmedElsewhere(line.upload.uploadId) && !batch.add({ type: 'stored', upload: line.upload }, line.end - line.begin)) break;
+      taken.push(line);
     }
-    const isWhole = isOver && told.length === lines.length;
-    if (isWhole) batch.onceTold(() => { this.forget(key); onOver(); });
-    else if (told.length > 0) batch.onceTold(() => { this.remember(key, told); });
+    const isWhole = isOver && taken.length === lines.length;
+    if (isWhole) batch.onceConfirmed(() => { this.forget(key); onOver(); });
+    else if (taken.length > 0) batch.onceConfirmed(() => { this.remember(key, taken); });
     return isWhole;
   }
 
-  private remember(key: string, told: readonly Line[]): void {
-    const last = told.at(-1);
+  private remember(key: string, taken: readonly Line[]): void {
+    const last = taken.at(-1);
     if (!last) return;
     this.cursor.parts.set(key, { offset: last.begin, upload_id: last.upload.uploadId });
-    this.remembered.set(key, [...(this.remembered.get(key) ?? []), ...told.map(({ upload }) => upload.uploadId)].slice(-MOST_REMEMBERED));
+    this.remembered.set(key, [...(this.remembered.get(key) ?? []), ...taken.map(({ upload }) => upload.uploadId)].slice(-MAX_REMEMBERED));
   }
 
   private forget(key: string): void {
@@ -79,7 +80,7 @@ export class SegmentReader {
     this.remembered.delete(key);
   }
 
-  private async *untold(key: string, size: number): AsyncGenerator<Line> {
+  private async *unconfirmedLines(key: string, size: number): AsyncGenerator<Line> {
     const part = this.cursor.parts.get(key);
     let begin = 0;
     if (part) {
@@ -92,8 +93,8 @@ export class SegmentReader {
       if (!isFirst) return;
       // The line at the remembered offset is that of another upload, so a removal of uploads has rewritten the segment.
       // The remaining lines keep their order, so reading goes on after the last line whose event was confirmed.
-      const told = new Set(this.remembered.get(key) ?? [part.upload_id]);
-      for await (const { upload, end } of this.linesFrom(key, 0, size)) if (told.has(upload.uploadId)) begin = end;
+      const confirmed = new Set(this.remembered.get(key) ?? [part.upload_id]);
+      for await (const { upload, end } of this.linesFrom(key, 0, size)) if (confirmed.has(upload.uploadId)) begin = end;
     }
     yield* this.linesFrom(key, begin, size);
   }

@@ -11,7 +11,7 @@ import { decodeRemovalList, REMOVAL_EXTENSION } from '../stored-uploads/removal-
  * the next boot will repair. Writes nothing. Check a marker after reading the file or index line that it is about: the
  * marker exists from before the file is created until after the line is written.
  */
-export class UnderWay {
+export class WorkInProgress {
   private pending = { state: '', files: new Set<string>() };
 
   constructor(
@@ -51,8 +51,8 @@ export class UnderWay {
   }
 
   /**
-   * Whether an index line that was read stays in its segment (file of index lines). The lines of a failed write are cut
-   * off again, at once or by the next boot.
+   * Whether an index line that was read stays in its segment. The lines of a failed write are cut off again, at once or
+   * by the next boot.
    *
    * @param lineEnd the offset in the segment after the line, in bytes.
    */

@@ -1,0 +1,78 @@
+import { once } from 'node:events';
+import type { Server, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import { setImmediate as turn } from 'node:timers/promises';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { IdentityProvider } from '../../src/identity-management/application/ports/identity-provider.port.js';
+import type { User } from '../../src/identity-management/domain/user.js';
+import { InMemoryIdentityProvider } from '../../src/testing/in-memory.identity-provider.js';
+import { open } from '../support/raw.js';
+import { type RunningService, startService } from '../support/service.js';
+
+const users = (nameLength: number): User[] => [{ userId: 'memory|1', name: 'n'.repeat(nameLength), email: '' }];
+
+/** The in-memory identity provider, whose list of users is what `script` yields. */
+class PagedProvider extends InMemoryIdentityProvider {
+  script: (() => AsyncGenerator<User[], void, undefined>) | undefined;
+
+  override listUsers(): AsyncGenerator<readonly User[], void, undefined> {
+    if (!this.script) throw new Error('The test sets no script.');
+    return this.script();
+  }
+}
+
+let provider: PagedProvider;
+let service: RunningService;
+let list: string;
+beforeEach(async () => {
+  provider = new PagedProvider();
+  service = await startService({ REQUEST_IDLE_TIMEOUT_MS: '100' }, (builder) => builder.overrideProvider(IdentityProvider).useValue(provider));
+  list = `GET /idpManagementBackend/users HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${await service.adminToken()}\r\n\r\n`;
+});
+afterEach(() => service.close());
+
+/** Sends requests and reads nothing. Resolves when the service has closed the connection. */
+async function sendAndReadNothing(requests: string): Promise<void> {
+  const server: Server = service.app.getHttpServer();
+  const connected = once(server, 'connection') as Promise<[Socket]>;
+  const socket = await open(service.port);
+  socket.on('error', () => undefined).pause();
+  const [ours] = await connected;
+  socket.write(requests);
+  if (!ours.destroyed) await once(ours, 'close');
+  socket.destroy();
+}
+
+it('a client that reads nothing of a list for REQUEST_IDLE_TIMEOUT_MS loses its connection, and the list ends', async () => {
+  let end = (): void => undefined;
+  const ended = new Promise<void>((resolve) => (end = resolve));
+  provider.script = async function* () {
+    try {
+      for (;;) {
+        await turn();
+        yield users(65_536);
+      }
+    } finally {
+      end();
+    }
+  };
+  await sendAndReadNothing(list);
+  await ended;
+});
+
+it('a client that reads nothing of Swagger UI for REQUEST_IDLE_TIMEOUT_MS loses its connection', async () => {
+  // Together, the answers are longer than what the buffers of a connection hold.
+  await sendAndReadNothing('GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(20));
+});
+
+it('a client gets the whole list from a provider that takes longer than REQUEST_IDLE_TIMEOUT_MS for a page', async () => {
+  const server: Server = service.app.getHttpServer();
+  const isIdle = new Promise((resolve) => server.once('request', (_request, response: ServerResponse) => response.once('timeout', resolve)));
+  provider.script = async function* () {
+    yield users(1);
+    await isIdle;
+    yield users(1);
+  };
+  const answer = await fetch(`${service.url}/idpManagementBackend/users`, { headers: { Authorization: `Bearer ${await service.adminToken()}` } });
+  expect([answer.status, ((await answer.json()) as { users: object[] }).users.length]).toEqual([200, 2]);
+});

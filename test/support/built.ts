@@ -1,0 +1,17 @@
+import { connect } from 'node:net';
+import { text } from 'node:stream/consumers';
+
+/** The variable with the port at which `build-meanwhile.ts` tells the outcome of the build. */
+export const BUILD_PORT = 'TEST_BUILD_PORT';
+/** What is told of a build that succeeded. */
+export const BUILT = 'built';
+
+/**
+ * Resolves when dist is the build of the sources: at once, unless `build-meanwhile.ts` builds at the same time. Rejects
+ * if the build failed. Specs await it when they are imported, because a hook has a time limit.
+ */
+export async function built(): Promise<void> {
+  const port = process.env[BUILD_PORT];
+  if (port === undefined) return;
+  if ((await text(connect({ host: '127.0.0.1', port: Number(port) }))) !== BUILT) throw new Error('The build failed, so that nothing can be started from dist.');
+}
