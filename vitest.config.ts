@@ -12,7 +12,8 @@ export default defineConfig({
     isolate: false,
     // Many tests wait, so that more workers than cores are busy.
     maxWorkers: 4,
-    sequence: { sequencer: longestFirst(['stored-uploads', 'local-disk', 'auth0', 'ready-line', 'team-adapters', 'embedded-issuer', 'directory-view', 'embedded', 'start-refused', 'move-store']) },
+    // Those that use dist follow when it is built: ready-line, team-adapters, embedded, start-refused.
+    sequence: { sequencer: longestFirst(['stored-uploads', 'local-disk', 'auth0', 'large-bodies', 'directory-view', 'client', 'openapi', 'move-store', 's3', 'ready-line', 'team-adapters', 'embedded', 'start-refused']) },
     testTimeout: 60_000,
     retry,
     hookTimeout: 60_000,
