@@ -72,7 +72,7 @@ async function accessToken(environment: Environment, { user, customer }: TokenAr
     const tokens = new TokenIssuer(keys, (userId) => provider.permissionsOf(userId), issuing);
     const token = await (user === undefined ? tokens.administratorToken(customer) : tokens.userToken(user, customer));
     if (token.length > MAX_LENGTH) {
-      throw new CommandError(`The token would have ${token.length} characters, and requests with more than ${MAX_LENGTH} are refused. Give fewer customers, or the user roles with fewer permissions.`);
+      throw new CommandError(`The token would have ${token.length} characters, more than the ${MAX_LENGTH} that fit into the headers of a request. Give fewer customers, or the user roles with fewer permissions.`);
     }
     return token;
   } catch (error) {

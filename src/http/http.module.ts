@@ -12,8 +12,9 @@ import { WHOLE_APPLICATION } from './whole-application.js';
 
 /** Express recognizes an error handler by its four parameters, so the last one is declared although it isn't used. */
 const answerExpressError: ErrorRequestHandler = (error, request, response, _next) => {
-  // Express could not decode a parameter of the path, so the path names nothing.
-  const isUndecodable = error instanceof URIError;
+  // The router gives this status to its error for a path that can't be decoded, and that so names nothing. A URIError
+  // without it comes from a middleware of the application.
+  const isUndecodable = error instanceof URIError && 'status' in error && error.status === 400;
   answerError(request, response, isUndecodable ? new ServiceError('not-found', 'The path cannot be decoded.', { cause: error }) : toServiceError(error));
 };
 

@@ -6,7 +6,8 @@ import { answerError, toServiceError } from './service-exception.filter.js';
 /**
  * Sends bytes as the body of a response, no faster than the client reads, and ends the response. The caller must have
  * set the status and headers. If reading the bytes fails, or their number isn't the Content-Length, breaks the
- * connection, so that no client takes a part for the whole, or surplus bytes for the next answer. Resolves when the response has ended or the client has gone. Ends the iterator of the bytes in any case.
+ * connection, so that no client takes a part for the whole, or surplus bytes for the next answer. Resolves when the
+ * response has ended or the client has gone. Ends the iterator of the bytes in any case.
  *
  * A chunk that was sent is passed to the iterator's `next`, which may use the memory of the chunk again.
  *

@@ -126,7 +126,7 @@ export function eventOutboxContract(name: string, setUp: () => Promise<FileStora
         assertEqual(await takeAll(), [uploadId]);
       });
 
-      it(PROMISES.beginning, 'delivers nothing from before it was opened', async () => {
+      it(PROMISES.beginning, 'delivers nothing until it is opened', async () => {
         await storeMany(2);
         assert.equal(await outbox().next(10), undefined);
       });

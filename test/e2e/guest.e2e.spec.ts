@@ -358,6 +358,15 @@ describe("the service's modules as guests", () => {
   });
 });
 
+it("an error of the application's middleware that can't decode something is 500 on the service's paths, and logged", async () => {
+  const middleware = (_request: unknown, _response: unknown, next: (error: unknown) => void): void => {
+    next(new URIError('of a middleware'));
+  };
+  const { url, log } = await start({ what: 'defaults', module: applying((consumer) => consumer.apply(middleware).forRoutes('uploads/*path')) });
+  expect((await fetch(`${url}/uploads/x`, { headers: { Authorization: bearer() } })).status).toBe(500);
+  expect(log.text).toContain('of a middleware');
+});
+
 /** What docs/beside-your-own-controllers.md excludes from a parser that Nest applies. */
 const EXCLUDED = ['ingestHistoricalLoadData/*path', 'ingestNowcastLoadData/*path', 'idpManagementBackend/*path'];
 

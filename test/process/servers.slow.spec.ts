@@ -1,5 +1,5 @@
 import { mkdir, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { MISSING_PROXIES } from '../servers/proxies.mjs';
 import { Workspace } from '../support/process.js';
@@ -19,6 +19,10 @@ describe('before npm run test:integration', () => {
     const programs = join(workspace.directory, 'bin');
     await mkdir(programs);
     for (const name of present) await writeFile(join(programs, name), '#!/bin/sh\n', { mode: 0o755 });
+    // Azurite is installed by npm, which is always there.
+    const azurite = join(workspace.directory, 'load-data-service/azurite-3.35.0/node_modules/azurite/dist/src/blob/main.js');
+    await mkdir(dirname(azurite), { recursive: true });
+    await writeFile(azurite, '');
     const script = "import('./test/servers/prepare.mjs').then((servers) => servers.default())";
     const command = workspace.run(process.execPath, ['-e', script], { PATH: programs, XDG_CACHE_HOME: workspace.directory }, process.cwd());
     expect(await command.exited).toEqual({ code: 0, signal: null });

@@ -607,6 +607,23 @@ describe('LocalDiskFileStorage', () => {
     expect(warnings).toEqual([]);
   });
 
+  it('restores files from a journal and removes uploads, although staging/ is another mount of the same volume', async () => {
+    const mounts = new TwoVolumes();
+    mounts.covered = view.at('staging');
+    mounts.device = mounts.identityOf(base)?.dev ?? 0n;
+    const first = new GatedDisk(mounts);
+    await open({ disk: first });
+    const [removed, kept] = [await storeUpload(storage, anUploadDraft().file('removed').build()), await storeUpload(storage, anUploadDraft().file('kept').build())];
+    await first.die();
+    await open({ disk: new GatedDisk(mounts) });
+    expect(String(await view.bytes(removed.content?.path ?? ''))).toBe('removed');
+    expect(await storage.storedUploads.remove(removed.uploadId)).toBe(true);
+    expect((await view.lines()).map((line) => line.upload_id)).toEqual([kept.uploadId]);
+    expect(await view.contentPaths()).toEqual([kept.content?.path]);
+    expect(String(await view.bytes(kept.content?.path ?? ''))).toBe('kept');
+    expect([await view.files('staging'), (await view.files('uploads')).length, warnings]).toEqual([[], 1, []]);
+  });
+
   it('leaves no copy of a segment that was removed before a crash, although staging/ is on another volume', async () => {
     const volumes = new TwoVolumes();
     volumes.covered = view.at('staging');

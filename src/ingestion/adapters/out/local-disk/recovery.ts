@@ -10,7 +10,7 @@ import { decodeRecords, isJournal, type JournalRecord } from './journal.js';
 import { LinkCheck } from './link-check.js';
 import type { IndexPosition, PublicationMarker } from './pending-markers.js';
 import { repairSegment } from './segment-repair.js';
-import type { StoreDirectory } from './store-directory.js';
+import { pathOfCopied, type StoreDirectory } from './store-directory.js';
 import { completeRemovals } from './stored-uploads/removal.js';
 import { REMOVAL_EXTENSION } from './stored-uploads/removal-list.js';
 import { UNFINISHED_EXTENSION } from './whole-file.js';
@@ -146,7 +146,7 @@ async function place(store: StoreDirectory, { marker, bytes }: JournalRecord, is
   if (!(await links.staysInside(marker))) throw new NotAFileError(path);
   if (isMissing) {
     if (!(await isSegmentGone(store, marker))) {
-      await disk.remove(store.copyPath(marker.content_path));
+      await disk.remove(store.pathBeside(marker.content_path));
       return removeContent(store, marker.content_path, false);
     }
     store.logger.warn(`${marker.content_path} is kept: the segment of its line was moved away.`);
@@ -195,6 +195,8 @@ async function segmentNames(store: StoreDirectory, directory: string): Promise<s
   try {
     return (await store.disk.readDirectory(store.at(directory))).filter((name) => {
       if (SEGMENTS.isFile(name)) return true;
+      // A removal that a crash broke off has left the new version of a segment. The removal is completed later.
+      if (pathOfCopied(name) !== undefined) return false;
       store.logger.warn(`${store.at(directory, name)} is not a segment of this store; leaving it alone.`);
       return false;
     });

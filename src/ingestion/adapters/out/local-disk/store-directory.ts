@@ -16,7 +16,7 @@ import { type OpenSegment, Segments } from './stored-uploads/segments.js';
 
 /** How many bytes of a file are copied at a time. */
 const COPIED_BYTES = 1024 * 1024;
-/** Suffix of the name of a new version of a file (see `StoreDirectory.copyPath`). */
+/** Suffix of the name of a new version of a file (see `StoreDirectory.withCopy`). */
 const COPY_EXTENSION = '.rewritten';
 
 /**
@@ -29,7 +29,7 @@ export const STORE_PARTS = [...UPLOAD_KINDS.flatMap((kind) => [linesDirectory(ki
 export const POSSIBLE_VOLUMES = [...STORE_PARTS, EVENTS];
 
 /**
- * The path of the file of which a new version is written beside it at the given path (see `StoreDirectory.copyPath`);
+ * The path of the file of which a new version is written beside it at the given path (see `StoreDirectory.pathBeside`);
  * undefined if the path isn't that of a new version. Both are relative to the store's root.
  */
 export function pathOfCopied(path: string): string | undefined {
@@ -50,6 +50,8 @@ export class StoreDirectory {
   /** The segments (files of index lines) that this process writes to, by their paths relative to the store's root. */
   readonly openSegments = new Map<string, OpenSegment>();
   readonly segments = new Segments(this);
+  /** Parts of the store to which no file in `staging/` can be renamed, although both are on one device: other mounts. */
+  private readonly otherMounts = new Set<string>();
 
   constructor(
     readonly disk: Disk,
@@ -92,28 +94,44 @@ export class StoreDirectory {
    * old one. The file isn't durable yet.
    *
    * @param contentPath the file's path relative to the store's root. The file's directory must exist.
-   * @throws OtherVolumeError as `makeContent` does. After any other error of the file system, the new file may be at
-   *   `copyPath`.
+   * @throws OtherVolumeError as `makeContent` does. After any other error of the file system, the new file may still be
+   *   at `pathBeside`.
    */
   replaceContent(contentPath: string, bytes: Uint8Array): Promise<void> {
-    const copy = this.copyPath(contentPath);
-    return this.onVolumeOf(contentPath, async (path, device) => {
-      await this.disk.remove(copy);
-      await this.disk.createWith(copy, bytes, device);
-      await this.disk.rename(copy, path);
-    });
+    return this.onVolumeOf(contentPath, (path, device) =>
+      this.withCopy(contentPath, async (copy) => {
+        await this.disk.createWith(copy, bytes, device);
+        await this.disk.rename(copy, path);
+      }),
+    );
   }
 
   /**
-   * The absolute path at which a new version of a file is written before it replaces the file: in `staging/`, or, if
-   * that is on another volume, beside the file.
+   * Calls an action that writes a new version of a file at the given absolute path, and renames it to the file's: in
+   * `staging/`, or beside the file if `staging/` is on another volume or mount. Calls the action again with the second
+   * path if the file can't be renamed from the first. If the action rejects, removes what it has left.
    *
    * @param path the path of the file, relative to the store's root.
    */
-  copyPath(path: string): string {
-    const name = `${basename(path)}${COPY_EXTENSION}`;
-    const isOneVolume = this.presence.deviceOf(this.partOf(path)) === this.presence.deviceOf(this.at('staging'));
-    return isOneVolume ? this.at('staging', name) : this.at(dirname(path), `.${name}`);
+  async withCopy<T>(path: string, action: (copy: string) => Promise<T>): Promise<T> {
+    const part = this.partOf(path);
+    const isOneVolume = this.presence.deviceOf(part) === this.presence.deviceOf(this.at('staging'));
+    const isStaged = isOneVolume && !this.otherMounts.has(part);
+    const copy = isStaged ? this.at('staging', `${basename(path)}${COPY_EXTENSION}`) : this.pathBeside(path);
+    try {
+      await this.disk.remove(copy);
+      return await action(copy);
+    } catch (error) {
+      await this.disk.remove(copy).catch(() => undefined);
+      if (!isStaged || !hasCode(error, 'EXDEV')) throw error;
+      this.otherMounts.add(part);
+      return this.withCopy(path, action);
+    }
+  }
+
+  /** The absolute path of a new version of a file beside the file (see `withCopy`). A crash may leave it there. */
+  pathBeside(path: string): string {
+    return this.at(dirname(path), `.${basename(path)}${COPY_EXTENSION}`);
   }
 
   /**

@@ -6,10 +6,10 @@ const RENEW_EVERY_MS = 15_000;
  */
 export const LOST_AFTER_MS = 60_000;
 
-/** Another process took the owner of this lease for crashed, and replaced or removed the lease's object. */
+/** Another process considered the owner of this lease crashed, and replaced or removed the lease's object. */
 export class LeaseLostError extends Error {
   constructor(key: string) {
-    super(`${key} is another's now.`);
+    super(`${key} was replaced or removed by another process.`);
     this.name = new.target.name;
   }
 }
@@ -43,7 +43,7 @@ export class Lease<Content extends LeaseContent> {
   ) {
     this.timer = setInterval(() => {
       this.write().catch(() => {
-        // A failed renewal is harmless. If other processes then take this one for crashed, they put a fence (an empty
+        // A failed renewal is harmless. If other processes then consider this one crashed, they put a fence (an empty
         // object) in place of the upload's segment, and this process can't write the upload's line.
       });
     }, RENEW_EVERY_MS).unref();

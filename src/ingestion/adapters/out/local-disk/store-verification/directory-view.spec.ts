@@ -223,6 +223,7 @@ describe('a malformed line', () => {
     ['null', () => 'null', true],
     ['a number', () => '7', true],
     ['an id of another form', (line) => ({ ...line, upload_id: 'x' })],
+    ['an id with an escape', (line) => JSON.stringify({ ...line, upload_id: 'x' }).replace('"x"', '"f\\u00fc"')],
     ['an unknown kind', (line) => ({ ...line, kind: 'other' })],
     ["another kind than its directory's", (line) => ({ ...line, kind: 'nowcast', content_path: String(line.content_path).replace('historical', 'nowcast') }), true],
     ["another date than its directory's", (line) => ({ ...line, received_at: '2026-03-02T10:00:00.000Z' })],

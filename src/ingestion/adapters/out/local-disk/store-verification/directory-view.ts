@@ -114,7 +114,10 @@ class DirectoryView implements StoreView {
     return Promise.resolve('both');
   }
 
-  /** Yields the names that `walkLayout` yields. A new version of a file isn't unknown while the file is replaced. */
+  /**
+   * Yields the names that `walkLayout` yields. Reports the new version of a file as `replacement`, not as `unknown`, while
+   * `pending/` says that the file is being replaced.
+   */
   private async *walk(rules: LayoutRules): AsyncGenerator<Entry> {
     for await (const entry of walkLayout(this.root, rules)) {
       const path = entry.type === 'unknown' ? pathOfCopied(entry.path) : undefined;

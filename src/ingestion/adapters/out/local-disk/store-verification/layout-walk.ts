@@ -2,7 +2,7 @@ import { lstat, opendir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { LayoutRules, NameRule } from '../../../../domain/layout-names.js';
 import type { Entry } from '../../../../application/store-verification/store-view.js';
-import { hasCode, unlessAbsent } from '../disk-error.js';
+import { hasCode } from '../disk-error.js';
 import { STORE_PARTS } from '../store-directory.js';
 
 /**
@@ -37,6 +37,9 @@ async function* walk(root: string, path: string, directories: readonly NameRule[
   }
 }
 
-/** Whether a path is that of a part of the store, which may be a link to a directory, and is one. */
+/**
+ * Whether a path is that of a part of the store, which may be a link to a directory, and is one. A link that can't be
+ * followed counts as one, so that the directory is reported as unreadable.
+ */
 const isLinkedPart = async (root: string, path: string): Promise<boolean> =>
-  STORE_PARTS.includes(path) && (await unlessAbsent(stat(join(root, path))))?.isDirectory() === true;
+  STORE_PARTS.includes(path) && stat(join(root, path)).then((stats) => stats.isDirectory(), (error: unknown) => !hasCode(error, 'ENOENT', 'ENOTDIR'));

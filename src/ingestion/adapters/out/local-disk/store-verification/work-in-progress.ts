@@ -1,5 +1,6 @@
 import { type FileHandle, open, readdir, readFile, readlink, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
+import { UPLOAD_ID } from '../../../../domain/layout-names.js';
 import { members, type SegmentLine } from '../../../../application/store-verification/line-splitter.js';
 import { JOURNAL_EXTENSION } from '../content-journals.js';
 import { hasCode, unlessAbsent } from '../disk-error.js';
@@ -71,8 +72,8 @@ export class WorkInProgress {
     const file = await unlessAbsent(open(join(this.root, segment), READ_ONLY));
     if (!file) return false;
     try {
-      if (typeof uploadId !== 'string') return (await file.stat()).size >= end;
-      const text = JSON.stringify(uploadId);
+      if (typeof uploadId !== 'string' || !UPLOAD_ID.test(uploadId)) return (await file.stat()).size >= end;
+      const text = `"${uploadId}"`;
       return (await contains(file, text, { start: offset, end: end - 1 })) || (await contains(file, text, { start: 0 }));
     } finally {
       await file.close();

@@ -125,7 +125,7 @@ export class Archive {
         signal?.throwIfAborted();
         this.ending.signal.throwIfAborted();
         uploads += await this.removeSelected(path, filter, resumed).catch((error: unknown) => {
-          this.store.logger.warn(`Removing uploads of ${path} failed; going on with the other segments.`, error);
+          this.store.logger.warn(`${dryRun ? 'Counting' : 'Removing'} uploads of ${path} failed; going on with the other segments.`, error);
           errors.push(error);
           return 0;
         });

@@ -3,7 +3,7 @@ import { v7 as uuidV7 } from 'uuid';
 import { eachOf } from '../../../../../common/each-of.js';
 import { Turns } from '../../../../../common/turns.js';
 import { asNotAFile, NotAFileError, unlessAbsent } from '../disk-error.js';
-import { closeQuietly, type DiskFile, readWhole } from '../disk.js';
+import { closeQuietly, type Disk, type DiskFile, readWhole } from '../disk.js';
 import { encodeRemovedUploads } from '../event-outbox/removed-uploads.js';
 import { NEWLINE_BYTES, readLines } from '../index-lines.js';
 import { LinkCheck } from '../link-check.js';
@@ -149,9 +149,8 @@ async function removeEmpty(store: StoreDirectory, directory: string): Promise<vo
 async function rewrite(store: StoreDirectory, segment: string, ids: ReadonlySet<string>): Promise<number> {
   const { disk } = store;
   const directory = dirname(store.at(segment));
-  const staged = store.copyPath(segment);
   // A crash may have left the copy of an earlier attempt, also after that attempt had removed the segment.
-  await disk.remove(staged);
+  await disk.remove(store.pathBeside(segment));
   const source = await unlessAbsent(disk.open(store.at(segment)));
   if (!source) {
     // The segment is gone already. Its directory is synced, because an earlier attempt may have failed to make the
@@ -160,31 +159,34 @@ async function rewrite(store: StoreDirectory, segment: string, ids: ReadonlySet<
     return 0;
   }
   try {
-    const copy = await disk.create(staged);
-    let length: number;
-    let movedTo: (position: number) => number;
-    try {
-      ({ length, movedTo } = await copyLines(source, copy, ids));
-      await copy.sync();
-    } finally {
-      await closeQuietly(copy);
-    }
-    store.presence.assertHere();
-    await store.events.whileReplacing(segment, movedTo, async () => {
-      if (length === 0) {
-        await disk.remove(store.at(segment));
-        await disk.remove(staged);
-      } else {
-        await disk.rename(staged, store.at(segment));
-      }
-      await disk.syncDirectory(directory);
+    return await store.withCopy(segment, async (path) => {
+      const { length, movedTo } = await writeCopy(disk, path, source, ids);
+      store.presence.assertHere();
+      await store.events.whileReplacing(segment, movedTo, async () => {
+        if (length === 0) {
+          await disk.remove(store.at(segment));
+          await disk.remove(path);
+        } else {
+          await disk.rename(path, store.at(segment));
+        }
+        await disk.syncDirectory(directory);
+      });
+      return length;
     });
-    return length;
-  } catch (error) {
-    await disk.remove(staged).catch(() => undefined);
-    throw error;
   } finally {
     await closeQuietly(source);
+  }
+}
+
+/** Writes a durable copy of a segment without the lines of the uploads with the given ids. */
+async function writeCopy(disk: Disk, path: string, source: DiskFile, ids: ReadonlySet<string>): Promise<Copy> {
+  const copy = await disk.create(path);
+  try {
+    const copied = await copyLines(source, copy, ids);
+    await copy.sync();
+    return copied;
+  } finally {
+    await closeQuietly(copy);
   }
 }
 

@@ -74,6 +74,13 @@ describe('an upload in a segment with long lines', () => {
   });
 });
 
+/** A promise, and the function that resolves it. */
+function deferred() {
+  let resolve = (): void => undefined;
+  const promise = new Promise<void>((settle) => (resolve = settle));
+  return { promise, resolve };
+}
+
 describe('a search', () => {
   it('takes memory for the line of the upload if it is long, before it reads the line, and for no other line', async () => {
     for (let others = 0; others < 3; others++) await share(withLength(500_000));
@@ -83,6 +90,35 @@ describe('a search', () => {
     expect(await uploads.find(wanted.uploadId, memory)).toEqual(wanted);
     expect(steps.filter((step) => step.startsWith('take'))).toEqual(['take 400000']);
     expect(steps.slice(-2)).toEqual(['take 400000', `open ${key}`]);
+  });
+
+  it('gives back the memory of the line if the search has failed before the line was read', async () => {
+    const wanted = withLength(400_000);
+    const [failing, key] = [await share(anUpload('')), await share(wanted)];
+    const state = record();
+    const [searched, read] = [deferred(), deferred()];
+    let reads = 0;
+    bucket.before = async (operation, of) => {
+      if (operation === 'open' && of === key && ++reads === 2) {
+        searched.resolve();
+        await read.promise;
+      }
+      if (operation === 'open' && of === failing) {
+        await searched.promise;
+        throw new Error('of the bucket');
+      }
+    };
+    const given = new Promise<void>((resolve) => {
+      const giveBack = state.memory.giveBack.bind(state.memory);
+      state.memory.giveBack = (bytes) => {
+        giveBack(bytes);
+        resolve();
+      };
+    });
+    await expect(uploads.find(wanted.uploadId, state.memory)).rejects.toMatchObject({ kind: 'storage-failure' });
+    read.resolve();
+    await given;
+    expect(state.held).toBe(0);
   });
 
   it('takes memory once if compaction has copied the line', async () => {

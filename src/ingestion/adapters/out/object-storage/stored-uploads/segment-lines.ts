@@ -18,8 +18,8 @@ export class SegmentGoneError extends Error {
 export interface Line {
   readonly upload: Upload;
   /**
-   * The offset of the line in bytes. `linesIn` counts from the beginning of its parameter `bytes`, and `SegmentReader`
-   * from the beginning of the segment.
+   * The offset of the line in bytes. `linesIn` counts from the beginning of its parameter `bytes`, and
+   * `UnconfirmedLineReader` from the beginning of the segment.
    */
   readonly begin: number;
   /** The offset of the first byte after the line and its newline, counted like `begin`. */

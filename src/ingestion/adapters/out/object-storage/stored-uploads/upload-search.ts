@@ -65,9 +65,11 @@ export async function findLine(bucket: Bucket, uploadId: string, memory?: LineMe
   const began = timeOfUuid(uploadId);
   if (!UPLOAD_ID.test(uploadId) || Number.isNaN(began) || began > LATEST) return undefined;
   const shared = sharedMemory.hold('answer');
+  const search = new UploadSearch(bucket, uploadId, began, memory ?? shared);
   try {
-    return await new UploadSearch(bucket, uploadId, began, memory ?? shared).run();
+    return await search.run();
   } finally {
+    search.end();
     shared.release();
   }
 }
@@ -98,6 +100,8 @@ class UploadSearch {
   private missed = 0;
   /** Whether the line was found, so that searches still in progress can end. */
   private isFound = false;
+  /** Whether `run` has settled. If it rejected, some reads may still be in progress; they must keep no memory. */
+  private isOver = false;
   private readonly longReads = new OneAtATime();
 
   constructor(
@@ -224,6 +228,14 @@ class UploadSearch {
     return undefined;
   }
 
+  end(): void {
+    this.isOver = true;
+  }
+
+  private keepsMemory(): boolean {
+    return this.isFound && !this.isOver;
+  }
+
   private async searchIn(segment: ListedObject): Promise<FoundLine | undefined> {
     const { key, size } = segment;
     this.searched.add(`${key} ${size}`);
@@ -248,7 +260,7 @@ class UploadSearch {
    */
   private readLong(key: string, range: ByteRange): Promise<Upload | undefined> {
     return this.longReads.run(async () => {
-      if (this.isFound) return undefined;
+      if (this.isFound || this.isOver) return undefined;
       const length = range.last + 1 - range.first;
       await this.memory.take(length);
       try {
@@ -256,7 +268,7 @@ class UploadSearch {
         this.isFound = upload !== undefined && this.isWanted(upload);
         return upload;
       } finally {
-        if (!this.isFound) this.memory.giveBack(length);
+        if (!this.keepsMemory()) this.memory.giveBack(length);
       }
     });
   }
