@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import type { FileStorage } from '../ingestion/application/ports/file-storage.port.js';
-import type { StoredUploads, UploadFilter, UploadPosition } from '../ingestion/application/ports/stored-uploads.port.js';
 import { comparePositions } from '../ingestion/domain/upload-filter.js';
 import type { Upload } from '../ingestion/domain/upload.js';
 import { assertBytes, assertEqual, assertLength, assertMatches, rejectionOf } from './expectations.js';
 import type { FileStorageContractSubject } from './file-storage.subject.js';
 import { promisesOf } from './port-promise.js';
+import { contentOf, listed, uploadsOf } from './stored-uploads.calls.js';
 import { PROMISES } from './stored-uploads.promises.js';
 import { currentTestRunner, type TestRunner } from './test-runner.js';
 import { anUploadDraft, storeUpload, type UploadDraftBuilder } from './upload-draft.builder.js';
@@ -13,6 +13,7 @@ import { anUploadDraft, storeUpload, type UploadDraftBuilder } from './upload-dr
 const NOON = Date.parse('2025-03-30T12:00:00.000Z');
 const HOUR_MS = 60 * 60 * 1000;
 const UNKNOWN_ID = '0195e6f0-0000-7000-8000-000000000000';
+const at = (hour: number): Date => new Date(NOON + hour * HOUR_MS);
 
 /**
  * Defines the tests that every `StoredUploads` must pass. Needed for a store whose `FileStorage` has `storedUploads`.
@@ -346,30 +347,4 @@ export function storedUploadsContract(name: string, setUp: () => Promise<FileSto
       });
     });
   });
-}
-
-const at = (hour: number): Date => new Date(NOON + hour * HOUR_MS);
-
-function uploadsOf({ storedUploads: uploads }: FileStorage): StoredUploads {
-  if (!uploads) throw new Error('FileStorage.storedUploads is undefined: return the StoredUploads of the store.');
-  return uploads;
-}
-
-/** Lists all uploads that match a filter, page by page. With `after`, begins after that position. */
-async function listed(uploads: StoredUploads, filter: UploadFilter, limit: number, after?: UploadPosition): Promise<Upload[]> {
-  const all: Upload[] = [];
-  for (let next: UploadPosition | null | undefined = after; next !== null; ) {
-    const page = await uploads.list(filter, limit, next);
-    all.push(...page.uploads);
-    ({ next } = page);
-  }
-  return all;
-}
-
-async function contentOf(uploads: StoredUploads, upload: Upload, range?: { first: number; last: number }): Promise<Buffer | undefined> {
-  const bytes = await uploads.openContent(upload, range);
-  if (!bytes) return undefined;
-  const chunks: Buffer[] = [];
-  for await (const chunk of bytes) chunks.push(Buffer.from(chunk));
-  return Buffer.concat(chunks);
 }
