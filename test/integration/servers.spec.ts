@@ -4,7 +4,7 @@ import { BlobServiceClient } from '@azure/storage-blob';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { startAzurite, type Azurite } from '../servers/azurite.mjs';
 import { isVersitygwAvailable, startVersitygw, type Versitygw } from '../servers/versitygw.mjs';
-import { Workspace } from '../support/process.js';
+import { cacheVariables, Workspace } from '../support/process.js';
 
 const CONTAINER = 'load-data';
 const PATIENCE_MS = 500;
@@ -93,7 +93,7 @@ describe('a server that runs for a shell', () => {
   afterEach(() => workspace.dispose());
 
   const serve = async () => {
-    const program = workspace.run(process.execPath, ['test/servers/azurite.mjs'], { TMPDIR: workspace.directory }, process.cwd());
+    const program = workspace.run(process.execPath, ['test/servers/azurite.mjs'], { ...cacheVariables(), TMPDIR: workspace.directory }, process.cwd());
     await program.line(/^Ready$/);
     return { program, endpoint: /BlobEndpoint=([^;]+);/.exec(program.stdout)?.[1] ?? '' };
   };
