@@ -1,4 +1,7 @@
-/** The largest number of distinct texts in a list that is built. The value of a longer list becomes `OTHER_VALUE`. */
+/**
+ * The largest number of distinct texts in the list of a wanted member. The value of a list with more becomes
+ * `OTHER_VALUE`.
+ */
 const MAX_ITEMS = 10_000;
 
 /**

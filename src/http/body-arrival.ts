@@ -12,8 +12,9 @@ import { declaredLength } from './request-head.js';
 const FRAMING_WEIGHT = 64;
 
 /**
- * Reads the body of a request as it arrives. Each chunk of a body over 64 KiB waits until `BodyPace` grants its bytes.
- * During that wait nothing is read from the socket, so a waiting body causes no further work.
+ * Reads the body of a request as it arrives. If the declared length is over 64 KiB, each chunk waits until `BodyPace`
+ * grants what it costs. If no length is declared, chunks wait once the body has cost more than 64 KiB. During that wait
+ * nothing is read from the socket, so a waiting body causes no further work.
  */
 export class BodyArrival {
   private readonly isLong: boolean;

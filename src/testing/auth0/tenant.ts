@@ -75,8 +75,8 @@ export interface ApiScope {
 }
 
 /**
- * An API of the tenant (a resource server). `settings` contains all its members, as they were sent, that aren't fields
- * of this interface.
+ * An API of the tenant (a resource server). `settings` contains its other members: as they were sent, or with the
+ * values that Auth0 gives a new API.
  */
 export interface ResourceServerRecord {
   readonly id: string;

@@ -27,7 +27,7 @@ export class ServiceToken {
   constructor(private readonly issue: () => Promise<IssuedToken>) {}
 
   /**
-   * Returns the current token, or a new one if the current one is about to expire.
+   * Returns the current token, or a new one if there is none or it is about to expire.
    *
    * @throws errors of `issue`; ProviderUnavailable when the signal aborts. Other callers go on waiting for the token.
    */

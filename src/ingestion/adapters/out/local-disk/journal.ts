@@ -114,7 +114,10 @@ export class Journal {
     if (this.held > 0) await new Promise<void>((resolve) => (this.onReleased = resolve));
   }
 
-  /** Empties the journal for its next use, so that recovery no longer finds its records. */
+  /**
+   * Prepares the journal for its next use: recovery no longer finds its records. Their bytes stay in the file until new
+   * records overwrite them.
+   */
   async clear(): Promise<void> {
     await this.file.write([Buffer.alloc(1)], 0);
     this.epoch = newEpoch();

@@ -7,7 +7,7 @@ const mib = (bytes: number): number => Math.round(bytes / MIB);
 
 /**
  * Logs the progress of reading idempotency keys from segments (files of index lines). Call `add` of the result with the
- * number of bytes that were read.
+ * number of bytes that were read since its last call.
  */
 export function keyReadingProgress(logger: StorageLogger, segments: readonly ListedSegment[]): LoggedProgress {
   const total = segments.reduce((sum, { length }) => sum + length, 0);

@@ -4,7 +4,10 @@ import type { StoredContent } from '../../../application/ports/file-storage.port
 import { storageFailure } from '../../../application/storage-failure.js';
 import type { DiskFile } from './disk.js';
 
-/** How many bytes of arriving chunks may be gathered for one file during a write. The next write takes all of them. */
+/**
+ * Once the chunks that were gathered for one file during a write have at least this many bytes, the next chunk waits.
+ * The next write takes all of them.
+ */
 const MAX_GATHERED_BYTES = 1024 * 1024;
 /**
  * How many bytes may be gathered for one file when the memory budget of the process is used up. Hundreds of uploads to

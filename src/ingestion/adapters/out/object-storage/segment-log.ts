@@ -64,8 +64,9 @@ export class SegmentLog {
   }
 
   /**
-   * Whether the index line of an upload may join a shared segment now. A shared segment is named by the present time.
-   * If `received_at` is too far from the present time, a search for the upload wouldn't look into that segment.
+   * Whether the index line of an upload may join a shared segment now. The line of a slow upload never may. The name of
+   * a shared segment contains the time at which its first line began to wait. If `received_at` is too far from the
+   * present time, a search for the upload wouldn't look into that segment.
    */
   mayShare(upload: Upload): boolean {
     return !isSlow(upload) && Math.abs(this.bucket.now - upload.receivedAt.getTime()) <= MAX_APART_MS;

@@ -77,8 +77,8 @@ export class EventEntries {
   /** Absolute path of `events/`. */
   readonly path: string;
   /**
-   * The batch of events that `EventQueue.next` returned last; undefined once that batch is confirmed, or the queue finds
-   * no more events for its entry.
+   * The batch of events that `EventQueue.next` returned last; undefined once that batch is confirmed, or the queue
+   * finds no more events for its entry.
    */
   inFlight: EventsInFlight | undefined;
   /** Whether the outbox was ever opened in this store, so that `events/` exists. Changed only by `find` and `begin`. */
@@ -258,8 +258,8 @@ export class EventEntries {
     const path = join(this.path, `${ownId}${REMOVED_EXTENSION}`);
     await writeWhole(this.disk, path, pieces);
     await this.disk.link(JSON.stringify({ lines: removedPath(ownId), offset: 0 } satisfies EventEntry), join(this.path, ownId)).catch((error: unknown) => {
-      // An attempt before a crash has added the entry already. Its offset is still valid, because the file of removed
-      // uploads is the same.
+      // An earlier attempt, which failed or was cut short by a crash, has added the entry already. Its offset is still
+      // valid, because this attempt has written the same lines to the file of removed uploads.
       if (!hasCode(error, 'EEXIST')) throw error;
     });
     await this.directories.sync(this.path);

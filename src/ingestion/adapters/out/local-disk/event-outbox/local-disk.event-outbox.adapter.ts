@@ -8,7 +8,10 @@ const MAX_WAIT_MS = 60_000;
 /** The event outbox of a store in a directory of the local file system. */
 export class LocalDiskEventOutbox extends EventOutbox {
   constructor(
-    /** Calls `work` with the open store. Rejects with ServiceError `storage-failure` while the store is away. */
+    /**
+     * Calls `work` with the open store. If the store is away, tries to reopen it first. Rejects with ServiceError
+     * `storage-failure` if it stays away.
+     */
     private readonly withStore: <T>(work: (store: OpenStore) => Promise<T>) => Promise<T>,
     private readonly news: Wakeup,
     /** Called each time that the outbox was opened. */

@@ -63,8 +63,9 @@ class LineReader {
       if (bytesRead === 0) return;
       this.onBytes(bytesRead);
       for (const { offset, end, value, hasNul } of splitter.add(chunk.subarray(0, bytesRead))) {
-        // After a power cut, blocks of the last write that never reached the disk read as zeros. The next boot cuts the
-        // segment off before the first line that contains a zero byte.
+        // After a power cut, blocks of the last write that never reached the disk read as zeros. Such a write had at
+        // most MAX_BATCH_BYTES, or was a single line. If the segment has a marker in `pending/`, the next boot cuts it
+        // off before the first damaged line.
         yield { segment, offset, end, value, isTorn: false, isRepairable: hasNul && end > limit - MAX_BATCH_BYTES };
       }
     }

@@ -25,7 +25,10 @@ const downloadMemory = new MemoryBudget(32 * 1024 * 1024);
  * already being read. Closes the file at the end, after an error, and when the caller stops.
  */
 export class FileBytes implements AsyncIterableIterator<Uint8Array, undefined, Uint8Array | undefined> {
-  /** Twice `chunkBytes` while the client is fast: for the chunk that the client takes, and for the next one. */
+  /**
+   * The memory that this download holds: twice `chunkBytes`, for the chunk that the client takes and for the next one;
+   * none while `chunkBytes` is MIN_READ_BYTES.
+   */
   private readonly memory: HeldMemory = downloadMemory.hold('download');
   private chunkBytes = MIN_READ_BYTES;
   private handedOverAt: number | undefined;

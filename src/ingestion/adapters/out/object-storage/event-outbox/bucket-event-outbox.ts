@@ -35,7 +35,7 @@ const MAX_LISTED = 1_000;
 /**
  * The events of a bucket that the receiver hasn't confirmed yet. The index lines are the events, so an upload costs no
  * further request. Lines are in segments (objects), whose names contain a time. The process that delivers events lists
- * the segments with times after the watermark: the events of earlier ones were confirmed. In `events/cursor` it
+ * the segments with times at or after the watermark: the events of earlier ones were confirmed. In `events/cursor` it
  * remembers the watermark, and the later segments whose events were confirmed. Segments that can't be found this way
  * are announced in `events/late/` (`LateSegments`), and removals of uploads are written to `events/removed/`
  * (`writeRemoved`).

@@ -47,8 +47,8 @@ export class OutboxPresence {
 
 /**
  * Announces segments that the process that delivers events wouldn't find otherwise, because it lists only names with
- * times after the watermark, up to which all events were confirmed. The watermark may be only a minute ago. To be
- * announced are the segments of slow uploads, and segments that are written long after they got their names, because
+ * times at or after the watermark, before which all events were confirmed. The watermark may be only a minute ago. To
+ * be announced are the segments of slow uploads, and segments that are written long after they got their names, because
  * the client, the store or the process was slow, or because a clock is wrong. An announcement is an object in
  * `events/late/`. Other segments need none.
  */

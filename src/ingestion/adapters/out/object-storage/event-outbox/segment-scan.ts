@@ -125,8 +125,8 @@ export class SegmentScan implements EventSource {
   }
 
   /**
-   * Lists the segments whose names have times after the watermark, and moves the watermark forward. Throws errors of
-   * the bucket.
+   * Lists segments that aren't confirmed and whose names have times at or after the watermark, about MAX_SEGMENTS at
+   * most, and moves the watermark forward. Throws errors of the bucket.
    */
   async list(): Promise<void> {
     while (!(await this.tryList())) this.unitMs /= 16;

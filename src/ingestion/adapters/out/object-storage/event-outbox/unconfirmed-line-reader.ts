@@ -92,7 +92,8 @@ export class UnconfirmedLineReader {
       }
       if (!isFirst) return;
       // The line at the remembered offset is that of another upload, so a removal of uploads has rewritten the segment.
-      // The remaining lines keep their order, so reading goes on after the last line whose event was confirmed.
+      // The remaining lines keep their order, so reading goes on after the last line whose event is known to be
+      // confirmed. If no such line is left, all lines are read, and some events are delivered again.
       const confirmed = new Set(this.remembered.get(key) ?? [part.upload_id]);
       for await (const { upload, end } of this.linesFrom(key, 0, size)) if (confirmed.has(upload.uploadId)) begin = end;
     }

@@ -46,9 +46,10 @@ const NO_UPLOAD_ID = 'bm9uZQ';
 /**
  * A bucket of S3, or of another store with the S3 protocol that supports `If-None-Match` and `If-Match`.
  *
- * An object's version is its ETag, which is the same for the same bytes. Calls reject with errors of the SDK, with
- * `StoreSilentError` if the store made no progress for the time-out, and with the errors of `Bucket`. An iterator from
- * `open` loses its connection if its reader pauses for longer than the time-out.
+ * An object's version is its ETag, which is often the same for the same bytes. Calls reject with errors of the SDK,
+ * with `StoreSilentError` if the store made no progress for the time-out, and with the errors of `Bucket`; `remove`
+ * also with an Error if objects were not removed. An iterator from `open` loses its connection if its reader pauses for
+ * longer than the time-out.
  */
 export class S3Bucket extends Bucket {
   private readonly connection: S3Connection;

@@ -14,7 +14,7 @@ import { type Day, DAY_GRACE_MS, directoryOf, endOf, isSlow, NAME_TOLERANCE_MS, 
  * finds a moved line as fast.
  */
 const MAX_APART_MS = NAME_TOLERANCE_MS / 2;
-/** Lines are written when those that wait have this many bytes. */
+/** If the lines that wait have at least this many bytes, they are written before the next line is added. */
 const BATCH_BYTES = 16 * 1024 * 1024;
 
 interface MovedLine {

@@ -3,7 +3,10 @@ import type { SegmentEntry } from '../../../../application/store-verification/st
 import { type Bucket, type ListedObject, newKeys } from '../bucket.js';
 
 export interface KeyEntry extends SegmentEntry {
-  /** Milliseconds since the object was written, by the store's clock. */
+  /**
+   * Milliseconds since the object was written, by the store's clock. For an unknown directory: since its first listed
+   * object was.
+   */
   readonly ageMs: number;
 }
 

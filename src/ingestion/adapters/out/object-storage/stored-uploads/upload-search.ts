@@ -117,8 +117,8 @@ class UploadSearch {
 
   async run(): Promise<FoundLine | undefined> {
     const own = this.search(this.days.map((day) => ({ key: `${directoryOf(day)}${this.uploadId}.ndjson`, size: 0, ageMs: 0 })));
-    // An upload with a file has a segment of its own until compaction. Reading it takes a fifth of the processor time of
-    // the listings, so these begin only if there is none. On other days, four requests would then follow each other.
+    // An upload with a file has a segment of its own until compaction. Reading it takes a fifth of the processor time
+    // of the listings, so these begin only if there is none. On other days, four requests would then follow each other.
     if (!this.days.some((day) => mayBeCompacted(this.bucket, day)) && (await own)) return own;
     return asJob(() => this.elsewhere(own));
   }
@@ -174,8 +174,8 @@ class UploadSearch {
   }
 
   /**
-   * The segments of a day that may contain the line because compaction created them, or, on an older day, because their
-   * names contain no usable time.
+   * The segments of a day that may contain the line because compaction created them. If the day ended at least three
+   * days ago and has few segments, also those whose names contain no usable time.
    */
   private async created(day: Day): Promise<ListedObject[]> {
     if (!mayBeCompacted(this.bucket, day)) return [];
@@ -255,8 +255,8 @@ class UploadSearch {
   }
 
   /**
-   * Reads a long line in memory that is taken before. Other long lines wait meanwhile, and are read only if this isn't the
-   * wanted one.
+   * Reads a long line in memory that is taken before. Other long lines wait meanwhile, and are read only if this isn't
+   * the wanted one.
    */
   private readLong(key: string, range: ByteRange): Promise<Upload | undefined> {
     return this.longReads.run(async () => {
