@@ -25,7 +25,7 @@ export interface ChosenIdentityProvider {
 
 /**
  * Replacements for the identity provider that IDENTITY_PROVIDER selects, and for the check of access tokens
- * (`authentication`). What is undefined isn't replaced.
+ * (`authentication`). A member that is undefined replaces nothing.
  */
 export interface ReplacedIdentity {
   readonly provider?: ProvidedReplacement | undefined;

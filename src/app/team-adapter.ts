@@ -27,8 +27,8 @@ type Validated<Settings> =
 
 /**
  * A schema that validates environment variables, in the form of Standard Schema (https://standardschema.dev), such as a
- * Zod object. Its input has all variables that are set, by name. Those that it reads count as declared. Its messages are printed if the service refuses to
- * start, so they must not contain values of variables.
+ * Zod object. Its input has all variables that are set, by name. Those that it reads count as declared. Its messages
+ * are printed if the service refuses to start, so they must not contain values of variables.
  */
 export interface VariablesSchema<Settings> {
   readonly '~standard': { readonly validate: (value: unknown) => Validated<Settings> | Promise<Validated<Settings>> };
@@ -80,7 +80,8 @@ const loaded = new WeakMap<AdapterModule, Promise<LoadedAdapter<never>>>();
  * path, relative to the working directory, or as the name of a package that is installed for the working directory or
  * beside the service.
  *
- * @throws EnvironmentError with one line for each problem of the module and of its environment variables.
+ * @throws EnvironmentError with one line for each problem of the module and of its environment variables; an error that
+ * the schema throws.
  */
 export function loadAdapter<Definition extends Adapter<unknown, never>>(module: AdapterModule): Promise<LoadedAdapter<Definition>> {
   const loading = loaded.get(module) ?? importAdapter(module);

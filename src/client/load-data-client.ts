@@ -16,7 +16,7 @@ export interface ClientOptions {
   readonly token?: string | (() => string | Promise<string>);
   /**
    * The maximum number of times that one request is sent, if it fails for a reason that may pass, such as a lost
-   * connection. Default: 5.
+   * connection. Requests that remove uploads, or that create or change roles or users, are sent only once. Default: 5.
    */
   readonly attempts?: number;
   /**
@@ -77,7 +77,10 @@ const ONCE: Patience = { attempts: 1, inProgressTimeoutMs: 0 };
 
 /**
  * A client of the service, for Node, Deno, Bun and browsers. Each method rejects with `LoadDataError` if the service or
- * a proxy refuses the request. Without an answer, it rejects with the error of `fetch`, or with the reason of `signal`.
+ * a proxy refuses the request. Without an answer, it rejects with the error of `fetch` or of the function `token`, or
+ * with the reason of `signal`. If an answer with a success status isn't JSON, such as the login page of a proxy, a
+ * method that reads something from it rejects with a SyntaxError; an upload and `deleteUpload` reject with
+ * `LoadDataError`.
  */
 export class LoadDataClient {
   private readonly baseUrl: string;
@@ -123,7 +126,8 @@ export class LoadDataClient {
   }
 
   /**
-   * Fetches the file of an upload. Resolves to the response of `fetch`, whose body is a stream.
+   * Fetches the file of an upload. Resolves to the response of `fetch`, whose body is a stream. A body that breaks off
+   * isn't fetched again.
    *
    * @param range the wanted part of the file: the offsets of its first and last byte, such as `0-99`. Default: the
    * whole file.

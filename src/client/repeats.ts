@@ -8,8 +8,8 @@ const PASSING = new Set([429, 502, 503, 504]);
 
 export interface Patience {
   /**
-   * The maximum number of times that the request is sent. A repeat that follows the answer that another request with
-   * the same `Idempotency-Key` is in progress (409) doesn't count.
+   * The maximum number of times that the request is sent. A sending doesn't count if its answer says that another
+   * request with the same `Idempotency-Key` is in progress (409).
    */
   readonly attempts: number;
   /**
@@ -24,9 +24,9 @@ export interface Repeats extends Patience {
 }
 
 /**
- * Sends a request. Repeats it while the connection fails, the answer has a status of `PASSING`, or another request with
- * the same `Idempotency-Key` is in progress. Resolves to the last answer. Rejects with the last error of `send`, or
- * with the reason of the signal.
+ * Sends a request. Repeats it, within the limits of `Patience`, while the connection fails, the answer has a status of
+ * `PASSING`, or another request with the same `Idempotency-Key` is in progress. Resolves to the last answer. Rejects
+ * with the last error of `send`, or with the reason of the signal.
  */
 export async function repeated<Result extends Answer>(send: () => Promise<Result>, { attempts, inProgressTimeoutMs, signal }: Repeats): Promise<Result> {
   const inProgressUntil = Date.now() + inProgressTimeoutMs;
@@ -55,9 +55,9 @@ export async function repeated<Result extends Answer>(send: () => Promise<Result
 const isInProgress = ({ status, header }: Answer): boolean => status === 409 && header('Retry-After') !== undefined;
 
 /**
- * The pause before a request is repeated, in milliseconds. It is at least as long as the answer's `Retry-After`. The
- * pauses grow from repeat to repeat if the answer has no `Retry-After`, or if its status is 409, because each repeat of
- * an upload sends the file again.
+ * The pause before a request is repeated, in milliseconds. It is at least as long as the answer's `Retry-After`; one
+ * that is a date counts as absent. The pauses grow from repeat to repeat, up to ten seconds, if the answer has no
+ * `Retry-After`, or if its status is 409, because each repeat of an upload sends the file again.
  */
 function pauseAfter(sent: number, answer: Answer | undefined): number {
   const asked = Number(answer?.header('Retry-After') ?? Number.NaN) * 1000;

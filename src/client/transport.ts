@@ -5,7 +5,9 @@ export interface Progress {
    * How many bytes of the file the client has handed to the connection. Begins again at 0 if the upload is repeated.
    */
   readonly sent: number;
-  /** The length of the file in bytes; undefined if the file is a stream. */
+  /**
+   * The length of the file in bytes; undefined if the file is a stream that is sent as it is read (see `FileSource`).
+   */
   readonly total: number | undefined;
 }
 
@@ -13,10 +15,10 @@ export interface Progress {
 export interface RequestContent {
   /** The value of `Content-Type`. Undefined if the runtime sets that header. */
   readonly contentType: string | undefined;
-  /** The length of the file in bytes; undefined if the file is a stream. */
+  /** The length of the file in bytes; undefined if the file is sent as it is read from a stream. */
   readonly size: number | undefined;
   readonly isRepeatable: boolean;
-  /** Returns the body as a whole, so that the runtime knows its length. Undefined if the file is a stream. */
+  /** Returns the body as a whole, so that the runtime knows its length. Undefined if `size` is. */
   readonly whole: (() => Blob | FormData) | undefined;
   /** Opens the body of the request as a stream. */
   open(): { readonly bytes: ReadableStream<Uint8Array>; readonly contentType: string };

@@ -48,7 +48,8 @@ export class JsonNumber {
    * @param begin the position in `bytes` from which to read.
    * @returns the position of the first byte after the number; the end of `bytes` if the number may continue in the next
    * chunk.
-   * @throws SyntaxError when the bytes aren't a JSON number.
+   * @throws SyntaxError when the number can neither go on with the next byte nor end before it, as in `1.x`. In `01`,
+   * it ends before the `1`.
    */
   read(bytes: Buffer, begin: number): number {
     let { part } = this;

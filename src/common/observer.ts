@@ -16,14 +16,17 @@ export function observeMethods<Target extends object>(target: Target, observe: O
 }
 
 /**
- * Like `observeMethods`, for methods that return lists. Each call is observed until the caller has used the list's last
- * entry.
+ * Like `observeMethods`, for methods that return lists. Each call is observed from the time at which the caller asks
+ * for the first entry until it has used the last one, or stops reading.
  */
 export function observeLists<Target extends object>(target: Target, observe: Observer, methods: ObservedMethods<Target>): void {
   replaceMethods<AsyncIterable<unknown>>(target, methods, (operation, call) => observeEntries(observe, operation, call()));
 }
 
-/** Yields the entries of a list. The observer sees one call, which lasts until the caller has used the last entry. */
+/**
+ * Yields the entries of a list. The observer sees one call, which lasts until the caller has used the last entry or
+ * stops reading. The call fails if the list does.
+ */
 export async function* observeEntries<Entry>(observe: Observer, operation: string, entries: AsyncIterable<Entry>): AsyncGenerator<Entry, void, undefined> {
   const iterator = entries[Symbol.asyncIterator]();
   let next = (): Promise<IteratorResult<Entry>> => iterator.next();

@@ -27,7 +27,7 @@ function randomBytes(): Uint8Array {
 
 /**
  * The time in a version 7 UUID (RFC 9562, section 5.7), in milliseconds since 1970. NaN for a text that doesn't begin
- * like such a UUID.
+ * like such a UUID in lower case.
  */
 export const timeOfUuid = (uuid: string): number =>
   /^[0-9a-f]{8}-[0-9a-f]{4}-7/.test(uuid) ? parseInt(uuid.slice(0, 8) + uuid.slice(9, 13), 16) : Number.NaN;

@@ -20,7 +20,7 @@ export class BodyArrival {
   private readonly isLong: boolean;
   private readonly socketBytesBefore: number;
   private bytesRead = 0;
-  /** What the body has cost so far, in bytes of content. Chunk framing counts FRAMING_WEIGHT times. */
+  /** The cost of the body so far, in bytes of content. Chunk framing counts FRAMING_WEIGHT times. */
   private cost = 0;
 
   constructor(private readonly request: IncomingMessage) {

@@ -1,6 +1,6 @@
 /**
- * How many bytes of all long request bodies together may be processed in one iteration of the event loop. Receiving and
- * hashing this many bytes takes the main thread about 0.7 ms.
+ * How many bytes of all long request bodies together may be processed in one iteration of the event loop. The last
+ * chunk may exceed the limit. Receiving and hashing this many bytes takes the main thread about 0.7 ms.
  */
 const BYTES_PER_ITERATION = 512 * 1024;
 /**
@@ -32,7 +32,7 @@ interface Waiting {
  */
 export class BodyPace {
   private readonly waiting: Waiting[] = [];
-  /** The number of bytes that were granted to bodies in this iteration of the event loop. */
+  /** The cost of all chunks that were granted in this iteration of the event loop, in bytes (see `next`). */
   private granted = 0;
   /** The body that was granted all bytes of this iteration; undefined if several bodies were granted bytes, or none. */
   private only: object | undefined;

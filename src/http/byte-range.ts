@@ -11,8 +11,8 @@ export interface RequestedRange {
  * The part of a representation that a GET request asks for with `Range` (RFC 9110, 14.2).
  *
  * Undefined if the whole representation is to be sent: for a method other than GET, without `Range`, if `If-Range`
- * names another representation, and if `Range` is malformed, has another unit than bytes, or asks for several ranges.
- * RFC 9110 allows a server to ignore such a `Range`.
+ * names another representation or is a date, and if `Range` is malformed, has another unit than bytes, or asks for
+ * several ranges. RFC 9110 allows a server to ignore such a `Range`.
  *
  * @param length the length of the representation, in bytes.
  * @param etag the strong entity tag of the representation.

@@ -43,10 +43,7 @@ export class ClientRate {
     if (this.leftMs < 0) throw new ServiceError('request-timeout', 'The client is slow, and others wait for memory.');
   }
 
-  /**
-   * Whether memory for which other requests may be waiting may be held for this body, or for a part of the file in this
-   * body.
-   */
+  /** Whether this body may hold memory that other requests wait for: its own, or that of a part of its file. */
   get isWatched(): boolean {
     const mayHavePart = this.receivedBytes > FREE_BYTES && this.budget.usedFor('part') > 0;
     return mayHavePart || this.memory?.isHeld === true;

@@ -46,8 +46,8 @@ export function drain(request: IncomingMessage): Promise<boolean> {
 }
 
 /**
- * Sends a last text on a connection, and closes the connection. Before that, reads and discards what the client still
- * sends, as `drain` does it. Whatever arrives from now on isn't parsed as HTTP.
+ * Sends a last text on a connection, then discards what the client still sends, within the limits of `drain`, and
+ * closes the connection. Whatever arrives from now on isn't parsed as HTTP.
  */
 export function closeAfterDrain(socket: Socket, text = ''): void {
   let bytes = 0;

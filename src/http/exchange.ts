@@ -23,7 +23,10 @@ export interface Exchange {
   onTurn?: (() => void) | undefined;
   /** Whether the response has been sent, or the connection was lost before that. */
   isOver?: boolean;
-  /** Whether every byte of the request has been read. `request.complete` of Node may still be false. */
+  /**
+   * True once `arrivedJson` has read the whole body, although `request.complete` of Node may still be false. Not set by
+   * other readers.
+   */
   isRead?: boolean;
   /** Whether the whole answer was written while the client might still be sending its request. */
   isAnsweredEarly?: boolean;
@@ -99,7 +102,7 @@ export function sendJsonText(response: ServerResponse, json: string | Buffer): v
 
 /**
  * Sends the JSON answer of an error. If the client is still sending its request, reads and discards the rest of the
- * request (`drain`) before ending the response.
+ * request (`drain`) before ending the response, and closes the connection if not all of the rest arrives.
  */
 export function sendErrorJson(request: IncomingMessage, response: ServerResponse, status: number, json: string): void {
   const body = Buffer.from(json);

@@ -72,8 +72,8 @@ function receiver(server: Server): Receive {
 }
 
 /**
- * Calls `exchange.onTurn` after the connection's previous exchange, `before`, has ended. Pauses the connection while
- * requests wait on it. Destroys the connection if more than MAX_WAITING requests wait.
+ * Calls `exchange.onTurn` after the connection's previous exchange, `before`, has ended, unless the connection was lost
+ * by then. Pauses the connection while requests wait on it. Destroys it if more than MAX_WAITING requests wait.
  */
 function waitForTurn(exchange: Exchange, before: Exchange): void {
   const { response, request: { socket } } = exchange;
@@ -186,7 +186,8 @@ function kindOfParserError({ code }: ParserError): ErrorKind {
  * Answers a request for which Node has no response object: one that the HTTP parser refused, or a CONNECT. If the
  * connection's latest request is complete, the error is about a later request and is answered after the latest one was
  * answered. Otherwise the error is about the latest request itself, and is sent as its answer. If another answer to
- * that request has begun, the connection is closed instead, without a further answer.
+ * that request has begun, the connection is closed instead, without a further answer. If another answer has already
+ * been sent to its end, the error is answered too, as that of a request of its own.
  */
 function answerInTurn(socket: Socket, kind: ErrorKind, requestId: string): void {
   const before = latestExchange(socket);

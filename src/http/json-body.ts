@@ -75,15 +75,16 @@ export interface JsonObject {
 }
 
 /**
- * Reads the JSON object in a request's body. Must be called only after `arrivedJson` has returned undefined for the
- * request. Resolves to undefined for an empty body. Reads the body to its end, or until more than 16 KiB and a member
- * that isn't `wanted` have been read. In the second case, the rest is read while the caller reads `bytes` of the
- * result. `limits.maxBytes` limits the decoded bytes. The decoded bytes of a long body are counted in `limits.memory`,
- * because the caller may keep them.
+ * Reads the JSON object in a request's body. Must be called only after `assertJsonContent`, because an unknown
+ * Content-Encoding would count as none, and after `arrivedJson` has returned undefined for the request. Resolves to
+ * undefined for an empty body. Reads the body to its end, or until more than 16 KiB and a member that isn't `wanted`
+ * have been read. In the second case, the rest is read while the caller reads `bytes` of the result. `limits.maxBytes`
+ * limits the decoded bytes. The decoded bytes of a long body are counted in `limits.memory`, because the caller may
+ * keep them.
  *
  * @throws ServiceError `invalid-request-body` when the body isn't a JSON object, is nested deeper than 128 levels,
  * isn't UTF-8, or doesn't match its Content-Encoding; `payload-too-large`; `request-timeout`; `client-aborted`;
- * `digest-mismatch`.
+ * `digest-mismatch`. BodyAlreadyReadError.
  */
 export async function openJson(
   request: IncomingMessage,
@@ -178,7 +179,7 @@ async function openLarge(head: readonly Buffer[], body: Chunks, wanted: Readonly
     if (next.done) return { members: reader.members, bytes: undefined, end: nothingToEnd };
     held.push(next.value);
   }
-  // The body itself is ended: to end `bytes` would do nothing as long as `bytes` wasn't read.
+  // `end` ends the body and not `bytes`, because ending a generator whose reading hasn't begun runs none of its code.
   return { members: reader.members, bytes: behind(held, checked), end: () => void body.return() };
 }
 

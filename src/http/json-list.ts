@@ -5,13 +5,14 @@ import { answerError, toServiceError } from './service-exception.filter.js';
 import { breakIfUnread } from './unread-answer.js';
 
 /**
- * Sends a list as the JSON answer `{"<member>": [...]}`, page by page, no faster than the client reads. Holds one page
- * at a time. The first page is fetched before anything is sent. If fetching the first page fails, the promise rejects,
- * and the caller can still answer with an error. If fetching a later page fails, breaks the connection, so that no
- * client takes a partial list for a complete one. If a client hangs up, the list ends after the page that is being
- * fetched, or one or two pages later.
+ * Sends a list as the JSON answer `{"<member>": [...]}`, page by page, no faster than the client reads. Holds only a
+ * few pages at a time. The first page is fetched before anything is sent. If fetching the first page fails, the promise
+ * rejects, and the caller can still answer with an error. If fetching a later page fails, breaks the connection, so
+ * that no client takes a partial list for a complete one. If a client hangs up, the list ends after the page that is
+ * being fetched, or one or two pages later.
  *
- * @param idleTimeoutMs how long the client may read nothing, in milliseconds. After that, the connection is broken.
+ * @param idleTimeoutMs how long the client may read nothing although bytes wait for it, in milliseconds. After that,
+ * the connection is broken.
  */
 export async function sendJsonList<Item>(
   request: IncomingMessage,

@@ -6,7 +6,10 @@ import { requestAuthority } from './request-head.js';
 
 const ANY_ORIGIN = 'http:any-origin';
 
-/** Origins whose pages may call the operations, in addition to the origin that the request itself is addressed to. */
+/**
+ * Origins whose pages may call the operations, in addition to those at the host and port that the request itself is
+ * addressed to, with either scheme.
+ */
 export interface AllowedOrigins {
   /** Serialized origins (RFC 6454, section 6.2), or `*` for all. */
   readonly corsOrigins: readonly string[];
@@ -23,8 +26,8 @@ export const FromAnyOrigin = (): ClassDecorator & MethodDecorator => SetMetadata
 /**
  * Refuses requests from pages of other sites (cross-site request forgery). A form or script on any page can make a
  * visitor's browser send an upload, because browsers send "simple" requests without a preflight (Fetch standard, CORS).
- * Browsers send `Origin` with every POST and with every cross-origin request of a script. A request without `Origin`
- * passes. Runs before the body is read.
+ * Browsers send `Origin` with every request that isn't a GET or HEAD, and with every cross-origin request whose answer
+ * a script can read. A request without `Origin` passes. Runs before the body is read.
  */
 export class OriginGuard implements CanActivate {
   constructor(

@@ -12,7 +12,7 @@ const MAY_BE_ENCODED = /[%+\x80-\xff]/;
 export class RawQuery {
   /**
    * The values of each parameter that occurs in the query, by the parameter's name. Undefined for an ambiguous
-   * parameter (see `values`).
+   * parameter (see `values`). Parameters whose name can't be decoded are left out.
    */
   private readonly parameters = new Map<string, string[] | undefined>();
 
@@ -75,6 +75,8 @@ export function validQuery<Query extends object>(query: Query): Query {
  * set with `Satisfies`. A rule gets undefined for a parameter that is missing, repeated or ambiguous. The function
  * throws like `validQuery`. The rules are looked up only once. `validateSync` looks them up for each query, which took
  * 5 % of the time of a small upload.
+ *
+ * @throws Error when the class has a rule that wasn't set with `Satisfies`.
  */
 export function queryReader<Query extends object>(type: abstract new () => Query): (request: IncomingMessage) => Query {
   const storage = getMetadataStorage();

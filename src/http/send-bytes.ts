@@ -5,13 +5,15 @@ import { answerError, toServiceError } from './service-exception.filter.js';
 
 /**
  * Sends bytes as the body of a response, no faster than the client reads, and ends the response. The caller must have
- * set the status and headers. If reading the bytes fails, or their number isn't the Content-Length, breaks the
- * connection, so that no client takes a part for the whole, or surplus bytes for the next answer. Resolves when the
- * response has ended or the client has gone. Ends the iterator of the bytes in any case.
+ * set the status and headers. If reading the bytes fails before any was sent, answers with the error instead. If it
+ * fails later, or the number of bytes isn't the Content-Length, breaks the connection, so that no client takes a part
+ * for the whole, or surplus bytes for the next answer. Resolves in all these cases, and when the client has gone. Ends
+ * the iterator of the bytes in any case.
  *
  * A chunk that was sent is passed to the iterator's `next`, which may use the memory of the chunk again.
  *
- * @param idleTimeoutMs how long the client may read nothing, in milliseconds. After that, the connection is broken.
+ * @param idleTimeoutMs after this many milliseconds in which nothing could be sent, the connection is broken: because
+ * the client read nothing, or because `bytes` yielded nothing.
  */
 export async function sendBytes(request: IncomingMessage, response: ServerResponse, bytes: AsyncIterable<Uint8Array>, idleTimeoutMs: number): Promise<void> {
   const iterator = bytes[Symbol.asyncIterator]();

@@ -6,7 +6,10 @@ import { fstatSync, write, writeSync } from 'node:fs';
  */
 const WRITTEN_AT_LENGTH = 4096;
 const WRITTEN_AFTER_MS = 100;
-/** How many characters wait for a reader that reads nothing. Further lines are dropped, so that memory doesn't run out. */
+/**
+ * About how many characters of lines wait while earlier ones can't be written yet. Further lines are dropped, so that
+ * memory doesn't run out.
+ */
 const WAITING_LENGTH = 16 * 1024 * 1024;
 /** How long the end of the process waits for a reader that reads nothing, in milliseconds. */
 const END_TIMEOUT_MS = 1_000;
@@ -15,9 +18,9 @@ const END_RETRY_MS = 5;
 const EMPTY = Buffer.alloc(0);
 
 /**
- * Writes log lines to a file descriptor, and the last ones when the process ends, however it ends. The destination of
- * pino (sonic-boom) isn't used, because it writes its last lines in a loop that never ends if a pipe has no reader or a
- * disk is full. Such lines are dropped here, and later lines are written again.
+ * Writes log lines to a file descriptor, and the last ones when the process exits, unless a signal kills it. The
+ * destination of pino (sonic-boom) isn't used, because it writes its last lines in a loop that never ends if a pipe has
+ * no reader or a disk is full. Such lines are dropped here, and later lines are written again.
  *
  * Lines to a file are written in the background, because a slow disk would stop the event loop. A pipe is written at
  * once: Node has made the pipe of standard output non-blocking, so a full one only postpones its lines.

@@ -24,7 +24,7 @@ function unforgeable(jws: string): string {
 
 /**
  * Allows `perMinute` requests per minute for each client network and for each token, counted over all operations
- * together. `perMinute` must be at least 1.
+ * together, except those that are `NotRateLimited`. `perMinute` must be at least 1.
  */
 export const rateLimit = (perMinute: number): ThrottlerModuleOptions => ({
   setHeaders: false,

@@ -34,7 +34,8 @@ export interface ShutdownTimes {
  * Makes SIGTERM and SIGINT stop the service gracefully. From the signal on, the service isn't ready. After
  * `shutdownDelayMs`, and up to a second more if it is busy, it accepts no more connections, waits up to
  * `shutdownTimeoutMs` for requests in flight and then cuts them off, waits up to two seconds for the adapters to close,
- * and exits with 0, with a warning in the log if the two seconds were not enough. Must be called before the server listens.
+ * and exits with 0, with a warning in the log if the two seconds were not enough. Further signals change nothing. Must
+ * be called before the server listens.
  */
 export function shutDownOnSignal(app: INestApplication<Server>, times: ShutdownTimes): void {
   const server = app.getHttpServer();

@@ -8,7 +8,7 @@ export const RIGHTS = ['read', 'list', 'remove', 'removeParts'] as const satisfi
 export type BucketRight = (typeof RIGHTS)[number];
 
 /**
- * What `bucketContract` needs for one test: a new, empty bucket, and access to state of its store that the port
+ * The subject of one test of `bucketContract`: a new, empty bucket, and access to state of its store that the port
  * `Bucket` doesn't show.
  */
 export interface BucketContractSubject {

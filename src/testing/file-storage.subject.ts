@@ -1,6 +1,8 @@
 import type { FileStorage, UploadDraft } from '../ingestion/application/ports/file-storage.port.js';
 
-/** What a test of a store needs: a new, empty store, and access to its contents without the port `FileStorage`. */
+/**
+ * The subject of one test of a store: a new, empty store, and access to its contents without the port `FileStorage`.
+ */
 export interface FileStorageContractSubject {
   readonly storage: FileStorage;
   /** Whether the store keeps its contents in memory only. If so, it may hold whole files in memory. */

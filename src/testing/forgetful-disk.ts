@@ -53,7 +53,10 @@ export class ForgetfulDisk extends Disk {
     if (operations === 0) this.die();
   }
 
-  /** Cuts the disk's power, if it is still on. Returns a new disk with what survived the power cut. */
+  /**
+   * Cuts the disk's power, if it is still on. Returns a new disk, whose `failureRate` is 0, with what survived the
+   * power cut.
+   */
   afterCut(): ForgetfulDisk {
     this.die();
     return new ForgetfulDisk(this.random, this.defects, survivors(this.root, this.random));

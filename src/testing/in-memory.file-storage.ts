@@ -38,8 +38,8 @@ export class InMemoryFileStorage extends FileStorage {
   }
 
   /**
-   * Makes all calls of this storage, of `storedUploads` and of `eventOutbox` (except `wait` and `close`) reject with
-   * this error, until `recover` is called.
+   * Makes all further calls of this storage, of `storedUploads` and of `eventOutbox` (except `wait`, `giveWay` and
+   * `close`) reject with this error, until `recover` is called.
    */
   failWith(error: Error): void {
     this.failure = error;

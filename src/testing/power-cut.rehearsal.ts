@@ -31,7 +31,8 @@ export interface PowerCutReport {
   readonly deliveredAgain: number;
   /**
    * One sentence for each error in the delivered events: an event that is missing, in the wrong order, for an upload
-   * that failed, or delivered again after it was confirmed. Also for each file left in `events/`.
+   * that failed, or delivered again after it was confirmed in the same boot, if the disk had no failures. Also for each
+   * file left in `events/`.
    */
   readonly eventErrors: readonly string[];
   /** One sentence for each file or index line that is incomplete, or shouldn't be in the store, after a power cut. */

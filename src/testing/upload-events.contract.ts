@@ -7,7 +7,7 @@ import { anUploadEvent, aRemovalEvent, someUploadEvents } from './upload-events.
 import { PROMISES } from './upload-events.promises.js';
 
 /**
- * What `uploadEventsContract` needs for one test: a receiver of events that has got none yet, and the `UploadEvents`
+ * The subject of one test of `uploadEventsContract`: a receiver of events that has got none yet, and the `UploadEvents`
  * that delivers to this receiver.
  */
 export interface UploadEventsContractSubject {

@@ -6,7 +6,10 @@ import { realmUrl } from '../../identity-management/adapters/out/keycloak/realm-
 export interface AuthorizationServer {
   /** For readers of the API's documentation: who can get a token from this server. */
   readonly description: string;
-  /** The URL of the token endpoint; a path without a host if the endpoint belongs to this service. */
+  /**
+   * The URL of the token endpoint; a path without a host if the endpoint belongs to this service. For a team's identity
+   * provider, its issuer, or `/` if that isn't known.
+   */
   readonly tokenUrl: string;
   /** How a person logs in with a browser (authorization code with PKCE); undefined if login isn't offered. */
   readonly login: Login | undefined;

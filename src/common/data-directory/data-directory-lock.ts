@@ -45,8 +45,8 @@ export interface DataDirectoryLock {
  *
  * @param directory the path as the user wrote it, because the error quotes it.
  * @throws DataDirectoryInUseError when the lock isn't free within a second; DataDirectoryError when `directory` isn't a
- * directory, when the path of the lock file isn't that of a regular file, or when the lock file can't be locked; file
- * system errors.
+ * directory (unless `create` is false: then a file system error), when the path of the lock file isn't that of a
+ * regular file, or when the lock file can't be locked; other file system errors.
  */
 export async function lockDataDirectory(directory: string, name: string, { create = true } = {}): Promise<DataDirectoryLock> {
   if (create) makeDirectories(resolve(directory));
@@ -62,7 +62,10 @@ export async function lockDataDirectory(directory: string, name: string, { creat
 
 /**
  * Whether a process, this one included, holds the lock `<directory>/<name>.lock`. Creates neither the directory nor the
- * lock file.
+ * lock file. False if the lock file is missing, and also if this process may not search the directory.
+ *
+ * @throws DataDirectoryError when the path isn't that of a lock file, or when the file can't be locked; errors of
+ * opening the file.
  */
 export function isLocked(directory: string, name: string): boolean {
   const path = lockFile(directory, name);

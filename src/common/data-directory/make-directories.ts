@@ -8,7 +8,8 @@ import { statUnlessAbsent } from './file-identity.js';
  * parent doesn't accept a new directory, as `/proc` doesn't, and throws the error of that attempt: for example `EROFS`
  * on a read-only volume, where Node throws `ENOENT`.
  *
- * @param mode the permissions of the directory itself. Created parents get the default permissions.
+ * @param mode the permissions of the directory itself, if it is created: those of an existing one stay. Created parents
+ * get the default permissions.
  * @throws DataDirectoryError when the path names something other than a directory, or when the path or one of its
  * parents is a dangling link; file system errors.
  */
@@ -28,7 +29,12 @@ export function makeDirectories(path: string, mode?: number): void {
   }
 }
 
-/** @throws DataDirectoryError when the path names a file or a dangling symbolic link instead of a directory. */
+/**
+ * Must be called only for a path that exists, if only as a link.
+ *
+ * @throws DataDirectoryError when the path names a file or a dangling symbolic link instead of a directory; file system
+ * errors.
+ */
 export function assertDirectory(path: string): void {
   const stats = statUnlessAbsent(path);
   if (!stats) throw new DataDirectoryError(`${path} is a symbolic link to nothing: make the directory that it names, or remove it`);

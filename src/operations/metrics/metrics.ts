@@ -44,7 +44,10 @@ function queueLengths(): Gauge {
 export class Metrics {
   readonly registry = new Registry();
 
-  /** The number of uploads acknowledged, and the bytes of their files, by kind of upload. */
+  /**
+   * The number of uploads acknowledged, and the bytes of their files, by kind of upload. An upload that is repeated
+   * with its `Idempotency-Key` counts once.
+   */
   readonly uploads: Record<UploadKind, { count: number; bytes: number }> = { historical: { count: 0, bytes: 0 }, nowcast: { count: 0, bytes: 0 } };
   readonly uploadFailures = this.counter('load_data_upload_failures_total', 'Uploads that failed', ['kind', 'reason']);
   readonly flushes = this.counter('load_data_flushes_total', 'Flushes of the index', ['outcome']);

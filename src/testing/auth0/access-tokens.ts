@@ -19,7 +19,10 @@ export interface TokenRequest {
   readonly permissions?: readonly string[];
   /** The identifier of the API that the token is for. Default: the tenant's first API except the Management API. */
   readonly audience?: string;
-  /** The scopes that the application requested for the token, separated by blanks. */
+  /**
+   * The scopes that the application requested for the token, separated by blanks. Without `userId`, the token's scopes
+   * are all its permissions, whatever was requested.
+   */
   readonly scope?: string;
   /** The token's lifetime in seconds. Negative: an expired token. Default: the API's `token_lifetime`, or one day. */
   readonly lifetimeSeconds?: number;
@@ -120,7 +123,11 @@ export class AccessTokens {
     return token;
   }
 
-  /** Issues a token of an API in the form that the API's settings `token_dialect` and `enforce_policies` determine. */
+  /**
+   * Issues a token of an API in the form that the API's settings `token_dialect` and `enforce_policies` determine.
+   *
+   * @throws Error when the tenant has no such API.
+   */
   async issue({ userId, clientId = 'caller', permissions, audience, scope, lifetimeSeconds, claims }: TokenRequest): Promise<string> {
     const { tenant } = this;
     const server = [...tenant.resourceServers.values()].find(({ identifier, isSystem }) =>

@@ -1,7 +1,8 @@
 /** A fault that a test makes the stand-in for Auth0 (an HTTP server) inject into a request. */
 export type Auth0Fault =
   /**
-   * Sends the given status, headers and body without processing the request. A body that isn't a text is sent as JSON.
+   * Sends the given status, headers and body without processing the request. An object is sent as JSON; a text or bytes
+   * are sent unchanged.
    */
   | { readonly kind: 'answer'; readonly status: number; readonly body?: unknown; readonly headers?: Readonly<Record<string, string>> }
   /** Processes the request as usual, but only after a delay in milliseconds. */
@@ -24,7 +25,7 @@ export interface FaultOptions {
    * How many matching requests the fault affects (default: 1). `Infinity`: all, until `Auth0StandIn.recover` is called.
    */
   readonly times?: number;
-  /** How many matching requests are answered normally before the fault affects the following ones (default: 0). */
+  /** How many matching requests the fault spares before it affects the following ones (default: 0). */
   readonly skip?: number;
 }
 
@@ -50,7 +51,7 @@ export class Faults {
   /**
    * Returns the fault that affects a request, and counts the request for the fault; undefined if there is none. A fault
    * skips the first `skip` matching requests and affects the next `times`. Of several faults, the one planned first
-   * applies.
+   * applies, and the request isn't counted for the later ones.
    */
   next(request: string): Auth0Fault | undefined {
     for (const planned of this.planned) {

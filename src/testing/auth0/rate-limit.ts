@@ -21,7 +21,7 @@ export class TokenBucket {
 
   /**
    * Takes a token for a call; `isAllowed` is false if there is none. The returned headers are those that Auth0 sends,
-   * such as `x-ratelimit-reset`: when the bucket will be full again.
+   * such as `x-ratelimit-reset`: when the bucket will be full again, in seconds since 1970.
    */
   take(): { isAllowed: boolean; headers: Record<string, string> } {
     const { burst, perSecond } = this.limit;

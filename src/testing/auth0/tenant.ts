@@ -28,13 +28,13 @@ export interface Auth0Settings {
    */
   largestPage: 100 | 50;
   /**
-   * What happens if one of several roles to be assigned to a user is unknown. `not-found`: all are refused with 404.
+   * The effect of an unknown role among those that are to be assigned to a user. `not-found`: all are refused with 404.
    * `bad-request`: all are refused with 400. `ignored`: all others are assigned.
    */
   unknownRole: 'not-found' | 'bad-request' | 'ignored';
   /** Whether the tenant has several custom domains. If so, Auth0 refuses POST /users with 409. */
   hasSeveralCustomDomains: boolean;
-  /** How many times a new export job reports that it isn't finished, before it ends. */
+  /** How many times a request for the state of an export job is answered that the job isn't finished yet. */
   exportReads: number;
   /** The final status of all export jobs. */
   exportEnd: 'completed' | 'failed';

@@ -41,7 +41,7 @@ export class UserIndex {
   /**
    * Searches the index for users.
    *
-   * @param order the order of the results. Default: by `created_at`, then by id.
+   * @param order the order of the results. Default, and for an unknown field: by `created_at`, then by id.
    * @returns the users on the given page, and the number of all users found.
    */
   find(query: UserQuery, { start, limit }: { start: number; limit: number }, order?: UserOrder): { users: UserRecord[]; total: number } {
