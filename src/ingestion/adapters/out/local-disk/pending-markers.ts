@@ -97,6 +97,7 @@ export class PendingMarkers {
     return this.disk.remove(this.path(id));
   }
 
+  /** All names in `pending/`, sorted: not only ids of markers, but also names of journals and removal lists. */
   async ids(): Promise<string[]> {
     return (await this.disk.readDirectory(this.directory)).sort();
   }

@@ -62,8 +62,9 @@ export class SegmentReader {
     /** The length of the segment's durable lines, in bytes. */
     readonly length: number,
     /**
-     * Where memory is taken for a line of more than 256 KiB, before it is read. The memory is given back when the next
-     * such line is read, or the reader is closed.
+     * Where memory is taken for a long line before `lineFrom` or `linesBefore` reads it: for each of more than 256 KiB,
+     * and for some of more than 128 KiB. The memory is given back when the next such line is read, or the reader is
+     * closed. `linesFrom` takes no memory here.
      */
     private readonly memory: LineMemory = sharedMemory.hold('answer'),
   ) {}
