@@ -111,7 +111,11 @@ export class LocalDiskFileStorage extends FileStorage implements OnApplicationSh
     }
   }
 
-  /** Finishes uploads whose last byte was received, refuses all others, and unlocks the directory. Idempotent. */
+  /**
+   * Finishes the uploads that are being published, refuses all others, and unlocks the directory. Idempotent.
+   *
+   * @throws an error of the file system if something can't be closed; the directory is unlocked even so.
+   */
   close(): Promise<void> {
     this.closing ??= this.closeAll();
     return this.closing;

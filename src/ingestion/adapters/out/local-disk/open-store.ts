@@ -121,8 +121,8 @@ export class OpenStore {
   }
 
   /**
-   * Finishes uploads whose last byte was received, refuses all others, and unlocks the root directory, even if something
-   * can't be closed. Then rejects. Idempotent.
+   * Finishes the uploads that are being published, refuses all others, and unlocks the root directory. Stops a removal
+   * before its next segment. If something can't be closed, unlocks the directory even so, and rejects. Idempotent.
    */
   close(): Promise<void> {
     this.closing ??= this.finishAll();

@@ -13,7 +13,7 @@ const PROBE_BYTES = 8 * 1024;
  */
 const NEAR_BYTES = 64 * 1024;
 const CHUNK_BYTES = 256 * 1024;
-/** The memory for long lines whose reader was opened without other memory. Few such lines are read at once. */
+/** The memory for the long lines of all readers that were opened without other memory. They wait if it is used up. */
 const sharedMemory = new MemoryBudget();
 
 /**
