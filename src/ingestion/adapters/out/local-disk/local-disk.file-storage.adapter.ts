@@ -31,8 +31,9 @@ export interface LocalDiskOptions {
   /** A segment (a file of index lines) of at least this many bytes gets no further lines. Default: 64 MiB. */
   readonly maxSegmentBytes?: number;
   /**
-   * Size of a journal in bytes. Up to two journals contain second copies of small files until the files are synced.
-   * Default: 8 MiB.
+   * Size of a journal in bytes. A journal contains second copies of small files, until those of later files overwrite
+   * them or the journal is removed. At most two journals are in use; those whose files couldn't be synced stay beside
+   * them. Default: 8 MiB.
    */
   readonly maxJournalBytes?: number;
   /** Called after each flush of index lines, whether it succeeded or failed. */
