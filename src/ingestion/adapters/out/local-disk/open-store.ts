@@ -227,6 +227,8 @@ export class OpenStore {
   /**
    * Runs the part of an upload that publishes the upload's file and index line. `close` waits until that part has
    * ended.
+   *
+   * @throws ServiceError `storage-failure`, also if the store is away or closed; then `part` isn't run.
    */
   private async finish(part: () => Promise<void>): Promise<void> {
     this.assertNotClosed();

@@ -82,7 +82,7 @@ export class PendingMarkers {
 
   /**
    * Replaces a marker. Resolves when the new marker is durable. Until then, either the old or the new marker is in
-   * place.
+   * place. A crash or an error may leave the new marker in `pending/` under another name, too.
    */
   async replace(id: string, marker: Marker): Promise<void> {
     this.presence.assertHere();
