@@ -30,7 +30,7 @@ export interface IngestionAdapters {
   fileStorage: ProviderDefinition<FileStorage> | undefined;
   /**
    * A module that exports `AccessTokenVerifier`. Uploads then need a token, unless `openUploads` is true. Without such
-   * a module, anyone may upload, and nobody may find, fetch or remove uploads: these operations don't exist.
+   * a module, anyone may upload, and nobody may list, find, fetch or remove uploads: these operations don't exist.
    */
   authentication: DynamicModule | Type | undefined;
   /**

@@ -13,9 +13,10 @@ export const LONG_LINE_BYTES = 64 * 1024;
 const STEP_BYTES = 16 * 1024;
 
 /**
- * The upload that an index line describes; undefined if the line isn't valid. The upload has no file if the line's
- * `content_path` isn't a path for the upload's file: someone may have edited the line, and readers must not get at
- * other files of the store. Yields to other work if the line is long.
+ * The upload that an index line describes; undefined if `parseIndexLine` refuses the line. Someone may have edited the
+ * line: so `receivedAt` may be an invalid time, and the upload has no file if the line's `content_path` isn't a path
+ * for the upload's file, because readers must not get at other files of the store. Bytes that aren't UTF-8 are
+ * replaced; in a line of more than 64 KiB, they make the line invalid. Yields to other work if the line is long.
  */
 export async function decodeIndexLine(line: Buffer): Promise<Upload | undefined> {
   const upload = await decodeMembers(line);

@@ -28,7 +28,8 @@ export class RemoveUploads {
    *
    * @returns the number of uploads that were removed.
    * @throws ServiceError `not-found` if the adapter of the store can't remove uploads (it has no `storedUploads`);
-   *   `storage-failure` if the store fails. After that failure, the call can be repeated to remove the rest.
+   *   `storage-failure` if the store fails. After that failure, the call can be repeated to remove the rest. The reason
+   *   of `options.signal` when that aborts.
    */
   async all(filter: UploadFilter, options: RemovalOptions = {}): Promise<number> {
     return storedUploadsOf(this.fileStorage).removeAll(filter, options);

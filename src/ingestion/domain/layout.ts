@@ -81,7 +81,7 @@ export const describedUpload = (upload: Upload) => ({
 });
 
 /**
- * The bytes of an upload's index line, with its newline: the same as `indexLine` returns. Yields to other work if
+ * The bytes of an upload's index line: the text that `indexLine` returns, and a newline. Yields to other work if
  * `additional_data` is long.
  */
 export const encodeIndexLine = (upload: Upload): Buffer | Promise<Buffer> =>

@@ -48,20 +48,20 @@ const PARAMETER = nameUpTo(MAX_PARAMETER_LENGTH);
 const FILENAME = nameUpTo(MAX_FILENAME_LENGTH);
 
 /**
- * Whether a value is a valid customer id: 1-128 code points, not blank, no control characters, and at most 240 bytes
- * when encoded as a directory name.
+ * Whether a value is a valid customer id: Unicode text of 1-128 code points, not blank, no control characters, and at
+ * most 240 bytes when encoded as a directory name.
  */
 export const isCustomerId = (value: unknown): value is string =>
   typeof value === 'string' && PARAMETER.test(value) && encodePathSegment(value).length <= MAX_ENCODED_CUSTOMER_ID_BYTES;
 
 /**
- * Whether a value is a valid file name of a client: 1-255 code points, not blank, no control characters, no `/` or `\`,
- * neither `.` nor `..`.
+ * Whether a value is a valid file name of a client: Unicode text of 1-255 code points, not blank, no control
+ * characters, no `/` or `\`, neither `.` nor `..`.
  */
 export const isFilename = (value: unknown): value is string =>
   typeof value === 'string' && FILENAME.test(value) && !/[/\\]/.test(value) && value !== '.' && value !== '..';
 
-/** Whether a value is a valid manufacturer: 1-128 code points, not blank, no control characters. */
+/** Whether a value is a valid manufacturer: Unicode text of 1-128 code points, not blank, no control characters. */
 export const isManufacturer = (value: unknown): value is string => typeof value === 'string' && PARAMETER.test(value);
 
 /**

@@ -2,7 +2,7 @@
 export interface SourceLine {
   /** The path of the segment, relative to the store's root. */
   readonly segment: string;
-  /** The position of the line in its segment, counted from 1. */
+  /** The position of the line in its segment, counted from 1. Lines that are far too long aren't counted. */
   readonly number: number;
   /**
    * The line with its newline. Undefined, after the segment's last line, if a part of the segment can't be read as

@@ -42,7 +42,8 @@ export class IndexReader {
   }
 
   /**
-   * Yields all lines of all segments, and one finding for each segment that can't be read.
+   * Yields all lines of all segments, and a finding for each segment that can't be read, unless an earlier pass has
+   * yielded that finding.
    *
    * @param counts whether this pass over the index counts as progress.
    */

@@ -88,7 +88,7 @@ export class Matching {
   private async *filesWithoutLine(files: DigestSet): AsyncGenerator<Finding> {
     if (files.size === 0) return;
     // Markers show which uploads are in progress, and are read only now, after the files were listed. So a listed file
-    // without a marker either has its index line by now, or no longer exists.
+    // without a marker has its index line by now, no longer exists, or really has no line.
     const isPublished = await this.view.publications();
     for await (const { key, path, uploadId } of this.files((key) => files.has(key))) {
       if (!(await isPublished(uploadId, path))) continue;

@@ -44,7 +44,10 @@ export class StoreVerification implements AsyncIterable<Finding> {
     yield* new Matching(view, index, this.options.uploadsPerPass).findings(Math.max(this.totals.uploads, this.totals.files));
   }
 
-  /** Yields a finding for each name in files/ or uploads/ that the layout doesn't have, and for each in staging/. */
+  /**
+   * Counts the files. Yields a finding for each name in files/ or uploads/ that the layout doesn't have or that can't
+   * be read, for each new version of a file beside it, and for each name in staging/.
+   */
   private async *names(view: StoreView, index: IndexReader): AsyncGenerator<Finding> {
     for await (const entry of view.content()) {
       if (entry.type === 'file') this.totals.files += 1;

@@ -190,7 +190,7 @@ function accessOf(request: IncomingMessage): (customerId: string) => boolean {
   };
 }
 
-/** Returns a signal that aborts when the client disconnects. */
+/** Returns a signal that aborts when the client disconnects, or when the answer was sent. */
 function whileConnected(response: ServerResponse): AbortSignal {
   const connection = new AbortController();
   response.once('close', () => {

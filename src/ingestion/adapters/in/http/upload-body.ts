@@ -168,6 +168,12 @@ class UploadFormReader {
     return undefined;
   }
 
+  /**
+   * Skips what is unread of the file, and reads the form to its end. Returns the `additional_data`; null without any.
+   *
+   * @throws ServiceError `invalid-request-body`, also for a second part `file` or `additional_data`;
+   *   `payload-too-large`; errors of reading the request.
+   */
   async finish(): Promise<string | null> {
     this.memory.passFile();
     if (await this.nextFile()) throw malformed('a second part "file"');

@@ -45,7 +45,7 @@ export interface HeldRecord {
   release(): void;
   /**
    * Releases the record when it is unknown whether its file and its index line are in place. The journal is then kept
-   * for recovery at the next boot.
+   * until it is replayed: before uploads are removed, or by recovery at the next boot.
    */
   leave(): void;
 }
@@ -121,8 +121,8 @@ export class ContentJournals {
   }
 
   /**
-   * Syncs the files of all records that were added so far. Afterwards, recovery needs no journal for these files,
-   * except the closed journals in `left`.
+   * Waits until all records whose `add` has resolved so far are released, and syncs their files. Afterwards, recovery
+   * needs no journal for these files, except the closed journals in `left`.
    *
    * @param purge whether to also remove the journals, which otherwise keep the bytes of these files until new records
    *   overwrite them.
@@ -142,7 +142,10 @@ export class ContentJournals {
     if (this.unsettled.length > 0) throw new Error('A journal could not be settled; retrying before the next removal, and at the next boot.');
   }
 
-  /** Syncs the files of all journals and removes the journals. Call `close` only when no record is waiting or held. */
+  /**
+   * Syncs the files of all journals and removes the journals. Keeps those for which that fails, and those that were
+   * left, for the next boot. Never rejects. Call `close` only when no record is waiting or held.
+   */
   async close(): Promise<void> {
     await this.running;
     this.retire();
@@ -300,7 +303,8 @@ export class ContentJournals {
 
   /**
    * Waits until no record of a journal is held, then syncs the files of its records, and empties or removes the
-   * journal. A journal that is left for recovery is only closed.
+   * journal. A journal that is left for recovery is only closed. Never rejects: after a failure, adds the use to
+   * `unsettled`.
    */
   private async settle(use: EndedUse): Promise<void> {
     const { journal } = use;

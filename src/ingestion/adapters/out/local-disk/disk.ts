@@ -152,7 +152,8 @@ export abstract class Disk {
   }
 
   /**
-   * Makes files and their names durable. If a file is missing, makes the file's absence durable.
+   * Makes files and their names durable. If a file is missing, makes its absence durable, unless its directory is
+   * missing, too.
    *
    * @throws LostWritesError, which also concerns files that this call doesn't name; an error of the file system.
    */

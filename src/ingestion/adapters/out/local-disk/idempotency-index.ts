@@ -89,9 +89,10 @@ export class IdempotencyIndex {
   }
 
   /**
-   * Undefined if `find` knows all uploads of the last 24 hours with an idempotency key. Otherwise a promise that
-   * resolves when the index was completed; then call `ready` again. Rejects with StoreAwayError if the store goes away
-   * in the meantime, or the index is closed; with another error if the index can't be completed.
+   * Undefined if `find` knows all uploads of the last 24 hours with an idempotency key, except for recent ones that
+   * weren't passed to `add` yet. Otherwise a promise that resolves when the index was completed; then call `ready`
+   * again. Rejects with StoreAwayError if the store goes away in the meantime, or the index is closed; with another
+   * error if the index can't be completed.
    */
   ready(): Promise<void> | undefined {
     const from = firstKeptDay();
@@ -106,9 +107,9 @@ export class IdempotencyIndex {
   }
 
   /**
-   * Resolves if a call of `ready` can be expected to succeed. Opens the segments that `ready` may need, and reads the
-   * beginning of one that this process doesn't write to. If that fails, or the last `ready` has failed, calls `ready`,
-   * which finds out what it needs.
+   * Resolves if a call of `ready` can be expected to succeed. Does nothing if the index is complete. Otherwise opens
+   * the segments that `ready` may need, and reads the beginning of one that this process doesn't write to. If one can't
+   * be opened or read, or the last `ready` has failed, calls `ready`, which may need only some of them.
    *
    * @throws StoreAwayError; an error of the file system, or of `ready`.
    */
@@ -119,8 +120,8 @@ export class IdempotencyIndex {
   }
 
   /**
-   * The upload that is now stored under an idempotency scope; undefined if there is none. If the databases of two days
-   * have an upload with the scope, returns the upload of the earlier day.
+   * The upload of the last 24 hours that is stored under an idempotency scope; undefined if there is none. If the
+   * databases of two days have such an upload, returns the upload of the earlier day.
    *
    * @throws DamagedDatabaseError. After any error, `ready` must complete the index again.
    */
@@ -150,7 +151,8 @@ export class IdempotencyIndex {
   }
 
   /**
-   * Removes uploads from the index after their lines were removed from a segment, and overwrites their keys on disk.
+   * Removes uploads from the index after their lines were removed from a segment, and overwrites on disk what the day's
+   * database has stored of them, except for the hashes of their idempotency scopes.
    *
    * @param segment the segment, with its new length in bytes; 0 if the segment was removed.
    */

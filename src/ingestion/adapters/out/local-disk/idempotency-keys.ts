@@ -42,7 +42,7 @@ export class IdempotencyKeys {
   private readonly waiting = new Map<string, KeyedUpload>();
   /**
    * The ids of uploads that were removed from the store between the writing of their index lines and their addition to
-   * `waiting`.
+   * `waiting`. Also has the id of an older upload that was removed while another upload with its scope was in progress.
    */
   private readonly removed = new Set<string>();
   /**
@@ -119,7 +119,7 @@ export class IdempotencyKeys {
 
   /**
    * Adds the waiting uploads to the index of idempotency keys, if possible, and closes the index. If adding them fails,
-   * the next process reads their keys from the index lines.
+   * their keys are read from the index lines when the store is opened again.
    */
   async close(): Promise<void> {
     await this.tryAdd();
@@ -129,7 +129,10 @@ export class IdempotencyKeys {
 
   /**
    * Resolves to the upload that is stored under an idempotency scope. Resolves to undefined if there is none: `running`
-   * then has the scope, and the caller must store an upload and afterwards delete the scope from `running`.
+   * then has the scope, and the caller must store an upload and afterwards delete the scope from `running`, also if
+   * storing fails.
+   *
+   * @throws ServiceError `request-in-progress`, `storage-failure`.
    */
   private async claim(scope: string): Promise<IndexedUpload | undefined> {
     for (let attempt = 1; ; attempt++) {
@@ -183,8 +186,8 @@ export class IdempotencyKeys {
   }
 
   /**
-   * Adds the waiting uploads and the closed segments to the index of idempotency keys. After a failure, they wait for
-   * the next attempt.
+   * Adds the waiting uploads and the closed segments to the index of idempotency keys. Never rejects: after a failure,
+   * they wait for the next attempt.
    */
   private async tryAdd(): Promise<void> {
     clearTimeout(this.timer);

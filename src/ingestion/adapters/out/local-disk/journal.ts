@@ -40,7 +40,7 @@ export interface JournalSite {
 export class Journal {
   /** Whether the journal accepts records. False after a failed append, and once `remove` was called. */
   isSound = true;
-  /** Whether the journal must stay for recovery at the next boot. */
+  /** Whether the journal must stay until it is replayed: before uploads are removed, or at the next boot. */
   isLeft = false;
   private epoch = newEpoch();
   private length = 0;
@@ -56,7 +56,7 @@ export class Journal {
   ) {}
 
   /**
-   * Creates a journal and preallocates its file. If the preallocation fails, removes the file.
+   * Creates a journal and preallocates its file. Resolves when both are durable. If that fails, removes the file.
    *
    * @param bytes the preallocated length; a single record may be longer.
    */
@@ -88,7 +88,9 @@ export class Journal {
 
   /**
    * Appends encoded records. Resolves when the records are durable. From then on each record is held: `release` must be
-   * called once for each.
+   * called once for each. If `append` rejects, none of them is held.
+   *
+   * @throws FileRemovedError; an error of the file system.
    */
   async append(records: readonly Buffer[]): Promise<void> {
     this.held += records.length;

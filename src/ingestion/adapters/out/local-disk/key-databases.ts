@@ -44,7 +44,7 @@ export interface KeyDatabasesOptions {
 export class KeyDatabases {
   /** Absolute path of the directory of the databases. */
   readonly directory: string;
-  /** How often this process has set aside a database, or the whole directory of the databases. */
+  /** How often this instance has set aside a database, or the whole directory of the databases. */
   setAsides = 0;
   private readonly days = new Map<string, SelfCheckingDatabase>();
   /**
@@ -55,7 +55,7 @@ export class KeyDatabases {
   /** The days whose database was missing when it was first used, so that a new one was created. */
   private readonly absent = new Set<string>();
   /**
-   * The days whose database this process has set aside (renamed or removed). The database of such a day isn't reported
+   * The days whose database this instance has set aside (renamed or removed). The database of such a day isn't reported
    * as missing.
    */
   private readonly rebuilt = new Set<string>();
@@ -121,7 +121,7 @@ export class KeyDatabases {
   }
 
   /**
-   * Whether the database of a day was missing when it was first used, although this process hadn't set it aside.
+   * Whether the database of a day was missing when it was first used, although this instance hadn't set it aside.
    * Forgets the day, so the next call for it returns false.
    */
   wasMissing(day: string): boolean {
@@ -129,11 +129,10 @@ export class KeyDatabases {
   }
 
   /**
-   * Resolves if the databases of idempotency keys can be written. Also resolves if there are none yet, or if their
-   * directory is unusable but the next upload with a key can set it aside and create another.
+   * Resolves if names can be created in the directory of the databases. Also resolves if the directory is missing, or
+   * if the next upload with a key will try to set the unusable directory aside and create another.
    *
-   * @throws DataDirectoryError if the directory can neither be written nor be set aside, for example on a read-only
-   *   volume.
+   * @throws DataDirectoryError if the directory can't be written for another reason, for example on a read-only volume.
    */
   async assertWritable(): Promise<void> {
     const { disk } = this.options;
@@ -153,6 +152,9 @@ export class KeyDatabases {
   /**
    * Runs work on the database of a day, which is opened or created first if necessary. If the database is damaged, sets
    * it aside and repeats the work on a new one.
+   *
+   * @throws DamagedDatabaseError if the new one is damaged, too; StoreAwayError; DataDirectoryError; SqliteError; an
+   *   error of the file system or of the work.
    */
   async use<T>(day: string, work: (database: SelfCheckingDatabase) => T | Promise<T>): Promise<T> {
     const database = await this.open(day);
@@ -264,7 +266,7 @@ export class KeyDatabases {
 
   /**
    * Closes the databases of days before `from`, whose keys have all expired. Removes the databases of days more than
-   * seven days before `from`, but leaves what isn't a regular file, such as a directory that was set aside.
+   * seven days before `from`, also those that were set aside. Leaves what isn't a regular file, such as a directory.
    */
   async removeExpired(from: string): Promise<void> {
     for (const [day, database] of this.days) {

@@ -20,8 +20,8 @@ export interface IndexedUpload {
 }
 
 /**
- * The length that a database lists for a segment (a file of index lines) that still accepts lines. The database may
- * contain the keys of only some of the segment's lines.
+ * The length that a database lists for a segment (a file of index lines) that still accepted lines when it was listed.
+ * The database may contain the keys of only some of the segment's lines.
  */
 export const OPEN = -1;
 
@@ -29,7 +29,7 @@ export const OPEN = -1;
 export interface ListedSegment {
   /** Path of the segment, relative to the store's root. */
   readonly path: string;
-  /** The length in bytes; `OPEN` while the segment accepts lines. */
+  /** The length in bytes, or `OPEN`. */
   readonly length: number;
 }
 
@@ -105,9 +105,9 @@ export const listedLength = (database: SelfCheckingDatabase, path: string): numb
 export const segmentCount = (database: SelfCheckingDatabase): number => Number(database.get(SEGMENT_COUNT) ?? 0);
 
 /**
- * Puts entries into the database of idempotency keys of their day. The new length of a segment replaces the old one. If
- * the database has an upload under the same idempotency scope, the earlier upload is kept. But the later one is kept if
- * it was received 24 hours or more after the earlier one.
+ * Puts entries into the database of idempotency keys of their day. The new length of a segment replaces the old one. An
+ * upload replaces the one that the database has under the same idempotency scope if it was received before that one, or
+ * 24 hours or more after it.
  *
  * @throws DamagedDatabaseError
  */

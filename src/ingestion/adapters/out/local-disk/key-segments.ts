@@ -26,8 +26,8 @@ export class KeySegments {
   ) {}
 
   /**
-   * The segments of the day `from` and later, sorted by day. Calls `onSkipped` with the paths of names that aren't
-   * regular files.
+   * The segments of the day `from` and later, sorted by day. Calls `onSkipped` with the path, relative to the store's
+   * root, of each name that isn't a regular file, or that was removed meanwhile.
    *
    * @throws StoreAwayError; an error of the file system.
    */
@@ -49,8 +49,9 @@ export class KeySegments {
   }
 
   /**
-   * Whether segments can be opened, and the beginning of the last one can be read that this process doesn't write to.
-   * (What it has written is read from memory, so reading it would not show that the disk fails.)
+   * Whether all of these segments can be opened, and the beginning of the last one that this process doesn't write to
+   * can be read. What this process has just written is read from memory, so reading it would not show that the disk
+   * fails. A segment that was removed meanwhile counts as readable. Never rejects.
    */
   async canRead(segments: readonly SegmentToRead[]): Promise<boolean> {
     const probed = segments.findLast(({ isOpen }) => !isOpen);

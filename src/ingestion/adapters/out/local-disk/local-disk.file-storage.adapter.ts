@@ -31,8 +31,9 @@ export interface LocalDiskOptions {
   /** A segment (a file of index lines) of at least this many bytes gets no further lines. Default: 64 MiB. */
   readonly maxSegmentBytes?: number;
   /**
-   * Size of a journal in bytes. Up to two journals contain second copies of small files until the files are synced.
-   * Default: 8 MiB.
+   * Size of a journal in bytes. A journal contains second copies of small files, until those of later files overwrite
+   * them or the journal is removed. At most two journals are in use; those whose files couldn't be synced stay beside
+   * them. Default: 8 MiB.
    */
   readonly maxJournalBytes?: number;
   /** Called after each flush of index lines, whether it succeeded or failed. */
@@ -111,7 +112,11 @@ export class LocalDiskFileStorage extends FileStorage implements OnApplicationSh
     }
   }
 
-  /** Finishes uploads whose last byte was received, refuses all others, and unlocks the directory. Idempotent. */
+  /**
+   * Finishes the uploads that are being published, refuses all others, and unlocks the directory. Idempotent.
+   *
+   * @throws an error of the file system if something can't be closed; the directory is unlocked even so.
+   */
   close(): Promise<void> {
     this.closing ??= this.closeAll();
     return this.closing;

@@ -121,8 +121,8 @@ export class OpenStore {
   }
 
   /**
-   * Finishes uploads whose last byte was received, refuses all others, and unlocks the root directory, even if something
-   * can't be closed. Then rejects. Idempotent.
+   * Finishes the uploads that are being published, refuses all others, and unlocks the root directory. Stops a removal
+   * before its next segment. If something can't be closed, unlocks the directory even so, and rejects. Idempotent.
    */
   close(): Promise<void> {
     this.closing ??= this.finishAll();
@@ -227,6 +227,8 @@ export class OpenStore {
   /**
    * Runs the part of an upload that publishes the upload's file and index line. `close` waits until that part has
    * ended.
+   *
+   * @throws ServiceError `storage-failure`, also if the store is away or closed; then `part` isn't run.
    */
   private async finish(part: () => Promise<void>): Promise<void> {
     this.assertNotClosed();

@@ -82,7 +82,7 @@ export class PendingMarkers {
 
   /**
    * Replaces a marker. Resolves when the new marker is durable. Until then, either the old or the new marker is in
-   * place.
+   * place. A crash or an error may leave the new marker in `pending/` under another name, too.
    */
   async replace(id: string, marker: Marker): Promise<void> {
     this.presence.assertHere();
@@ -97,6 +97,7 @@ export class PendingMarkers {
     return this.disk.remove(this.path(id));
   }
 
+  /** All names in `pending/`, sorted: not only ids of markers, but also names of journals and removal lists. */
   async ids(): Promise<string[]> {
     return (await this.disk.readDirectory(this.directory)).sort();
   }

@@ -32,7 +32,10 @@ export interface StagedFile {
  * 4. Remove the marker.
  *
  * If a step fails before the line is durable, removes the file and the marker. If that fails too, or the line may
- * remain, the marker stays, and recovery completes or undoes the upload at the next boot.
+ * remain, the marker stays, and recovery completes or undoes the upload at the next boot. The caller closes and removes
+ * the file in `staging/` after an error.
+ *
+ * @throws LineMayRemainError; StoreAwayError; OtherVolumeError; an error of the file system.
  */
 export async function publishStaged(
   store: StoreDirectory,

@@ -21,6 +21,9 @@ const MAX_JOURNAL_BYTES = 1024 * 1024 * 1024;
 /**
  * Recovers from a crash. Reads only what was in progress, so its cost doesn't grow with the store. If recovery is
  * itself cut short at any point, it can safely run again.
+ *
+ * @throws DataDirectoryError if something else has the name of a directory of segments; StoreAwayError; an error of the
+ *   file system.
  */
 export async function recover(store: StoreDirectory): Promise<void> {
   const { disk, markers } = store;
@@ -76,7 +79,7 @@ async function settle(store: StoreDirectory, publications: Map<string, Publicati
  * files are in the journal must have ended, and no segment may have a line that a failed append left.
  *
  * @param journal the journal's path, relative to the store's root.
- * @returns false if the journal had to be kept.
+ * @returns false if the journal had to be kept, or isn't a journal.
  */
 export function replayJournal(store: StoreDirectory, journal: string): Promise<boolean> {
   return replay(store, journal, new LinkCheck(store));
@@ -86,7 +89,8 @@ export function replayJournal(store: StoreDirectory, journal: string): Promise<b
  * Restores the files in a journal that have an index line, removes the others, and then removes the journal. A file
  * also counts as having a line if the segment that may have contained the line was moved away. Keeps the journal if
  * some path in it names something that isn't a file of the store. Then resolves to false, and adds the journal to
- * `ContentJournals.left`: a removal would change the offsets of the lines, and the journal has the old ones.
+ * `ContentJournals.left`: a removal would change the offsets of the lines, and the journal has the old ones. If what is
+ * at the journal's path isn't a journal, leaves it alone and resolves to false.
  */
 async function replay(store: StoreDirectory, journal: string, links: LinkCheck): Promise<boolean> {
   const { disk } = store;
@@ -161,6 +165,7 @@ async function place(store: StoreDirectory, { marker, bytes }: JournalRecord, is
  * Removes the file of an upload. Also resolves if the file is missing.
  *
  * @param path the path of the file, relative to the store's root.
+ * @param durably if false, the caller must sync the file's directory.
  * @throws NotAFileError if the path names a directory, which no upload creates; an error of the file system.
  */
 async function removeContent(store: StoreDirectory, path: string, durably = true): Promise<true> {

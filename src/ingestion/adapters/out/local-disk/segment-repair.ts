@@ -8,8 +8,11 @@ import type { SegmentMarker } from './pending-markers.js';
 import type { StoreDirectory } from './store-directory.js';
 
 /**
- * Cuts off the incomplete or damaged lines that a crash left at the end of a segment (a file of index lines), and makes
- * the rest durable. Removes the segment if nothing is left of it. Idempotent.
+ * Cuts off the incomplete or damaged lines that a crash left at the end of a segment (a file of index lines), or
+ * everything behind the marker's `durable_length`, if it has one. Makes the rest durable. Removes the segment if
+ * nothing is left of it. Also resolves if the segment is missing. Idempotent.
+ *
+ * @throws NotAFileError if something else has the segment's name; an error of the file system.
  */
 export async function repairSegment(store: StoreDirectory, marker: SegmentMarker): Promise<void> {
   const file = await store.disk.openWritable(store.at(marker.segment)).catch((error: unknown) => {

@@ -15,9 +15,10 @@ export interface ReceivedLine {
 }
 
 /**
- * A segment: one file of index lines. The first append adds a marker and then creates the file. `close` removes the
- * marker. A marker that a crash has left makes recovery cut off incomplete lines at the file's end. After a failed
- * append, the segment accepts no more lines, and `close` cuts off everything behind the last line that is durable.
+ * A segment: one file of index lines. The first append adds a marker (and an event entry, if the event outbox was ever
+ * opened), and then creates the file. `close` removes the marker. A marker that a crash has left makes recovery cut off
+ * incomplete lines at the file's end. After a failed append, the segment accepts no more lines, and `close` cuts off
+ * everything behind the last line that is durable.
  */
 export class Segment {
   readonly path: string;
@@ -63,7 +64,7 @@ export class Segment {
   /**
    * Appends lines, after creating the segment's file if necessary. Resolves when the lines are durable.
    *
-   * @throws StoreAwayError; FileRemovedError; an error of the file system.
+   * @throws StoreAwayError; FileRemovedError; OtherVolumeError; DataDirectoryError; an error of the file system.
    */
   async append(lines: readonly ReceivedLine[]): Promise<void> {
     const chunks: Uint8Array[] = [];

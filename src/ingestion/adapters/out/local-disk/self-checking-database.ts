@@ -64,7 +64,8 @@ interface ChainedRecord {
  * that a name is missing takes one lookup, too.
  *
  * Everything but `checkpoint` and `close` is synchronous. Every method but `close` throws DamagedDatabaseError for
- * damage, and SqliteError if the disk is full or memory is short.
+ * damage, and SqliteError if the disk is full or memory is short. `open` also throws DamagedDatabaseError if SQLite
+ * can't open the file for lack of memory or of a file descriptor.
  */
 export class SelfCheckingDatabase {
   private closing: Promise<void> | undefined;
@@ -157,10 +158,13 @@ export class SelfCheckingDatabase {
   }
 
   /**
-   * Moves SQLite's log into the database file if the log is long or `isForced` is true; otherwise does nothing. Syncs
-   * three times: the log and its name before the file changes, the file before the log is emptied, and the empty log
-   * before anything is written to it again. SQLite would do these syncs on the main thread. Write nothing until
-   * `checkpoint` resolves. Rejects with the errors that the other methods throw.
+   * Moves SQLite's log into the database file if the log is long or `isForced` is true; otherwise, or once `close` was
+   * called, does nothing. Syncs the log before the file changes, the file before the log is emptied, and the empty log
+   * before anything is written to it again; the first time, also the names of both. SQLite would do these syncs on the
+   * main thread. Write nothing until `checkpoint` resolves.
+   *
+   * @throws DamagedDatabaseError, also if a sync fails; SqliteError as the other methods do; an error of the file
+   *   system if the file or the log can't be opened to be synced.
    */
   async checkpoint(isForced = false): Promise<void> {
     if ((!isForced && this.logged < CHECKPOINT_AFTER) || this.closing) return;

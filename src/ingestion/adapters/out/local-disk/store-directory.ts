@@ -29,8 +29,8 @@ export const STORE_PARTS = [...UPLOAD_KINDS.flatMap((kind) => [linesDirectory(ki
 export const POSSIBLE_VOLUMES = [...STORE_PARTS, EVENTS];
 
 /**
- * The path of the file of which a new version is written beside it at the given path (see `StoreDirectory.pathBeside`);
- * undefined if the path isn't that of a new version. Both are relative to the store's root.
+ * Converts the path of a new version beside a file (see `StoreDirectory.pathBeside`) to the path of the file. Undefined
+ * if the path isn't that of a new version. Both are relative to the store's root.
  */
 export function pathOfCopied(path: string): string | undefined {
   const name = basename(path);
@@ -95,7 +95,7 @@ export class StoreDirectory {
    *
    * @param contentPath the file's path relative to the store's root. The file's directory must exist.
    * @throws OtherVolumeError as `makeContent` does. After any other error of the file system, the new file may still be
-   *   at `pathBeside`.
+   *   in `staging/` or at `pathBeside`.
    */
   replaceContent(contentPath: string, bytes: Uint8Array): Promise<void> {
     return this.onVolumeOf(contentPath, (path, device) =>
@@ -107,9 +107,10 @@ export class StoreDirectory {
   }
 
   /**
-   * Calls an action that writes a new version of a file at the given absolute path, and renames it to the file's: in
-   * `staging/`, or beside the file if `staging/` is on another volume or mount. Calls the action again with the second
-   * path if the file can't be renamed from the first. If the action rejects, removes what it has left.
+   * Calls an action with an absolute path at which it must write a new version of a file, before it renames that to the
+   * file's path. The given path is in `staging/`, or beside the file if `staging/` is on another volume or mount. If
+   * the action rejects, removes what is at the given path. If it rejects with `EXDEV` because `staging/` is another
+   * mount, calls it once more, from its beginning, with the path beside the file.
    *
    * @param path the path of the file, relative to the store's root.
    */

@@ -60,7 +60,8 @@ export class StorePresence {
   /**
    * Checks that a path is on the volume of a part of the store. Synchronous: one stat.
    *
-   * @throws OtherVolumeError if the path is on another volume than the part was when the store was opened.
+   * @throws OtherVolumeError if the path is missing, or on another volume than the part was when the store was opened;
+   *   StoreAwayError if the path can't be read.
    */
   assertOnVolumeOf(part: string, path: string): void {
     if (this.deviceAt(path) !== this.deviceOf(part)) throw new OtherVolumeError(path, part);

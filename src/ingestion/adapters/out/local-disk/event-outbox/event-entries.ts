@@ -30,8 +30,8 @@ export interface EventEntry {
    */
   readonly lines: string;
   /**
-   * Offset in the file, in bytes. Usually the beginning of a line; after a crash during a removal it may be within a
-   * line.
+   * Offset in the file, in bytes. Usually the beginning of a line; after a removal that failed or was cut short by a
+   * crash it may be within a line.
    */
   readonly offset: number;
 }
@@ -221,8 +221,8 @@ export class EventEntries {
 
   /**
    * Replaces a segment by a copy without the lines of removed uploads, and first converts the offset in the segment's
-   * event entry. If the process crashes between the two, some events are delivered again. None is lost, because an
-   * offset in the copy is never higher than in the segment.
+   * event entry. If the process crashes between the two, or `replace` fails, some events are delivered again. None is
+   * lost, because an offset in the copy is never higher than in the segment.
    *
    * @param movedTo converts a position in the segment to the position in the copy.
    * @param replace replaces the segment by the copy durably.

@@ -11,8 +11,8 @@ import { type EventEntries, type EventEntry, type EventsInFlight, EVENTS, isRemo
 import { decodeRemovedUpload } from './removed-uploads.js';
 
 /**
- * The maximum number of event entries (names in `events/`) whose ids the queue remembers. With this limit, a backlog of
- * any size needs little memory, and `events/` is rarely listed.
+ * The maximum number of event entries (names in `events/`) whose ids the queue remembers from one listing, apart from
+ * those of open segments. With this limit, a backlog of any size needs little memory, and `events/` is rarely listed.
  */
 const MAX_KNOWN = 10_000;
 const ID_LENGTH = 36;
@@ -189,7 +189,10 @@ export class EventQueue {
     return { events, confirm };
   }
 
-  /** Opens the file that an event entry names; undefined if the file is missing. */
+  /**
+   * Opens the file that an event entry names. Undefined if the file is missing, or is a segment that isn't a regular
+   * file or has no durable line.
+   */
   private async openLines(id: string, path: string): Promise<SegmentReader | undefined> {
     if (path !== removedPath(id)) return this.store.segments.open(path);
     const file = await unlessAbsent(this.store.disk.open(this.store.at(path)));
@@ -197,9 +200,9 @@ export class EventQueue {
   }
 
   /**
-   * Creates an event entry again that is damaged or missing, if its id leads to the file with its events. All events of
-   * that file are then delivered again. Undefined if there is no such file. Logs a warning if the entry is there, but
-   * damaged.
+   * Creates an event entry again that is damaged, if its id leads to the file with its events. Creates one that is
+   * missing only if that file is one of removed uploads. All events of that file are then delivered again. Undefined if
+   * there is no such file. Logs a warning if the entry is there, but damaged.
    */
   private async repaired(id: string): Promise<EventEntry | undefined> {
     const path = this.store.at(EVENTS, id);

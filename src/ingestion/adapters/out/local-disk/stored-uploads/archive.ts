@@ -45,7 +45,10 @@ interface RemovedBatch {
   readonly resumed: ResumedRemovals;
 }
 
-/** The part of an open store that finds, lists, reads and removes stored uploads. Throws errors of the file system. */
+/**
+ * The part of an open store that finds, lists, reads and removes stored uploads. Throws StoreAwayError and errors of
+ * the file system.
+ */
 export class Archive {
   private readonly search: UploadSearch;
   /** Removals run one at a time, because each rewrites segments (files of index lines). */
@@ -225,7 +228,7 @@ export class Archive {
     }
   }
 
-  /** Those of the given uploads whose lines are still in a segment. Reads at most the segment once. */
+  /** Those of the given uploads whose lines are still in a segment. Reads the segment at most once. */
   private async left(segment: string, uploadIds: ReadonlySet<string>): Promise<Set<string>> {
     const left = new Set<string>();
     for await (const line of this.lines(segment)) {
@@ -282,7 +285,8 @@ export class Archive {
 
   /**
    * Sets the offsets in the markers of failed uploads to 0. If lines before an upload's line are removed from its
-   * segment, the line moves to a lower offset than the marker says.
+   * segment, the line moves to a lower offset than the marker says. Leaves markers that refer to an open segment alone,
+   * because open segments aren't rewritten.
    */
   private async clearOffsets(): Promise<void> {
     const { markers } = this.store;
@@ -324,7 +328,7 @@ export class Archive {
   }
 }
 
-/** The lines of a segment; if a customer is given, only those of the customer's uploads. */
+/** The lines of a segment, newer chunks first; if a customer is given, only those of the customer's uploads. */
 async function* linesOf(segment: SegmentReader, path: string, customerId: string | undefined): AsyncGenerator<Buffer> {
   const isWanted = customerId === undefined ? () => true : isOfCustomer(kindOf(path), customerId);
   for (let end = segment.length; end > 0; ) {

@@ -9,14 +9,14 @@ import { closeQuietly, type DiskFile } from '../disk.js';
 const MIN_READ_BYTES = 64 * 1024;
 const MAX_READ_BYTES = 1024 * 1024;
 /**
- * If a client has taken the last chunk within this time, in milliseconds, the next chunk is twice as long; otherwise
- * half as long.
+ * If a client has taken the last chunk within this time, in milliseconds, the chunks that are read from then on are
+ * twice as long, if there is memory for them; otherwise half as long.
  */
 const FAST_MS = 20;
 /**
- * The memory for chunks longer than the least and for chunks that are read ahead, of all downloads together. A slow
- * client seems fast at first, because the kernel buffers some MiB for it. Without this limit, a thousand of them would
- * hold 2 MiB each.
+ * The memory for chunks longer than MIN_READ_BYTES and for chunks that are read ahead, of all downloads together. A
+ * slow client seems fast at first, because the kernel buffers some MiB for it. Without this limit, a thousand of them
+ * would hold 2 MiB each.
  */
 const downloadMemory = new MemoryBudget(32 * 1024 * 1024);
 
@@ -49,6 +49,7 @@ export class FileBytes implements AsyncIterableIterator<Uint8Array, undefined, U
    *
    * @param used an earlier chunk that the caller no longer needs. Its memory may then be used again, which is much
    *   faster than allocating memory for each chunk.
+   * @throws ServiceError `storage-failure`, also if the file is shorter than its line says. The file is then closed.
    */
   async next(used?: Uint8Array): Promise<IteratorResult<Uint8Array, undefined>> {
     if (this.at >= this.end) return this.return();

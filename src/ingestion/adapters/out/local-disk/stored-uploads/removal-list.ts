@@ -57,7 +57,7 @@ export function* encodeRemovalList({ segment, removedAt, uploads }: RemovalList)
 const encodeLines = (lines: readonly object[]): Buffer => Buffer.from(lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
 
 /**
- * Decodes a removal list. Resolves to undefined if the bytes are incomplete, or aren't a removal list of this store.
+ * Decodes a removal list. Resolves to undefined if its last line is incomplete, or it isn't a list of this store.
  * Accepts only paths of the store's layout, because recovery rewrites and removes the files that the paths name. Yields
  * to other work of the process, because the list may be long.
  */

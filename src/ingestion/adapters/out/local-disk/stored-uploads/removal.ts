@@ -22,11 +22,14 @@ const WRITE_BYTES = 1024 * 1024;
  * 1. Write the list of the uploads to `pending/`. From here on, recovery completes the removal.
  * 2. Replace the segment by a copy without the lines of these uploads.
  * 3. Remove their idempotency keys from the index of keys.
- * 4. Remove their files.
+ * 4. Remove their files, and the directories that are empty then.
  * 5. If the event outbox was ever opened, write the events of the removal to `events/`.
  * 6. Remove the list.
  *
- * If a step fails, the list stays, and the removal is completed before the next removal or at the next boot.
+ * If a step after the first fails, the list stays, and the removal is completed before the next removal or at the next
+ * boot.
+ *
+ * @throws StoreAwayError; an error of the file system, or of the index of keys.
  */
 export async function removeUploads(store: StoreDirectory, list: RemovalList): Promise<void> {
   const path = await decide(store, list);
@@ -52,7 +55,7 @@ async function decide(store: StoreDirectory, list: RemovalList): Promise<string>
  * alone what isn't a list, and a list with a path that leads out of the store.
  *
  * @param names the names in `pending/`.
- * @throws StoreAwayError
+ * @throws StoreAwayError, or the error of a step, if the store is away.
  */
 export async function completeRemovals(store: StoreDirectory, names: readonly string[]): Promise<ResumedRemovals> {
   const links = new LinkCheck(store);
@@ -84,8 +87,8 @@ export async function completeRemovals(store: StoreDirectory, names: readonly st
 /**
  * Reads a removal list.
  *
- * @throws NotAFileError if the path names something else, or a path in the list leads out of the store; an error of the
- *   file system.
+ * @throws NotAFileError if the path names something else or nothing, or a path in the list leads out of the store; an
+ *   error of the file system.
  */
 async function readList(store: StoreDirectory, path: string, links: LinkCheck): Promise<RemovalList> {
   const list = await decodeRemovalList((await readWhole(store.disk, path)) ?? Buffer.alloc(0));

@@ -13,7 +13,7 @@ const PROBE_BYTES = 8 * 1024;
  */
 const NEAR_BYTES = 64 * 1024;
 const CHUNK_BYTES = 256 * 1024;
-/** The memory for long lines whose reader was opened without other memory. Few such lines are read at once. */
+/** The memory for the long lines of all readers that were opened without other memory. They wait if it is used up. */
 const sharedMemory = new MemoryBudget();
 
 /**
@@ -62,8 +62,9 @@ export class SegmentReader {
     /** The length of the segment's durable lines, in bytes. */
     readonly length: number,
     /**
-     * Where memory is taken for a line of more than 256 KiB, before it is read. The memory is given back when the next
-     * such line is read, or the reader is closed.
+     * Where memory is taken for a long line before `lineFrom` or `linesBefore` reads it: for each of more than 256 KiB,
+     * and for some of more than 128 KiB. The memory is given back when the next such line is read, or the reader is
+     * closed. `linesFrom` takes no memory here.
      */
     private readonly memory: LineMemory = sharedMemory.hold('answer'),
   ) {}

@@ -12,8 +12,8 @@ import { MAX_DISORDER_MS, SegmentReader, type SegmentSpan } from './segment-read
  */
 const MAX_SEGMENTS = 10_000;
 /**
- * The disorder of a segment is measured if its lines of MAX_DISORDER_MS have more than this many bytes. To read so few
- * lines for each page costs less than to read the whole segment once.
+ * The disorder of a segment is measured only if more than this many bytes of its lines, on average, were received in
+ * MAX_DISORDER_MS. Reading fewer than that for each page costs less than reading the whole segment once.
  */
 const DENSE_BYTES = 1024 * 1024;
 /** The maximum number of directories whose names are remembered. */
@@ -111,7 +111,8 @@ export class Segments {
 
   /**
    * The span of a segment: the times of its first and last lines. Reads them only if the segment is closed, and its span
-   * isn't remembered. Undefined if the segment was removed meanwhile, or its first or last line isn't valid.
+   * isn't remembered. Undefined if the segment was removed meanwhile, isn't a regular file or has no durable line, or
+   * its first or last line isn't valid.
    */
   async span(path: string): Promise<SegmentSpan | undefined> {
     const open = this.store.openSegments.get(path);
@@ -135,7 +136,7 @@ export class Segments {
 
   /**
    * An upper bound for the disorder of a segment's durable lines, in milliseconds. Reads the whole segment if it is
-   * closed, has many lines per second, and its disorder isn't remembered, as after a restart of the service.
+   * closed, dense (see DENSE_BYTES), and its disorder isn't remembered, as after a restart of the service.
    */
   disorderOf(segment: SegmentReader, span: SegmentSpan | undefined): number | Promise<number> {
     const open = this.store.openSegments.get(segment.path);

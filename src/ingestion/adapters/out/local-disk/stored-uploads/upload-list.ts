@@ -14,7 +14,7 @@ import type { Segments } from './segments.js';
 const MAX_READ_BYTES = 32 * 1024 * 1024;
 /**
  * The smallest and the largest number of bytes that are read at once. The smallest is enough for a page of 100 usual
- * lines. Each further read is as long as all earlier reads for the page together.
+ * lines. Between the two, each further read is as long as all earlier reads for the page together.
  */
 const MIN_CHUNK_BYTES = 40 * 1024;
 const MAX_CHUNK_BYTES = 256 * 1024;

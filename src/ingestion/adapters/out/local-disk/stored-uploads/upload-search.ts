@@ -65,7 +65,7 @@ export class UploadSearch {
    * segment from that time on. Such a scan may read the lines of a whole day, so scans wait for each other: the reads of
    * many at once would delay the uploads.
    *
-   * @param memory where memory for a long line is taken. Default: such lines are read one after the other.
+   * @param memory where memory for a long line is taken. Default: a memory budget that all such calls share.
    */
   async find(uploadId: string, memory?: LineMemory): Promise<FoundLine | undefined> {
     const beganAt = timeOfUuid(uploadId);
