@@ -108,8 +108,9 @@ export class ApiClient {
   }
 
   /**
-   * Sends a GET request. Callers that wait in the rate limiter's queue to read the same path share one call. A caller
-   * never gets an answer to a call that was sent before the caller asked.
+   * Sends a GET request. Callers that wait in the rate limiter's queue to read the same path share one call; without a
+   * rate limiter (`pace`), each makes its own. A caller never gets an answer to a call that was sent before the caller
+   * asked.
    *
    * @throws as `call`.
    */
@@ -136,6 +137,8 @@ export class ApiClient {
 
   /**
    * Reads the lines of a file at a URL that the API returned. The access token isn't sent to the server of the file.
+   *
+   * @throws as `ApiConnections.lines`.
    */
   lines(url: string, signal: AbortSignal): AsyncGenerator<string, void, undefined> {
     return this.connections.lines(url, signal);
@@ -238,7 +241,7 @@ export function unexpected({ label, status }: ApiAnswer): ProviderError {
 /** Matches the missing scopes in Auth0's message `Insufficient scope, expected any of: create:users`. */
 const SCOPES = /expected[a-z ]*: ([a-z_:, ]+)/;
 
-/** Whether an answer with this status leaves open whether the provider accepts the token. */
+/** Whether an answer with this status doesn't show that the provider accepts the token. */
 const saysNothingOfToken = (status: number): boolean => status >= 500 || [401, 403, 408, 429].includes(status);
 
 /**

@@ -24,8 +24,8 @@ export class ClientAuthentication {
   /**
    * Returns if the request has the id and the secret of the client `admin`.
    *
-   * @throws OAuthError `invalid_client` when the id or the secret is missing or wrong; `invalid_request` when the
-   * client presents credentials more than once.
+   * @throws OAuthError `invalid_client` when the id or the secret is wrong, or not in the Authorization header;
+   * `invalid_request` when the client presents credentials more than once.
    */
   authenticate(request: IncomingMessage, parameters: ReadonlyMap<string, string>): void {
     const headers = request.rawHeaders.filter((name, index) => index % 2 === 0 && name.toLowerCase() === 'authorization');
