@@ -26,9 +26,9 @@ const MAX_WAITING = 1_000;
 
 /**
  * An issuer's keys by `kid`. An unknown `kid` leads to another fetch of the key set, because the issuer may have
- * changed its keys since the last fetch. All lookups of unknown keys within the cool-down after a fetch (`cooldownMs`)
- * share one fetch, at the end of the cool-down. A `kid` that the last fetch should have found, but didn't, counts as
- * missing until the cool-down ends.
+ * changed its keys since the last fetch. All lookups of unknown keys within the cool-down after a successful fetch
+ * (`cooldownMs`) share one fetch, at the end of the cool-down. A `kid` that was sought in the last fetch, but not
+ * found, counts as missing until the cool-down ends.
  */
 export class KeySet {
   readonly #remote: RemoteJWKSet;

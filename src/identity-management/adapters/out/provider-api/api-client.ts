@@ -72,10 +72,11 @@ export class ApiClient {
    * second time. With a rate limiter (`pace`), also sends the request again after a 429.
    *
    * @throws ProviderUnavailable when the rate limiter lets the call wait too long, when there is no connection, no
-   * answer within 10 seconds, or an answer with 408, 429 or 5xx, or when the signal aborts. The error is an
-   * `OutcomeUnknown` if the request may have been carried out. ProviderError for a redirect, when the provider refuses
-   * the service, or when the answer isn't JSON. The error is an `AnswerUnreadable` if the status of the answer that
-   * isn't JSON reports success. An answer that reports success may be empty.
+   * answer within 10 seconds (5 seconds to a request for a token), or an answer with 408, 429 or 5xx, or when the
+   * signal aborts. The error is an `OutcomeUnknown` if the request may have been carried out. ProviderError for a
+   * redirect, when the provider refuses the service or refuses to issue a token, or when the answer isn't JSON. The
+   * error is an `AnswerUnreadable` if the status of the answer that isn't JSON reports success. An answer that reports
+   * success may be empty.
    */
   async call(request: ApiRequest): Promise<ApiAnswer> {
     const label = labelOf(request);
@@ -122,7 +123,8 @@ export class ApiClient {
 
   /**
    * Reads a resource like `get`. For a long answer that seldom changes: if the text of the answer equals that of the
-   * previous one for the same path, the text isn't parsed again, and the previous result is returned.
+   * previous one for the same path, the text isn't parsed again, and the previous result is returned. So a path must
+   * always be read with the same schema.
    */
   async getAgain<Schema extends z.ZodType>(path: string, schema: Schema, operation: Operation): Promise<z.infer<Schema>> {
     const request: ApiRequest = { method: 'GET', path, operation };

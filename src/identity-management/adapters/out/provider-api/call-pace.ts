@@ -7,12 +7,12 @@ import { BEGUN_GOES_FIRST_AFTER_MS, FIRST_CALL_WITHIN_MS, LAST_CALL_WITHIN_MS } 
 
 /** The known state of one of the provider's rate limits: a token bucket, from which each call takes a token. */
 interface Limit {
-  /** How many tokens (calls) were left in the bucket at the time `readAt`. */
+  /** How many tokens (calls) were left in the bucket at the time `readAt` (by `performance.now()`). */
   readonly remaining: number;
   readonly readAt: number;
   /** When the call was sent whose answer reported this state of the limit, by `performance.now()`. */
   readonly sentAt: number;
-  /** How long until the limit's token bucket has one more token, in milliseconds. */
+  /** How long the bucket is assumed to take for one more token, without `caution`, in milliseconds. */
   readonly refillMs: number;
 }
 

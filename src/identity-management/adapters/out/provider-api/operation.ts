@@ -16,7 +16,9 @@ export type Standing = 'new' | 'begun' | 'urgent';
 export interface Place {
   /** The operation's position in the order of arrival. Urgent operations come before all others. */
   readonly order: number;
+  /** When the operation's first call entered the queue, by `performance.now()`. */
   readonly since: number;
+  /** Whether a call was answered, other than with 429. True from the start if the standing isn't `new`. */
   hasBegun: boolean;
   readonly standing: Standing;
 }

@@ -16,6 +16,7 @@ const BASIC = /^Basic +([A-Za-z0-9+/]+={0,2})$/i;
 export class ClientAuthentication {
   private readonly secretDigest: Buffer;
 
+  /** @throws Error when the secret isn't at least 16 visible ASCII characters. */
   constructor(adminSecret: string) {
     if (!ADMIN_SECRET.test(adminSecret)) throw new Error('The secret of the client admin must be at least 16 visible ASCII characters.');
     this.secretDigest = digest(adminSecret);
