@@ -30,7 +30,8 @@ export abstract class AccessTokenVerifier {
    * Checks whether tokens can be verified. Called often, by `/health/ready`, together with the health check of the
    * identity provider. Optional; a verifier without it counts as healthy.
    *
-   * @throws ServiceError `provider-unavailable` while no key of the issuer is known, and the keys can't be fetched.
+   * @throws ServiceError `provider-unavailable` while no key of the issuer may be used, because none is known or all
+   * are too old, and the keys can't be fetched.
    */
   checkHealth?(): Promise<void>;
 }

@@ -29,8 +29,7 @@ export function checkHeader({ crit, typ, kid }: Claims): string {
 }
 
 /**
- * Checks the claims of an access token, except the audience and whether the token has expired, which passport-jwt
- * checks.
+ * Checks the claims of an access token, except what passport-jwt checks: `aud`, and the times in `exp` and `nbf`.
  *
  * @param toleranceSeconds how far the issuer's clock may be ahead of this service's clock.
  * @throws Error that names the broken rule.
@@ -51,8 +50,8 @@ export function checkClaims(claims: Claims, issuer: string, toleranceSeconds: nu
 }
 
 /**
- * Checks all claims of an access token whose signature isn't verified yet, including the audience and the time of
- * expiry.
+ * Checks the claims of an access token whose signature isn't verified yet, including the audience and the time of
+ * expiry, but not `nbf`.
  *
  * @throws Error that names the broken rule.
  */

@@ -26,9 +26,9 @@ const MAX_WAITING = 1_000;
 
 /**
  * An issuer's keys by `kid`. An unknown `kid` leads to another fetch of the key set, because the issuer may have
- * changed its keys since the last fetch. All lookups of unknown keys within the cool-down after a fetch (`cooldownMs`)
- * share one fetch, at the end of the cool-down. A `kid` that the last fetch should have found, but didn't, counts as
- * missing until the cool-down ends.
+ * changed its keys since the last fetch. All lookups of unknown keys within the cool-down after a successful fetch
+ * (`cooldownMs`) share one fetch, at the end of the cool-down. A `kid` that was sought in the last fetch, but not
+ * found, counts as missing until the cool-down ends.
  */
 export class KeySet {
   readonly #remote: RemoteJWKSet;
@@ -36,7 +36,7 @@ export class KeySet {
   readonly #cooldownMs: number;
   readonly #maxStaleMs: number;
   #keys: ReadonlyMap<string, VerificationKey> = new Map();
-  /** When the key set was last fetched, by `performance.now()`, and by `Date.now()`. */
+  /** When the key set was last fetched successfully, by `performance.now()`, and by `Date.now()`. */
   #loadedAt = -Infinity;
   #loadedOn = -Infinity;
   #failure: { readonly at: number; readonly cause: unknown } | undefined;
@@ -74,7 +74,8 @@ export class KeySet {
    * and one more fetch. While fetches fail, a known key is returned until `maxStaleMs` after the last successful fetch.
    *
    * @throws ServiceError `unauthorized` when the issuer has no such key; `provider-unavailable` when that can't be
-   * determined, because the key set can't be fetched or 1,000 lookups already wait for the next fetch.
+   * determined, because the key set can't be fetched or 1,000 lookups already wait for the next fetch, or when the key
+   * is known, but older than `maxStaleMs`, and can't be fetched.
    */
   async find(kid: string): Promise<VerificationKey> {
     if (!this.#keys.has(kid)) await this.#seek(kid);
@@ -89,9 +90,10 @@ export class KeySet {
   }
 
   /**
-   * Checks whether keys are known that may be used (`maxStaleMs`). If not, waits for a fetch, at most one in a cool-down.
+   * Resolves if keys are known that may be used (`maxStaleMs`). Otherwise waits for a fetch, unless one failed within
+   * the cool-down. Resolves also if the fetched key set contains no usable key.
    *
-   * @throws ServiceError `provider-unavailable` when there is no such key, and the last fetch failed.
+   * @throws ServiceError `provider-unavailable` when no known key may be used, and the last fetch failed.
    */
   async checkHealth(): Promise<void> {
     const isStale = () => this.#ageMs >= this.#maxStaleMs;

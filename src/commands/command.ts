@@ -9,9 +9,9 @@ export class UsageError extends CommandError {}
 
 /**
  * Runs a command and sets the exit code of the process to the number to which `main` resolves. If `main` rejects, the
- * error is printed as one line on standard error, or an `EnvironmentError` as one line per invalid variable. The exit
- * code is then `usageCode` for a `UsageError`, and `failureCode` for any other error. A report that ends early because
- * its reader has gone, such as `head`, isn't printed as an error.
+ * error is printed as one line on standard error, or an `EnvironmentError` as one line per problem. The exit code is
+ * then `usageCode` for a `UsageError`, and `failureCode` for any other error. A report that ends early because its
+ * reader has gone, such as `head`, isn't printed as an error, but has the exit code `failureCode` too.
  */
 export async function runCommand(main: () => Promise<number>, failureCode: number, usageCode = failureCode): Promise<void> {
   dropOutputWithoutReader();

@@ -75,11 +75,13 @@ const printLine = (line: string): void => {
 };
 
 /**
- * Runs a set-up command. Makes each change at the provider, and then prints it on standard error. At the end, prints
- * the variables for the service on standard output. A dry run only prints the changes. With `--help`, only prints the
- * help.
+ * Runs a set-up command. Makes each change at the provider, and then prints it on standard error, and at the end the
+ * remarks. Then prints the variables for the service on standard output. A dry run only prints the changes and the
+ * remarks. With `--help`, only prints the help.
  *
  * @returns the exit code.
+ * @throws CommandError when the provider refuses the credentials, or their rights don't suffice; other errors of
+ * `begin` and of its result. Changes that were made before stay.
  */
 export async function runSetup({ usage, help, credentials, begin }: SetupCommand): Promise<number> {
   const given = commandArguments(usage, () => argumentsOf(credentials));

@@ -30,8 +30,8 @@ Exit code: 0 printed, 1 there is no such user, wrong usage, or something else is
 `;
 
 /**
- * The maximum length of a token, in characters. The service accepts 16 KiB of headers in a request, and the other headers
- * take some of that.
+ * The maximum length of a token, in characters. The service accepts 16 KiB of headers in a request, and the other
+ * headers take some of that.
  */
 const MAX_LENGTH = 15_000;
 
@@ -57,8 +57,9 @@ function tokenArguments(): TokenArguments {
  * Issues an access token of the embedded identity provider. The service may be running at the same time. If the service
  * isn't running, missing signing keys are created.
  *
- * @throws CommandError when no user has the given id, when the token would be too long for the service, or when DATA_DIR is missing, or has files but no identity
- * provider. An identity provider isn't created there, because no service would accept its tokens.
+ * @throws CommandError when no user has the given id, when the token would be too long for the service, or when
+ * DATA_DIR is missing, or has files but no identity provider. An identity provider isn't created there, because no
+ * service would accept its tokens. Other errors of `EmbeddedIdentityProvider.open` and `loadSigningKeys`.
  */
 async function accessToken(environment: Environment, { user, customer }: TokenArguments): Promise<string> {
   assertIdentityExists(environment.dataDirectory);

@@ -13,7 +13,10 @@ export interface AdapterModule {
   readonly variable: AdapterVariable;
   /** The module: a path, relative to the working directory, or the name of a package. */
   readonly specifier: string;
-  /** All environment variables that are set and not empty. The adapter validates its own variables among them. */
+  /**
+   * All environment variables that are set and not empty, with secrets in place of the paths of their files. The
+   * adapter validates its own variables among them.
+   */
   readonly variables: Variables;
 }
 

@@ -66,7 +66,7 @@ const KNOWN_NAMES = [
 
 /** The validated settings of the service. The README's table describes each environment variable. */
 export type Environment = Readonly<NonNullable<ReturnType<typeof checkEnvironment>['settings']>> & {
-  /** One line for each variable that is set but has no effect. */
+  /** One line for each likely mistake: variables without effect, an unknown name, an unlikely issuer. */
   readonly warnings: readonly string[];
 };
 
@@ -84,9 +84,10 @@ export function parseEnvironment(variables: Variables): Environment {
 /**
  * Validates the environment variables of the service, but not those of the modules of a team that they name.
  *
- * @returns the settings, undefined if there are problems; one line per invalid variable; the modules of a team; and a
- *   function that returns one line for each variable that is set but has no effect.
- * @throws EnvironmentError with one line per secret's file that can't be used.
+ * @returns the settings, undefined if there are problems; one line per problem of a variable; the modules of a team;
+ * and a function that returns the warnings of `Environment`.
+ * @throws EnvironmentError with one line per secret's file that can't be used; or, if there are no other problems, when
+ * PUBLIC_URL doesn't end with BASE_PATH.
  */
 export function checkEnvironment(variables: Variables) {
   const set = effective(variables);
@@ -173,6 +174,7 @@ const unlikelyIssuer = ({ IDENTITY_PROVIDER: adapter, OIDC_ISSUER: issuer }: Var
  * one, supplies variables that aren't set in the process's environment or are empty there.
  *
  * @param overriding variables that take precedence over the process's environment and `.env`.
- * @throws EnvironmentError with one line per invalid variable; also when `.env` exists but can't be read.
+ * @throws EnvironmentError with one line per invalid variable; also when `.env` exists but can't be read, or has a line
+ * that isn't of the form NAME=value.
  */
 export const loadEnvironment = (overriding: Variables = {}): Environment => parseEnvironment({ ...readVariables(), ...overriding });

@@ -74,8 +74,8 @@ export function effective(variables: Variables): Variables {
 }
 
 /**
- * Describes the problem of a variable in one line that begins with the variable's name. Quotes its value, unless that
- * value is possibly a secret.
+ * Describes the problem of a variable in one line that begins with the variable's name. Quotes the beginning of its
+ * value, unless that value is possibly a secret.
  *
  * @param secrets names of further variables whose values are secrets.
  */
@@ -106,7 +106,8 @@ const shown = (value: string): string =>
 /**
  * Validates variables with a schema. An empty variable counts as unset.
  *
- * @throws EnvironmentError with one line per invalid variable.
+ * @throws EnvironmentError with one line per invalid variable; or, before that, one per secret's file that can't be
+ * used.
  */
 export function parseVariables<Schema extends z.ZodType>(schema: Schema, variables: Variables): z.infer<Schema> {
   const set = effective(variables);
@@ -124,8 +125,8 @@ export function parseVariables<Schema extends z.ZodType>(schema: Schema, variabl
 export const readVariables = (): Variables => ({ ...readDotEnv(), ...onlySet(process.env) });
 
 /**
- * Adds to the process's environment the variables that are missing there, for a library that reads them there. The
- * variables may come from `.env`, or from a caller of `createApp`.
+ * Adds to the process's environment the variables that are missing or empty there, for a library that reads them there.
+ * The variables may come from `.env`, or from a caller of `createApp`.
  */
 export function supplyVariables(variables: Variables): void {
   for (const [name, value] of Object.entries(variables)) {
@@ -149,8 +150,8 @@ function readDotEnv(): Record<string, string | undefined> {
 }
 
 /**
- * The number, from 1, of the first line that is neither blank, nor a comment, nor of the form NAME=value. A quoted value
- * may span several lines.
+ * The number, from 1, of the first line that is neither blank, nor a comment, nor of the form NAME=value. A quoted
+ * value may span several lines.
  */
 function lineWithoutAssignment(text: string): number | undefined {
   const lines = text

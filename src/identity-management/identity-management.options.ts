@@ -11,7 +11,9 @@ export interface IdentityManagementOptions {
   readonly providerTimeoutMs?: number;
   /** The maximum size of a JSON request body, in bytes. The default, 1 MiB, is also the upper limit of this option. */
   readonly maxJsonBytes?: number;
-  /** How long a client may send nothing of its request, or read nothing of a list, in milliseconds (default: 60,000). */
+  /**
+   * How long a client may send nothing of its request, or read nothing of a list, in milliseconds (default: 60,000).
+   */
   readonly idleTimeoutMs?: number;
 }
 
@@ -26,7 +28,7 @@ export interface IdentityManagementAdapters {
 /** The upper limit of the option `maxJsonBytes`, in bytes. Far more than the body of any valid request needs. */
 const MAX_JSON_BYTES = 1_048_576;
 
-/** The limits for JSON request bodies and lists: the values of the options, or the defaults of those that are not set. */
+/** The limits for JSON request bodies and lists: the options, with defaults for those that are not set. */
 export class JsonBodyLimits {
   readonly maxJsonBytes: number;
   readonly idleTimeoutMs: number;

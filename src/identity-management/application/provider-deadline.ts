@@ -32,7 +32,9 @@ export class ProviderDeadline {
 
   /**
    * Reads a list from the identity provider, and converts each item. The time limit applies to each page separately.
-   * When the reader stops early, the provider's iterator is ended with `return`, and then the signal is aborted.
+   * When the reader stops early, or a page fails, the provider's iterator is ended with `return`, and then the signal
+   * is aborted; when the time limit of a page is over, the signal is aborted first. It is also aborted after the last
+   * page.
    *
    * @throws as `call`.
    */

@@ -19,7 +19,8 @@ export class UserAlreadyExists extends IdentityRefusal {}
 export class RoleAlreadyExists extends IdentityRefusal {}
 
 /**
- * The identity provider is unreachable, throttling, failing or silent, or the caller has given up. A retry may help.
+ * The identity provider is unreachable, throttling, failing or silent, or the caller has given up. A retry may help, by
+ * default after 10 seconds (`retryAfterSeconds`).
  */
 export class ProviderUnavailable extends ServiceError {
   constructor(message: string, options: ServiceErrorOptions = {}) {

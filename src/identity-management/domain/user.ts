@@ -25,8 +25,8 @@ const USER_NAME = nameUpTo(MAX_USER_NAME_LENGTH);
 const EMAIL = nameUpTo(MAX_EMAIL_LENGTH);
 
 /**
- * Whether a value is a text of 1 to 254 code points that is not blank and has no control character. The form of an
- * e-mail address is not checked.
+ * Whether a value is a well-formed Unicode text of 1 to 254 code points that is not blank and has no control character.
+ * The form of an e-mail address is not checked.
  */
 export const isEmailText = (value: unknown): value is string => typeof value === 'string' && EMAIL.test(value);
 

@@ -46,7 +46,8 @@ export class ApiScopes {
    * permission is missing, otherwise at least three.
    *
    * @throws InvalidIdentityValue when Auth0 refuses the scopes, for example because the API has no room for more.
-   * ProviderUnavailable when others have overwritten the list of scopes after each of five writes.
+   * ProviderUnavailable when permissions are still missing after five writes, because others have overwritten the list
+   * or Auth0 didn't carry out writes whose answers were lost. Otherwise as `ApiClient.call`.
    */
   async ensure(permissions: readonly string[], operation: Operation): Promise<void> {
     const { writes } = this;

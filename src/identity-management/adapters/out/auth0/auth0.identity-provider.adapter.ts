@@ -184,9 +184,9 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
 
   /**
    * Checks what the service needs in the tenant, as far as the service can see it (listed at `checkTenant`). Takes at
-   * most one call to Auth0, whose result is cached for ten seconds (`wellForMs`) while there are no problems. While the
-   * service's token lacks a scope, a new token is requested at most once a minute, because the scope may have been
-   * granted after the token was issued.
+   * most one call to Auth0, plus requests for tokens. The result is cached for ten seconds (`wellForMs`) if there are
+   * no problems, and otherwise for one second. While the service's token lacks a scope, a new token is requested at
+   * most once a minute, because the scope may have been granted after the token was issued.
    */
   override async checkHealth({ signal }: ProviderCallOptions): Promise<void> {
     await this.health.check(signal);

@@ -21,7 +21,8 @@ export class TenantInvitations extends Invitations {
   }
 
   /**
-   * Closes the connections to Auth0 before it waits for the queued mails. So these mails fail at once and aren't sent.
+   * Closes the connections to Auth0 before it waits for the queued mails. So these mails fail at once, and none is
+   * sent, except perhaps one whose request Auth0 has already received.
    */
   override async close(): Promise<void> {
     await this.connections.close();

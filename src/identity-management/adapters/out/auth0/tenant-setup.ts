@@ -112,7 +112,10 @@ export class TenantSetup {
     ];
   }
 
-  /** The scopes of the Management API that the service's application was granted but doesn't need. */
+  /**
+   * The scopes of the Management API that the service's application was granted but doesn't need; only `all scopes` if
+   * the grant has `allow_all_scopes`.
+   */
   async needlessScopes(): Promise<readonly string[]> {
     const application = await this.find(this.service);
     const grant = application && (await this.grantOf(application));

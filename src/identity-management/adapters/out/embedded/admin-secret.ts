@@ -10,10 +10,11 @@ import { privateDirectory, readOrCreate } from './private-files.js';
 export const ADMIN_SECRET = /^[\x21-\x7e]{16,}$/;
 
 /**
- * The secret of the client `admin`: one line in `DATA_DIR/identity/admin-secret`, generated from 32 random bytes on
- * first boot.
+ * The secret of the client `admin`: one line in `DATA_DIR/identity/admin-secret`. If the file is missing, it is created
+ * with a secret of 32 random bytes.
  *
- * @throws DataDirectoryError when the file contains anything but one line of at least 16 visible ASCII characters.
+ * @throws DataDirectoryError when the file is anything but a regular file with one line of at least 16 visible ASCII
+ * characters; errors of the file system.
  */
 export async function loadAdminSecret(dataDirectory: string): Promise<string> {
   const path = join(privateDirectory(dataDirectory), 'admin-secret');

@@ -27,8 +27,7 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
    *
    * @param shared whether to open the database without taking the lock of the data directory. A second process can then
    * use the database while the service, which holds the lock, is running.
-   * @throws DataDirectoryInUseError when another process holds the lock and `shared` is false; DataDirectoryError; file
-   * system errors.
+   * @throws as `IdentityStore.open`.
    */
   static async open(dataDirectory: string, { shared = false } = {}): Promise<EmbeddedIdentityProvider> {
     return new EmbeddedIdentityProvider(await IdentityStore.open(dataDirectory, shared));
@@ -91,10 +90,10 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
   }
 
   /**
-   * Resolves if the open database file is still the file at the database's path, after reopening the database if
-   * necessary.
+   * Resolves if the database is in place, if necessary after reopening it (`IdentityStore.available`).
    *
-   * @throws ProviderUnavailable while the two files differ, because the content of the open one can't be trusted then.
+   * @throws ProviderUnavailable while it is not, because the content of the open files can't be trusted then;
+   * ProviderError when the provider is closed.
    */
   assertAvailable(): Promise<void> {
     return this.store.available();
@@ -103,7 +102,7 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
   /**
    * The permissions that a user's roles currently give, without duplicates.
    *
-   * @throws UserNotFound
+   * @throws UserNotFound, ProviderUnavailable, ProviderError
    */
   permissionsOf(userId: string): Promise<string[]> {
     return this.store.read((statements) => {
@@ -128,7 +127,10 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
     });
   }
 
-  /** What was recorded last with `recordClaims`. An earlier version of the service recorded no audience. */
+  /**
+   * What was recorded last with `recordClaims`; empty if nothing was. An earlier version of the service recorded no
+   * audience.
+   */
   recordedClaims(): Promise<Partial<TokenClaims>> {
     return this.store.read((statements) => {
       const rows = statements.prepare("SELECT name, value FROM settings WHERE name IN ('issuer', 'audience')").all();

@@ -52,11 +52,13 @@ const BUSY_PAUSE_MS = 10;
 const BUSY_ATTEMPTS = 200;
 
 /**
- * Opens the embedded provider's database. If the database is missing, it is created, or, if `create` is false, an error
- * is thrown. Any number of processes may have the database open at once. Committed data survives a power failure.
+ * Opens the embedded provider's database. If the database is missing, it is created. If `create` is false, an error is
+ * thrown instead, but callers must check first that the file exists, because SQLite would leave an empty one. Any
+ * number of processes may have the database open at once. Committed data survives a power failure.
  *
  * @throws DataDirectoryError when the file isn't a database of this service, can't be written, or belongs to another
- * version of the service; SqliteError `SQLITE_BUSY` when another process keeps the file locked for about two seconds.
+ * version of the service; SqliteError `SQLITE_BUSY` when another process keeps the file locked for about two seconds;
+ * errors of the file system when the file can't be created.
  */
 export async function openIdentityDatabase(path: string, { create = true } = {}): Promise<IdentityDatabase> {
   const irregular = irregularDatabaseFile(path);
@@ -135,8 +137,8 @@ export async function isIntact(database: IdentityDatabase): Promise<boolean> {
 }
 
 /**
- * Moves the content of the write-ahead log into the database's file, except content that other processes still use.
- * Waits for the disk in a thread: the connection must not be used meanwhile.
+ * Moves the content of the write-ahead log into the database's file, as far as other connections to the database allow
+ * it. Waits for the disk in a thread: the connection must not be used meanwhile.
  */
 export const checkpoint = (database: IdentityDatabase): Promise<void> => runInThread(database, 'PRAGMA wal_checkpoint(TRUNCATE)');
 
@@ -151,17 +153,20 @@ function isForeign(database: IdentityDatabase): boolean {
 }
 
 /**
- * Runs synchronous work in one transaction that holds the database's write lock from the start. If another connection
- * holds the lock, waits for about two seconds, or until the signal aborts, and then throws SQLite's error.
+ * Runs synchronous work in one transaction that holds the database's write lock from the start. While another
+ * connection holds the lock, waits for it, but at most for about two seconds, or until the signal aborts. Then throws
+ * SQLite's error.
  */
 export function immediately<Result>(database: IdentityDatabase, work: () => Result, signal?: AbortSignal): Promise<Result> {
   return unlessBusy(() => transaction(database, work), signal);
 }
 
 /**
- * Runs synchronous work in one transaction that holds the database's write lock from the start. The commit waits for the
- * disk in a thread: the connection must not be used until the promise has settled. Used instead of libsql's
+ * Runs synchronous work in one transaction that holds the database's write lock from the start. The commit waits for
+ * the disk in a thread: the connection must not be used until the promise has settled. Used instead of libsql's
  * `transaction`, which loses the original error when SQLite has already rolled back, for example on a full disk.
+ *
+ * @throws SqliteError, `SQLITE_BUSY` at once when another connection holds the lock; errors of the work.
  */
 export async function transaction<Result>(database: IdentityDatabase, work: () => Result): Promise<Result> {
   database.exec('BEGIN IMMEDIATE');

@@ -36,11 +36,11 @@ interface Opened {
 
 /**
  * The identity database, while its files are at their paths. SQLite goes on using files that were removed, moved or
- * hidden by a volume mounted over them, and commits to such files would be lost. So before and after each transaction,
- * the open files are compared with the files at the paths, by device and inode. While they differ, every call rejects.
- * When the same database is back at its path, it is reopened automatically.
+ * hidden by a volume mounted over them, and commits to such files would be lost. So before each read, and before and
+ * after each transaction, the open files are compared with the files at the paths, by device and inode. While they
+ * differ, reads and writes reject. When the same database is back at its path, the next call reopens it.
  *
- * The main thread never waits for a commit to be flushed: transactions run one at a time, and commit in a thread.
+ * The main thread never waits until a commit is synced: transactions run one at a time, and commit in a thread.
  */
 export class IdentityStore {
   private readonly logger = new Logger('IdentityDatabase');
@@ -88,10 +88,10 @@ export class IdentityStore {
   }
 
   /**
-   * Resolves if the open database file is the file at the database's path. Otherwise first tries to reopen the
-   * database.
+   * Resolves if the open files are the files at the database's paths, and the lock of the data directory is still held.
+   * Otherwise first tries to reopen the database, and to take the lock again.
    *
-   * @throws ProviderUnavailable if the two files still differ; ProviderError when the store is closed.
+   * @throws ProviderUnavailable if that fails; ProviderError when the store is closed.
    */
   async available(): Promise<void> {
     this.assertOpen();
@@ -116,7 +116,9 @@ export class IdentityStore {
   }
 
   /**
-   * Runs synchronous work in one transaction of the database. Resolves when the transaction is durable.
+   * Runs synchronous work in one transaction of the database. Resolves when the transaction is durable. If the
+   * database's files are found to be gone only after the commit, rejects, although the transaction may have been
+   * carried out.
    *
    * @throws ProviderUnavailable; ProviderError; domain errors of the work.
    */
@@ -137,9 +139,10 @@ export class IdentityStore {
   }
 
   /**
-   * Undoes a transaction whose caller has given up, before the next one begins. `close` waits for it. Logs a failure.
+   * Undoes a transaction whose caller has given up, before the next one begins. `close` waits for it. Logs a failure,
+   * and never rejects.
    *
-   * @param id of what the transaction has created.
+   * @param id names in the log what the transaction has created.
    */
   private async removeAbandoned(id: string, work: (statements: Statements) => void): Promise<void> {
     try {
@@ -218,8 +221,8 @@ export class IdentityStore {
 
   private async takeLock(): Promise<void> {
     if (!this.lock || this.lock.isHeld()) return;
-    // The database's file is missing. Perhaps its volume isn't mounted, and the data directory is only the mount point.
-    // So nothing, not even a lock file, may be created there.
+    // If the database's file is missing, its volume may not be mounted, and the data directory is only the mount point.
+    // Then nothing, not even a lock file, may be created there.
     if (!identityUnlessUnreadable(this.path)) throw new Error(`${this.path} is gone: put it back or mount its volume; a restart before that begins with an empty one`);
     this.lock.release();
     this.lock = await lockDataDirectory(this.dataDirectory, 'identity', { create: false });
@@ -230,8 +233,8 @@ export class IdentityStore {
     if (!identityUnlessUnreadable(this.path)) throw new Error(`${this.path} is gone: put it back or mount its volume; a restart before that begins with an empty one`);
     if (isFileInPlace()) {
       if (reader.open && isLogInPlace()) return;
-      // The database's file is in place, but the write-ahead log is not. The log is still readable through the open
-      // file, so its content is moved into the database's file.
+      // The database's file is in place, but the write-ahead log is not, or an earlier attempt has closed the
+      // connections. A log that is still open is readable, so its content is moved into the database's file.
       if (reader.open) await writer.checkpoint();
     } else {
       if (idInFile(this.path) !== this.id) throw new Error(`${this.path} is another database: put the right one back, or restart the service to use this one`);

@@ -56,7 +56,6 @@ export class IdentityWriter implements Statements {
     return checkpoint(this.database);
   }
 
-  /** Closes the connection. */
   close(): void {
     this.database.close();
   }

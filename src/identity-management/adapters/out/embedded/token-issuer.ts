@@ -45,9 +45,9 @@ export class TokenIssuer {
 
   /**
    * Issues a user's token. The token has the permissions that the user's roles currently give, and access to the
-   * customers in `customerIds`.
+   * customers in `customerIds`; if there are none, to no customer.
    *
-   * @throws UserNotFound
+   * @throws UserNotFound; other errors of `permissionsOf`.
    */
   async userToken(userId: string, customerIds: readonly string[] = []): Promise<string> {
     return this.sign({ subject: userId, permissions: await this.permissionsOf(userId), customerIds });

@@ -21,7 +21,7 @@ import { fromKeycloakNames, type KeycloakNames, toKeycloakNames } from './user-n
 export interface KeycloakOptions extends RealmCheckOptions, RealmRolesOptions {
   /** Settings for the invitation mails to new users. If undefined, no mails are sent. */
   readonly invitationMail?: RealmInvitationsOptions | undefined;
-  /** How many users are read per page of the user list (default: 1,000). */
+  /** How many users are read per page of the user list, at least 2 (default: 1,000). */
   readonly usersPerPage?: number;
   /**
    * The minimum time between two checks of the whole realm while nothing is wrong, in milliseconds (default: 30,000).
@@ -57,8 +57,8 @@ const lacksNames = (user: KeycloakUser, { firstName, lastName }: KeycloakNames):
 
 /**
  * A realm of Keycloak 26 or newer as identity provider. A permission is a client role of the API. A role is a composite
- * realm role. A display name is the first name. A role name of more than 255 UTF-16 units is refused, because Keycloak
- * has no room for it.
+ * realm role. A display name is the first name; the end of a long one is the last name. A role name of more than 255
+ * UTF-16 units is refused, because Keycloak has no room for it.
  *
  * A new user has no password and must set one at the first login. If `invitationMail` is set, the user gets a mail with
  * a link to set the password. A user or role whose creation fails is removed again, possibly after the client has got
@@ -159,9 +159,9 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   }
 
   /**
-   * Checks the whole realm (everything listed at `checkRealm`). While something is wrong, each call does so. While
-   * nothing is wrong, the whole check is repeated only every half minute (`checkedForMs`), and calls in between check
-   * only whether Keycloak answers and has the API's client.
+   * Checks the whole realm (listed at `checkRealm`). While something is wrong, each call does so, but at most once a
+   * second. While nothing is wrong, the whole check is repeated only every half minute (`checkedForMs`), and calls in
+   * between check only whether Keycloak answers and has the API's client.
    */
   override async checkHealth({ signal }: ProviderCallOptions): Promise<void> {
     await this.health.check(signal);

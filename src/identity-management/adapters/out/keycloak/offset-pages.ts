@@ -5,6 +5,7 @@
  * have moved no unread item to a position before this page. Otherwise the reader goes back by a page. Keeps the ids of
  * all items and one page in memory.
  *
+ * @param pageSize at least 2, because each page after the first repeats one item.
  * @param read returns `count` items of the list from the position `first` on, in a stable order; fewer at the end of
  * the list.
  */

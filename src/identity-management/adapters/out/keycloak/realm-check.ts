@@ -27,7 +27,7 @@ const CLAIMS = z.object({
 });
 
 /**
- * Checks everything that the service needs in a realm, with the service's own account and a new token.
+ * Checks what the service needs in a realm, as far as its rights allow, with the service's own account and a new token.
  *
  * Problems:
  * - the service gets no token, for example because the realm or the service's client is missing;
@@ -37,12 +37,12 @@ const CLAIMS = z.object({
  *
  * Warnings:
  * - a permission is missing, so nobody can have it;
- * - the client scope has defects, or the user profile has other defects;
+ * - the client scope is missing or has defects, or the user profile has other defects;
  * - the configured client of Swagger UI or the required mail server is missing;
  * - the service's token has another issuer than OIDC_ISSUER. This is no problem, because Keycloak may have one issuer
  *   per address.
  *
- * @throws as `ApiClient.call`.
+ * @throws as `ApiClient.call`; ProviderError when the token has an unexpected form.
  */
 export async function checkRealm(api: ApiClient, options: RealmCheckOptions, operation: Operation): Promise<Findings> {
   const token = await tokenOrProblem(() => api.token.getNew(operation.signal), (refused) => refusal(refused, options));

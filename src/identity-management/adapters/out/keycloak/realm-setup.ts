@@ -101,7 +101,11 @@ export class RealmSetup {
     return rights.filter((right) => !(SERVICE_RIGHTS as readonly string[]).includes(right));
   }
 
-  /** The secret of the service's client. */
+  /**
+   * The secret of the service's client. If the client has none yet, Keycloak generates one.
+   *
+   * @throws ProviderError when there is no such client; otherwise as `ApiClient.get` and `ProviderAdmin.send`.
+   */
   async clientSecret(): Promise<string> {
     const path = `${await this.admin.pathOfClient(this.options.clientId)}/client-secret`;
     const { value } = await this.admin.get(path, SECRET);

@@ -7,8 +7,8 @@ export const ROLE_ATTRIBUTE = 'load_data_role';
 export const REALM_MANAGEMENT = 'realm-management';
 
 /**
- * The rights to administer the realm that the service needs: for users, for realm roles, and for clients. The last
- * because permissions are roles of a client, and the service creates them and adds them to realm roles.
+ * The rights to administer the realm that the service needs: for users, for realm roles, and for clients. It needs
+ * those for clients because permissions are roles of a client, which the service creates and adds to realm roles.
  */
 export const SERVICE_RIGHTS = ['manage-users', 'manage-realm', 'manage-clients'] as const;
 

@@ -48,17 +48,17 @@ export const NEW_USER_PROFILE: UserProfile = {
 };
 
 /**
- * The user attributes that must accept any text that the service sends. For each, the longest minimum length that the
- * profile may require. The username is the e-mail.
+ * The user attributes that must accept any text that the service sends. The number is the length of the shortest such
+ * text: the profile's minimum length must not be greater. The username is the e-mail.
  */
 const FREE: Readonly<Record<string, number>> = { username: 3, firstName: 1, lastName: 1 };
 
 const LENGTH_OPTIONS = z.looseObject({ min: z.coerce.number().default(0), max: z.coerce.number().default(MAX_UNITS) });
 
 /**
- * Finds the defects of a user profile: a missing attribute of `NEW_USER_PROFILE`; a username, e-mail or name that the
- * service can't set to any text; an attribute that is required although the service doesn't set it; a `customer_id`
- * that users may edit.
+ * Finds the defects of a user profile: a missing attribute of `NEW_USER_PROFILE`; a username or name for which some
+ * texts are refused; an attribute that the service sets, but administrators may not edit; an attribute that is required
+ * although the service doesn't set it; a `customer_id` that users may edit.
  */
 export function profileDefects({ attributes }: UserProfile): ProfileDefect[] {
   const absent = NEW_USER_PROFILE.attributes.filter(({ name }) => !attributes.some((attribute) => attribute.name === name));
@@ -74,8 +74,8 @@ const absence = (attribute: Attribute): ProfileDefect => ({
 });
 
 /**
- * The defect that the profile forbids administrators to edit an attribute. The service acts as an administrator, so
- * Keycloak drops the value that the service sends.
+ * The defect that the profile forbids administrators to edit an attribute that the service sets. The service acts as an
+ * administrator, so Keycloak drops the value that the service sends.
  */
 function rejection({ name, permissions }: Attribute): ProfileDefect[] {
   if (![...GIVEN, 'lastName'].includes(name) || !permissions?.edit || permissions.edit.includes('admin')) return [];

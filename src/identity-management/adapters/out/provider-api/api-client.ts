@@ -72,10 +72,11 @@ export class ApiClient {
    * second time. With a rate limiter (`pace`), also sends the request again after a 429.
    *
    * @throws ProviderUnavailable when the rate limiter lets the call wait too long, when there is no connection, no
-   * answer within 10 seconds, or an answer with 408, 429 or 5xx, or when the signal aborts. The error is an
-   * `OutcomeUnknown` if the request may have been carried out. ProviderError for a redirect, when the provider refuses
-   * the service, or when the answer isn't JSON. The error is an `AnswerUnreadable` if the status of the answer that
-   * isn't JSON reports success. An answer that reports success may be empty.
+   * answer within 10 seconds (5 seconds to a request for a token), or an answer with 408, 429 or 5xx, or when the
+   * signal aborts. The error is an `OutcomeUnknown` if the request may have been carried out. ProviderError for a
+   * redirect, when the provider refuses the service or refuses to issue a token, or when the answer isn't JSON. The
+   * error is an `AnswerUnreadable` if the status of the answer that isn't JSON reports success. An answer that reports
+   * success may be empty.
    */
   async call(request: ApiRequest): Promise<ApiAnswer> {
     const label = labelOf(request);
@@ -108,8 +109,9 @@ export class ApiClient {
   }
 
   /**
-   * Sends a GET request. Callers that wait in the rate limiter's queue to read the same path share one call. A caller
-   * never gets an answer to a call that was sent before the caller asked.
+   * Sends a GET request. Callers that wait in the rate limiter's queue to read the same path share one call; without a
+   * rate limiter (`pace`), each makes its own. A caller never gets an answer to a call that was sent before the caller
+   * asked.
    *
    * @throws as `call`.
    */
@@ -121,7 +123,8 @@ export class ApiClient {
 
   /**
    * Reads a resource like `get`. For a long answer that seldom changes: if the text of the answer equals that of the
-   * previous one for the same path, the text isn't parsed again, and the previous result is returned.
+   * previous one for the same path, the text isn't parsed again, and the previous result is returned. So a path must
+   * always be read with the same schema.
    */
   async getAgain<Schema extends z.ZodType>(path: string, schema: Schema, operation: Operation): Promise<z.infer<Schema>> {
     const request: ApiRequest = { method: 'GET', path, operation };
@@ -136,6 +139,8 @@ export class ApiClient {
 
   /**
    * Reads the lines of a file at a URL that the API returned. The access token isn't sent to the server of the file.
+   *
+   * @throws as `ApiConnections.lines`.
    */
   lines(url: string, signal: AbortSignal): AsyncGenerator<string, void, undefined> {
     return this.connections.lines(url, signal);
@@ -238,7 +243,7 @@ export function unexpected({ label, status }: ApiAnswer): ProviderError {
 /** Matches the missing scopes in Auth0's message `Insufficient scope, expected any of: create:users`. */
 const SCOPES = /expected[a-z ]*: ([a-z_:, ]+)/;
 
-/** Whether an answer with this status leaves open whether the provider accepts the token. */
+/** Whether an answer with this status doesn't show that the provider accepts the token. */
 const saysNothingOfToken = (status: number): boolean => status >= 500 || [401, 403, 408, 429].includes(status);
 
 /**

@@ -18,7 +18,10 @@ export interface RawRequest {
   readonly body?: string;
   /** Whether sending the request twice is harmless. */
   readonly repeatable: boolean;
-  /** How long the exchange may take, from opening the connection to the last byte of the answer, in milliseconds. */
+  /**
+   * How long the exchange may take, in milliseconds: the wait for a connection, both attempts if `repeatable`, and the
+   * whole answer.
+   */
   readonly timeoutMs: number;
   readonly signal: AbortSignal;
 }
@@ -53,9 +56,9 @@ export class ApiConnections {
    * Sends a request. If that fails and the request is repeatable, sends the request a second time, unless its time
    * limit is over or its signal has aborted.
    *
-   * @throws ProviderUnavailable when no connection is made within 3 seconds, no complete answer of at most 64 MiB
-   * arrives within the request's time limit, or the signal aborts. The error is an `OutcomeUnknown` if the request may
-   * have been carried out.
+   * @throws ProviderUnavailable when no connection is made (each attempt waits 3 seconds for one to open), no complete
+   * answer of at most 64 MiB arrives within the request's time limit, or the signal aborts. The error is an
+   * `OutcomeUnknown` if the request may have been carried out.
    */
   async send(raw: RawRequest): Promise<RawAnswer> {
     if (raw.signal.aborted) throw noLongerAwaited(raw.signal);
@@ -81,11 +84,12 @@ export class ApiConnections {
   }
 
   /**
-   * Downloads a file, gzipped or not, and yields its lines. Reads no faster than the lines are consumed.
+   * Downloads a file, gzipped or not, and yields its lines. Reads no faster than the lines are consumed. There is no
+   * time limit for the whole file.
    *
    * @param url may be a secret, so no message contains it.
-   * @throws ProviderUnavailable when the file doesn't arrive completely, or has a line that is too long; ProviderError
-   * for a status other than 200.
+   * @throws ProviderUnavailable when the file doesn't arrive completely, or has a line that is too long, or the signal
+   * aborts; ProviderError for a status other than 200.
    */
   async *lines(url: string, signal: AbortSignal): AsyncGenerator<string, void, undefined> {
     try {

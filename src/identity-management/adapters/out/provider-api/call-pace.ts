@@ -7,12 +7,12 @@ import { BEGUN_GOES_FIRST_AFTER_MS, FIRST_CALL_WITHIN_MS, LAST_CALL_WITHIN_MS } 
 
 /** The known state of one of the provider's rate limits: a token bucket, from which each call takes a token. */
 interface Limit {
-  /** How many tokens (calls) were left in the bucket at the time `readAt`. */
+  /** How many tokens (calls) were left in the bucket at the time `readAt` (by `performance.now()`). */
   readonly remaining: number;
   readonly readAt: number;
   /** When the call was sent whose answer reported this state of the limit, by `performance.now()`. */
   readonly sentAt: number;
-  /** How long until the limit's token bucket has one more token, in milliseconds. */
+  /** How long the bucket is assumed to take for one more token, without `caution`, in milliseconds. */
   readonly refillMs: number;
 }
 
@@ -30,8 +30,9 @@ const MIN_REFILL_MS = 10;
 const REFILL_AFTER_REFUSAL_MS = 250;
 const MAX_CAUTION = 16;
 /**
- * The longest pause between two calls when a rate limit is reached, in milliseconds. Other processes may take the
- * tokens that are added to the bucket. With longer pauses, this process would never get one.
+ * The longest time that a bucket is assumed to take for its next token, and the longest pause after a 429 without
+ * `Retry-After`, in milliseconds; `JITTER` is added to both. Other processes may take the tokens that are added to the
+ * bucket. With longer pauses, this process would never get one.
  */
 const MAX_PAUSE_MS = 750;
 const JITTER = 0.2;
@@ -68,8 +69,8 @@ export class CallPace {
   private inFlight = 0;
   private isKnown = false;
   /**
-   * The factor by which the time until a bucket gets its next token is multiplied. Doubles after a 429, up to 16.
-   * Shrinks by a tenth with every other answer, down to 1.
+   * The factor by which the time until a bucket gets its next token is multiplied. Doubles after a 429, up to 16;
+   * simultaneous 429s count once. Shrinks by a tenth with every other answer, down to 1.
    */
   private caution = 1;
   private refusedAt = -Infinity;
@@ -81,10 +82,11 @@ export class CallPace {
    * Makes a call as soon as the rate limits allow it, and makes it again after a 429.
    *
    * @param shared called each time the rate limits allow the call, before it is made. If another caller's call has an
-   * answer that will do for this one, returns that answer, and no call is made.
-   * @throws ProviderUnavailable when the call would have to wait too long, or the signal aborts during the wait. The
-   * call wasn't made, or was refused with 429. `retryAfterSeconds` is the time until the provider accepts calls again,
-   * if known, and at most one minute. Also throws errors of `send`.
+   * answer that will do for this one, resolves to that answer, and no call is made.
+   * @throws ProviderUnavailable when the call would have to wait too long, or the signal aborts before or during the
+   * wait. The call wasn't made, or was refused with 429. `retryAfterSeconds` is the time until the rate limit ends
+   * according to the provider, at most one minute; if that isn't known, or the signal has aborted, it is the default.
+   * Also throws errors of `send`.
    */
   async run(operation: Operation, send: () => Promise<RawAnswer>, shared?: () => Promise<RawAnswer | undefined> | undefined): Promise<RawAnswer> {
     const place = (operation.place ??= this.placeOf(operation));
@@ -193,8 +195,8 @@ export class CallPace {
       // correct the assumption.
       const resetMs = Math.max(0, reset * 1000 - timeOf(headers));
       const refillMs = Math.max(MIN_REFILL_MS, resetMs / Math.max(1, size - remaining));
-      // Answers may arrive in another order than their calls were sent. What this answer reports is ignored if the
-      // answer to a later call has already reported the same limit.
+      // Answers may arrive in another order than their calls were sent. The number of tokens in this answer is ignored
+      // if the answer to a later call has already reported the same limit.
       if (sentAt >= (this.limits.get(size)?.sentAt ?? -Infinity)) {
         this.limits.set(size, { remaining: status === 429 ? 0 : remaining, readAt: now, sentAt, refillMs });
       }
@@ -204,7 +206,7 @@ export class CallPace {
       this.caution = Math.max(1, this.caution * 0.9);
       return;
     }
-    // Several 429s count as one if their calls were in flight at the same time.
+    // For `caution`, several 429s count as one if their calls were in flight at the same time.
     if (sentAt > this.refusedAt) {
       this.caution = Math.min(MAX_CAUTION, this.caution * 2);
       this.refusedAt = now;

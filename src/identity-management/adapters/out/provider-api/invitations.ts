@@ -22,7 +22,8 @@ export abstract class Invitations {
   }
 
   /**
-   * Resolves when no mail is waiting. Once the connections to the provider are closed, all waiting mails fail at once.
+   * Resolves when no mail is waiting or being sent. Once the connections to the provider are closed, all these mails
+   * fail at once.
    */
   async close(): Promise<void> {
     await this.latest;

@@ -42,8 +42,9 @@ const LOOK_PAUSES_MS = [500, 1_000, 2_000, 5_000, 10_000, 20_000, 30_000, 60_000
 const GIVE_UP_AFTER_MS = 600_000;
 
 /**
- * Creates users and roles, all or nothing. Removes what a failed creation has left (the remnant), and retries for up to
- * ten minutes. Logs remnants that may still exist after that, or at shutdown.
+ * Creates users and roles, all or nothing. Removes what a failed creation has left (the remnant). If an attempt fails,
+ * retries for up to ten minutes. If it is uncertain whether there is a remnant, searches for it for two minutes. Logs
+ * remnants that may still exist after that, or at shutdown.
  *
  * The first attempt to remove a remnant is urgent: it goes before all waiting calls. There are never more such attempts
  * than creations that could make calls, so this does no harm. Further attempts may be many and mostly find nothing. So
@@ -62,7 +63,8 @@ export class LeftBehind {
 
   /**
    * Creates a user or role. If a step fails, or the operation's signal has aborted when the steps are done, the user or
-   * role is removed again. If the first attempt to remove it fails, more attempts follow in the background.
+   * role is removed again. The error is thrown after the first attempt to remove it. If that fails, or finds nothing
+   * although the provider may still create the user or role, more attempts follow in the background.
    *
    * @throws errors of the steps; ProviderUnavailable when the signal has aborted.
    */
@@ -93,7 +95,8 @@ export class LeftBehind {
 
   /**
    * Removes the remnants that have the name of a user or role to be created. Otherwise a client that repeats a failed
-   * request would be refused because of what the first request left. Makes no call if there is no such remnant.
+   * request would be refused because of what the first request left. Makes no call if there is no such remnant. A
+   * remnant that the provider doesn't have (yet) is no error: if it appears later, the creation may be refused.
    *
    * @throws ProviderUnavailable, ProviderError when a remnant can't be removed now.
    */
@@ -107,8 +110,9 @@ export class LeftBehind {
   }
 
   /**
-   * From now on, starts no more attempts to remove remnants. Logs the remnants that may be left, also those whose
-   * attempt is in progress, because the process may end first.
+   * From now on, makes no further attempts to remove remnants, except a first one for each creation that fails after
+   * this. Logs the remnants that may be left, also those whose attempt is in progress, because the process may end
+   * first.
    */
   close(): void {
     void this.retries.close();
@@ -117,8 +121,8 @@ export class LeftBehind {
   }
 
   /**
-   * Makes attempts to remove a remnant after the first one, until the remnant is removed or is given up with a message
-   * in the log.
+   * Makes attempts to remove a remnant after the first one, until the remnant is removed, or is certain not to exist.
+   * Gives up with a message in the log.
    *
    * @param first the result of the first attempt: what `tryToRemove` resolved to.
    */

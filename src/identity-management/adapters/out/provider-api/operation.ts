@@ -1,10 +1,12 @@
 /**
- * How the calls of an operation wait in the queue of the rate limiter (`CallPace`).
+ * How the calls of an operation wait in the queue of the rate limiter (`CallPace`), and how long. All times are counted
+ * from the operation's first call.
  *
- * - `new`: like the calls of any new operation.
- * - `begun`: as long as the calls of an operation that has made calls already. For about four seconds they wait behind
- *   all operations that arrived earlier. After that they go before these, so that they aren't kept waiting however many
- *   operations there are.
+ * - `new`: behind the calls of all operations that arrived earlier. A call gives up after six seconds; once a call of
+ *   the operation was answered, the next ones give up after nine.
+ * - `begun`: behind the same calls, but gives up only after nine seconds, even if it is the first call. After about
+ *   four seconds it goes before all calls except urgent ones, so that it isn't kept waiting however many operations
+ *   there are.
  * - `urgent`: before all other calls. For rare calls that must not fail because of a high load: a health check, and the
  *   first attempt to remove what a failed creation left.
  */
@@ -14,7 +16,9 @@ export type Standing = 'new' | 'begun' | 'urgent';
 export interface Place {
   /** The operation's position in the order of arrival. Urgent operations come before all others. */
   readonly order: number;
+  /** When the operation's first call entered the queue, by `performance.now()`. */
   readonly since: number;
+  /** Whether a call was answered, other than with 429. True from the start if the standing isn't `new`. */
   hasBegun: boolean;
   readonly standing: Standing;
 }

@@ -38,11 +38,11 @@ export class ServiceToken {
 
   /**
    * Stops using a token that the provider refused, or that may be outdated: it lacks a permission that may have been
-   * granted after it was issued.
+   * granted after it was issued. If this returns false, the token stays in use.
    *
-   * @returns whether a newer token may help. False if a token was discarded for the same reason shortly before: for an
-   * outdated token, within the last minute; for a refused one, within the last ten seconds and without an accepted
-   * token since.
+   * @returns whether a newer token may help. True also if this token is no longer the current one. Otherwise false if a
+   * token was discarded for the same reason shortly before: for an outdated token, within the last minute; for a
+   * refused one, within the last ten seconds and without an accepted token since.
    */
   discard(value: string, reason: 'refused' | 'outdated'): boolean {
     if (this.current?.value !== value) return true;

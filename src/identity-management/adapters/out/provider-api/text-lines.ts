@@ -6,10 +6,10 @@ const MAX_LINE_LENGTH = 1024 * 1024;
 
 /**
  * Yields the lines of a UTF-8 text without their line endings. Reads no faster than the lines are consumed. A gzipped
- * text is recognized by its first bytes. Destroys the stream when the iterator's `return` is called.
+ * text is recognized by its first two bytes. Destroys the stream when the iterator's `return` is called.
  *
- * @throws when the stream fails, a gzipped text is truncated, or a line has more than 1,048,576 UTF-16 units. The chunk
- * in which a line ends isn't checked, so a line may be longer by a part of a chunk.
+ * @throws when the stream fails, a gzipped text is truncated or damaged, or a line has more than 1,048,576 UTF-16
+ * units. The chunk in which a line ends isn't checked, so a line may be longer by a part of a chunk.
  */
 export async function* textLines(stream: Readable): AsyncGenerator<string, void, undefined> {
   const { head, whole } = await peek(stream, GZIP.length);

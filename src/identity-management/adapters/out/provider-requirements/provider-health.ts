@@ -5,7 +5,7 @@ import { ProviderMisconfigured, ProviderUnavailable } from '../../../domain/erro
 import { Operation } from '../provider-api/operation.js';
 import type { Findings } from './requirement.js';
 
-/** Finds what is wrong with a provider's configuration. `previous` is what the last successful call found. */
+/** Finds what is wrong with a provider's configuration. `previous` is what the last call that didn't fail has found. */
 export type Look = (previous: Findings | undefined, operation: Operation) => Promise<Findings>;
 
 /** Checks whether an identity provider is configured as the service needs. Simultaneous callers share one check. */
@@ -30,7 +30,8 @@ export class ProviderHealth {
    * Resolves if the provider's configuration has no problems, according to a new check or a cached result.
    *
    * @throws ProviderMisconfigured when there are problems; ProviderUnavailable when there is no result within four
-   * seconds, or the caller has given up; errors of `look`.
+   * seconds, the signal has aborted before the call, or `look` throws anything but a `ServiceError`; otherwise the
+   * error of `look`.
    */
   async check(signal: AbortSignal): Promise<void> {
     if (signal.aborted) throw noLongerAwaited(signal);

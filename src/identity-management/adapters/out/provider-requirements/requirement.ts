@@ -48,8 +48,9 @@ export const isHealthy = ({ problems, warnings }: Findings): boolean => problems
 export type Members = Readonly<Record<string, unknown>>;
 
 /**
- * The members of `wanted` that `present` doesn't have or has with another value. Each gets its wanted value; a wanted
- * list or object is merged with the present one.
+ * The members of `wanted` that `present` lacks, with the values to write. A list or object is lacking if the present
+ * one doesn't contain all of it. The value to write also keeps the other items or members of the present one, but each
+ * wanted member of an object replaces the present member as a whole.
  */
 export function lacking(present: Members, wanted: Members): Record<string, unknown> {
   const entries = Object.entries(wanted).map(([name, value]) => [name, present[name], value] as const);

@@ -4,7 +4,7 @@ import { ProviderError } from '../../../domain/errors.js';
 import { TokenRefused } from '../provider-api/api-failure.js';
 
 /**
- * Gets the service's token, or a problem to report if the provider refuses the token.
+ * Gets the service's token, or a problem to report if the provider refuses to issue one.
  *
  * @param problemOf describes the provider's refusal in a sentence without secrets; returns undefined if the reason is
  * not recognized.

@@ -16,6 +16,7 @@ const BASIC = /^Basic +([A-Za-z0-9+/]+={0,2})$/i;
 export class ClientAuthentication {
   private readonly secretDigest: Buffer;
 
+  /** @throws Error when the secret isn't at least 16 visible ASCII characters. */
   constructor(adminSecret: string) {
     if (!ADMIN_SECRET.test(adminSecret)) throw new Error('The secret of the client admin must be at least 16 visible ASCII characters.');
     this.secretDigest = digest(adminSecret);
@@ -24,8 +25,8 @@ export class ClientAuthentication {
   /**
    * Returns if the request has the id and the secret of the client `admin`.
    *
-   * @throws OAuthError `invalid_client` when the id or the secret is missing or wrong; `invalid_request` when the
-   * client presents credentials more than once.
+   * @throws OAuthError `invalid_client` when the id or the secret is wrong, or not in the Authorization header;
+   * `invalid_request` when the client presents credentials more than once.
    */
   authenticate(request: IncomingMessage, parameters: ReadonlyMap<string, string>): void {
     const headers = request.rawHeaders.filter((name, index) => index % 2 === 0 && name.toLowerCase() === 'authorization');

@@ -22,8 +22,8 @@ interface Window {
 /**
  * Slows down clients that guess a secret. A minute begins with the first wrong secret from a client network. After 50
  * wrong secrets within the minute, further attempts from that network are checked one every 100 ms until the minute is
- * over, even attempts with the right secret. Other networks aren't affected. Remembers at most 10,000 networks. If
- * there are more, forgets the one whose minute began first.
+ * over, even attempts with the right secret. Those that would wait longer than 2.5 s are refused. Other networks aren't
+ * affected. Remembers at most 10,000 networks. If there are more, forgets the one whose minute began first.
  */
 export class FailedAttempts {
   private readonly windows = new Map<string, Window>();

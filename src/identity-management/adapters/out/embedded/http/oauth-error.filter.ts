@@ -23,8 +23,9 @@ export class OAuthErrorFilter implements ExceptionFilter<OAuthError> {
 }
 
 /**
- * Whether a script of a web page sent the request. The response to such a request has no `WWW-Authenticate` header,
- * because the browser would show its own login dialog instead of passing the response to the script.
+ * Whether the request says that a script of a web page sent it (`X-Requested-With`). The response to such a request has
+ * no `WWW-Authenticate` header, because the browser would show its own login dialog instead of passing the response to
+ * the script.
  */
 const isScripted = ({ headers }: IncomingMessage): boolean =>
   headers['x-requested-with']?.toString().toLowerCase() === 'xmlhttprequest';
