@@ -125,8 +125,9 @@ export abstract class Bucket {
   abstract removeParts(key: string): Promise<void>;
 
   /**
-   * Checks that the store permits the service to read, list and remove objects, and to list and remove parts of
-   * uploads. Doesn't check whether it may write. Removes the object at `key`, and changes nothing else.
+   * Checks that the store permits the service to read, list and remove objects, to list parts of uploads, and to remove
+   * these if the store has a right of its own for that. Doesn't check whether it may write. Removes the object at
+   * `key`, and changes nothing else.
    *
    * @throws MissingRightError if the store refuses one of these operations.
    */

@@ -37,7 +37,8 @@ export interface DayReport extends Day {
  * Merges the small segments (objects with index lines) of a day that is over into a few large ones. A day is over ten
  * minutes after its end, by the store's clock. Does nothing for any other day.
  *
- * Any number of processes may compact a day at once. Each may crash or stall at any step, for any length of time:
+ * Any number of processes may compact a day at once. Each may crash at any step, or stall for up to 24 hours. After
+ * that, fences are removed, which keep a stalled process from creating its target. The steps:
  *
  * 1. Create a plan at `compaction/kind=K/date=D`. The plan names the segments to merge, its sources, and the segment to
  *    create, its target. There is one plan at a time: a process creates a plan only if none exists, and replaces only

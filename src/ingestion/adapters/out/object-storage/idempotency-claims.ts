@@ -107,8 +107,8 @@ type ClaimState = 'running' | 'free' | 'damaged' | 'changed' | Upload;
  * `kept` or `failed`.
  *
  * A damaged claim is rebuilt from the index lines, with a warning. If no line has the scope, another upload can take
- * the claim once its object is older than a minute. An upload in progress renews its claim every 15 s, so by then it
- * has noticed the damage, and fails.
+ * the claim once its object is older than a minute. By then, an upload in progress, which renews its claim every 15 s,
+ * has noticed the damage and fails, unless it was already writing its line.
  */
 export class IdempotencyClaims {
   /**

@@ -46,7 +46,7 @@ interface Segment {
   readonly size: number;
   /**
    * The time in the segment's name, in milliseconds since 1970. -Infinity for a segment that compaction created,
-   * because its events are delivered before those of the other segments of its day.
+   * because its events are delivered before those of other segments.
    */
   readonly time: number;
   /** When the segment was written, in milliseconds since 1970 by the store's clock. */
@@ -76,8 +76,7 @@ export async function* timedSegments(bucket: Bucket, day: Day, begin: number, en
  * 5,000 of these segments in memory at most, besides those that compaction created.
  *
  * While the events of a day are delivered, a hold (`DayHold`) keeps compaction from the day, if compaction may have
- * begun there. If compaction had created segments before the hold, their events are delivered before those of the day's
- * other segments.
+ * begun there. If compaction had created segments before the hold, their events are delivered first.
  */
 export class SegmentScan implements EventSource {
   /** Segments that compaction created and whose events aren't all confirmed. */
