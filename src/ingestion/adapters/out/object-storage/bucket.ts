@@ -82,13 +82,13 @@ export abstract class Bucket {
   /**
    * Creates an object from bytes as they arrive, in parts. The object becomes visible when the bytes have ended. Holds
    * some parts in memory. Rejects with the errors of `bytes`. After any failure, removes the parts that were already
-   * sent, as far as the store allows it, perhaps only after the call has rejected.
+   * sent, as far as the store allows it. The removal may end only after the call has rejected.
    *
    * @throws ObjectExistsError if the key is taken.
    */
   abstract upload(key: string, bytes: AsyncIterable<Uint8Array>): Promise<void>;
 
-  /** Reads a whole object into memory; undefined if the object is missing. */
+  /** Reads a small object; undefined if the object is missing. The whole object is held in memory: up to 64 MiB. */
   abstract read(key: string): Promise<ReadObject | undefined>;
 
   /**
@@ -125,9 +125,9 @@ export abstract class Bucket {
   abstract removeParts(key: string): Promise<void>;
 
   /**
-   * Checks that the store permits the service to read, list and remove objects, to list parts of uploads, and to remove
-   * these if the store has a right of its own for that. Doesn't check whether it may write. Removes the object at
-   * `key`, and changes nothing else.
+   * Checks that the store permits the service to read, list and remove objects, and to list and remove parts of
+   * uploads. Doesn't check whether it may write, nor, in a store without a right of its own for that, whether it may
+   * remove parts. Removes the object at `key`, and changes nothing else.
    *
    * @throws MissingRightError if the store refuses one of these operations.
    */
