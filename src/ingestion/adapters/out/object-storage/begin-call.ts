@@ -15,7 +15,7 @@ let hasBegun = false;
 
 /**
  * Runs work that makes hundreds of calls to a store at once, as a page of the list of uploads does. Other calls, such
- * as those of an upload, don't wait for the calls of a job, and jobs begin calls in turn.
+ * as those of an upload, don't wait until all of these have begun, and jobs begin calls in turn.
  */
 export const asJob = <Result>(work: () => Promise<Result>): Promise<Result> => currentJob.run([], work);
 

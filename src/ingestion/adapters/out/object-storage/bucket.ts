@@ -39,11 +39,11 @@ export const SHORT_BODY_BYTES = 1024 * 1024;
  * The operations that the object-storage adapter needs from a store, and no others. Keys are relative to the bucket's
  * prefix.
  *
- * Every call that fails rejects with the error of the SDK, at the latest when the store has made no progress for the
- * bucket's time-out. After an error, the store may have carried out the operation or not, and may still carry it out a
- * little later. A call repeats its request where that is safe. If the answer to the first request was lost, the
- * repeated request may be refused because of the object that the first one wrote. The call recognizes this object as
- * its own.
+ * Calls reject with errors of the SDK and with the errors below, at the latest when the store has made no progress for
+ * the bucket's time-out. Listings, and iterators from `open`, throw them while they are iterated. After an error, the
+ * store may have carried out the operation or not, and may still carry it out a little later. A call repeats its
+ * request where that is safe. If the answer to the first request was lost, the repeated request may be refused because
+ * of the object that the first one wrote. The call recognizes this object as its own.
  */
 export abstract class Bucket {
   /**
@@ -59,8 +59,8 @@ export abstract class Bucket {
   abstract get storeTime(): number;
 
   /**
-   * The present time for times that are stored, in milliseconds since 1970. It is this machine's time, or the store's if
-   * the two clocks differ by minutes, so that all times in a bucket follow one clock.
+   * The present time for times that are stored, in milliseconds since 1970. It is this machine's time, or the store's
+   * if the two clocks differ by minutes, so that all times in a bucket follow one clock.
    */
   get now(): number {
     return Date.now() + this.clockOffsetMs;
@@ -82,13 +82,13 @@ export abstract class Bucket {
   /**
    * Creates an object from bytes as they arrive, in parts. The object becomes visible when the bytes have ended. Holds
    * some parts in memory. Rejects with the errors of `bytes`. After any failure, removes the parts that were already
-   * sent, as far as the store allows it.
+   * sent, as far as the store allows it. The removal may end only after the call has rejected.
    *
    * @throws ObjectExistsError if the key is taken.
    */
   abstract upload(key: string, bytes: AsyncIterable<Uint8Array>): Promise<void>;
 
-  /** Reads a small object; undefined if the object is missing. */
+  /** Reads a small object; undefined if the object is missing. The whole object is held in memory: up to 64 MiB. */
   abstract read(key: string): Promise<ReadObject | undefined>;
 
   /**
@@ -107,8 +107,9 @@ export abstract class Bucket {
   abstract list(prefix: string): AsyncIterable<ListedObject>;
 
   /**
-   * Like `list`, but leaves out the objects whose keys are `after` or precede it, without reading their names. Undefined
-   * if the store can only list by prefix, as by default. Without it, a time span is listed with up to 50 requests.
+   * Like `list`, but leaves out the objects whose keys are `after` or precede it, without reading their names.
+   * Undefined if the store can only list by prefix, as by default. Without it, a time span is listed with up to about
+   * 60 requests.
    */
   listAfter(_prefix: string, _after: string): AsyncIterable<ListedObject> | undefined {
     return undefined;
@@ -125,7 +126,8 @@ export abstract class Bucket {
 
   /**
    * Checks that the store permits the service to read, list and remove objects, and to list and remove parts of
-   * uploads. Doesn't check whether it may write. Removes the object at `key`, and changes nothing else.
+   * uploads. Doesn't check whether it may write, nor, in a store without a right of its own for that, whether it may
+   * remove parts. Removes the object at `key`, and changes nothing else.
    *
    * @throws MissingRightError if the store refuses one of these operations.
    */

@@ -12,8 +12,8 @@ import { dateAt, type Day, DAY_GRACE_MS, endOf } from './segment-names.js';
 export const isClosed = (date: string, time: number): boolean => time >= endOf({ date }) + DAY_GRACE_MS;
 
 /**
- * The dates of those of the last `count` UTC days before today that ended at least ten minutes ago by the store's clock,
- * newest first.
+ * The dates of those of the last `count` UTC days before today that ended at least ten minutes ago by the store's
+ * clock, newest first.
  */
 export const lastDays = ({ storeTime }: Bucket, count: number): string[] =>
   Array.from({ length: count }, (_, index) => dateAt(storeTime - (index + 1) * DAY_MS)).filter((date) => isClosed(date, storeTime));
@@ -33,7 +33,7 @@ export async function* closedDays(bucket: Bucket, kinds: readonly UploadKind[] =
 
 /**
  * The days whose object in `compaction/` isn't empty: it is a plan, because a compaction of the day was begun but not
- * finished, or a hold, which keeps compaction from the day (compaction-plan.ts).
+ * finished, or a hold, which keeps compaction from the day (compaction-plan.ts), or it is damaged.
  */
 export async function* plannedDays(bucket: Bucket): AsyncGenerator<Day> {
   for await (const { key, size } of bucket.list(PLANS)) {

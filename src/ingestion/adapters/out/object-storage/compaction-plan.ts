@@ -31,8 +31,9 @@ export type Hold = z.infer<typeof HOLD>;
 export const NO_PLAN = Buffer.alloc(0);
 
 /**
- * A plan or hold counts as left by a crashed process if it wasn't written for this long, in milliseconds by the store's
- * clock.
+ * A hold, or a plan whose target doesn't exist, counts as left by a crashed process if it wasn't written for this long,
+ * in milliseconds by the store's clock. Until then, compaction leaves the day alone. If the target exists, compaction
+ * continues the plan at once.
  */
 export const PLAN_PATIENCE_MS = 10 * 60_000;
 
@@ -59,7 +60,7 @@ export interface DayPlan {
   readonly ageMs: number;
 }
 
-/** The object of a day's plan or hold is damaged, so it can't be known what it keeps from the day. */
+/** The object at the `planKey` of a day is damaged, so it isn't known whether a hold keeps compaction from the day. */
 export class DamagedPlanError extends Error {
   constructor(day: Day) {
     super(`${planKey(day)} is no plan; nothing was done there.`);

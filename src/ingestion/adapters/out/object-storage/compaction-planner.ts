@@ -48,6 +48,7 @@ export interface MalformedSegment {
  *
  * These segments are not merged:
  *
+ * - Empty segments, and those whose names uploads don't give: compaction created them, or their names are foreign.
  * - Segments of 16 MiB or more, malformed ones, and those that are at most ten minutes old.
  * - Segments whose upload has a marker in `staging/`, because a sweeper may still have to find the upload's line there.
  * - All segments of a day while the receiver has confirmed the events of only some of them. The event outbox remembers
@@ -78,7 +79,8 @@ export class CompactionPlanner {
 
   /**
    * Resolves to the next plan; undefined if no two segments can be merged. Segments of slow uploads (`isSlow`) are
-   * merged last, and only with each other. Rejects with errors of the bucket, and with the reason of the signal.
+   * merged last, and only with each other. Rejects with errors of the bucket, with the reason of the signal, and if the
+   * cursor of the event outbox is damaged.
    */
   async nextPlan(): Promise<Plan | undefined> {
     if (await isPartlyConfirmed(this.bucket, this.day)) return undefined;
@@ -123,7 +125,10 @@ export class CompactionPlanner {
     return directoryOf(this.day) + targetName(uuidAt(new Date(time)), isSlow);
   }
 
-  /** Whether a segment can be merged if uploads have written it and its upload has no marker. */
+  /**
+   * Whether nothing that is known without reading the segment keeps it from being merged. Looks neither at its name nor
+   * for a marker of its upload.
+   */
   private mayBeMerged(segment: ListedObject): boolean {
     const { key, size, ageMs } = segment;
     if (size === 0 || size >= LARGE_BYTES || ageMs <= MIN_AGE_MS) return false;

@@ -26,7 +26,10 @@ export interface DayReport extends Day {
   /** Number of empty segments that were removed. */
   readonly fences: number;
   readonly malformed: readonly MalformedSegment[];
-  /** Whether another process compacts the day or has a hold on it (`DayHold`). Some small segments may then be left. */
+  /**
+   * Whether another process compacts the day or has a hold on it (`DayHold`). Some small segments may then be left.
+   * Always false in a dry run.
+   */
   readonly isBusy: boolean;
 }
 
@@ -34,12 +37,13 @@ export interface DayReport extends Day {
  * Merges the small segments (objects with index lines) of a day that is over into a few large ones. A day is over ten
  * minutes after its end, by the store's clock. Does nothing for any other day.
  *
- * Any number of processes may compact a day at once. Each may crash or stall at any step, for any length of time:
+ * Any number of processes may compact a day at once. Each may crash at any step, or stall for up to 24 hours. After
+ * that, fences are removed, which keep a stalled process from creating its target. The steps:
  *
  * 1. Create a plan at `compaction/kind=K/date=D`. The plan names the segments to merge, its sources, and the segment to
  *    create, its target. There is one plan at a time: a process creates a plan only if none exists, and replaces only
  *    the version of the plan that it has read.
- * 2. Create the target from all bytes of the sources, unless it exists. If a source is missing, create nothing.
+ * 2. Create the target from all bytes of the sources, unless it exists or a source is missing.
  * 3. When the target exists and has the sources' total size, remove the sources.
  * 4. When the sources are gone, replace the plan by an empty object. The object isn't removed, because a process that
  *    stalled just before this step could remove the next plan.
@@ -49,16 +53,16 @@ export interface DayReport extends Day {
  * target. A process that stalled while removing sources then only removes sources that are already gone.
  *
  * A plan whose target doesn't exist is dropped if a source is missing or has changed, or if the receiver has confirmed
- * the events of only some segments of the day. First a fence (an empty object) is created in place of its target, so that
- * a process that stalled after it had read all sources can't create it.
+ * the events of only some segments of the day. First a fence (an empty object) is created in place of its target, so
+ * that a process that stalled after it had read all sources can't create it.
  *
  * So compaction never loses a line. A line exists twice between steps 2 and 3, and afterwards only if the writer of a
  * segment stalled for ten minutes before it retried the write. Its retry then writes a line again that a target already
  * contains.
  *
- * A removal of uploads rewrites segments. Meanwhile, a hold in place of the plan keeps compaction from the day
- * (stored-uploads/day-hold.ts). If a removal finds a plan whose target exists, it completes the plan. If the target
- * doesn't exist, it ends the plan by a fence in place of the target.
+ * A removal of uploads rewrites segments, and the event outbox reads them. Meanwhile, a hold in place of the plan keeps
+ * compaction from the day (stored-uploads/day-hold.ts). A process that takes a hold and finds a plan completes the plan
+ * if its target exists. Otherwise it ends the plan by a fence in place of the target.
  *
  * The writer of a segment may overwrite it with a fence more than ten minutes later, because its uploads have failed.
  * If the segment was merged before that, its lines stay in the target, as if the writer had been killed before it
@@ -66,15 +70,18 @@ export interface DayReport extends Day {
  *
  * A target's name sorts after the names of its sources. A listing returns names in order, page by page. So a listing
  * that misses sources because they were just removed still reaches the target. The name also identifies a target: its
- * time is more than ten minutes after the end of its day, or it is `slow-<UUID>`.
+ * time is at least ten minutes after the end of its day, or it is `slow-<UUID>`.
  *
  * Some segments are never merged, and others only later; see `CompactionPlanner`.
  *
  * Empty segments are fences of failed uploads, or segments whose uploads were all removed. They are removed after 24
  * hours.
  *
- * Holds in memory at most 32 MiB of segments, and the list of the day's segments. Rejects with errors of the bucket,
- * and if a target doesn't have the size of its sources; a later compaction does the rest.
+ * Holds in memory at most 32 MiB of segments, the parts of a target being sent, and the list of the day's segments.
+ *
+ * @throws DamagedPlanError; an Error if the cursor of the event outbox is damaged, or if a target doesn't have the size
+ *   of its sources; errors of the bucket, and the reason of the signal. A later compaction does the rest, except where
+ *   something is damaged.
  */
 export function compactDay(bucket: Bucket, kind: UploadKind, date: string, options: CompactionOptions = {}): Promise<DayReport> {
   return new DayCompaction(bucket, { kind, date }, options).run();
@@ -140,23 +147,24 @@ class DayCompaction {
   /**
    * Carries out a plan. Resolves to true if this process has completed the plan or dropped it. A plan is dropped if a
    * source is missing or has changed, if only some events of the day were confirmed, or if a process that needed a hold
-   * on the day has ended the plan. Resolves to false if another process changed the plan or removed sources in the meantime.
+   * on the day has ended the plan. Resolves to false if another process changed the plan or removed sources in the
+   * meantime.
    */
   private async carryOut(plan: Plan, version: string): Promise<boolean> {
     const segments = await this.segmentsOf(plan);
     if (!segments.has(plan.target)) {
       const sources = plan.sources.map((key) => segments.get(key)).filter((source) => source !== undefined);
       const isWhole = sources.length === plan.sources.length && plan.bytes === sources.reduce((sum, { size }) => sum + size, 0);
-      // The planner has already looked whether the day is partly confirmed. But after that, and before the plan was written, a
-      // process that delivers events may have had a hold on the day. In S3, the empty object that a hold leaves has the
-      // same version as before.
+      // The planner has already looked whether the day is partly confirmed. But after that, and before the plan was
+      // written, a process that delivers events may have had a hold on the day. In S3, the empty object that a hold
+      // leaves has the same version as before.
       if (isWhole && !(await isPartlyConfirmed(this.bucket, this.day))) {
         if (!(await this.make(plan, sources))) return false;
       } else {
         // If a source is missing, this plan hasn't removed it, because the target doesn't exist: something else removed
-        // or rewrote it, or an earlier plan removed it before this plan was made. The remaining sources need a new plan.
-        // The fence keeps a process that has read all sources from creating the target later, with lines that were
-        // removed since.
+        // or rewrote it, or an earlier plan removed it before this plan was made. The remaining sources need a new
+        // plan. The fence keeps a process that has read all sources from creating the target later, with lines that
+        // were removed since.
         await this.bucket.create(plan.target, FENCE);
       }
     }
@@ -178,7 +186,8 @@ class DayCompaction {
 
   /**
    * Creates the target of a plan, the merged segment. Resolves to true if the target exists now, even if another
-   * process created it. Resolves to false if a source is missing.
+   * process created it. Resolves to false if a source is missing. Rejects with errors of the bucket, and if the length
+   * of the sources has changed.
    */
   private async make(plan: Plan, sources: readonly ListedObject[]): Promise<boolean> {
     try {

@@ -22,9 +22,9 @@ const DAYS = 7;
 /**
  * Runs regular jobs on the bucket: rebuilds lost claims of idempotency keys, compacts the last seven days that are
  * over, and the days whose compaction another process left unfinished, then removes old claims. Tries some minutes
- * after the start, and then each hour. In each hour only one replica runs the jobs: the one that takes the turn by
- * writing `compaction/turn`. A failure is logged as a warning, and retried at the next turn. The timer doesn't keep the
- * process alive.
+ * after the start, and then about every hour. The jobs run at most every 50 minutes, on the one replica that takes the
+ * turn by writing `compaction/turn`. A failure is logged as a warning, and retried at the next turn. The timer doesn't
+ * keep the process alive.
  */
 export class Compactor {
   private readonly ending = new AbortController();

@@ -14,7 +14,7 @@ interface Concluded {
  * because the bucket makes the file visible as soon as the bytes end.
  */
 export class ContentSource implements AsyncIterable<Uint8Array> {
-  /** True if reading the bytes failed, or `conclude`. Stays false if the bucket fails to write the file. */
+  /** True once the iteration has thrown, also an error of `fail`. Stays false if only the bucket's write has failed. */
   hasFailed = false;
   private failure: { readonly error: unknown } | undefined;
   private result: Concluded | undefined;
@@ -31,7 +31,7 @@ export class ContentSource implements AsyncIterable<Uint8Array> {
     return this.result;
   }
 
-  /** Makes the iteration throw this error at the next chunk, or at the end of the bytes. */
+  /** Makes the iteration throw this error at the next chunk, or at the end of the bytes. Only the first call counts. */
   fail(error: unknown): void {
     this.failure ??= { error };
   }

@@ -18,7 +18,8 @@ export async function* listSegments(bucket: Bucket, day: Day, signal?: AbortSign
 
 /**
  * Ids of the uploads that have a marker (an object in `staging/`): uploads in progress, and uploads that failed or
- * whose process crashed, until a sweeper has completed or removed them. Rejects with errors of the bucket.
+ * whose process crashed, until a sweeper has completed or removed them. The names of removals' markers are included;
+ * they are no upload's id. Rejects with errors of the bucket.
  */
 export async function markedUploads(bucket: Bucket): Promise<Set<string>> {
   const ids = new Set<string>();

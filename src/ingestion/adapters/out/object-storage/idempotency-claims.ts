@@ -66,7 +66,8 @@ const parseClaim = ({ bytes }: ReadObject): Claim | undefined => (bytes.equals(F
 
 /**
  * Frees the claim of an upload whose index line was removed: the next upload under the same key can take the claim.
- * Does nothing if another upload has the claim. Throws errors of the bucket.
+ * Does nothing if another upload has the claim, or if the claim is missing or damaged. Throws errors of the bucket, and
+ * an Error if other processes change the claim five times in a row.
  *
  * @param key the key of the claim's object.
  */
@@ -86,9 +87,10 @@ interface KeyedRequest {
 
 /**
  * The meaning of an existing claim for a new request with the same idempotency scope. `running`: an upload is in
- * progress. `free`: the new upload can take the claim. `damaged`: the claim is unreadable or wrong, no index line has
- * the scope, and the new upload can take the claim. `changed`: another process has just changed the claim, so it must
- * be read again. An `Upload`: the stored upload that has the scope.
+ * progress, or may be, because the claim is damaged and less than a minute old, or this process is still searching for
+ * the line of a damaged claim. `free`: the new upload can take the claim. `damaged`: the claim is unreadable or wrong,
+ * no index line of the last 24 hours has the scope, and the new upload can take the claim. `changed`: another process
+ * has just changed the claim, so it must be read again. An `Upload`: the stored upload that has the scope.
  */
 type ClaimState = 'running' | 'free' | 'damaged' | 'changed' | Upload;
 
@@ -105,8 +107,8 @@ type ClaimState = 'running' | 'free' | 'damaged' | 'changed' | Upload;
  * `kept` or `failed`.
  *
  * A damaged claim is rebuilt from the index lines, with a warning. If no line has the scope, another upload can take
- * the claim once its object is older than a minute. An upload in progress renews its claim every 15 s, so by then it
- * has noticed the damage, and fails.
+ * the claim once its object is older than a minute. By then, an upload in progress, which renews its claim every 15 s,
+ * has noticed the damage and fails, unless it was already writing its line.
  */
 export class IdempotencyClaims {
   /**
@@ -162,8 +164,9 @@ export class IdempotencyClaims {
   }
 
   /**
-   * Decides that an upload whose index line may exist has failed. Resolves to false if the upload must stay, because a
-   * repeated request was already answered with its receipt. Throws errors of the bucket; the call can be repeated.
+   * Decides that an upload whose index line may exist has failed. Resolves to false if the upload must stay, because
+   * its claim already says `kept`: a repeated request may have been answered with its receipt. Throws errors of the
+   * bucket; the call can be repeated.
    */
   async fail(claim: Lease<Claim>): Promise<boolean> {
     if (await claim.endWith({ failed: true })) return true;
@@ -188,7 +191,8 @@ export class IdempotencyClaims {
 
   /**
    * Writes a claim for a new upload, unless the scope has an upload. Resolves to the version of the written claim, or
-   * to the stored upload that has the scope. Throws `request-in-progress` if an upload in progress has the scope.
+   * to the stored upload that has the scope. Throws errors of the bucket, and `request-in-progress` if an upload in
+   * progress has the scope, or if other processes change the claim five times in a row.
    */
   private async take(key: string, request: KeyedRequest, own: Claim): Promise<string | Upload> {
     const bytes = claimBytes(own);

@@ -8,7 +8,7 @@ import { dateAt, directoryOf, parseName, segmentOf } from './segment-names.js';
 const HOUR_MS = 60 * 60 * 1000;
 /**
  * Index lines of unexpired idempotency keys are in the UTC days of these times: the present time plus each of these
- * offsets, in milliseconds. Near midnight that are three days. One hour is added on both sides, because a line may be
+ * offsets, in milliseconds. Near midnight, these are three days. One hour is added on both sides, because a line may be
  * written late, and clocks differ by some minutes. Neighbouring offsets are at most 24 hours apart, so that no day
  * between is left out.
  */

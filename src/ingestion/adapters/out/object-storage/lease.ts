@@ -49,7 +49,7 @@ export class Lease<Content extends LeaseContent> {
     }, RENEW_EVERY_MS).unref();
   }
 
-  /** The content that this process has last written to the lease's object, or has tried to write to it. */
+  /** The content that this process has last written or tried to write to the lease's object, without a verdict. */
   get current(): Content {
     return this.content;
   }

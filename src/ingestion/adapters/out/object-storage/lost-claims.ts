@@ -76,7 +76,8 @@ export class LostClaims {
    * Compares the lines with the claims, and rebuilds the claims that were lost. If a comparison is in progress, waits
    * for that one instead. Rejects with errors of the bucket. Resolves early when the instance is closed.
    *
-   * @param isSaved whether to save the result, so that the next comparison reads only newer segments.
+   * @param isSaved whether to save the result, so that the next comparison reads only newer segments. Has no effect on
+   *   a comparison that is in progress already.
    */
   async rebuild({ isSaved = false } = {}): Promise<void> {
     this.comparing ??= this.compare(isSaved).finally(() => (this.comparing = undefined));

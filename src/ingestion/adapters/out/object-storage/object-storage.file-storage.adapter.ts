@@ -52,10 +52,10 @@ export interface ObjectStorageOptions {
 /**
  * Stores uploads in a bucket, which any number of processes may use at once. No process keeps state of its own.
  *
- * An index line describes an upload; a segment is an object with lines. Uploads without a file share segments. An
- * upload with a file, or under an idempotency key, has a segment of its own. Its marker or claim shows other processes
- * the key of this segment before the segment exists. If another process creates an empty object at this key first, the
- * upload has failed for good.
+ * An index line describes an upload; a segment is an object with lines. Uploads share segments, except those with a
+ * file, under an idempotency key, or too slow to share one (`SegmentLog.mayShare`): these have a segment of their own.
+ * If such an upload has a file or key, its marker or claim shows other processes the key of this segment before the
+ * segment exists. If another process creates an empty object at this key first, the upload has failed for good.
  */
 export class ObjectStorageFileStorage extends FileStorage implements OnApplicationShutdown {
   override readonly storedUploads: StoredUploads;
@@ -123,7 +123,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
     await this.health.check().catch(storageFailure('The store took no object.'));
   }
 
-  /** Finishes uploads in progress and refuses new ones. Idempotent. */
+  /** Refuses new uploads, finishes those in progress, ends the background work, and closes the bucket. Idempotent. */
   close(): Promise<void> {
     this.closing ??= this.finishAll();
     return this.closing;
@@ -244,9 +244,9 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
   }
 
   /**
-   * Frees the idempotency key of a failed upload that has left nothing visible in the store. Waits until the key is
-   * free, so that the client can use it again as soon as it gets the response. If the upload failed because of the
-   * store, doesn't wait.
+   * Frees the idempotency key of a failed upload that has left nothing visible in the store. Waits for the first
+   * attempt to free the key, so that the client can usually use it again as soon as it gets the response. If the upload
+   * failed because of the store, doesn't wait.
    */
   private async release(claim: Lease<Claim>, error: unknown): Promise<void> {
     const releasing = this.claims.release(claim);
@@ -271,8 +271,9 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
       } else if (await marker.endWith({ failed: true })) {
         await this.sweeper.settle(marker.key);
       } else if (!(await this.sweeper.removeFenced(marker.key, marker.current))) {
-        // A sweeper has found the line, so the upload stays. The claim no longer says `failed`, but not `kept` either:
-        // the next repeated request first announces the segment, which the event outbox may not find by its name.
+        // A sweeper has found the line, so the upload stays, and `failed` is taken out of the claim. `kept` isn't
+        // written: without it, the next repeated request first announces the segment, which the event outbox may not
+        // find by its name.
         await claim?.endWith({});
         return;
       }
@@ -296,7 +297,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
 
 /**
  * Writes the key of the upload's segment to the upload's leases (marker and claim) before anything of the upload is
- * visible. Resolves to that key.
+ * visible. Resolves to that key. Rejects with `storage-failure`, also if another process has taken over a lease.
  */
 async function announce(upload: Upload, leases: readonly (Lease<Claim> | Lease<Marker>)[]): Promise<string> {
   const segment = segmentOf(upload);

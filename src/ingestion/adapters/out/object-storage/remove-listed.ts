@@ -9,7 +9,7 @@ export interface ListedRemovalOptions {
 
 /**
  * Lists the objects whose keys begin with a prefix, and removes those for which `isObsolete` returns true. Throws
- * errors of the bucket and of `isObsolete`.
+ * errors of the bucket and of `isObsolete`; some objects may then be removed already.
  *
  * @returns the number of objects that were removed; in a dry run, the number of those that would be.
  */

@@ -24,7 +24,7 @@ export class Retries {
   }
 
   /**
-   * Starts an operation at once, and repeats it with growing pauses until it succeeds.
+   * Starts an operation at once, and repeats it with growing pauses until it succeeds or `close` ends it.
    *
    * @param what names the operation in the log.
    */

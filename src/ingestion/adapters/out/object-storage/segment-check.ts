@@ -5,7 +5,7 @@ const LINES_AT_ONCE_BYTES = 1024 * 1024;
 
 /** The result of `checkSegment` for a segment. */
 export interface SegmentCheck {
-  /** Describes the first defect of the segment; undefined if it has none. */
+  /** Describes one defect of the segment; undefined if it has none. */
   readonly problem?: string;
   /** Whether a line has an idempotency key. Of a segment with a `problem`, not all lines were looked at. */
   readonly isKeyed: boolean;

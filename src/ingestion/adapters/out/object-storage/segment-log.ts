@@ -73,8 +73,8 @@ export class SegmentLog {
   }
 
   /**
-   * Writes an index line. Resolves when the line is in a segment of the store. Rejects with errors of the bucket. After
-   * a rejection, the line is in no segment, or its segment is being undone in the background.
+   * Writes an index line. Resolves when the line is in a segment of the store. Rejects with errors of the bucket, and
+   * at once if `isRefusing`. After a rejection, the line is in no segment, or its segment is undone in the background.
    *
    * @param bytes the line, with its newline.
    */

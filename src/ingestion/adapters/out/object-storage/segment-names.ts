@@ -15,9 +15,11 @@ import { ownSegment } from './keys.js';
  * |---|---|---|
  * | `<upload_id>` | of one upload | within 10 s of the id's time |
  * | `slow-<time>-<upload_id>` | of one slow upload | at `<time>` |
- * | another UUID, of a time less than 10 min after the day | of several uploads, none of them slow | within 10 s of the UUID's time |
+ * | another UUID, of a time less than 10 min after the day | of one or more uploads, none of them slow | within 10 s of the UUID's time |
  * | another UUID, of a later time | of uploads that aren't slow, merged by compaction in the order of the merged names | at any time of the day |
  * | `slow-<UUID>` | of slow uploads, merged by compaction in the order of `received_at` | at any time of the day |
+ *
+ * Segments that a move of a store writes have such names too (`MovedLines`).
  *
  * An upload is slow if it was received more than 10 s before or after its id's time. "The day" is that of the
  * directory. The time of a UUID (version 7) is its first 48 bits. `<time>` is written like these bits, as 12 hex digits
@@ -26,8 +28,8 @@ import { ownSegment } from './keys.js';
 export const NAME_TOLERANCE_MS = 10_000;
 
 /**
- * If the time in a segment's name is at least this many milliseconds after the end of the segment's day, compaction
- * created the segment. Uploads give earlier times to their segments.
+ * If the time in a segment's name is at least this many milliseconds after the end of the segment's day, compaction or
+ * a move of a store created the segment. Uploads give earlier times to their segments.
  */
 export const DAY_GRACE_MS = 10 * 60_000;
 const SLOW = 'slow-';
@@ -49,7 +51,7 @@ export const directoryOf = ({ kind, date }: Day): string => `${linesDirectory(ki
 /** The end of a day, in milliseconds since 1970. */
 export const endOf = ({ date }: Pick<Day, 'date'>): number => Date.parse(date) + DAY_MS;
 
-/** The kind and day of a segment, from its key; undefined if the key isn't that of a segment. */
+/** The kind and day of a segment, from its key; undefined if the key isn't in a directory of segments. */
 export function dayOf(segment: string): Day | undefined {
   const [, kind, date] = /^uploads\/kind=([a-z]+)\/date=(\d{4}-\d\d-\d\d)\//.exec(segment) ?? [];
   return kind === undefined || date === undefined ? undefined : { kind: kind as UploadKind, date };
@@ -133,9 +135,9 @@ function timeText(time: number): string {
 
 /**
  * Lists the objects whose keys consist of `prefix` and a name with a time from `begin` (included) to `end` (excluded),
- * in milliseconds since 1970. `begin` is rounded down and `end` is rounded up to a multiple of FINEST_MS (about 4 s). If
- * the store can only list by prefix, each request covers a span whose length in milliseconds is a power of 16, and all
- * requests are sent at once.
+ * in milliseconds since 1970. `begin` is rounded down and `end` is rounded up to a multiple of FINEST_MS (about 4 s).
+ * If the store can only list by prefix, each request covers a span whose length in milliseconds is a power of 16, and
+ * all requests are sent at once.
  */
 export async function listNamed(bucket: Bucket, prefix: string, begin: number, end: number): Promise<ListedObject[]> {
   const following = bucket.listAfter(prefix, prefix + timeText(Math.floor(begin / FINEST_MS) * FINEST_MS));

@@ -31,11 +31,11 @@ export class UploadMarkers {
   }
 
   /**
-   * Removes the parts of an upload whose client failed, and then its marker, in the background. If the parts can't be
-   * removed, writes `failed` to the marker, so that the sweeper removes them.
+   * Removes the parts of an upload that failed before its file was created, and then its marker, in the background. If
+   * the parts can't be removed, writes `failed` to the marker, so that the sweeper removes them.
    *
-   * @param path the path of the upload's file, which has no bytes. An empty object may be left there, because Azure
-   *   removes parts by creating one and removing it.
+   * @param path where the upload's file would be. An empty object there is removed too: Azure removes parts by creating
+   *   an object and removing it, and may be interrupted in between.
    */
   endFailed(marking: Promise<Lease<Marker>>, path: string): void {
     this.inBackground(async () => {

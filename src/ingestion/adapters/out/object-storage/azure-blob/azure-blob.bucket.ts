@@ -108,7 +108,7 @@ export class AzureBlobBucket extends Bucket {
       });
       if (count > 0) made(await this.commit(blob, Array.from({ length: count }, (_, index) => idOf(index))));
     } catch (error) {
-      // If the upload's blocks aren't removed within MAX_CLEARING_MS, Azure drops them after a week.
+      // The removal may still succeed after MAX_CLEARING_MS. Blocks that are left are dropped by Azure after a week.
       await Promise.race([Promise.allSettled([this.removeParts(key)]), sleep(MAX_CLEARING_MS, undefined, { ref: false })]);
       throw error;
     }
@@ -268,8 +268,8 @@ export class AzureBlobBucket extends Bucket {
   }
 
   /**
-   * Sends a request, and aborts it when the time-out has passed since it began, or since it last called `onProgress`. By
-   * itself, the SDK would wait for a silent store forever.
+   * Sends a request, and aborts it when the time-out has passed since it began, or since it last called `onProgress`.
+   * By itself, the SDK would wait for a silent store forever.
    */
   private async ask<T>(request: (abortSignal: AbortSignal, onProgress: () => void) => Promise<T>): Promise<T> {
     await beginCall();

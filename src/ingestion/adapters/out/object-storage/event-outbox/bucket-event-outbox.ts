@@ -24,8 +24,8 @@ import { UnconfirmedLineReader } from './unconfirmed-line-reader.js';
  */
 const POLL_EVERY_MS = 5_000;
 /**
- * The average time between two listings of the store while uploads arrive, in milliseconds. After a quiet time, up to
- * LISTINGS_AT_ONCE listings may follow each other without a pause.
+ * The shortest average time between two listings of the store while uploads arrive, in milliseconds. After a quiet
+ * time, up to LISTINGS_AT_ONCE listings may follow each other without a pause.
  */
 const LISTING_PAUSE_MS = 1_000;
 const LISTINGS_AT_ONCE = 20;
@@ -108,8 +108,8 @@ export class BucketEventOutbox extends EventOutbox {
     this.triedAt = -Infinity;
     for await (const { key } of this.bucket.list(CURSOR)) if (key === CURSOR) return;
     this.clock.note();
-    // Only the time in the answer to this read is used. It is the second one, because the store's time in a single
-    // answer may be wrong.
+    // The cursor is read again only because the answer contains the store's time. The time in a single answer may be
+    // wrong; of two, the clock uses the one that is more cautious.
     await this.bucket.read(CURSOR);
     this.clock.note();
     const now = this.clock.time;
@@ -160,7 +160,8 @@ export class BucketEventOutbox extends EventOutbox {
 
   /**
    * Lists the segments, announcements of late segments, and removals with unconfirmed events. Without `mustList`, lists
-   * only if the last listing is 5 s old, or all of its events were confirmed. Resolves to whether it has listed.
+   * only if the last listing is 5 s old, or all of its events were confirmed. Pauses first if listings would follow
+   * each other too fast. Resolves to whether it has listed.
    */
   private async refresh(delivery: DeliveryState, mustList: boolean): Promise<boolean> {
     const isDue = mustList || performance.now() - delivery.listedAt >= POLL_EVERY_MS;
@@ -224,8 +225,8 @@ class DeliveryState {
   }
 
   /**
-   * Whether the last listing ended early because it had found the maximum number of segments, and all events of these
-   * were confirmed. The next segments can then be listed at once.
+   * Whether the last listing of a kind ended early because it had found the maximum number of segments, and all events
+   * of these were confirmed. The next segments can then be listed at once.
    */
   get isBehind(): boolean {
     return this.scans.some(({ isBehind, since }) => isBehind && since === undefined);
@@ -246,7 +247,7 @@ class DeliveryState {
 
   /**
    * The first 1,000 announcements of late segments and the first 1,000 objects in `events/removed/`: with one listing,
-   * or with two if there are more announcements. `isWhole` is true if all announcements were listed.
+   * or with two if there are 1,000 announcements or more. `isWhole` is false if announcements may be left.
    */
   private async listObjects(): Promise<{ late: ListedObject[]; removed: ListedObject[]; isWhole: boolean }> {
     const late: ListedObject[] = [];

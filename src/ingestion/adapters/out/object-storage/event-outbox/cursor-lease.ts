@@ -40,8 +40,8 @@ export class CursorLease {
   private isClosed = false;
 
   /**
-   * @param onRenew called with true at each renewal of the lease, and with false when the lease is released or lost.
-   *   Must not reject.
+   * @param onRenew called with true after each attempt to renew the lease, even a failed one, unless the lease is lost.
+   *   Called with false when the lease is released or lost. Must not reject.
    */
   constructor(
     private readonly bucket: Bucket,
@@ -51,7 +51,7 @@ export class CursorLease {
   /**
    * Takes the cursor, or returns it if this process holds it already. Resolves to undefined if there is no cursor, if
    * another process holds it and has written it within the last 40 s, if another process takes it at the same time, or
-   * after `release`. Throws errors of the bucket.
+   * after `release`. Throws errors of the bucket, and an Error if the cursor is damaged.
    */
   async take(): Promise<Cursor | undefined> {
     if (this.held) return this.held.cursor;
@@ -82,8 +82,9 @@ export class CursorLease {
   }
 
   /**
-   * Offers the cursor to other processes: any of them can take it at once. Until then, this process keeps it, and renews
-   * it as before. If the write fails, the next renewal offers the cursor. Does nothing if this process doesn't hold it.
+   * Offers the cursor to other processes: any of them can take it at once. Until then, this process keeps it, and
+   * renews it as before. If the write fails, the next renewal offers the cursor. Does nothing if this process doesn't
+   * hold it.
    */
   async offer(): Promise<void> {
     if (!this.held) return;

@@ -42,7 +42,7 @@ const POSITION = z.object({
 });
 
 const CURSOR_CONTENT = z.object({
-  /** The id of the process that delivers events; null if none does. */
+  /** The id of the process that delivers events; null if none does, or if it lets another process take over. */
   teller: z.string().nullable(),
   /** Counts the writes of the cursor, so that no two of its versions have the same bytes. */
   writes: z.number(),
@@ -140,8 +140,9 @@ export function parseCursor(bytes: Buffer): Cursor {
 }
 
 /**
- * Whether the cursor names a segment as one whose events were all confirmed. The cursor doesn't name segments with
- * times before the watermark: for these, the result is false.
+ * Whether the cursor names a segment, in `confirmed` or `late`, as one whose events were all confirmed. The result is
+ * false for segments that compaction created, and for most segments with times before the watermark: the cursor names
+ * only those of them that may still be announced as late.
  *
  * @param segment the segment's key, or the id of its only upload.
  */

@@ -44,7 +44,13 @@ export class LateSource implements EventSource {
     return this.segments.has(segment);
   }
 
-  /** Reads the listed announcements of late segments. They replace the earlier ones. Throws errors of the bucket. */
+  /**
+   * Reads the listed announcements of late segments. They replace the earlier ones. Malformed announcements, and those
+   * whose events were all confirmed, become obsolete. Throws errors of the bucket.
+   *
+   * @param isWhole whether all announcements of the bucket are listed. Only then, the cursor forgets segments that can
+   *   no longer be announced.
+   */
   async list(objects: readonly ListedObject[], isWhole: boolean): Promise<void> {
     const now = this.clock.time;
     const waiting: Announcement[] = [];

@@ -25,7 +25,7 @@ export const AHEAD_MS = 60_000;
 const MAYBE_ANNOUNCED_MS = 10_000;
 /** An announcement of a segment may appear up to this long after the segment was written, in milliseconds. */
 export const ANNOUNCED_WITHIN_MS = 5 * 60_000;
-/** The maximum number of listed segments that are held in memory until their events are confirmed. */
+/** About how many listed segments are held in memory, at most, until their events are confirmed. */
 const MAX_SEGMENTS = 5_000;
 /**
  * The longest span of times in segments' names that is listed with one prefix, in milliseconds. In a store with many
@@ -46,7 +46,7 @@ interface Segment {
   readonly size: number;
   /**
    * The time in the segment's name, in milliseconds since 1970. -Infinity for a segment that compaction created,
-   * because its events are delivered before those of the other segments of its day.
+   * because its events are delivered before those of other segments.
    */
   readonly time: number;
   /** When the segment was written, in milliseconds since 1970 by the store's clock. */
@@ -72,12 +72,11 @@ export async function* timedSegments(bucket: Bucket, day: Day, begin: number, en
 }
 
 /**
- * Finds the segments of one kind whose events aren't confirmed, in the order of the times in their names. Keeps at most
- * 5,000 of these segments in memory.
+ * Finds the segments of one kind whose events aren't confirmed, in the order of the times in their names. Keeps about
+ * 5,000 of these segments in memory at most, besides those that compaction created.
  *
  * While the events of a day are delivered, a hold (`DayHold`) keeps compaction from the day, if compaction may have
- * begun there. If compaction had created segments before the hold, their events are delivered before those of the day's
- * other segments.
+ * begun there. If compaction had created segments before the hold, their events are delivered first.
  */
 export class SegmentScan implements EventSource {
   /** Segments that compaction created and whose events aren't all confirmed. */

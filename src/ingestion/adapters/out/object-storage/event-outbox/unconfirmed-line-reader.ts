@@ -21,8 +21,9 @@ const GONE: Reading = { lines: [], isOver: true, isGone: true };
 /** Reads the index lines of segments that have unconfirmed events, as many lines at a time as fit into a batch. */
 export class UnconfirmedLineReader {
   /**
-   * For each segment of which only the first events were confirmed: the ids of the last uploads with a confirmed event,
-   * by the segment's key. Needed if a removal of uploads rewrites the segment, which changes the offsets of its lines.
+   * For each segment of which only the first events were confirmed: the ids of the last uploads with an event that was
+   * confirmed to this process, by the segment's key. Needed if a removal of uploads rewrites the segment, which changes
+   * the offsets of its lines.
    */
   private readonly remembered = new Map<string, string[]>();
 

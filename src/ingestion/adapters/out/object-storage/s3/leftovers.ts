@@ -2,7 +2,7 @@ import { BackgroundRetries } from '../../../../../common/background-retries.js';
 
 const FIRST_PAUSE_MS = 1000;
 const MAX_PAUSE_MS = 60_000;
-/** Maximum number of pending removals of parts. Further ones are dropped: the sweeper removes those parts later. */
+/** Maximum number of pending removals of parts. Further ones are dropped: a sweeper removes parts of uploads later. */
 const MOST = 1000;
 
 /**

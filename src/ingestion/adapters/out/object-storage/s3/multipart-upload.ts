@@ -57,8 +57,8 @@ export class MultipartUpload {
 
   /**
    * Sends all bytes, and creates the object when they have ended. Call `send` once. After a failure, removes the parts
-   * that were sent: at once if the store is healthy, and otherwise later. Rejects with errors of the bytes and of the
-   * SDK.
+   * that were sent: at once if the store is healthy, and otherwise later. After a success, a multipart upload that was
+   * begun although the answer was lost is removed later. Rejects with errors of the bytes and of the SDK.
    *
    * @throws ObjectExistsError if the key is taken; StoreSilentError if the store made no progress for the time-out.
    */

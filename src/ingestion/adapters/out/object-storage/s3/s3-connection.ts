@@ -122,8 +122,9 @@ export class S3Connection {
   }
 
   /**
-   * Sends a request, and retries it after failures that may pass. Stops retrying when the time-out has passed since the
-   * first failure. So an outage that is shorter than the time-out doesn't end a long upload.
+   * Sends a request, and retries it after failures that may pass. A request that was refused for the time in its
+   * signature is repeated once without a pause. Stops retrying when the time-out has passed since the first failure. So
+   * an outage that is shorter than the time-out doesn't end a long upload.
    *
    * @throws StoreSilentError if a retry isn't answered by then; the error of the last attempt.
    */

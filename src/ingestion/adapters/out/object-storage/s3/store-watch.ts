@@ -80,8 +80,9 @@ export class StoreWatch {
   }
 
   /**
-   * Converts a time-out of the SDK to StoreSilentError, which the SDK doesn't retry, and returns any other error. The
-   * SDK would retry its own time-outs, and so wait for a silent store several times.
+   * Converts the SDK's error for a socket that was silent until the time-out to StoreSilentError, which the SDK doesn't
+   * retry. Returns any other error, also that for a connection that wasn't made in time. The SDK would retry its own
+   * time-outs, and so wait for a silent store several times.
    */
   private translate(error: unknown, elapsedMs: number): unknown {
     const isTimeout = errorNameOf(error) === 'TimeoutError' && !(error instanceof Error && 'code' in error);

@@ -9,9 +9,9 @@ import { claimKey } from '../keys.js';
 import { type Day, DAY_GRACE_MS, directoryOf, endOf, isSlow, NAME_TOLERANCE_MS, segmentOf, targetName } from '../segment-names.js';
 
 /**
- * A shared segment only has lines that were received at most this long after its first line, in milliseconds. The first
- * line gives the segment its name. Segments that uploads write have the same limit, so that a search by an upload's id
- * finds a moved line as fast.
+ * A shared segment of the current day only has lines that were received at most this long after its first line, in
+ * milliseconds. The first line gives the segment its name. Segments that uploads write have the same limit, so that a
+ * search by an upload's id finds a moved line as fast.
  */
 const MAX_APART_MS = NAME_TOLERANCE_MS / 2;
 /** If the lines that wait have at least this many bytes, they are written before the next line is added. */

@@ -101,7 +101,8 @@ export class StoreMove {
 
   /**
    * Begins or continues the move. Resolves to whether the move is already complete. If the store has changed since a
-   * complete move, and no service has used the bucket, the move is continued.
+   * complete move, continues the move, unless a service has used the bucket. In that case it throws BucketTakenError,
+   * as it does if the bucket contains anything but a move of this store.
    */
   async begin(): Promise<boolean> {
     const { storeId } = this.source;
@@ -150,7 +151,8 @@ export class StoreMove {
    * leaves the move incomplete. Rejects with an error of the store or of the bucket.
    *
    * @param assertHere rejects if a directory of the store isn't at its path.
-   * @throws BucketTakenError if a service has used the bucket since the move began.
+   * @throws BucketTakenError if a service has used the bucket since the move began; an Error if the store changes
+   *   meanwhile, or if a file in the bucket is no longer in the store although a line names it.
    */
   async *finish(assertHere: () => Promise<void>): AsyncGenerator<MoveProblem> {
     // Another run of the command may have completed the move since this one began.
@@ -167,8 +169,8 @@ export class StoreMove {
     await this.removeOtherFiles();
     const lines = new MovedLines(this.bucket);
     const sha256 = await this.writeLines(lines);
-    // An earlier attempt may have written lines and claims of uploads that were removed since. They are removed last, and
-    // only they: the store may carry out a removal late, and would then remove what was written after it.
+    // An earlier attempt may have written lines and claims of uploads that were removed since. They are removed last,
+    // and only they: the store may carry out a removal late, and would then remove what was written after it.
     for (const prefix of [LINES, CLAIMS]) await removeListed(this.bucket, prefix, ({ key }) => !lines.written.has(key));
     const completedAt = new Date(this.bucket.storeTime).toISOString();
     await this.bucket.replace(MOVE, bytesOf({ store_id: storeId, has_lines: true, completed_at: completedAt, lines_sha256: sha256 }));

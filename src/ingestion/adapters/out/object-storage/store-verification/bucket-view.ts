@@ -226,7 +226,8 @@ class BucketView implements StoreView {
 
   /**
    * The bytes of a long segment. A read that breaks off is continued where it broke off: the store may end a read that
-   * pauses for long, as this one does while files are compared.
+   * pauses for long, as this one does while files are compared. If it breaks off twice at the same byte, the error is
+   * thrown.
    */
   private async *pieces(segment: string, size: number): AsyncGenerator<Buffer> {
     let position = 0;

@@ -78,8 +78,8 @@ export class BucketUploads extends StoredUploads {
   }
 
   /**
-   * Reads a page of the list of uploads. If compaction has moved index lines meanwhile, reads it again, at most ten
-   * times.
+   * Reads a page of the list of uploads. If compaction has moved index lines meanwhile, reads it again. Rejects after
+   * ten such attempts.
    */
   private async page(query: PageQuery, memory: PageMemory): Promise<UploadPage> {
     for (let round = 0; round < MAX_ROUNDS; round++) {

@@ -3,7 +3,7 @@ import type { Bucket, ByteRange } from '../bucket.js';
 
 /**
  * Opens an upload's file, whose object never changes. A read that breaks off is continued where it broke off, because a
- * store may end a download that its reader pauses for long.
+ * store may end a download that its reader pauses for long. It fails if it breaks off twice at the same byte.
  *
  * @param size the length of the file in bytes, according to its line.
  * @returns undefined if the file is missing.

@@ -44,8 +44,9 @@ export class DayHold {
    * Takes a hold on a day, which keeps compaction from the day. If the day has a plan of compaction, first completes or
    * ends this plan.
    *
-   * @throws DamagedPlanError if the object of the plan or hold is damaged and less than ten minutes old; an error of the
-   *   bucket.
+   * @throws DamagedPlanError if the object of the plan or hold is damaged and less than ten minutes old; an Error if a
+   *   plan's target doesn't have the size of its sources, or if other processes keep changing the object; an error of
+   *   the bucket.
    */
   static async take(bucket: Bucket, day: Day, logger: StorageLogger): Promise<DayHold> {
     const hold = new DayHold(bucket, day, logger);

@@ -23,8 +23,8 @@ export const isFew = (segments: readonly ListedObject[]): boolean =>
   segments.length <= FEW.segments && segments.reduce((sum, { size }) => sum + size, 0) <= FEW.bytes;
 
 /**
- * The segments among the first 1,000 objects of a day, without empty ones. `isWhole`: whether the day has no more
- * objects.
+ * The segments among the first 1,000 objects of a day, without empty ones. `isWhole`: whether the day has fewer objects
+ * than that, so that these are all of its segments.
  */
 export async function firstPage(bucket: Bucket, day: Day): Promise<{ segments: ListedObject[]; isWhole: boolean }> {
   const segments: ListedObject[] = [];
@@ -45,7 +45,7 @@ export async function firstPage(bucket: Bucket, day: Day): Promise<{ segments: L
 export async function targets(bucket: Bucket, day: Day, prefix = directoryOf(day)): Promise<ListedObject[]> {
   if (!mayBeCompacted(bucket, day)) return [];
   // The begin and the end of the listed span are rounded to multiples of a power of 16 ms, so that the listing takes
-  // few requests also by prefix. The begin is rounded down by a minute at most. So it stays after the end of the day:
+  // few requests also by prefix. The begin is rounded down by 66 s at most. So it stays after the end of the day:
   // there may be many segments with earlier times.
   const begin = Math.floor((endOf(day) + DAY_GRACE_MS) / 16 ** 4) * 16 ** 4;
   const end = Math.ceil((bucket.storeTime + HOUR_MS) / 16 ** 6) * 16 ** 6;

@@ -93,7 +93,7 @@ export class DaySources {
     return [...newest, ...created.flatMap((segment) => this.segment(day, segment))];
   }
 
-  /** The sources for a day's newest segments, and a source that stands for the older ones. */
+  /** The sources for a day's newest segments, and up to two sources that stand for the older ones: slow, and others. */
   private async newest(day: Day): Promise<Source[]> {
     return (await Promise.all([directoryOf(day), slowPrefix(day)].map((prefix) => this.window(day, prefix).read()))).flat();
   }
@@ -110,8 +110,8 @@ export class DaySources {
       latest: Math.min(end - 1 + tolerance, endOf(day) - 1),
       read: async () => {
         // A window of time begins and ends at multiples of its length, so that listing it takes one or two requests if
-        // the store lists by prefix only. The first window of the current day goes on to the end of the day, in case the
-        // clock of another machine is ahead.
+        // the store lists by prefix only. Only the first window of the current day takes more: it goes on to the end of
+        // the day, in case the clock of another machine is ahead.
         const begin = Math.floor((Math.min(end, this.bucket.storeTime) - span / 2) / span) * span;
         const moving = this.moving.get(day);
         if (moving) moving.later = undefined;

@@ -8,9 +8,9 @@ import type { PageMemory } from './page-memory.js';
 const READS_AT_ONCE = 32;
 const MAX_READS_AT_ONCE = 256;
 /**
- * MAX_BYTES_AT_ONCE: at most this many bytes are read at once, unless a single read is longer. MAX_BYTES: once this
- * many bytes were read for a page, the page ends early. It doesn't end early if the next page would begin where this
- * one began, because a client would then get the same page again and again.
+ * MAX_BYTES_AT_ONCE: at most this many bytes are read at once, unless a single read is longer. MAX_BYTES and MAX_READS:
+ * once this many bytes or sources were read for a page, the page ends early. It doesn't end early if the next page
+ * would begin where this one began, because a client would then get the same page again and again.
  */
 const MAX_BYTES_AT_ONCE = 8 * 1024 * 1024;
 const MAX_BYTES = 64 * 1024 * 1024;
@@ -45,9 +45,10 @@ export interface PageQuery {
 
 /**
  * Merges sources into a page of a list of uploads, newest first. Always reads the sources that may contain the newest
- * unread lines. Ends when the page is full and no unread source can contain a line newer than the page's last one.
+ * unread lines. Ends when the page is full and no unread source can contain a line newer than the page's last one, when
+ * no source is left, or early (MAX_BYTES).
  *
- * Holds in memory the lines of a page, at most MAX_PAGE_BYTES, and the segments that are being read.
+ * Holds in memory the lines of a page, at most MAX_PAGE_BYTES or a single longer line, and the segments being read.
  *
  * @param memory where memory is taken for what is read at once, before it is read, and for the lines of the page.
  */

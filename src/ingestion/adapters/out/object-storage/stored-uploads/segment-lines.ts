@@ -43,7 +43,13 @@ export async function* linesIn(bytes: Buffer): AsyncGenerator<Line> {
   }
 }
 
-/** Reads a range of bytes of a segment, and leaves out those before the first line that begins in the range. */
+/**
+ * Reads a range of bytes of a segment, and leaves out those before the first line that begins in the range. The last
+ * line may be incomplete.
+ *
+ * @returns the bytes, and their offset in the segment; undefined if no line begins in the range.
+ * @throws SegmentGoneError if the segment is missing.
+ */
 export async function readPart(bucket: Bucket, key: string, range: ByteRange): Promise<{ bytes: Buffer; offset: number } | undefined> {
   // The byte before the range is read too. If that byte is a newline, a line begins at the first byte of the range.
   const first = Math.max(0, range.first - 1);
@@ -95,8 +101,8 @@ export async function readFound(bucket: Bucket, key: string, text: string, range
 }
 
 /**
- * All index lines of a segment of any length: their uploads and their lengths in bytes. Holds one line, or one piece of
- * the segment, in memory.
+ * The valid index lines of a segment of any length: their uploads and their lengths in bytes. Holds one line and one
+ * piece of the segment in memory, and a copy of both.
  *
  * @throws SegmentGoneError if the segment is missing.
  */

@@ -48,7 +48,7 @@ export async function withoutLines(key: string, { bytes, version, ageMs }: ReadO
  *
  * @param first the content for the first attempt.
  * @param isWanted selects the uploads whose lines the other attempts remove.
- * @returns the uploads whose lines were removed.
+ * @returns the uploads whose lines were removed; none if another process has removed the segment or the lines first.
  */
 export async function rewrite(bucket: Bucket, first: Rewriting, isWanted: (upload: Upload) => boolean): Promise<readonly Upload[]> {
   let rewriting: Rewriting | undefined = first;

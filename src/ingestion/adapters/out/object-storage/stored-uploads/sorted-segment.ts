@@ -83,7 +83,7 @@ export class SortedSource implements Source {
     return part.offset === 0 ? [] : [this.below(part.offset, latest, Math.min(WHOLE_BYTES, this.size * 2))];
   }
 
-  /** The offset from which on the segment only has lines of uploads that were received too late for the list. */
+  /** An offset from which on the segment only has lines of uploads that were received too late for the list. */
   private async seek(): Promise<number> {
     const { until, latest, disorderMs } = this.sorting;
     if (until >= latest) return this.segment.size;

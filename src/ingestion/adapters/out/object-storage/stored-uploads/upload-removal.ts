@@ -21,9 +21,7 @@ import { rewrite, type Rewriting, withoutLines } from './segment-rewriting.js';
 import { findLine, type FoundLine } from './upload-search.js';
 
 const MAX_ROUNDS = 10;
-/**
- * A batch, whose segments are rewritten together, has at most this many segments and bytes, or a single longer segment.
- */
+/** A batch of segments to rewrite has at most this many segments and bytes, or is a single longer segment. */
 const MAX_SEGMENTS = 500;
 const MAX_BYTES = 8 * 1024 * 1024;
 
@@ -31,7 +29,8 @@ const MAX_BYTES = 8 * 1024 * 1024;
  * Removes uploads. Any number of processes may remove uploads at once, and each may crash or stall at any step:
  *
  * 1. Keep compaction from the day (`DayHold`), if compaction may have begun there.
- * 2. Write a marker that names the files, claims and segments of the uploads, and the data of the events.
+ * 2. Write a marker that names the files, claims and segments of the uploads, and the data of the events. It leaves out
+ *    uploads without any file, claim or event. The removal of a single upload takes this step before step 1.
  * 3. Rewrite the segments without the lines of the uploads, each in one request. A segment without any other line
  *    becomes empty. If it is older than 24 hours, it is removed instead, because no late request of its writer can then
  *    create it again.
@@ -44,8 +43,8 @@ const MAX_BYTES = 8 * 1024 * 1024;
 export class UploadRemoval {
   private readonly remnantRemoval: RemnantRemoval;
   /**
-   * Rewrites the segments of single removals one after another. Otherwise many removals on one day would compete for the
-   * day's hold and for its segments, and hold a segment of up to 64 MiB each in memory.
+   * Rewrites the segments of single removals one after another. Otherwise many removals on one day would compete for
+   * the day's hold and for its segments, and hold a segment of up to 64 MiB each in memory.
    */
   private readonly rewrites = new OneAtATime();
   /** The latest error of a single removal for which the store was silent. */
@@ -60,8 +59,8 @@ export class UploadRemoval {
 
   /**
    * Removes the upload with an id. If only remnants of an earlier removal are left of it, removes those. Resolves to
-   * false if nothing of the upload exists, or if the caller may not access the upload's customer. Throws errors of the
-   * bucket.
+   * false if nothing of the upload exists, if the caller may not access the upload's customer, or if another process
+   * has just removed the line. Throws errors of the bucket.
    */
   async remove(uploadId: string, mayAccess: CustomerAccess = () => true): Promise<boolean> {
     const found = await findLine(this.bucket, uploadId);
@@ -116,8 +115,10 @@ export class UploadRemoval {
   }
 
   /**
-   * Removes all uploads that a filter selects, one day after the other. Resolves to the number of removed uploads; with
-   * `dryRun`, of those that would be removed. Throws errors of the bucket.
+   * Removes all uploads that a filter selects, one day after the other. Then removes the remnants of earlier removals
+   * of the filter's customer, or of all customers, whatever the filter's kind and times. Resolves to the number of
+   * removed uploads, without those of earlier removals; with `dryRun`, of those that would be removed. Throws errors of
+   * the bucket, and the reason of the signal.
    */
   async removeAll(filter: UploadFilter, { dryRun = false, onProgress, signal }: RemovalOptions = {}): Promise<number> {
     signal?.throwIfAborted();
@@ -232,7 +233,7 @@ export class UploadRemoval {
 
   /**
    * Runs an action while this process has a hold on a day. If the hold was lost, takes a new one and runs the action
-   * again. Takes no hold without a day, or if compaction of the day can't have begun.
+   * again, at most ten times. Takes no hold without a day, or if compaction of the day can't have begun.
    */
   private async held(day: Day | undefined, action: (hold?: DayHold) => Promise<void>): Promise<void> {
     for (let round = 0; round < MAX_ROUNDS; round++) {
@@ -319,8 +320,8 @@ export class UploadRemoval {
   }
 
   /**
-   * Removes the index lines of uploads from a segment. Resolves to the number of removed lines; undefined if the segment
-   * is missing.
+   * Removes the index lines of uploads from a segment. Resolves to the number of removed lines; undefined if the
+   * segment is missing.
    */
   private async removeFromSegment(key: string, ids: ReadonlySet<string>): Promise<number | undefined> {
     const isWanted = ({ uploadId }: Upload): boolean => ids.has(uploadId);
@@ -341,9 +342,7 @@ interface BatchRemoval {
   readonly onRemoved: (count: number) => void;
 }
 
-/**
- * The keys of the segments whose lines compaction has already copied to the merged segment, but which may still exist.
- */
+/** The keys of the segments that may still exist although compaction has copied their lines to the merged segment. */
 async function copiedSegments(bucket: Bucket, day: Day): Promise<ReadonlySet<string>> {
   const { plan } = await readDayPlan(bucket, day);
   return new Set(plan && (await sizeOf(bucket, plan.target)) === plan.bytes ? plan.sources : []);

@@ -59,7 +59,8 @@ export interface FoundLine {
  *
  * @param memory where memory for a long line is taken. Default: from a budget that such searches share, until the line
  *   was decoded.
- * @returns undefined if no segment contains such a line. Throws errors of the bucket.
+ * @returns undefined if no segment contains such a line, or if `uploadId` isn't the id of an upload. Throws errors of
+ *   the bucket and of `memory`, and an Error if compaction moves lines during each of ten searches.
  */
 export async function findLine(bucket: Bucket, uploadId: string, memory?: LineMemory): Promise<FoundLine | undefined> {
   const began = timeOfUuid(uploadId);
@@ -118,7 +119,8 @@ class UploadSearch {
   async run(): Promise<FoundLine | undefined> {
     const own = this.search(this.days.map((day) => ({ key: `${directoryOf(day)}${this.uploadId}.ndjson`, size: 0, ageMs: 0 })));
     // An upload with a file has a segment of its own until compaction. Reading it takes a fifth of the processor time
-    // of the listings, so these begin only if there is none. On other days, four requests would then follow each other.
+    // of the listings, so on the current day these begin only if there is none. On other days they begin at once, as
+    // otherwise four requests would follow each other.
     if (!this.days.some((day) => mayBeCompacted(this.bucket, day)) && (await own)) return own;
     return asJob(() => this.elsewhere(own));
   }
@@ -186,7 +188,10 @@ class UploadSearch {
     return page.isWhole ? page.segments.filter(({ key }) => parseName(day, key).origin !== 'original') : targets(this.bucket, day);
   }
 
-  /** All segments of a day that may contain the line if the upload wasn't slow, also those with unknown names. */
+  /**
+   * All segments of a day that may contain the line if the upload wasn't slow. Those with foreign names are included
+   * only if the day has fewer than 1,000 objects.
+   */
   private async all(day: Day): Promise<ListedObject[]> {
     const page = await firstPage(this.bucket, day);
     if (page.isWhole) return isFew(page.segments) ? page.segments : page.segments.filter((segment) => this.mayHaveLine(day, segment, WIDE));
@@ -293,7 +298,7 @@ class UploadSearch {
   }
 }
 
-/** The first line that one of the searches finds; undefined if none finds one. */
+/** The first line that one of the searches finds; undefined if none finds one. Rejects if one rejects before that. */
 function firstFound(searches: readonly Promise<FoundLine | undefined>[]): Promise<FoundLine | undefined> {
   return new Promise((resolve, reject) => {
     for (const search of searches) search.then((line) => { if (line) resolve(line); }, reject);
