@@ -1,14 +1,10 @@
 // Checks a list of packages (SBOM) with CycloneDX's own library for Python, which has the schemas.
-import { execFile, spawnSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
-import { mkdir, mkdtemp, rename, rm } from 'node:fs/promises';
-import { homedir } from 'node:os';
-import { join } from 'node:path';
+import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
+import { PythonPackages } from './python-packages.mjs';
 
 const VERSION = '11.12.0';
-const CACHE = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'load-data-service');
-const HOME = join(CACHE, `cyclonedx-${VERSION}`);
+const LIBRARY = new PythonPackages([`cyclonedx-python-lib[json-validation]==${VERSION}`], { name: `cyclonedx-${VERSION}` });
 const CHECK = `
 import json, sys
 from cyclonedx.schema import SchemaVersion
@@ -20,21 +16,10 @@ print(JsonStrictValidator(version).validate_str(text) or "valid")
 const run = promisify(execFile);
 
 /** Whether the library is available on this machine: it is installed, or Python has pip to install it. */
-export const isCycloneDxAvailable = () => existsSync(HOME) || spawnSync('python3', ['-m', 'pip', '--version']).status === 0;
+export const isCycloneDxAvailable = () => LIBRARY.areAvailable;
 
 /** Installs the library outside the repository unless it is installed. */
-export async function installCycloneDx() {
-  if (existsSync(HOME)) return;
-  await mkdir(CACHE, { recursive: true });
-  const fresh = await mkdtemp(`${HOME}.`);
-  try {
-    await run('python3', ['-m', 'pip', 'install', '--quiet', '--target', fresh, `cyclonedx-python-lib[json-validation]==${VERSION}`]);
-    await rename(fresh, HOME);
-  } catch (error) {
-    await rm(fresh, { recursive: true, force: true });
-    throw error;
-  }
-}
+export const installCycloneDx = () => LIBRARY.install();
 
 /**
  * Checks a file in CycloneDX's JSON form by the strict schema of its version.
@@ -43,6 +28,6 @@ export async function installCycloneDx() {
  * @returns {Promise<string>} `valid`, or what is wrong.
  */
 export async function checkCycloneDx(file) {
-  const { stdout } = await run('python3', ['-c', CHECK, file], { env: { ...process.env, PYTHONPATH: HOME } });
+  const { stdout } = await run('python3', ['-c', CHECK, file], { env: { ...process.env, PYTHONPATH: LIBRARY.path } });
   return stdout.trim();
 }

@@ -1,39 +1,24 @@
 // Installs Helm, and the schemas of Kubernetes with their validator. `node test/servers/helm.mjs` does this.
-import { execFile, spawnSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
-import { mkdir, mkdtemp, rename, rm } from 'node:fs/promises';
-import { homedir } from 'node:os';
+import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { GoProgram } from './go-program.mjs';
+import { PythonPackages } from './python-packages.mjs';
 
 const HELM = new GoProgram('helm', '3.19.0', 'helm.sh/helm/v3/cmd/helm');
 /** The package has the schemas of Kubernetes 1.25 to 1.37. */
-const VALIDATOR = 'kubernetes-validate==1.37.0';
-const CACHE = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'load-data-service');
-const PYTHONPATH = join(CACHE, VALIDATOR.replace('==', '-'));
+const VALIDATOR = new PythonPackages(['kubernetes-validate==1.37.0']);
 const SCRIPT = join(import.meta.dirname, 'read-manifests.py');
 const MOST_OUTPUT = 100 * 2 ** 20;
 const run = promisify(execFile);
 
 /** Whether both are available on this machine: they are installed, or Go and Python's pip exist to install them. */
-export const isHelmAvailable = () => HELM.isAvailable && (existsSync(PYTHONPATH) || spawnSync('python3', ['-m', 'pip', '--version']).status === 0);
+export const isHelmAvailable = () => HELM.isAvailable && VALIDATOR.areAvailable;
 
 /** Installs both outside the repository unless they are installed. */
 export async function installHelm() {
   await HELM.install();
-  if (existsSync(PYTHONPATH)) return;
-  await mkdir(CACHE, { recursive: true });
-  const fresh = await mkdtemp(`${PYTHONPATH}.`);
-  try {
-    await run('python3', ['-m', 'pip', 'install', '--quiet', '--target', fresh, VALIDATOR]);
-    await rename(fresh, PYTHONPATH);
-  } catch (error) {
-    // Another process may have installed the package in the meantime.
-    if (!existsSync(PYTHONPATH)) throw error;
-  } finally {
-    await rm(fresh, { recursive: true, force: true });
-  }
+  await VALIDATOR.install();
 }
 
 /**
@@ -57,7 +42,7 @@ export async function runHelm(parameters) {
  * @returns {Promise<{ objects: object[][], problems: string[] }>} the objects of each manifest
  */
 export async function readManifests(manifests, versions) {
-  const child = run('python3', [SCRIPT], { env: { ...process.env, PYTHONPATH }, maxBuffer: MOST_OUTPUT });
+  const child = run('python3', [SCRIPT], { env: { ...process.env, PYTHONPATH: VALIDATOR.path }, maxBuffer: MOST_OUTPUT });
   child.child.stdin.end(JSON.stringify({ manifests, versions }));
   return JSON.parse((await child).stdout);
 }

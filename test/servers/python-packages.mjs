@@ -10,12 +10,21 @@ const CACHE = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'loa
 const run = promisify(execFile);
 
 /** Packages that are installed together in a directory of their own. */
-class PythonPackages {
-  /** @param {readonly string[]} packages names with exact versions, as pip takes them */
-  constructor(...packages) {
-    this.packages = packages;
-    /** The directory, which Python finds by PYTHONPATH. */
-    this.path = join(CACHE, packages.join('-').replaceAll('==', '-'));
+export class PythonPackages {
+  #packages;
+  #subdirectory;
+
+  /**
+   * @param {readonly string[]} packages names with exact versions, as pip takes them
+   * @param {object} [options]
+   * @param {string} [options.name] the name of the directory; by default made of the packages
+   * @param {string} [options.subdirectory] where in the directory the packages are; by default they are the directory
+   */
+  constructor(packages, { name = packages.join('-').replaceAll('==', '-'), subdirectory = '.' } = {}) {
+    this.#packages = packages;
+    this.#subdirectory = subdirectory;
+    /** The directory. Python finds its packages by PYTHONPATH. */
+    this.path = join(CACHE, name);
   }
 
   /** Whether they are available on this machine: they are installed, or Python has pip to install them. */
@@ -23,21 +32,28 @@ class PythonPackages {
     return existsSync(this.path) || spawnSync('python3', ['-m', 'pip', '--version']).status === 0;
   }
 
-  /** Installs them unless they are installed. */
-  async install() {
+  /**
+   * Installs them unless they are installed.
+   *
+   * @param {(directory: string) => Promise<void>} [complete] completes a new directory before it gets its final path
+   */
+  async install(complete = () => Promise.resolve()) {
     if (existsSync(this.path)) return;
     await mkdir(CACHE, { recursive: true });
     const fresh = await mkdtemp(`${this.path}.`);
     try {
-      await run('python3', ['-m', 'pip', 'install', '--quiet', '--target', fresh, ...this.packages]);
+      await run('python3', ['-m', 'pip', 'install', '--quiet', '--target', join(fresh, this.#subdirectory), ...this.#packages]);
+      await complete(fresh);
       await rename(fresh, this.path);
     } catch (error) {
+      // Another process may have installed the packages in the meantime.
+      if (!existsSync(this.path)) throw error;
+    } finally {
       await rm(fresh, { recursive: true, force: true });
-      throw error;
     }
   }
 }
 
-export const POLARS = new PythonPackages('polars==2.1.0');
+export const POLARS = new PythonPackages(['polars==2.1.0']);
 /** What the receiver in docs/telling-uploads.md needs. */
-export const FLASK_RECEIVER = new PythonPackages('flask==3.1.3', 'standardwebhooks==1.1.0');
+export const FLASK_RECEIVER = new PythonPackages(['flask==3.1.3', 'standardwebhooks==1.1.0']);
