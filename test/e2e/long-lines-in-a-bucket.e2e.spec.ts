@@ -1,5 +1,4 @@
-import { once } from 'node:events';
-import { connect, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { answerMemory } from '../../src/common/memory-budget.js';
 import { ObjectStorageFileStorage } from '../../src/ingestion/adapters/out/object-storage/object-storage.file-storage.adapter.js';
@@ -8,6 +7,7 @@ import type { Upload } from '../../src/ingestion/domain/upload.js';
 import { InMemoryBucket } from '../../src/testing/in-memory.bucket.js';
 import { anUploadDraft, storeUpload } from '../../src/testing/upload-draft.builder.js';
 import { type RunningService, startService } from '../support/service.js';
+import { askUnread, lengthOfRest } from '../support/slow-clients.js';
 
 const MIB = 1024 * 1024;
 const CLIENTS = 12;
@@ -28,22 +28,9 @@ describe('answers with long index lines from a bucket', () => {
 
   /** Sends as many requests as there are clients, none of which reads its answer. Returns when most of them wait for memory. */
   async function begin(target: string): Promise<Socket[]> {
-    const token = await service.adminToken();
-    const clients = Array.from({ length: CLIENTS }, () => {
-      const client = connect(service.port, '127.0.0.1').on('error', () => undefined).pause();
-      client.write(`GET ${target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer ${token}\r\n\r\n`);
-      return client;
-    });
+    const clients = await Promise.all(Array.from({ length: CLIENTS }, () => askUnread(service, target)));
     await expect.poll(() => answerMemory.waitingCount, { timeout: 30_000 }).toBeGreaterThan(CLIENTS / 2);
     return clients;
-  }
-
-  /** Reads the rest of an answer. Returns its length in bytes. */
-  async function rest(client: Socket): Promise<number> {
-    let bytes = 0;
-    client.on('data', (chunk) => (bytes += chunk.length));
-    await once(client.resume(), 'close');
-    return bytes;
   }
 
   it.each([
@@ -55,7 +42,7 @@ describe('answers with long index lines from a bucket', () => {
       most = Math.max(most, answerMemory.usedFor('answer'));
     };
     const clients = await begin(target());
-    for (const bytes of await Promise.all(clients.map(rest))) expect(bytes).toBeGreaterThan(LINE_BYTES);
+    for (const bytes of await Promise.all(clients.map(lengthOfRest))) expect(bytes).toBeGreaterThan(LINE_BYTES);
     // One answer at a time may exceed the budget, by a line and its answer.
     expect(most).toBeLessThan(answerMemory.bytes + 2 * LINE_BYTES + MIB);
     await expect.poll(() => answerMemory.usedFor('answer')).toBe(0);

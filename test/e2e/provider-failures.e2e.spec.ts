@@ -14,6 +14,7 @@ import type { User } from '../../src/identity-management/domain/user.js';
 import { FileStorage } from '../../src/ingestion/application/ports/file-storage.port.js';
 import { InMemoryFileStorage } from '../../src/testing/in-memory.file-storage.js';
 import { InMemoryIdentityProvider } from '../../src/testing/in-memory.identity-provider.js';
+import { deferred } from '../support/deferred.js';
 import { form, FORM_TYPE } from '../support/form.js';
 import { open } from '../support/raw.js';
 import { type RunningService, startService } from '../support/service.js';
@@ -46,7 +47,7 @@ class ScriptedProvider extends InMemoryIdentityProvider {
   override listUsers(options: ProviderCallOptions): AsyncGenerator<readonly User[], void, undefined> {
     const { script } = this;
     if (!script) return super.listUsers(options);
-    const { promise, resolve } = withResolvers();
+    const { promise, resolve } = deferred();
     this.ended = promise;
     this.lastSignal = options.signal;
     return (async function* () {
@@ -57,14 +58,6 @@ class ScriptedProvider extends InMemoryIdentityProvider {
       }
     })();
   }
-}
-
-function withResolvers(): { promise: Promise<void>; resolve: () => void } {
-  let resolve = (): void => undefined;
-  const promise = new Promise<void>((settle) => {
-    resolve = settle;
-  });
-  return { promise, resolve };
 }
 
 const provider = new ScriptedProvider(2);

@@ -14,6 +14,7 @@ import { uuidAt } from '../../src/common/uuid.js';
 import { FileStorage } from '../../src/ingestion/application/ports/file-storage.port.js';
 import type { Upload } from '../../src/ingestion/domain/upload.js';
 import { type RunningService, startService } from '../support/service.js';
+import { askUnread, lengthOfRest } from '../support/slow-clients.js';
 
 const UPLOAD = '/ingestHistoricalLoadData/upload_historical';
 const UNKNOWN = '0197f0a0-0000-7000-8000-000000000000';
@@ -499,21 +500,6 @@ describe('answers with long index lines', () => {
 
   const start = (idleTimeoutMs: string) => startService({ REQUEST_IDLE_TIMEOUT_MS: idleTimeoutMs }, (builder) => builder.overrideProvider(FileStorage).useValue(storage));
 
-  /** Sends a request, and doesn't read the answer. */
-  async function begin(own: RunningService, target: string): Promise<Socket> {
-    const client = connect(own.port, '127.0.0.1').on('error', () => undefined).pause();
-    client.write(`GET ${target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer ${await own.adminToken()}\r\n\r\n`);
-    return client;
-  }
-
-  /** Reads the rest of an answer. Returns its length in bytes. */
-  async function rest(client: Socket): Promise<number> {
-    let bytes = 0;
-    client.on('data', (chunk) => (bytes += chunk.length));
-    await once(client.resume(), 'close');
-    return bytes;
-  }
-
   it.each([
     ['of one upload', () => `/uploads/${upload.uploadId}`],
     ['of a list', () => '/uploads'],
@@ -525,9 +511,9 @@ describe('answers with long index lines', () => {
         most = Math.max(most, answerMemory.usedFor('answer'));
         return perform();
       };
-      const clients = await Promise.all(Array.from({ length: CLIENTS }, () => begin(own, target())));
+      const clients = await Promise.all(Array.from({ length: CLIENTS }, () => askUnread(own, target())));
       await expect.poll(() => answerMemory.waitingCount, { timeout: 30_000 }).toBeGreaterThan(CLIENTS / 2);
-      for (const bytes of await Promise.all(clients.map(rest))) expect(bytes).toBeGreaterThan(LINE_BYTES);
+      for (const bytes of await Promise.all(clients.map(lengthOfRest))) expect(bytes).toBeGreaterThan(LINE_BYTES);
       // One answer at a time may exceed the budget, by a line and its answer.
       expect(most).toBeLessThan(answerMemory.bytes + 2 * LINE_BYTES + MIB);
       await expect.poll(() => answerMemory.usedFor('answer')).toBe(0);
@@ -540,10 +526,10 @@ describe('answers with long index lines', () => {
     const own = await start('500');
     try {
       const taken = vi.spyOn(answerMemory, 'tryTake');
-      const clients = await Promise.all(Array.from({ length: CLIENTS }, () => begin(own, `/uploads/${upload.uploadId}`)));
+      const clients = await Promise.all(Array.from({ length: CLIENTS }, () => askUnread(own, `/uploads/${upload.uploadId}`)));
       await expect.poll(() => new Set(taken.mock.calls.map(([held]) => held)).size, { timeout: 30_000 }).toBe(CLIENTS);
       await expect.poll(() => answerMemory.usedFor('answer') + answerMemory.waitingCount, { timeout: 50_000 }).toBe(0);
-      for (const bytes of await Promise.all(clients.map(rest))) expect(bytes).toBeLessThan(LINE_BYTES);
+      for (const bytes of await Promise.all(clients.map(lengthOfRest))) expect(bytes).toBeLessThan(LINE_BYTES);
     } finally {
       vi.restoreAllMocks();
       await own.close();
@@ -553,7 +539,7 @@ describe('answers with long index lines', () => {
   it('give up their place in the queue when their clients hang up', async () => {
     const own = await start('60000');
     try {
-      const silent = await Promise.all(Array.from({ length: 2 * CLIENTS }, () => begin(own, `/uploads/${upload.uploadId}`)));
+      const silent = await Promise.all(Array.from({ length: 2 * CLIENTS }, () => askUnread(own, `/uploads/${upload.uploadId}`)));
       await expect.poll(() => answerMemory.waitingCount, { timeout: 30_000 }).toBeGreaterThan(CLIENTS);
       const before = disk.bytesRead;
       for (const client of silent) client.resetAndDestroy();

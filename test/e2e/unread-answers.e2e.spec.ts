@@ -6,6 +6,7 @@ import { afterEach, beforeEach, expect, it } from 'vitest';
 import { IdentityProvider } from '../../src/identity-management/application/ports/identity-provider.port.js';
 import type { User } from '../../src/identity-management/domain/user.js';
 import { InMemoryIdentityProvider } from '../../src/testing/in-memory.identity-provider.js';
+import { deferred } from '../support/deferred.js';
 import { open } from '../support/raw.js';
 import { type RunningService, startService } from '../support/service.js';
 
@@ -44,8 +45,7 @@ async function sendAndReadNothing(requests: string): Promise<void> {
 }
 
 it('a client that reads nothing of a list for REQUEST_IDLE_TIMEOUT_MS loses its connection, and the list ends', async () => {
-  let end = (): void => undefined;
-  const ended = new Promise<void>((resolve) => (end = resolve));
+  const ended = deferred();
   provider.script = async function* () {
     try {
       for (;;) {
@@ -53,11 +53,11 @@ it('a client that reads nothing of a list for REQUEST_IDLE_TIMEOUT_MS loses its 
         yield users(65_536);
       }
     } finally {
-      end();
+      ended.resolve();
     }
   };
   await sendAndReadNothing(list);
-  await ended;
+  await ended.promise;
 });
 
 it('a client that reads nothing of Swagger UI for REQUEST_IDLE_TIMEOUT_MS loses its connection', async () => {

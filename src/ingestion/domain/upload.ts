@@ -80,3 +80,6 @@ export function encodePathSegment(text: string): string {
  * the time in the id.
  */
 export const MAX_UPLOAD_DURATION_MS = 24 * 60 * 60 * 1000;
+
+/** Whether an upload has a time. Someone may have edited its index line; such an upload is neither found nor listed. */
+export const hasValidTime = ({ receivedAt }: Upload): boolean => !Number.isNaN(receivedAt.getTime());

@@ -12,10 +12,10 @@ import { CreateUser } from '../../../application/create-user.use-case.js';
 import { ListRoles } from '../../../application/list-roles.use-case.js';
 import { ListUsers } from '../../../application/list-users.use-case.js';
 import { UpdateUser } from '../../../application/update-user.use-case.js';
+import { JsonBodyLimits } from '../../../identity-management.options.js';
 import { IdentityCommand, IdentityQuery } from './identity-operation.decorator.js';
 import { ROLE_ID, RoleCreated, RoleList, USER_ID, UserCreated, UserList } from './identity-answers.dto.js';
 import { AssignRoleDto, CreateRoleDto, CreateUserDto, UpdateUserDto } from './identity.dto.js';
-import { JsonBodyLimits } from '../../../identity-management.options.js';
 import { JsonBodyReader } from './json-body.reader.js';
 
 /** The operations on roles and users (service interface, section 4.3). */

@@ -14,6 +14,12 @@ const ROLE_ID = /^role_[0-9a-f]{32}$/;
 const USER_ID = /^embedded\|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const PAGE_SIZE = 500;
 
+/** The claims that all tokens of the embedded issuer have in common. */
+export interface TokenClaims {
+  readonly issuer: string;
+  readonly audience: string;
+}
+
 /** The default identity provider. Keeps roles and users in its own database, `DATA_DIR/identity/identity.db`. */
 export class EmbeddedIdentityProvider extends IdentityProvider implements OnApplicationShutdown {
   private readonly health = new SharedProbe(() => this.probe());
@@ -196,12 +202,6 @@ function removeRole(statements: Statements, roleId: string): void {
 function removeUser(statements: Statements, userId: string): void {
   statements.prepare('DELETE FROM user_roles WHERE user_seq = (SELECT seq FROM users WHERE user_id = ?)').run(userId);
   statements.prepare('DELETE FROM users WHERE user_id = ?').run(userId);
-}
-
-/** The claims that all tokens of the embedded issuer have in common. */
-export interface TokenClaims {
-  readonly issuer: string;
-  readonly audience: string;
 }
 
 /**

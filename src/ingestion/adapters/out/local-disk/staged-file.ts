@@ -69,9 +69,9 @@ class GatheringWriter {
   add(chunk: Uint8Array): Promise<void> | undefined {
     this.gathered.push(chunk);
     this.gatheredBytes += chunk.length;
-    const most = this.memory.tryGrow(chunk.length) ? MAX_GATHERED_BYTES : MAX_GATHERED_OVER_BUDGET_BYTES;
+    const limit = this.memory.tryGrow(chunk.length) ? MAX_GATHERED_BYTES : MAX_GATHERED_OVER_BUDGET_BYTES;
     if (!this.writing) this.begin();
-    return this.gatheredBytes >= most || this.gathered.length >= MAX_CHUNKS ? this.writing : undefined;
+    return this.gatheredBytes >= limit || this.gathered.length >= MAX_CHUNKS ? this.writing : undefined;
   }
 
   /** Resolves when all chunks are written and no sync is in flight any more. Rejects if a write or a sync failed. */

@@ -28,6 +28,9 @@ export const STORE_PARTS = [...UPLOAD_KINDS.flatMap((kind) => [linesDirectory(ki
 /** All directories of a store that may be volumes of their own, relative to the store's root. Not every store has each. */
 export const POSSIBLE_VOLUMES = [...STORE_PARTS, EVENTS];
 
+/** The part of the store (such as `files/kind=...`) that a path is in. Both are relative to the store's root. */
+export const partOf = (path: string): string => path.split('/', 2).join('/');
+
 /**
  * Converts the path of a new version beside a file (see `StoreDirectory.pathBeside`) to the path of the file. Undefined
  * if the path isn't that of a new version. Both are relative to the store's root.
@@ -186,7 +189,7 @@ export class StoreDirectory {
 
   /** The absolute path of the part of the store (such as `files/kind=...`) that a path, relative to the root, is in. */
   partOf(path: string): string {
-    return this.at(path.split('/', 2).join('/'));
+    return this.at(partOf(path));
   }
 
   /**

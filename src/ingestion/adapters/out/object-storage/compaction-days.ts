@@ -4,7 +4,6 @@ import type { Bucket } from './bucket.js';
 import { PLANS } from './keys.js';
 import { dateAt, type Day, DAY_GRACE_MS, endOf } from './segment-names.js';
 
-
 /**
  * Whether a UTC day had ended at least ten minutes before a time in milliseconds since 1970. New uploads then write no
  * segments to it.

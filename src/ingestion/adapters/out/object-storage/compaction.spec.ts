@@ -1,5 +1,6 @@
 import * as fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { deferred } from '../../../../../test/support/deferred.js';
 import { uuidAt } from '../../../../common/uuid.js';
 import { InMemoryBucket } from '../../../../testing/in-memory.bucket.js';
 import type { Bucket, ListedObject } from './bucket.js';
@@ -63,12 +64,6 @@ async function readOnce(bucket: Bucket): Promise<string[] | undefined> {
 const distinct = (read: string[] | undefined) => read && [...new Set(read)];
 const segmentsOf = (bucket: InMemoryBucket) => bucket.keys.filter((key) => key.startsWith(DIRECTORY));
 const content = async (bucket: Bucket, key = '') => (await bucket.read(key))?.bytes.toString();
-
-function deferred() {
-  let resolve = (): void => undefined;
-  const promise = new Promise<void>((done) => (resolve = done));
-  return { promise, resolve };
-}
 
 const MOMENTS = ['before', 'after'] as const;
 

@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream';
 import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { deferred } from '../../../../../test/support/deferred.js';
 import { BucketView } from '../../../../testing/bucket.view.js';
 import { eventOutboxContract } from '../../../../testing/event-outbox.contract.js';
 import { fileStorageContract, type FileStorageContractSubject } from '../../../../testing/file-storage.contract.js';
@@ -73,12 +74,6 @@ function muchLater(bucket: InMemoryBucket): InMemoryBucket {
   const another = bucket.another();
   another.aheadMs = 20 * 60_000;
   return another;
-}
-
-function deferred() {
-  let resolve = (): void => undefined;
-  const promise = new Promise<void>((done) => (resolve = done));
-  return { promise, resolve };
 }
 
 /**

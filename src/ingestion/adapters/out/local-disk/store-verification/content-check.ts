@@ -4,6 +4,7 @@ import { type FileHandle, open, realpath } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { ABSENT, type ContentProblem, digestProblem, type ExpectedContent, type OnBytes, otherSize } from '../../../../application/store-verification/store-view.js';
 import { hasCode } from '../disk-error.js';
+import { partOf } from '../store-directory.js';
 
 const CHUNK_BYTES = 512 * 1024;
 
@@ -66,7 +67,7 @@ export class ContentCheck {
    * @param path the path of the file, relative to the store's root.
    */
   private async open(path: string): Promise<FileHandle | undefined> {
-    const part = path.split('/', 2).join('/');
+    const part = partOf(path);
     try {
       const plain = join(await this.resolved(part), path.slice(part.length));
       return (await realpath(join(this.root, path))) === plain ? await open(plain, READ_ONLY) : undefined;

@@ -2,7 +2,7 @@ import { Turns } from '../../../../../common/turns.js';
 import { NEWLINE, parseJson } from '../../../../application/line-text.js';
 import { idempotencyScope } from '../../../../domain/idempotency.js';
 import { isContentOf, isLayoutPath, SEGMENTS } from '../../../../domain/layout-names.js';
-import type { Upload } from '../../../../domain/upload.js';
+import { hasValidTime, type Upload } from '../../../../domain/upload.js';
 
 /** Suffix of the names of removal lists in `pending/`. */
 export const REMOVAL_EXTENSION = '.removal';
@@ -35,9 +35,6 @@ export interface RemovalList {
   readonly removedAt: string;
   readonly uploads: readonly RemovedUpload[];
 }
-
-/** Whether an upload has a time. Someone may have edited its line; such an upload is neither found nor listed. */
-export const hasValidTime = ({ receivedAt }: Upload): boolean => !Number.isNaN(receivedAt.getTime());
 
 /** What a removal list records of an upload. */
 export const removedUpload = (upload: Upload) => ({

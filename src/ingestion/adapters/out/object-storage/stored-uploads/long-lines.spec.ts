@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest';
+import { deferred } from '../../../../../../test/support/deferred.js';
 import { ServiceError } from '../../../../../common/service-error.js';
 import { uuidAt } from '../../../../../common/uuid.js';
 import { InMemoryBucket } from '../../../../../testing/in-memory.bucket.js';
@@ -73,13 +74,6 @@ describe('an upload in a segment with long lines', () => {
     }
   });
 });
-
-/** A promise, and the function that resolves it. */
-function deferred() {
-  let resolve = (): void => undefined;
-  const promise = new Promise<void>((settle) => (resolve = settle));
-  return { promise, resolve };
-}
 
 describe('a search', () => {
   it('takes memory for the line of the upload if it is long, before it reads the line, and for no other line', async () => {

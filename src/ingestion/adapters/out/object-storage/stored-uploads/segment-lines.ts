@@ -1,7 +1,7 @@
 import { joined } from '../../../../../common/joined.js';
 import { Turns } from '../../../../../common/turns.js';
 import { decodeIndexLine } from '../../../../application/line-decoding.js';
-import type { Upload } from '../../../../domain/upload.js';
+import { hasValidTime, type Upload } from '../../../../domain/upload.js';
 import { NEWLINE } from '../../../../application/line-text.js';
 import type { Bucket, ByteRange } from '../bucket.js';
 import { type FoundText, LineScan } from './line-scan.js';
@@ -38,7 +38,7 @@ export async function* linesIn(bytes: Buffer): AsyncGenerator<Line> {
     const end = newline + 1;
     if (turns.isOver) await turns.next();
     const upload = await decodeIndexLine(bytes.subarray(begin, newline));
-    if (upload && isValid(upload)) yield { upload, begin, end };
+    if (upload && hasValidTime(upload)) yield { upload, begin, end };
     begin = end;
   }
 }
@@ -139,5 +139,3 @@ export async function mentions(bucket: Bucket, key: string, uploadId: string, ra
   }
   return false;
 }
-
-const isValid = ({ receivedAt }: Upload): boolean => !Number.isNaN(receivedAt.getTime());

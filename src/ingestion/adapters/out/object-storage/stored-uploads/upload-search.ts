@@ -4,7 +4,7 @@ import { timeOfUuid } from '../../../../../common/uuid.js';
 import { decodeIndexLine } from '../../../../application/line-decoding.js';
 import type { LineMemory } from '../../../../application/ports/stored-uploads.port.js';
 import { UPLOAD_ID } from '../../../../domain/layout-names.js';
-import { MAX_UPLOAD_DURATION_MS, UPLOAD_KINDS, type Upload } from '../../../../domain/upload.js';
+import { hasValidTime, MAX_UPLOAD_DURATION_MS, UPLOAD_KINDS, type Upload } from '../../../../domain/upload.js';
 import { DAY_MS } from '../../../../domain/layout.js';
 import { asJob } from '../begin-call.js';
 import type { Bucket, ByteRange, ListedObject } from '../bucket.js';
@@ -278,8 +278,8 @@ class UploadSearch {
     });
   }
 
-  private isWanted({ uploadId, receivedAt }: Upload): boolean {
-    return uploadId === this.uploadId && !Number.isNaN(receivedAt.getTime());
+  private isWanted(upload: Upload): boolean {
+    return upload.uploadId === this.uploadId && hasValidTime(upload);
   }
 
   /**
