@@ -19,7 +19,7 @@ export interface KeySetTimes {
   readonly timeoutMs?: number;
 }
 
-/** How long a lookup of a known key waits for a fetch, in milliseconds. */
+/** How long a lookup of a known key waits for a fetch, in milliseconds, while the key may still be used. */
 const KNOWN_KEY_WAIT_MS = 500;
 /** How many lookups of unknown keys may wait for the next fetch. */
 const MAX_WAITING = 1_000;
@@ -62,8 +62,8 @@ export class KeySet {
   }
 
   /**
-   * Whether the key with this `kid` is known. For a known key, `find` waits at most half a second for a fetch, provided
-   * that the last successful fetch is not older than `maxStaleMs`.
+   * Whether the key with this `kid` is known. If it is, `find` waits at most half a second for a fetch, unless the last
+   * successful fetch was longer ago than `maxStaleMs`.
    */
   has(kid: string): boolean {
     return this.#keys.has(kid);
@@ -90,8 +90,9 @@ export class KeySet {
   }
 
   /**
-   * Resolves if keys are known that may be used (`maxStaleMs`). Otherwise waits for a fetch, unless one failed within
-   * the cool-down. Resolves also if the fetched key set contains no usable key.
+   * Resolves at once if the last successful fetch isn't older than `maxStaleMs`, and either found usable keys or wasn't
+   * followed by a failed one. Otherwise waits for a fetch, unless one failed within the cool-down. Resolves also if the
+   * fetched key set contains no usable key.
    *
    * @throws ServiceError `provider-unavailable` when no known key may be used, and the last fetch failed.
    */

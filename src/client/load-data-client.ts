@@ -16,7 +16,8 @@ export interface ClientOptions {
   readonly token?: string | (() => string | Promise<string>);
   /**
    * The maximum number of times that one request is sent, if it fails for a reason that may pass, such as a lost
-   * connection. Requests that remove uploads, or that create or change roles or users, are sent only once. Default: 5.
+   * connection. Requests that remove uploads, create or assign roles, or create or change users are sent only once.
+   * Default: 5.
    */
   readonly attempts?: number;
   /**

@@ -56,8 +56,8 @@ const isInProgress = ({ status, header }: Answer): boolean => status === 409 && 
 
 /**
  * The pause before a request is repeated, in milliseconds. It is at least as long as the answer's `Retry-After`; one
- * that is a date counts as absent. The pauses grow from repeat to repeat, up to ten seconds, if the answer has no
- * `Retry-After`, or if its status is 409, because each repeat of an upload sends the file again.
+ * that is a date counts as absent. Without a `Retry-After`, the pauses grow from repeat to repeat, up to ten seconds.
+ * After a 409, they grow even with a `Retry-After`, because each repeat of an upload sends the file again.
  */
 function pauseAfter(sent: number, answer: Answer | undefined): number {
   const asked = Number(answer?.header('Retry-After') ?? Number.NaN) * 1000;

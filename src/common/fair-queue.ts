@@ -1,6 +1,6 @@
 /**
- * A queue that takes the oldest and the newest waiting item alternately, so that many stalled items don't block newer
- * ones for long.
+ * A queue whose oldest and newest items are taken alternately, so that many stalled items don't block newer ones for
+ * long.
  */
 export class FairQueue<T> {
   private readonly waiting: T[] = [];

@@ -11,7 +11,6 @@ const isHex = (byte: number): boolean =>
  * The position in `bytes`, a JSON text, after the escape whose backslash is at `at`; -1 if `bytes` ends within the
  * escape.
  *
- * @param at the position of the backslash.
  * @throws SyntaxError when JSON has no escape that begins like this one.
  */
 export function endOfEscape(bytes: Buffer, at: number): number {

@@ -54,7 +54,7 @@ export class JsonMembers {
     this.begin(Capture.Name);
   }
 
-  /** Begins a value that is a text, or an item of a list that is a text. */
+  /** Begins a text that isn't a name: the value of a member, an item of a list, or the whole JSON text. */
   beginText(depth: number): void {
     if (depth === 1 && this.name !== undefined) this.begin(Capture.Text);
     else if (this.list && depth === 2) this.begin(Capture.Item);

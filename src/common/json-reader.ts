@@ -50,7 +50,8 @@ export class JsonReader {
   private readonly number = new JsonNumber();
   private state = State.Value;
   /**
-   * The kind of each list or object that contains the current position, by depth from 1: 1 for an object, 0 for a list.
+   * The lists and objects that contain the current position, from depth 1 on. The entry is 1 for an object, and 0 for a
+   * list.
    */
   private readonly levels = new Uint8Array(MAX_JSON_DEPTH + 1);
   private depth = 0;

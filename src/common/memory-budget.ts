@@ -5,7 +5,7 @@ const MIB = 1024 * 1024;
 const BUDGET_BYTES = 64 * MIB;
 /** How much memory one body is allowed to hold without taking it from the budget, in bytes. */
 export const FREE_BYTES = 64 * 1024;
-/** How long a holder must have waited for memory until memory counts as short, in milliseconds. */
+/** How long a holder must have waited for memory before memory counts as short, in milliseconds. */
 const SHORT_AFTER_MS = 1_000;
 
 /**

@@ -53,7 +53,8 @@ export const jsonArray = (items: readonly Buffer[]): Buffer =>
 const MAX_BYTES_PER_UNIT = 6;
 
 /**
- * Encodes JSON in UTF-8 after inserting a long text, which is encoded in pieces, taking turns with other jobs.
+ * Inserts a long text into JSON, and encodes the result in UTF-8. Encodes the text in pieces, taking turns with other
+ * jobs.
  *
  * @param json JSON without spaces between its tokens, in which a member has an empty text.
  * @param member the name of that member.

@@ -50,7 +50,8 @@ export function tenantUrl({ NODE_ENV, AUTH0_DOMAIN: domain }: { NODE_ENV?: strin
   if (domain.startsWith('http://') && NODE_ENV === 'production') {
     context.addIssue({ code: 'custom', path: ['AUTH0_DOMAIN'], message: 'must be a host name alone with NODE_ENV=production' });
   }
-  // The issuer of tokens is derived from this URL, and Auth0 writes its domain into tokens in lower case.
+  // `origin` has the domain in lower case. The expected issuer of tokens is derived from this URL, and Auth0 writes its
+  // domain into tokens in lower case.
   return new URL(urlOf(domain)).origin;
 }
 

@@ -82,7 +82,7 @@ export function parseEnvironment(variables: Variables): Environment {
 }
 
 /**
- * Validates the environment variables of the service, but not those of the modules of a team that they name.
+ * Validates the environment variables of the service, but not those that a team's modules read.
  *
  * @returns the settings, undefined if there are problems; one line per problem of a variable; the modules of a team;
  * and a function that returns the warnings of `Environment`.
@@ -111,7 +111,7 @@ export function checkEnvironment(variables: Variables) {
   return { ...checked, settings: settingsOf(parsed.data, { fileStorage: fileStorage.data, identityProvider: identityProvider.data, webhook: webhook.data, tracing: tracing.data }) };
 }
 
-/** The settings of valid variables, with those that have a schema of their own (`others`). */
+/** Builds the settings from valid variables. `others` are settings whose variables have schemas of their own. */
 function settingsOf<Others extends object>(found: z.infer<typeof VARIABLES>, others: Others) {
   return {
     ...others,
@@ -163,7 +163,10 @@ function unusedVariables(set: Variables, { declared, readUndeclared }: OtherRead
 const unusedSecret = ({ EVENTS_WEBHOOK_URL: url, EVENTS_WEBHOOK_SECRET: secret }: Variables): string[] =>
   secret !== undefined && url === undefined ? ['EVENTS_WEBHOOK_SECRET: without effect, because EVENTS_WEBHOOK_URL is not set'] : [];
 
-/** The issuer of a token is compared as text. So with a wrong one, every token is refused. */
+/**
+ * Warns of an OIDC_ISSUER that can't be the issuer of an Auth0 tenant. The issuer of a token is compared as text, so
+ * with a wrong OIDC_ISSUER every token is refused.
+ */
 const unlikelyIssuer = ({ IDENTITY_PROVIDER: adapter, OIDC_ISSUER: issuer }: Variables): string[] =>
   adapter === 'auth0' && issuer !== undefined && URL.canParse(issuer) && !(issuer.endsWith('/') && new URL(issuer).href === issuer)
     ? ['OIDC_ISSUER: the issuers of Auth0 are in lower case and end with "/"; with another issuer, all tokens are refused']

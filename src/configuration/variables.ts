@@ -9,7 +9,7 @@ export type Variables = Readonly<Record<string, string | undefined>>;
 
 /**
  * One or more environment variables are invalid. Each problem is one line that begins with the name of a variable (or
- * with the path of `.env`). The line quotes the variable's value, unless that value is possibly a secret.
+ * with the path of `.env`). Most lines quote the beginning of the variable's value, but none quotes a possible secret.
  */
 export class EnvironmentError extends Error {
   constructor(readonly problems: readonly string[]) {

@@ -25,7 +25,7 @@ export class AnswerMemory {
    * Takes memory for `bytes` more bytes, at once or after waiting for other answers. Must not be called again before it
    * has resolved.
    *
-   * @throws ServiceError `client-aborted` if the connection closes before the memory is granted, or after `release`.
+   * @throws ServiceError `client-aborted` if the connection closes or `release` is called before the memory is granted.
    */
   async take(bytes: number): Promise<void> {
     if (!this.isReleased) await this.held.take(bytes);

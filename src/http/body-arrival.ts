@@ -13,8 +13,8 @@ const FRAMING_WEIGHT = 64;
 
 /**
  * Reads the body of a request as it arrives. If the declared length is over 64 KiB, each chunk waits until `BodyPace`
- * grants what it costs. If no length is declared, chunks wait once the body has cost more than 64 KiB. During that wait
- * nothing is read from the socket, so a waiting body causes no further work.
+ * grants what it costs. Otherwise, chunks wait once the body has cost more than 64 KiB. During that wait nothing is
+ * read from the socket, so a waiting body causes no further work.
  */
 export class BodyArrival {
   private readonly isLong: boolean;
@@ -30,8 +30,8 @@ export class BodyArrival {
   }
 
   /**
-   * Resolves to all bytes that have arrived and weren't read yet; to null if there are none. Waits for `BodyPace` first
-   * if the body is long.
+   * Takes all bytes that have arrived and weren't read yet. Resolves to these bytes; if the body is long, only after
+   * `BodyPace` has granted them. Resolves to null if there are none.
    */
   async read(): Promise<Buffer | null> {
     const chunk = arrivedBytes(this.request);

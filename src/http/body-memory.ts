@@ -26,15 +26,18 @@ export class BodyMemory {
     private readonly budget: MemoryBudget = processMemory,
   ) {}
 
-  /** Whether the body holds memory of the shared budget, for which other requests may be waiting. */
+  /**
+   * Whether the body holds memory of the shared budget, for which other requests may be waiting. The memory for its
+   * index line doesn't count.
+   */
   get isHeld(): boolean {
     return this.held !== undefined && this.held.bytes > 0;
   }
 
   /**
    * Must be called after the file of a form has been read. Memory for the text after the file is then taken for the use
-   * `rest` (see `MemoryUse`), because the request may still hold memory for a part of the file. If the body already
-   * holds memory, its further memory keeps the use `text` too.
+   * `rest` (see `MemoryUse`), because the request may still hold memory for a part of the file. But if the body
+   * already holds memory, its further memory is also taken for the use `text`.
    */
   passFile(): void {
     if (this.isHeld) return;

@@ -1,8 +1,8 @@
 import { isIPv4, isIPv6 } from 'node:net';
 
 /**
- * Matches an address with or without a port. Some proxies append the port to the address that they forward:
- * `192.0.2.1:50000`, `[2001:db8::1]:50000`.
+ * Matches an IPv4 address, or an IPv6 address in brackets, with or without a port. Some proxies append the port to the
+ * address that they forward: `192.0.2.1:50000`, `[2001:db8::1]:50000`.
  */
 const WITH_PORT = /^(?:\[(.*)\]|([^:]*))(?::\d+)?$/;
 const MAPPED_IPV4 = /^::ffff:([\d.]+)$/i;

@@ -4,7 +4,10 @@ import type { BodyMemory } from './body-memory.js';
 
 /** The lowest rate allowed to a client while other requests wait for memory, in bytes per millisecond. */
 const MIN_RATE = 16;
-/** How far a client may fall behind MIN_RATE, in milliseconds that the service has spent waiting for the client. */
+/**
+ * How long a client may lag behind MIN_RATE, in milliseconds. Only time that the service spends waiting for the client
+ * counts.
+ */
 const PATIENCE_MS = 5_000;
 
 /**

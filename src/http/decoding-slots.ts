@@ -1,7 +1,7 @@
 import { FairQueue } from '../common/fair-queue.js';
 
 /**
- * How many compressed request bodies are decoded at once. The number is small, because decoding a body takes a thread,
+ * How many compressed request bodies have a slot at once. The number is small, because decoding a body takes a thread,
  * and an amount of memory that can't be known from the body's length.
  */
 const SLOTS = 4;

@@ -28,7 +28,10 @@ export interface Exchange {
    * other readers.
    */
   isRead?: boolean;
-  /** Whether the whole answer was written while the client might still be sending its request. */
+  /**
+   * True once `sendErrorJson` has written its whole answer while the client might still be sending its request. The
+   * response then isn't ended yet.
+   */
   isAnsweredEarly?: boolean;
   /**
    * Whether the log already has the line of this request. The line is written early when the HTTP parser refuses the
@@ -39,7 +42,7 @@ export interface Exchange {
   traceId?: string;
   /** The customer whose uploads the request is about, as soon as it is known. */
   customerId?: string;
-  /** Why the request was refused, for the log. Undefined for a request that was not refused. */
+  /** Why the request was refused or failed, for the log. Undefined without an error. */
   refusal?: { readonly kind: string; readonly reason: string };
 }
 

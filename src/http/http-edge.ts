@@ -101,8 +101,8 @@ function waitForTurn(exchange: Exchange, before: Exchange): void {
 
 /**
  * For an application of which the service is only a part. Gives the requests for which `isChosen` is true a request id
- * and a line in the log, and refuses those with an invalid head. A chosen request that waits for `100 Continue` gets it
- * when its body is read. All other requests are handled as if this function hadn't been called.
+ * and a line in the log, and refuses chosen requests with an invalid head. A chosen request that waits for `100
+ * Continue` gets it when its body is read. All other requests are handled as if this function hadn't been called.
  */
 export function guardRoutes(server: Server, isChosen: (request: IncomingMessage) => boolean): void {
   const receive = receiver(server);
@@ -139,8 +139,9 @@ export function guardRoutes(server: Server, isChosen: (request: IncomingMessage)
 export function guardHttpEdge(server: Server): void {
   const receive = receiver(server);
 
-  // `requestHeadDefect` checks Host. The number of headers isn't limited, because Node would drop those over the limit,
-  // even one that frames the body, such as Content-Length. The total size of the headers is limited anyway.
+  // Node needn't check Host, because `requestHeadDefect` does. The number of headers isn't limited, because Node would
+  // drop those over the limit, even one that frames the body, such as Content-Length. The total size of the headers is
+  // limited anyway.
   // Half-open connections let a client close its side after sending its request and still get the answer.
   Object.assign(server, { requireHostHeader: false, maxHeadersCount: 0, httpAllowHalfOpen: true });
   server.removeAllListeners('request').on('request', receive);
@@ -184,10 +185,10 @@ function kindOfParserError({ code }: ParserError): ErrorKind {
 
 /**
  * Answers a request for which Node has no response object: one that the HTTP parser refused, or a CONNECT. If the
- * connection's latest request is complete, the error is about a later request and is answered after the latest one was
- * answered. Otherwise the error is about the latest request itself, and is sent as its answer. If another answer to
- * that request has begun, the connection is closed instead, without a further answer. If another answer has already
- * been sent to its end, the error is answered too, as that of a request of its own.
+ * connection's latest request has arrived completely or was answered completely, the error is about a later request,
+ * and is answered after the latest one was answered. Otherwise the error is about the latest request itself, and is
+ * sent as its answer. But if another answer to the latest request has begun, the connection is closed without a further
+ * answer.
  */
 function answerInTurn(socket: Socket, kind: ErrorKind, requestId: string): void {
   const before = latestExchange(socket);
@@ -198,7 +199,8 @@ function answerInTurn(socket: Socket, kind: ErrorKind, requestId: string): void 
       answerSocket(socket, kind, requestId);
     });
   } else if (before.isAnsweredEarly) {
-    // The whole answer was written. With its listener for `finish`, Node could close the connection at once.
+    // The whole answer was written. Node's own listener for `finish` is removed, because it could close the connection
+    // at once.
     before.response.removeAllListeners('finish').end();
     closeAfterDrain(socket);
   } else if (before.response.headersSent) {

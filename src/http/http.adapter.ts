@@ -5,8 +5,8 @@ import express, { type Express } from 'express';
 
 /**
  * How many bytes of a request body Node buffers before it stops reading from the socket. One read from the socket (64
- * KiB) can contain about 10,000 chunks of one byte. The limit is lower than that, so Node stops after one such read,
- * until `BodyPace` grants the bytes.
+ * KiB) can contain about 10,000 chunks of one byte, whose content already exceeds this limit. So Node stops after one
+ * such read, until `BodyPace` grants the bytes.
  */
 const HIGH_WATER_MARK = 4 * 1024;
 

@@ -12,8 +12,8 @@ import { WHOLE_APPLICATION } from './whole-application.js';
 
 /** Express recognizes an error handler by its four parameters, so the last one is declared although it isn't used. */
 const answerExpressError: ErrorRequestHandler = (error, request, response, _next) => {
-  // The router gives this status to its error for a path that can't be decoded, and that so names nothing. A URIError
-  // without it comes from a middleware of the application.
+  // The router sets the status 400 on its error for a path that can't be decoded. Such a path names nothing, so the
+  // answer is a 404. A URIError without that status comes from a middleware of the application.
   const isUndecodable = error instanceof URIError && 'status' in error && error.status === 400;
   answerError(request, response, isUndecodable ? new ServiceError('not-found', 'The path cannot be decoded.', { cause: error }) : toServiceError(error));
 };
@@ -21,8 +21,8 @@ const answerExpressError: ErrorRequestHandler = (error, request, response, _next
 /**
  * Prepares each request for an operation of the service: gives it a request id and a log line, checks its head, and
  * leaves its body unread. If the service is only a part of a team's application, other requests aren't touched. With
- * `WholeApplicationModule`, every request is prepared like this, even one for an unknown path or one that the HTTP
- * parser refuses.
+ * `WholeApplicationModule`, every request gets an id, a log line and a check of its head, even one for an unknown path
+ * or one that the HTTP parser refuses.
  */
 @Module({ providers: [RouteTable], exports: [RouteTable] })
 export class HttpModule implements OnModuleInit, OnApplicationBootstrap {

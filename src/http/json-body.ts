@@ -24,7 +24,7 @@ const CODING_OVERHEAD_BYTES = 65_536;
 
 /** The longest JSON body that is parsed at once, in bytes. A longer body is parsed in steps as it arrives. */
 const SMALL_BODY_BYTES = 16 * 1024;
-/** How many bytes of a JSON body are parsed in one step. After each step, other requests get a turn. */
+/** How many bytes of a JSON body are parsed in one step. Other requests get their turns between steps (`Turns`). */
 const STEP_BYTES = 16 * 1024;
 
 const QUOTE = 0x22;
@@ -69,7 +69,7 @@ export interface JsonObject {
   readonly bytes: Chunks | undefined;
   /**
    * Ends the reading of `bytes`, and the decoder of a compressed body. Must be called when the caller reads no further,
-   * because another compressed body may wait until then.
+   * because another compressed body may be waiting for this body's slot (`DecodingSlots`).
    */
   readonly end: () => void;
 }

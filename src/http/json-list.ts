@@ -8,8 +8,8 @@ import { breakIfUnread } from './unread-answer.js';
  * Sends a list as the JSON answer `{"<member>": [...]}`, page by page, no faster than the client reads. Holds only a
  * few pages at a time. The first page is fetched before anything is sent. If fetching the first page fails, the promise
  * rejects, and the caller can still answer with an error. If fetching a later page fails, breaks the connection, so
- * that no client takes a partial list for a complete one. If a client hangs up, the list ends after the page that is
- * being fetched, or one or two pages later.
+ * that no client takes a partial list for a complete one. If the client hangs up, no pages are fetched after the one in
+ * progress, or after one or two more.
  *
  * @param idleTimeoutMs how long the client may read nothing although bytes wait for it, in milliseconds. After that,
  * the connection is broken.
@@ -53,8 +53,9 @@ async function* listChunks<Item>(
     for (let page = first; !page.done; page = await iterator.next()) {
       const wasEmpty = isEmpty;
       isEmpty = page.value.length === 0;
-      // While there are only empty pages, blanks are sent, which don't change the JSON: a client that has closed its
-      // connection is noticed only by sending something, and a generator can be ended only where it yields.
+      // An empty page after another empty one is sent as a blank, which doesn't change the JSON: only by sending
+      // something is it noticed that the client has closed its connection. A first empty page is yielded as an empty
+      // text, because the generator can be ended only where it yields.
       if (isEmpty) {
         yield wasEmpty ? ' ' : '';
         continue;

@@ -5,8 +5,8 @@ import { inspect } from 'node:util';
  * print a plain object over many lines, but prints this one as one line: the message, and the members that aren't
  * undefined.
  *
- * The customer of a request isn't among the members, because customers may be households. Only a logger that asks for it
- * (`LOG_CUSTOMERS`) gets it.
+ * The customer of a request isn't among the members, because customers may be households, whose data is personal. A
+ * logger must read `customerId` to get it. The service's logger does so only with `LOG_CUSTOMERS`.
  */
 export class LogEntry {
   declare readonly msg: string;
@@ -17,7 +17,7 @@ export class LogEntry {
     this.#customerId = customerId;
   }
 
-  /** The customer whose uploads the request stored, found, listed or removed; undefined if it named none. */
+  /** The customer whose uploads the request stored, found, fetched, listed or removed; undefined if none is known. */
   get customerId(): string | undefined {
     return this.#customerId;
   }

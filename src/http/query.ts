@@ -11,8 +11,8 @@ const MAY_BE_ENCODED = /[%+\x80-\xff]/;
  */
 export class RawQuery {
   /**
-   * The values of each parameter that occurs in the query, by the parameter's name. Undefined for an ambiguous
-   * parameter (see `values`). Parameters whose name can't be decoded are left out.
+   * The values of each parameter in the query, by the parameter's name. An ambiguous parameter (see `values`) has
+   * undefined in place of its values. Parameters whose name can't be decoded are left out.
    */
   private readonly parameters = new Map<string, string[] | undefined>();
 

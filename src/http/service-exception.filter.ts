@@ -74,8 +74,8 @@ const statusOf = (exception: unknown): number | undefined => {
 
 /**
  * Converts any thrown value to a `ServiceError`, whose kind follows from the HTTP status of the value; `internal`
- * without a status. The message of the value is kept only in the cause, because the message of a `ServiceError` is
- * logged with every refused request.
+ * without a status. A `ServiceError` is returned as it is. The message of another value is kept only in the cause,
+ * because the message of a `ServiceError` is logged with every refused request.
  */
 export function toServiceError(exception: unknown): ServiceError {
   if (exception instanceof ServiceError) return exception;

@@ -40,7 +40,7 @@ export function gatherShortChunks(request: IncomingMessage): void {
     }
     if (length === 0) setImmediate(flush);
     add(chunk);
-    // False makes Node stop reading from the socket, until the stream is read.
+    // When `push` returns false, Node reads no more from the socket until the request's stream is read.
     return false;
   };
 }

@@ -30,7 +30,7 @@ export function makeDirectories(path: string, mode?: number): void {
 }
 
 /**
- * Must be called only for a path that exists, if only as a link.
+ * Must be called only for a path that exists. A dangling link counts as existing.
  *
  * @throws DataDirectoryError when the path names a file or a dangling symbolic link instead of a directory; file system
  * errors.

@@ -3,7 +3,8 @@ import AsyncDatabase from 'libsql/promise';
 
 /**
  * Runs SQL in a thread of libsql. Using the connection before the promise has settled would block the main thread. Both
- * of libsql's classes wrap the same native connection, so the asynchronous `exec` works on a synchronous one.
+ * of libsql's classes wrap the same native connection, so the `exec` of the asynchronous class works on a connection of
+ * the synchronous class.
  *
  * @throws SqliteError
  */
