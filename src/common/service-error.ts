@@ -27,7 +27,7 @@ export type ErrorKind =
   | 'provider-error';
 
 export interface ServiceErrorOptions {
-  /** The underlying error. It is logged if the error's status is a 5xx, and never sent to a client. */
+  /** The underlying error. Logged if the answer's status is a 5xx or an answer had begun; never sent to a client. */
   readonly cause?: unknown;
   /** The number of whole seconds after which a retry makes sense. Undefined if that isn't known. */
   readonly retryAfterSeconds?: number;

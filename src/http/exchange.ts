@@ -30,7 +30,7 @@ export interface Exchange {
   isRead?: boolean;
   /**
    * True once `sendErrorJson` has written its whole answer while the client might still be sending its request. The
-   * response then isn't ended yet.
+   * response is ended later, after the rest of the request was drained.
    */
   isAnsweredEarly?: boolean;
   /**

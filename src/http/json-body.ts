@@ -76,11 +76,11 @@ export interface JsonObject {
 
 /**
  * Reads the JSON object in a request's body. Must be called only after `assertJsonContent`, because an unknown
- * Content-Encoding would count as none, and after `arrivedJson` has returned undefined for the request. Resolves to
- * undefined for an empty body. Reads the body to its end, or until more than 16 KiB and a member that isn't `wanted`
- * have been read. In the second case, the rest is read while the caller reads `bytes` of the result. `limits.maxBytes`
- * limits the decoded bytes. The decoded bytes of a long body are counted in `limits.memory`, because the caller may
- * keep them.
+ * Content-Encoding would count as none here. Before, `arrivedJson` must have returned undefined for the request.
+ * Resolves to undefined for an empty body. Reads the body to its end, or until more than 16 KiB and a member that isn't
+ * `wanted` have been read. In the second case, the rest is read while the caller reads `bytes` of the result.
+ * `limits.maxBytes` limits the decoded bytes. The decoded bytes of a long body are counted in `limits.memory`, because
+ * the caller may keep them.
  *
  * @throws ServiceError `invalid-request-body` when the body isn't a JSON object, is nested deeper than 128 levels,
  * isn't UTF-8, or doesn't match its Content-Encoding; `payload-too-large`; `request-timeout`; `client-aborted`;

@@ -31,7 +31,7 @@ const OF_ANOTHER_BODY = ['Content-Encoding', 'Content-Disposition', 'Cache-Contr
 /**
  * Answers a request with the status and text of an error from the error table. If another answer has begun, destroys
  * the connection instead, so that a partial answer doesn't look complete. Logs every error with a 5xx status, and every
- * error after an answer has begun, with its cause; a body that was already read only in one line.
+ * error after an answer has begun, with its cause. For a `BodyAlreadyReadError`, logs only one line.
  */
 export function answerError(request: IncomingMessage, response: ServerResponse, error: ServiceError): void {
   const { status } = ERROR_TABLE[error.kind];

@@ -5,8 +5,8 @@ import { identityUnlessUnreadable } from './file-identity.js';
 const FIRST_LOCKED_BYTE = 0x4000_0000;
 
 /**
- * The id of the process that holds SQLite's write lock on a file. Known only on Linux, whose kernel lists the locks,
- * and not for a process in another container. Otherwise undefined.
+ * The id of the process that holds SQLite's write lock on a file; undefined if no process is found. Linux lists the
+ * locks, except those of processes in another container. On other systems, the process can't be found.
  */
 export function lockHolder(path: string): string | undefined {
   const file = identityUnlessUnreadable(path);
