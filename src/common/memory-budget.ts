@@ -156,8 +156,8 @@ export class HeldMemory {
   }
 
   /**
-   * Takes `bytes` more bytes, at once or after waiting in the queue. Resolves without memory if `release` is called before
-   * that. Must not be called again before it has resolved.
+   * Takes `bytes` more bytes, at once or after waiting in the queue. Resolves without memory if `release` is called
+   * during the wait. Must not be called again before it has resolved.
    */
   async take(bytes: number): Promise<void> {
     if (!this.tryGrow(bytes)) await this.grow(bytes);
@@ -187,7 +187,7 @@ export class HeldMemory {
 export const processMemory = new MemoryBudget();
 
 /**
- * The memory budget of this process for answers with long index lines. It isn't part of `processMemory`, so that clients
- * that are slow to read their answers don't delay uploads.
+ * The memory budget of this process for answers with long index lines. It isn't part of `processMemory`, so that
+ * clients that are slow to read their answers don't delay uploads.
  */
 export const answerMemory = new MemoryBudget();

@@ -2,8 +2,8 @@ import type { IncomingMessage } from 'node:http';
 import { joined } from '../common/joined.js';
 
 /**
- * Returns all bytes of a request's body that have arrived and weren't read yet; null if there are none. From Node 26 on,
- * `request.read()` returns only the first chunk of them.
+ * Reads all bytes of a request's body that have arrived and weren't read yet; null if there are none. From Node 26 on,
+ * one call of `request.read()` returns only the first chunk of them.
  */
 export function arrivedBytes(request: IncomingMessage): Buffer | null {
   const first = request.read() as Buffer | null;
