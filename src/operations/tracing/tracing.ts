@@ -17,7 +17,7 @@ import { ReportedExporter } from './reported-exporter.js';
 const NAME = 'load-data-service';
 /** The paths of the requests that orchestrators and monitoring send, which aren't traced. */
 const PROBES = /\/(?:health\/(?:live|ready)|metrics)$/;
-/** How long the end of the service waits for a receiver that doesn't answer, in milliseconds. */
+/** How long stopping the service waits for a receiver of traces that doesn't answer, in milliseconds. */
 const FLUSH_TIMEOUT_MS = 1_000;
 
 /**
@@ -33,7 +33,7 @@ export class Tracing implements OnApplicationShutdown {
   private readonly logger = new Logger('Tracing');
 
   private constructor(private readonly provider: NodeTracerProvider) {
-    // If the process has a tracer provider already, because the service is part of another application, that provider
+    // If the service is part of another application, the process may have a tracer provider already. That provider then
     // stays in use.
     provider.register({ propagator: new W3CTraceContextPropagator() });
     this.tracer = trace.getTracer(NAME);
@@ -51,8 +51,8 @@ export class Tracing implements OnApplicationShutdown {
   }
 
   /**
-   * Gives a call a span, if the call is made within a span that will be exported. So there are none for background work,
-   * which no request has caused, and none for a request that isn't sampled.
+   * Gives a call a span, if the call is made within a span that will be exported. So calls of background work, which no
+   * request has caused, get none, and neither do the calls of a request that isn't sampled.
    */
   readonly observe: Observer = (operation, call) => (trace.getActiveSpan()?.isRecording() ? this.observeAll(operation, call) : call());
 
@@ -91,8 +91,8 @@ export class Tracing implements OnApplicationShutdown {
   }
 
   /**
-   * Exports the spans that have ended, and traces nothing more. Waits at most `FLUSH_TIMEOUT_MS` for the receiver, because
-   * the exporter repeats a request that fails for ten seconds.
+   * Exports the spans that have ended, and traces nothing more. Waits at most `FLUSH_TIMEOUT_MS` for the receiver,
+   * because the exporter would go on repeating a failed request for ten seconds.
    */
   async onApplicationShutdown(): Promise<void> {
     this.clients.stop();

@@ -14,8 +14,8 @@ import { type MultipartPart, MultipartReader } from './multipart-reader.js';
 import { DEFAULT_CONTENT_TYPE, type UploadHead } from './upload-head.js';
 
 /**
- * The body of an upload request, read up to the beginning of the upload's file, or to its end if there is no file. The
- * bytes of the file are read later, while they are stored.
+ * The body of an upload request. It was read up to the beginning of the upload's file, or completely if there is no
+ * file. The bytes of the file are read later, while they are stored.
  */
 export interface UploadBody extends Pick<UploadLoadDataCommand, 'file' | 'additionalData'> {
   /**
@@ -154,8 +154,8 @@ class UploadFormReader {
   ) {}
 
   /**
-   * Reads up to the beginning of the next part `file`; undefined at the end of the form. If a part `additional_data`
-   * comes before, keeps its text.
+   * Reads up to the beginning of the next part `file`; undefined at the end of the form. Keeps the text of a part
+   * `additional_data` that comes before.
    */
   async nextFile(): Promise<MultipartPart | undefined> {
     for (let part; (part = await this.parts.next()); ) {
