@@ -59,7 +59,8 @@ function tokenArguments(): TokenArguments {
  *
  * @throws CommandError when no user has the given id; when the token would be too long for the service; when DATA_DIR
  * is missing, or has files but no identity provider. In the last two cases, no identity provider is created in
- * DATA_DIR, because no service would accept its tokens. Other errors of `EmbeddedIdentityProvider.open` and `loadSigningKeys`.
+ * DATA_DIR, because no service would accept its tokens. Other errors of `EmbeddedIdentityProvider.open` and
+ * `loadSigningKeys`.
  */
 async function accessToken(environment: Environment, { user, customer }: TokenArguments): Promise<string> {
   assertIdentityExists(environment.dataDirectory);

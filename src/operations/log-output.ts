@@ -2,8 +2,8 @@ import { fstatSync, write, writeSync } from 'node:fs';
 
 /**
  * Log lines are collected until they have this many characters in total, or for this many milliseconds, and then
- * written together. Writing each line by itself took 8 % of the time of a small upload. A crash can lose lines that aren't
- * written yet.
+ * written together. Writing each line by itself took 8 % of the time of a small upload. A crash can lose lines that
+ * aren't written yet.
  */
 const WRITTEN_AT_LENGTH = 4096;
 const WRITTEN_AFTER_MS = 100;
