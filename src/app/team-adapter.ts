@@ -58,7 +58,7 @@ export type FileStorageAdapter<Settings = Variables> = Adapter<FileStorage, Sett
 
 /** The default export of a team's module that IDENTITY_PROVIDER names after `module:`. */
 export interface IdentityProviderAdapter<Settings = Variables> extends Adapter<IdentityProvider, Settings> {
-  /** Returns which access tokens the service accepts: their issuer, their audience and the keys that sign them. */
+  /** Returns which access tokens the service accepts: their issuer, their audience and the keys to verify them. */
   authentication(settings: Settings, context: AdapterContext): AuthenticationOptions;
 }
 

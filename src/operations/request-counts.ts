@@ -3,7 +3,7 @@ import type { ThrottlerStorage } from '@nestjs/throttler';
 const SECOND_MS = 1_000;
 /** The state of one client. Times are those of `performance.now()`. */
 interface Client {
-  /** How many requests were counted in each second of the window, oldest first. Seconds without requests are left out. */
+  /** How many requests were counted in each second of the window, oldest first, without the seconds that had none. */
   readonly seconds: { readonly second: number; requests: number }[];
   /** How many requests were counted in the window. */
   requests: number;
@@ -15,8 +15,8 @@ type ThrottlerRecord = Awaited<ReturnType<ThrottlerStorage['increment']>>;
 
 /**
  * Counts the requests of each client for the rate limit, in a sliding window. Has one number for each second, so that
- * the time for a request doesn't grow with the number of requests. A request counts for the length of the window, less up to a second. A client
- * that exceeds the limit is blocked for a time, and then counted from 0.
+ * the time for a request doesn't grow with the number of requests. A request counts for the length of the window, less
+ * up to a second. A client that exceeds the limit is blocked for a time, and then counted from 0.
  *
  * The storage of @nestjs/throttler isn't used, because at each request it copies the times of all counted requests of
  * the client.

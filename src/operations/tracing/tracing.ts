@@ -76,9 +76,9 @@ export class Tracing implements OnApplicationShutdown {
   };
 
   /**
-   * Gives each request that the server handles from now on a span, except the requests to PROBES. The span is a child
-   * of the span in the request's `traceparent` header, if there is one. Must be called before `guardHttpEdge`, so that
-   * a request has its exchange before it gets its span.
+   * From now on, gives each request to the server a span, except the requests to PROBES. The span is a child of the
+   * span in the request's `traceparent` header, if there is one. Must be called before `guardHttpEdge`, so that a
+   * request has its exchange before it gets its span.
    */
   traceRequests(server: Server): void {
     const handlers = server.listeners('request') as RequestListener[];
@@ -135,7 +135,7 @@ async function exporterOf(protocol: TracingEnvironment['protocol']): Promise<Spa
 
 /**
  * The type of an error, for traces: the kind of a ServiceError, and the name of any other error. The message isn't
- * traced, because it can contain customer ids. The log has the message, under the trace's id.
+ * traced, because it can contain customer ids. The log has the message, with the trace's id.
  */
 const typeOf = (error: unknown): string => {
   if (error instanceof ServiceError) return error.kind;

@@ -117,7 +117,10 @@ export class StoredUploadsController {
     sendJson(response, { status: 'success', deleted });
   }
 
-  /** Sends the JSON that `make` returns. `make` takes memory for long index lines, which is held until the JSON was sent. */
+  /**
+   * Sends the JSON that `make` returns. `make` takes memory for long index lines. The memory for the JSON is held until
+   * the JSON was sent.
+   */
   private async answer(request: IncomingMessage, response: ServerResponse, make: (memory: AnswerMemory) => Promise<Buffer>): Promise<void> {
     const memory = new AnswerMemory(response);
     try {
@@ -185,7 +188,10 @@ function assertCovered(request: IncomingMessage, customerId: string | undefined)
   if (!coversCustomer(customersOf(request), customerId)) throw new ServiceError('unauthorized', 'The customer_id claim of the token does not cover the customer.');
 }
 
-/** Returns a function that reports whether the caller may access a customer's uploads, and notes the customer for the log. */
+/**
+ * Returns a function that reports whether the client may access a customer's uploads, and notes the customer for the
+ * log.
+ */
 function accessOf(request: IncomingMessage): (customerId: string) => boolean {
   const customers = customersOf(request);
   return (customerId) => {
