@@ -15,8 +15,8 @@ export function explainRefusal(error: unknown, dataDirectory: string): string {
   if (error instanceof DataDirectoryError) return oneLine(`DATA_DIR: ${error.message}`);
   if (error instanceof ServiceError && isCoded(error.cause)) return oneLine(`DATA_DIR: ${error.message} ${explainFailure(error.cause, dataDirectory)}`);
   // Errors of the operating system have codes such as EACCES. Node's own codes begin with ERR_, for example when a
-  // package isn't installed. An error with a code of Node's, or without a code, doesn't come from DATA_DIR, HOST or PORT.
-  // Any other error that isn't about HOST or PORT counts as one of DATA_DIR.
+  // package isn't installed. An error with a code of Node's, or without a code, doesn't come from DATA_DIR, HOST or
+  // PORT. Any other error that isn't about HOST or PORT counts as one of DATA_DIR.
   if (!isCoded(error) || error.code.startsWith('ERR_')) return error instanceof Error ? (error.stack ?? error.message) : String(error);
   const syscall = 'syscall' in error ? error.syscall : undefined;
   if (syscall === 'getaddrinfo') return oneLine(`HOST: ${error.message}: set HOST to an address or a name of this machine`);

@@ -14,8 +14,8 @@ interface Client {
 type ThrottlerRecord = Awaited<ReturnType<ThrottlerStorage['increment']>>;
 
 /**
- * Counts the requests of each client for the rate limit, in a sliding window. Has one number for each second, so that
- * the time for a request doesn't grow with the number of requests. A request counts for the length of the window, less
+ * Counts the requests of each client for the rate limit, in a sliding window. Keeps one number per second, so that the
+ * time for a request doesn't grow with the number of requests. A request counts for the length of the window, less
  * up to a second. A client that exceeds the limit is blocked for a time, and then counted from 0.
  *
  * The storage of @nestjs/throttler isn't used, because at each request it copies the times of all counted requests of

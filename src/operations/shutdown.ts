@@ -75,8 +75,8 @@ async function finish(app: INestApplication<Server>, sockets: Set<Socket>, { shu
 /**
  * Resolves when no connection waits to be accepted, or after `ACCEPT_TIMEOUT_MS`. When the service stops listening, the
  * kernel resets the connections that wait. If a proxy has sent an upload on one of them, the proxy may not send the
- * upload again, and answers 502. Node accepts one connection in each iteration of the event loop, so none waits after an
- * iteration without one.
+ * upload again, and answers 502. Node accepts one connection in each iteration of the event loop, so after an iteration
+ * without a new connection, none waits.
  */
 async function untilNoConnectionWaits(server: Server): Promise<void> {
   const latest = performance.now() + ACCEPT_TIMEOUT_MS;

@@ -10,7 +10,7 @@ const INTERVAL_MS = 10_000;
  */
 const PAUSE_MS = 30_000;
 const NOTABLE_BYTES = 16 * 1024 * 1024;
-/** The highest utilization of the event loop (0 to 1) at which the process counts as idle. */
+/** The process counts as idle while the utilization of the event loop (0 to 1) is below this. */
 const IDLE_UTILIZATION = 0.01;
 
 /**

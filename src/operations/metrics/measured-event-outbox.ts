@@ -3,8 +3,8 @@ import type { Metrics } from './metrics.js';
 
 /**
  * Passes calls on to an outbox, and measures how old the oldest event is that this process has not delivered yet. While
- * the outbox fails, an event may wait in it unseen. So if no such event is known, the outbox's first failure counts as
- * one.
+ * the outbox fails, an event may wait in it unseen. So if no undelivered event is known, the time since the outbox's
+ * first failure is measured instead.
  */
 export class MeasuredEventOutbox extends EventOutbox {
   constructor(
