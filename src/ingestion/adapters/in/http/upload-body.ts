@@ -16,7 +16,7 @@ import { DEFAULT_CONTENT_TYPE, type UploadHead } from './upload-head.js';
 /**
  * The body of an upload request. A body without a file has been read completely. Any other has been read up to the
  * beginning of the file. Of JSON that is stored as a file, at least 16 KiB have been read, or all if it is shorter. The
- * rest of a body is read while the file is stored.
+ * rest of the file is read while it is stored, and the parts of a form after the file by `additionalData`.
  */
 export interface UploadBody extends Pick<UploadLoadDataCommand, 'file' | 'additionalData'> {
   /**
