@@ -115,5 +115,5 @@ export class AppModule {
   }
 }
 
-/** Whether the adapters that the environment selects keep anything in DATA_DIR. */
+/** Whether the environment selects an adapter of the service's own that keeps data in DATA_DIR. */
 const usesDataDirectory = ({ fileStorage, identityProvider }: Environment): boolean => fileStorage.adapter === 'local' || identityProvider.adapter === 'embedded';

@@ -16,7 +16,7 @@ export interface BucketObservers {
  *
  * @param maxUploadBytes the length of the longest file that will be uploaded, in bytes. The bucket doesn't enforce this
  * limit, but derives the length of an upload's parts from it.
- * @param observers observe the calls to the bucket. Without them, the calls aren't observed.
+ * @param observers observe the calls to the bucket and the repetitions of requests. Default: none.
  * @throws EnvironmentError when the account URL or the connection string of Azure is malformed.
  */
 export async function openBucket(environment: BucketEnvironment, maxUploadBytes: number, observers?: BucketObservers): Promise<Bucket> {

@@ -16,10 +16,10 @@ import { tracedInstances } from './traced-instances.js';
 
 export interface AppOptions extends AppParts {
   /**
-   * The environment variables of the service, by name (README, Configuration). Default: those of the process, and those
-   * of the file `.env` that the process doesn't have. With `environment`, `.env` isn't read. The variables that select
-   * and configure an adapter have no effect if the adapter is replaced; in the case of the identity provider, only if
-   * both `identityProvider` and `authentication` are replaced.
+   * The environment variables of the service, by name (README, Configuration). Default: those of the process, and for
+   * missing or empty ones those of the file `.env`. With `environment`, `.env` isn't read. If an adapter is replaced,
+   * the variables that select and configure it have no effect. For the identity provider, this is so only if both
+   * `identityProvider` and `authentication` are replaced.
    */
   readonly environment?: Variables;
 }

@@ -2,8 +2,8 @@ import type { LoggerService, OnApplicationShutdown } from '@nestjs/common';
 
 /**
  * The instances that Nest creates for one application and that can be closed (`onApplicationShutdown`), such as
- * adapters. Nest creates instances concurrently and forgets all of them if one fails, so this class records them to
- * close them.
+ * adapters. Nest creates instances concurrently. If one fails, Nest forgets the others without closing them, so this
+ * class records them.
  */
 export class CreatedInstances {
   private readonly instances = new Set<OnApplicationShutdown>();
@@ -13,8 +13,8 @@ export class CreatedInstances {
   constructor(private readonly logger: LoggerService) {}
 
   /**
-   * Records an instance that can be closed, or closes it at once after `abandon`. Returns every instance unchanged, as
-   * Nest's option `instrument` requires.
+   * Records an instance that can be closed. After `abandon`, closes it at once instead; after `stop`, does neither.
+   * Returns every instance unchanged, as Nest's option `instrument` requires.
    */
   readonly record = (instance: unknown): unknown => {
     if (this.isOver || !hasShutdown(instance)) return instance;
@@ -32,8 +32,8 @@ export class CreatedInstances {
   }
 
   /**
-   * Closes all recorded instances. Called when creating the application has failed. An instance that is still opening
-   * is closed as soon as it has opened, which the promise doesn't wait for.
+   * Closes all recorded instances. Called when creating the application has failed. An instance that Nest is still
+   * creating is closed as soon as Nest has created it. The returned promise doesn't wait for that.
    */
   async abandon(): Promise<void> {
     this.isAbandoned = true;

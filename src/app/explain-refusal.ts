@@ -6,8 +6,8 @@ import { EnvironmentError } from '../configuration/variables.js';
 
 /**
  * Returns the text that explains an error with which the service refused to start. Each invalid variable, an unusable
- * DATA_DIR and an unusable HOST or PORT get one line each. Any other error is taken for a bug and is explained by its
- * stack.
+ * DATA_DIR and an unusable HOST or PORT get one line each. An error of the operating system that isn't about HOST or
+ * PORT is taken for one of DATA_DIR. Any other error is taken for a bug and is explained by its stack.
  */
 export function explainRefusal(error: unknown, dataDirectory: string): string {
   if (error instanceof EnvironmentError) return error.problems.join('\n');
@@ -15,8 +15,8 @@ export function explainRefusal(error: unknown, dataDirectory: string): string {
   if (error instanceof DataDirectoryError) return oneLine(`DATA_DIR: ${error.message}`);
   if (error instanceof ServiceError && isCoded(error.cause)) return oneLine(`DATA_DIR: ${error.message} ${explainFailure(error.cause, dataDirectory)}`);
   // Errors of the operating system have codes such as EACCES. Node's own codes begin with ERR_, for example when a
-  // package isn't installed. An error with such a code, or without a code, doesn't come from DATA_DIR, HOST or PORT.
-  // Any other error that isn't about HOST or PORT counts as one of DATA_DIR.
+  // package isn't installed. An error with a code of Node's, or without a code, doesn't come from DATA_DIR, HOST or
+  // PORT. Any other error that isn't about HOST or PORT counts as one of DATA_DIR.
   if (!isCoded(error) || error.code.startsWith('ERR_')) return error instanceof Error ? (error.stack ?? error.message) : String(error);
   const syscall = 'syscall' in error ? error.syscall : undefined;
   if (syscall === 'getaddrinfo') return oneLine(`HOST: ${error.message}: set HOST to an address or a name of this machine`);

@@ -4,11 +4,11 @@ import { EnvironmentError, type Variables } from '../configuration/variables.js'
 import { loadAdapter } from './team-adapter.js';
 
 /**
- * Validates the environment variables of the service, and those of the modules of a team that they name (`module:`),
- * all in one round. Imports these modules.
+ * Imports the modules of a team that FILE_STORAGE and IDENTITY_PROVIDER name (`module:`). Validates the environment
+ * variables of the service and of these modules, and reports all problems together.
  *
- * @param readUndeclared whether other code of a team may read variables that it hasn't declared. No variable is then
- *   reported as having no effect.
+ * @param readUndeclared whether code of a team other than these modules may read any variable. If so, only
+ *   EVENTS_WEBHOOK_SECRET (without EVENTS_WEBHOOK_URL) can be reported as having no effect.
  * @throws EnvironmentError with one line per invalid variable, and per module that can't be used.
  */
 export async function loadEnvironmentWithAdapters(variables: Variables, readUndeclared = false): Promise<Environment> {

@@ -1,15 +1,15 @@
 import type { Variables } from '../configuration/variables.js';
 
 export interface RecordedReads {
-  /** The variables, which record the names that are read. */
+  /** A view of the variables. It records the name of each variable that is read through it. */
   readonly variables: Variables;
-  /** The names that were read; undefined if all of them were listed, so that any of them may matter. */
+  /** The names that were read; undefined if the schema listed all names, because any variable may then matter. */
   names(): readonly string[] | undefined;
 }
 
 /**
- * Records which variables a schema reads. Standard Schema has no way to ask for the names, and every library reads the
- * members that a schema declares, set or not.
+ * Records which variables a schema reads. Standard Schema has no way to ask a schema for the names of its variables.
+ * But every library reads all members that a schema declares, even those that aren't set.
  */
 export function recordReads(variables: Variables): RecordedReads {
   const names = new Set<string>();

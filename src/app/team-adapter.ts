@@ -27,8 +27,9 @@ type Validated<Settings> =
 
 /**
  * A schema that validates environment variables, in the form of Standard Schema (https://standardschema.dev), such as a
- * Zod object. Its input has all variables that are set, by name. Those that it reads count as declared. Its messages
- * are printed if the service refuses to start, so they must not contain values of variables.
+ * Zod object. Its input has all variables that are set, by name. The names that it reads count as known, so the service
+ * doesn't warn about them. Its messages are printed if the service refuses to start, so they must not contain values of
+ * variables.
  */
 export interface VariablesSchema<Settings> {
   readonly '~standard': { readonly validate: (value: unknown) => Validated<Settings> | Promise<Validated<Settings>> };
@@ -41,8 +42,8 @@ interface Adapter<Port, Settings> {
    */
   readonly variables?: VariablesSchema<Settings>;
   /**
-   * The names of variables whose values are never printed. Without it, a value is printed with the schema's message,
-   * unless the variable's name or characters in the value suggest a secret.
+   * The names of variables whose values are never printed. The value of any other variable is printed with the schema's
+   * message about it, unless the variable's name or characters in the value suggest a secret.
    */
   readonly secrets?: readonly string[];
   /**
@@ -57,7 +58,7 @@ export type FileStorageAdapter<Settings = Variables> = Adapter<FileStorage, Sett
 
 /** The default export of a team's module that IDENTITY_PROVIDER names after `module:`. */
 export interface IdentityProviderAdapter<Settings = Variables> extends Adapter<IdentityProvider, Settings> {
-  /** Returns which access tokens the service accepts: their issuer, their audience and the keys that sign them. */
+  /** Returns which access tokens the service accepts: their issuer, their audience and the keys to verify them. */
   authentication(settings: Settings, context: AdapterContext): AuthenticationOptions;
 }
 
@@ -72,13 +73,13 @@ export interface LoadedAdapter<Definition> {
 /** The functions that the default export must have, by the variable that names the module. */
 const FUNCTIONS: Readonly<Record<AdapterVariable, readonly string[]>> = { FILE_STORAGE: ['create'], IDENTITY_PROVIDER: ['create', 'authentication'] };
 
-/** The modules that were loaded already, so that a schema validates only once. */
+/** The results of `loadAdapter`, by its argument, so that each module is imported and validated only once. */
 const loaded = new WeakMap<AdapterModule, Promise<LoadedAdapter<never>>>();
 
 /**
- * Imports a team's module and checks its default export and its environment variables, once. The module is given as a
- * path, relative to the working directory, or as the name of a package that is installed for the working directory or
- * beside the service.
+ * Imports a team's module, and checks its default export and its environment variables. Further calls with the same
+ * object get the result of the first. The module is given as a path (absolute, or relative to the working directory) or
+ * as the name of a package that is installed for the working directory or beside the service.
  *
  * @throws EnvironmentError with one line for each problem of the module and of its environment variables; an error that
  * the schema throws.
@@ -146,7 +147,7 @@ async function settingsOf({ variables: schema, secrets }: Adapter<unknown, unkno
   const reads = recordReads(variables);
   const { value, issues } = (await schema['~standard'].validate(reads.variables)) as { value: never; issues?: Validated<unknown>['issues'] };
   if (issues === undefined) return { settings: value, declared: reads.names() };
-  // A problem without a path is one of all variables together.
+  // A problem without a path concerns no single variable. It is reported under the variable that names the module.
   throw new EnvironmentError(issues.map(({ path = [], message }) => problemOf({ path: path.length > 0 ? path.map(nameOf) : [variable], message }, variables, secrets)));
 }
 

@@ -18,8 +18,9 @@ const USE_CASES = [UploadLoadData, FindUpload, ListUploads, CreateRole, CreateUs
 const LISTS = [ListRoles, ListUsers] as const;
 
 /**
- * Returns a function for Nest's option `instrument`. The function traces, with a span per call, the use cases, the
- * store, the identity provider and the receiver of events. It returns each instance unchanged.
+ * Returns a function for Nest's option `instrument`. If the function is given a use case, the store, the identity
+ * provider or the receiver of events, it replaces methods of that instance, so that `observe` gives calls a span. For
+ * the receiver of events, `observeAll` does so. The function returns the same instance.
  */
 export function tracedInstances({ observe, observeAll }: Tracing): (instance: unknown) => unknown {
   return (instance) => {

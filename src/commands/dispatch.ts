@@ -3,8 +3,8 @@ import { dropOutputWithoutReader } from '../common/output-without-reader.js';
 import { exitOnSignal } from '../operations/exit-on-signal.js';
 
 /**
- * The commands by name. Each module runs its command when it is imported. By then, `process.argv` has only the
- * arguments after the command's name.
+ * The commands by name. Each module runs its command when it is imported. By then, the command's name has been removed
+ * from `process.argv`.
  */
 const COMMANDS: Readonly<Record<string, { readonly summary: string; readonly run: () => Promise<unknown> }>> = {
   serve: { summary: 'serves on HOST and PORT (the default)', run: serve },

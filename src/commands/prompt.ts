@@ -21,8 +21,8 @@ export async function ask(question: string, { secret = false } = {}): Promise<st
   terminal.once('close', () => {
     ended.abort();
   });
-  // The output of a secret's `readline` interface is discarded, its question included. So the question is written now,
-  // after the interface has stopped the terminal from echoing the answer.
+  // For a secret, all output of the `readline` interface is discarded, even the question. So the question is written
+  // here, after the interface has stopped the terminal from echoing the answer.
   if (secret) process.stderr.write(question);
   try {
     return await terminal.question(question, { signal: ended.signal });

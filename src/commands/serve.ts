@@ -23,7 +23,7 @@ Exit code: 0 stopped by a signal, 1 refused to start, 2 wrong usage.
  * Starts the service, or prints the help. When the service can't start, explains that on standard error, and ends the
  * process with exit code 1.
  *
- * @returns the exit code of the process, for the case that no signal ends it.
+ * @returns 0: the exit code if the process ends by itself, as it does after the help.
  */
 async function main(): Promise<number> {
   const { values } = commandArguments(USAGE, () => parseArgs({ options: { help: { type: 'boolean', default: false } } }));

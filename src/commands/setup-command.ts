@@ -75,9 +75,9 @@ const printLine = (line: string): void => {
 };
 
 /**
- * Runs a set-up command. Makes each change at the provider, and then prints it on standard error, and at the end the
- * remarks. Then prints the variables for the service on standard output. A dry run only prints the changes and the
- * remarks. With `--help`, only prints the help.
+ * Runs a set-up command. Makes the changes at the provider one by one, and prints each on standard error when it is
+ * made. Then prints the remarks there, and the variables for the service on standard output. A dry run only prints the
+ * changes and the remarks. With `--help`, only prints the help.
  *
  * @returns the exit code.
  * @throws CommandError when the provider refuses the credentials, or their rights don't suffice; other errors of
@@ -153,7 +153,7 @@ function parsed(credentials: Credentials) {
   }
 }
 
-/** @returns the number of changes that were made at the provider, or that a dry run would have made. */
+/** @returns the number of changes that were made at the provider; in a dry run, of those that a real run would make. */
 async function change(parts: readonly Requirement[], dryRun: boolean): Promise<number> {
   let count = 0;
   for (const part of parts) {

@@ -57,9 +57,10 @@ function tokenArguments(): TokenArguments {
  * Issues an access token of the embedded identity provider. The service may be running at the same time. If the service
  * isn't running, missing signing keys are created.
  *
- * @throws CommandError when no user has the given id, when the token would be too long for the service, or when
- * DATA_DIR is missing, or has files but no identity provider. An identity provider isn't created there, because no
- * service would accept its tokens. Other errors of `EmbeddedIdentityProvider.open` and `loadSigningKeys`.
+ * @throws CommandError when no user has the given id; when the token would be too long for the service; when DATA_DIR
+ * is missing, or has files but no identity provider. In the last two cases, no identity provider is created in
+ * DATA_DIR, because no service would accept its tokens. Other errors of `EmbeddedIdentityProvider.open` and
+ * `loadSigningKeys`.
  */
 async function accessToken(environment: Environment, { user, customer }: TokenArguments): Promise<string> {
   assertIdentityExists(environment.dataDirectory);

@@ -1,8 +1,9 @@
 import { fstatSync, write, writeSync } from 'node:fs';
 
 /**
- * Log lines are written together when they are this long, in characters, or this much time has passed, in milliseconds.
- * Writing each line by itself took 8 % of the time of a small upload. A crash can lose lines that aren't written yet.
+ * Log lines are collected until they have this many characters in total, or for this many milliseconds, and then
+ * written together. Writing each line by itself took 8 % of the time of a small upload. A crash can lose lines that
+ * aren't written yet.
  */
 const WRITTEN_AT_LENGTH = 4096;
 const WRITTEN_AFTER_MS = 100;
@@ -11,7 +12,7 @@ const WRITTEN_AFTER_MS = 100;
  * memory doesn't run out.
  */
 const WAITING_LENGTH = 16 * 1024 * 1024;
-/** How long the end of the process waits for a reader that reads nothing, in milliseconds. */
+/** How long the end of the process waits for the reader of the log at most, in milliseconds. */
 const END_TIMEOUT_MS = 1_000;
 const END_RETRY_MS = 5;
 
@@ -20,10 +21,10 @@ const EMPTY = Buffer.alloc(0);
 /**
  * Writes log lines to a file descriptor, and the last ones when the process exits, unless a signal kills it. The
  * destination of pino (sonic-boom) isn't used, because it writes its last lines in a loop that never ends if a pipe has
- * no reader or a disk is full. Such lines are dropped here, and later lines are written again.
+ * no reader or a disk is full. Here, lines that can't be written are dropped, and later lines are written again.
  *
- * Lines to a file are written in the background, because a slow disk would stop the event loop. A pipe is written at
- * once: Node has made the pipe of standard output non-blocking, so a full one only postpones its lines.
+ * Lines to a file are written in the background, because a slow disk would stop the event loop. Lines to a pipe are
+ * written synchronously: Node has made the pipe of standard output non-blocking, so if it is full, they only wait.
  */
 export class LogOutput {
   private lines = '';
@@ -95,7 +96,7 @@ export class LogOutput {
     return true;
   }
 
-  /** Writes the last lines. Bytes that are being written in the background are written before the process ends. */
+  /** Writes the last lines. Skips bytes that are being written in the background: the process waits for that write. */
   private end(): void {
     if (this.isWriting) this.bytes = EMPTY;
     const latest = performance.now() + END_TIMEOUT_MS;

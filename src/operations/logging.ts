@@ -4,7 +4,7 @@ import type { PrettyOptions } from 'pino-pretty';
 import { LogEntry } from '../http/log-entry.js';
 import { LogOutput } from './log-output.js';
 
-/** One for the process, because each has a listener for the end of the process. */
+/** The only LogOutput of the process. All loggers share it, because each LogOutput adds a listener to `process`. */
 let standardOutput: LogOutput | undefined;
 
 /**

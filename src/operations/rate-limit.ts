@@ -13,9 +13,8 @@ const token = (context: ExecutionContext): string | null => bearerToken(context.
 
 /**
  * The part of a signed token that only its issuer can change without making the token invalid. The rate limit counts by
- * this part, so nobody gets a fresh limit by changing a token. An ECDSA signature (r, s) has a second valid form (r, n
- * - s). Only the first third of the signature's characters is used, because that third lies within r, which both forms
- * share.
+ * this part, so nobody gets a fresh limit by changing a token. An ECDSA signature (r, s) has a second valid form:
+ * (r, n - s). So only the first third of the signature's characters is used. It lies within r, which both forms share.
  */
 function unforgeable(jws: string): string {
   const signature = jws.lastIndexOf('.') + 1;

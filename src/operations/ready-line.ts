@@ -4,8 +4,8 @@ import { localUrl } from '../configuration/served-address.js';
 import type { Environment } from '../configuration/service.js';
 
 /**
- * The line on standard output that announces that the service is ready, with a URL that can be opened. Outside
- * production, it also says how to get a token, and has a command to try.
+ * Returns the line that announces on standard output that the service is ready, with a URL that can be opened. Outside
+ * production, the line also says how to get a token, and has a command to try.
  */
 export function readyLine(environment: Environment, port: number): string {
   const local = localUrl(environment, port);

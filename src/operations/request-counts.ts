@@ -1,30 +1,30 @@
 import type { ThrottlerStorage } from '@nestjs/throttler';
 
 const SECOND_MS = 1_000;
-/** The state of one client. Times are those of `performance.now()`, in milliseconds. */
+/** The state of one client. Times are those of `performance.now()`. */
 interface Client {
-  /** How many requests were counted in each second of the window, oldest first. Seconds without requests are left out. */
+  /** How many requests were counted in each second of the window, oldest first, without the seconds that had none. */
   readonly seconds: { readonly second: number; requests: number }[];
   /** How many requests were counted in the window. */
   requests: number;
-  /** Undefined if the client isn't blocked. */
+  /** In milliseconds. Undefined if the client isn't blocked. */
   blockedUntil?: number;
 }
 
 type ThrottlerRecord = Awaited<ReturnType<ThrottlerStorage['increment']>>;
 
 /**
- * Counts the requests of each client for the rate limit, in a sliding window. Counts by whole seconds, so that a request
- * takes no longer the more were counted. A request counts for the length of the window, less up to a second. A client
- * that exceeds the limit is blocked for a time, and then counted from 0.
+ * Counts the requests of each client for the rate limit, in a sliding window. Keeps one number per second, so that the
+ * time for a request doesn't grow with the number of requests. A request counts for the length of the window, less
+ * up to a second. A client that exceeds the limit is blocked for a time, and then counted from 0.
  *
- * The storage of @nestjs/throttler isn't used, because it copies the times of all counted requests of a client with
- * each further one.
+ * The storage of @nestjs/throttler isn't used, because at each request it copies the times of all counted requests of
+ * the client.
  */
 export class RequestCounts implements ThrottlerStorage {
   /**
-   * The clients by key whose latest request was in the current period, and those whose latest request was in the period
-   * before. A period is as long as the window. All others are forgotten at once, without looking at each.
+   * The clients by key: those with a request in the current period, and those with one in the period before. A period
+   * is as long as the window. When a new one begins, the older map is dropped as a whole.
    */
   private recent = new Map<string, Client>();
   private earlier = new Map<string, Client>();
@@ -40,7 +40,8 @@ export class RequestCounts implements ThrottlerStorage {
    * @returns `timeToBlockExpire` is in seconds, rounded up; 0 if the client isn't blocked.
    */
   increment(key: string, ttl: number, limit: number, blockDuration: number): Promise<ThrottlerRecord> {
-    // Whole milliseconds, because sums of fractions aren't exact: the rest of a minute could be more than a minute.
+    // Whole milliseconds, because sums of fractions aren't exact: the time left of a block for a minute could come out
+    // as slightly more than a minute.
     const now = Math.floor(performance.now());
     if (now >= this.periodEndsAt) this.beginPeriod(now, ttl);
     const client = this.clientOf(key, now);

@@ -15,7 +15,7 @@ const SWEEP_INTERVAL_MS = 50;
 const QUIET_MS = 1_000;
 /** How long the service waits for a moment in which no connection waits to be accepted, in milliseconds. */
 const ACCEPT_TIMEOUT_MS = 1_000;
-/** Up to this length, in milliseconds, hardly any connection arrives during an iteration of the event loop. */
+/** During an iteration of the event loop shorter than this, in milliseconds, hardly any connection arrives. */
 const SHORT_ITERATION_MS = 1;
 /** How long closing the adapters may take after the requests have ended or were cut off, in milliseconds. */
 const CLOSE_TIMEOUT_MS = 2_000;
@@ -32,10 +32,10 @@ export interface ShutdownTimes {
 
 /**
  * Makes SIGTERM and SIGINT stop the service gracefully. From the signal on, the service isn't ready. After
- * `shutdownDelayMs`, and up to a second more if it is busy, it accepts no more connections, waits up to
- * `shutdownTimeoutMs` for requests in flight and then cuts them off, waits up to two seconds for the adapters to close,
- * and exits with 0, with a warning in the log if the two seconds were not enough. Further signals change nothing. Must
- * be called before the server listens.
+ * `shutdownDelayMs`, and up to a second more if it is busy, it accepts no more connections. It waits up to
+ * `shutdownTimeoutMs` for requests in flight, and then cuts them off. It waits up to two seconds for the adapters to
+ * close, and logs a warning if that isn't enough. Then it exits with 0. Further signals change nothing. Must be called
+ * before the server listens.
  */
 export function shutDownOnSignal(app: INestApplication<Server>, times: ShutdownTimes): void {
   const server = app.getHttpServer();
@@ -75,8 +75,8 @@ async function finish(app: INestApplication<Server>, sockets: Set<Socket>, { shu
 /**
  * Resolves when no connection waits to be accepted, or after `ACCEPT_TIMEOUT_MS`. When the service stops listening, the
  * kernel resets the connections that wait. If a proxy has sent an upload on one of them, the proxy may not send the
- * upload again, and answers 502. Node accepts one connection in each iteration of the event loop, so none waits after an
- * iteration without one.
+ * upload again, and answers 502. Node accepts one connection in each iteration of the event loop, so after an iteration
+ * without a new connection, none waits.
  */
 async function untilNoConnectionWaits(server: Server): Promise<void> {
   const latest = performance.now() + ACCEPT_TIMEOUT_MS;

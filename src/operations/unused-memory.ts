@@ -10,7 +10,7 @@ const INTERVAL_MS = 10_000;
  */
 const PAUSE_MS = 30_000;
 const NOTABLE_BYTES = 16 * 1024 * 1024;
-/** The highest utilization of the event loop (0 to 1) at which the process counts as idle. */
+/** The process counts as idle while the utilization of the event loop (0 to 1) is below this. */
 const IDLE_UTILIZATION = 0.01;
 
 /**
@@ -23,8 +23,8 @@ const IDLE_UTILIZATION = 0.01;
  *   thread of its own, if the process has 16 MiB more outside V8 than at its lowest. Other C libraries return memory
  *   themselves.
  *
- * Nothing shows when such memory falls out of use. So while the condition holds, each of the two steps is repeated
- * after 30 seconds, whether or not its last run returned much. The timer doesn't keep the process alive.
+ * The process can't measure how much of its memory is out of use. So while the condition of a step holds, the step is
+ * repeated after 30 seconds, whether or not its last run returned much. The timer doesn't keep the process alive.
  */
 export async function returnUnusedMemory(): Promise<void> {
   const trim = await mallocTrim();
@@ -39,7 +39,7 @@ export async function returnUnusedMemory(): Promise<void> {
     since = used;
     if (ofV8.isNotable && isIdle && now - collectedAt >= PAUSE_MS) {
       collectedAt = now;
-      // The next look then calls malloc_trim, to return what the collection frees.
+      // So the next look may call malloc_trim without a pause, to return what the collection frees.
       trimmedAt = -Infinity;
       collectGarbage();
     } else if (others.isNotable && trim && now - trimmedAt >= PAUSE_MS) {

@@ -5,7 +5,8 @@ import { join } from 'node:path';
  * Loads a module of this package for a caller that uses `require`.
  *
  * Node can require ES modules. Jest's own `require` can't, except with newer versions of Node and
- * `--experimental-vm-modules`, so this falls back to the `require` of Node's modules, which Jest leaves alone.
+ * `--experimental-vm-modules`. So if `requireHere` fails, this function uses the `require` of Node's class `Module`,
+ * which Jest doesn't replace.
  *
  * @param requireHere the `require` of a module in this directory.
  * @param path the module, relative to this directory.
@@ -14,7 +15,7 @@ export function requireModule(requireHere: NodeJS.Require, path: string): unknow
   try {
     return requireHere(path);
   } catch {
-    // If the module itself is at fault, this throws the same error.
+    // If the module itself is at fault, the second attempt throws the same error.
     return new Module(__filename).require(join(__dirname, path)) as unknown;
   }
 }

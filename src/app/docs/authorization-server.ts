@@ -17,7 +17,7 @@ export interface AuthorizationServer {
 
 export interface Login {
   /**
-   * The id of the OAuth 2 client that Swagger UI uses. A public client that may redirect to
+   * The id of the OAuth 2 client that Swagger UI uses. It must be a public client that may redirect to
    * `{base_url}/docs/oauth2-redirect.html`.
    */
   readonly clientId: string;

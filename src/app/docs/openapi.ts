@@ -31,8 +31,9 @@ function oauth2({ description, tokenUrl, login }: AuthorizationServer) {
 }
 
 /**
- * Generates the OpenAPI 3.1 document from the decorators of the controllers. Leaves out error answers that the service
- * never gives with this configuration, such as 429 without a rate limit.
+ * Generates the OpenAPI 3.1 document from the decorators of the controllers. Leaves out what doesn't apply with this
+ * configuration: error answers that the service never gives, such as 429 without a rate limit, and tokens for uploads
+ * if they need none.
  */
 export function createOpenApiDocument(app: INestApplication, environment: Environment, server: AuthorizationServer): OpenAPIObject {
   const { identityProvider, rateLimitPerMinute, ingestionAuthorization, corsOrigins } = environment;

@@ -9,13 +9,13 @@ const PACKAGE = join(import.meta.dirname, '../../..');
 /** The pages that are served, as paths in the package: single files, and the folder `docs` with all its files. */
 const PAGES = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md', 'LICENSE', 'docs', 'examples/README.md'];
 
-/** Sends Markdown as plain text, because some browsers would download it instead of showing it. */
+/** Options that send every file as plain text, because some browsers would download Markdown instead of showing it. */
 const AS_TEXT = { index: false, redirect: false, setHeaders: (response: Response) => response.type('text/plain') } as const;
 
 /**
- * Serves the pages of this package as plain text, below `docs/pages/` and their path in the package, such as
- * `docs/pages/docs/clients.md`. So relative links between the files also work between the URLs. A page is read when it
- * is requested.
+ * Serves the pages of this package as plain text. The URL of a page is `docs/pages/` and its path in the package, such
+ * as `docs/pages/docs/clients.md`. So relative links between the files also work between the URLs. A page is read when
+ * it is requested.
  */
 export function setUpPages(app: NestExpressApplication, { basePath }: ServedAddress): void {
   const pages = express.Router();

@@ -3,7 +3,8 @@ import type { Metrics } from './metrics.js';
 
 /**
  * Passes calls on to an outbox, and measures how old the oldest event is that this process has not delivered yet. While
- * the outbox fails, an event may wait in it unseen, so its first failure counts as an event.
+ * the outbox fails, an event may wait in it unseen. So if no undelivered event is known, the time since the outbox's
+ * first failure is measured instead.
  */
 export class MeasuredEventOutbox extends EventOutbox {
   constructor(
@@ -26,7 +27,10 @@ export class MeasuredEventOutbox extends EventOutbox {
     return batch;
   }
 
-  /** If this rejects, which breaks the promise of the port, the delivery ends and `next` isn't called again. */
+  /**
+   * An outbox whose `wait` rejects violates the port. The delivery of events then ends and `next` isn't called again.
+   * So the failure is noted here.
+   */
   override wait(signal: AbortSignal): Promise<void> {
     return this.noteFailure(() => this.outbox.wait(signal));
   }

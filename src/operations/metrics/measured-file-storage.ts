@@ -19,8 +19,8 @@ export const measuredFlush = (metrics: Metrics) => ({ lines, seconds, ok }: Inde
 };
 
 /**
- * Passes all calls on to a file storage. For the metrics, counts the calls of `store` that are in progress, the uploads
- * that they have stored, and those that failed. If `ownership` is `owned`, also passes on the application's shutdown.
+ * Passes all calls on to a file storage. For the metrics, counts the calls of `store` in progress, the stored uploads,
+ * their bytes, and the calls that failed. If `ownership` is `owned`, also passes on the application's shutdown.
  */
 export class MeasuredFileStorage extends FileStorage implements OnApplicationShutdown {
   override readonly storedUploads: StoredUploads | undefined;

@@ -4,8 +4,8 @@ import type { Metrics } from './metrics.js';
 import type { Ownership } from './ownership.js';
 
 /**
- * Passes deliveries on to a receiver, and counts them and their events. Forwards the application's shutdown to the
- * receiver if `ownership` is `owned`.
+ * Passes deliveries on to a receiver. Counts them, and the events in those that succeeded. Forwards the application's
+ * shutdown to the receiver if `ownership` is `owned`.
  */
 export class MeasuredUploadEvents extends UploadEvents implements OnApplicationShutdown {
   constructor(

@@ -6,7 +6,7 @@ import { decodingSlots } from '../../http/decoding-slots.js';
 import { clockShiftMs } from '../../common/clock-shift.js';
 import { processMemory } from '../../common/memory-budget.js';
 
-/** The upper bounds of the histograms of durations, in seconds. */
+/** The upper bounds of the buckets in the histograms of durations, in seconds. */
 export const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60];
 
 /** The kinds of error with which storing an upload can fail, as values of the label `reason`. */

@@ -14,9 +14,9 @@ interface RequestMessage {
 }
 
 /**
- * Gives each request to an identity provider or a webhook a span and a `traceparent` header, if the request is sent
- * within a span. The official instrumentation isn't used, because it exports whole URLs: URLs of an identity provider
- * contain e-mails, and the URL of a webhook often contains a secret.
+ * Gives each request that undici sends (to an identity provider or a webhook) a span and a `traceparent` header, if the
+ * request is sent within a span. The official instrumentation isn't used, because it exports whole URLs: URLs of an
+ * identity provider contain e-mails, and the URL of a webhook often contains a secret.
  */
 export class ClientSpans {
   private readonly spans = new WeakMap<ClientRequest, Span>();

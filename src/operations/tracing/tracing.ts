@@ -17,7 +17,7 @@ import { ReportedExporter } from './reported-exporter.js';
 const NAME = 'load-data-service';
 /** The paths of the requests that orchestrators and monitoring send, which aren't traced. */
 const PROBES = /\/(?:health\/(?:live|ready)|metrics)$/;
-/** How long the end of the service waits for a receiver that doesn't answer, in milliseconds. */
+/** How long stopping the service waits for a receiver of traces that doesn't answer, in milliseconds. */
 const FLUSH_TIMEOUT_MS = 1_000;
 
 /**
@@ -33,7 +33,7 @@ export class Tracing implements OnApplicationShutdown {
   private readonly logger = new Logger('Tracing');
 
   private constructor(private readonly provider: NodeTracerProvider) {
-    // If the process has a tracer provider already, because the service is part of another application, that provider
+    // If the service is part of another application, the process may have a tracer provider already. That provider then
     // stays in use.
     provider.register({ propagator: new W3CTraceContextPropagator() });
     this.tracer = trace.getTracer(NAME);
@@ -51,8 +51,8 @@ export class Tracing implements OnApplicationShutdown {
   }
 
   /**
-   * Gives a call a span, if the call is made within a span that will be exported. So there are none for background work,
-   * which no request has caused, and none for a request that isn't sampled.
+   * Gives a call a span, if the call is made within a span that will be exported. So calls of background work, which no
+   * request has caused, get none, and neither do the calls of a request that isn't sampled.
    */
   readonly observe: Observer = (operation, call) => (trace.getActiveSpan()?.isRecording() ? this.observeAll(operation, call) : call());
 
@@ -76,9 +76,9 @@ export class Tracing implements OnApplicationShutdown {
   };
 
   /**
-   * Gives each request that the server handles from now on a span, except the requests to PROBES. The span is a child
-   * of the span in the request's `traceparent` header, if there is one. Must be called before `guardHttpEdge`, so that
-   * a request has its exchange before it gets its span.
+   * From now on, gives each request to the server a span, except the requests to PROBES. The span is a child of the
+   * span in the request's `traceparent` header, if there is one. Must be called before `guardHttpEdge`, so that a
+   * request has its exchange before it gets its span.
    */
   traceRequests(server: Server): void {
     const handlers = server.listeners('request') as RequestListener[];
@@ -91,8 +91,8 @@ export class Tracing implements OnApplicationShutdown {
   }
 
   /**
-   * Exports the spans that have ended, and traces nothing more. Waits at most `FLUSH_TIMEOUT_MS` for the receiver, because
-   * the exporter repeats a request that fails for ten seconds.
+   * Exports the spans that have ended, and traces nothing more. Waits at most `FLUSH_TIMEOUT_MS` for the receiver,
+   * because the exporter would go on repeating a failed request for ten seconds.
    */
   async onApplicationShutdown(): Promise<void> {
     this.clients.stop();
@@ -135,7 +135,7 @@ async function exporterOf(protocol: TracingEnvironment['protocol']): Promise<Spa
 
 /**
  * The type of an error, for traces: the kind of a ServiceError, and the name of any other error. The message isn't
- * traced, because it can contain customer ids. The log has the message, under the trace's id.
+ * traced, because it can contain customer ids. The log has the message, with the trace's id.
  */
 const typeOf = (error: unknown): string => {
   if (error instanceof ServiceError) return error.kind;

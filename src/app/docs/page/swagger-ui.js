@@ -4,8 +4,8 @@
 const uploads = new Set(['multipart/form-data', 'application/octet-stream']);
 
 /**
- * Sets the value of a field as if it had been typed, and the field had been left. React ignores a value that is set in
- * any other way, and Swagger UI takes it over only after a while, or when the field is left.
+ * Sets the value of a field as if a person had typed it and then left the field. React doesn't notice a value that is
+ * set in another way. Swagger UI takes a value over only after a while, or when the field is left.
  */
 function type(field, value) {
   Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'value').set.call(field, value);
@@ -47,8 +47,8 @@ document.addEventListener(
 );
 
 /**
- * Makes Swagger UI show the example of the content type that was just chosen. By itself, it keeps a form's fields as the
- * body of any other content type.
+ * Makes Swagger UI show the example of the content type that was just chosen. Otherwise Swagger UI would keep the
+ * fields of a form as the body, although another content type was chosen.
  */
 function forgetBody(operation) {
   const path = operation.querySelector('[data-path]').dataset.path;
@@ -56,7 +56,7 @@ function forgetBody(operation) {
   window.ui.getSystem().oas3Actions.setRequestBodyValue({ value: undefined, pathMethod: [path, method] });
 }
 
-/** Opens an operation in Swagger UI, to which the API's description links. */
+/** Opens an operation in Swagger UI and scrolls to it. Called when a person follows a link in the API's description. */
 function showOperation(id) {
   const operation = document.querySelector(`.opblock[id$="-${CSS.escape(id)}"]`);
   if (!operation) return;
@@ -65,8 +65,8 @@ function showOperation(id) {
 }
 
 /**
- * Refuses to send an upload without a file. Swagger UI itself marks the missing file at most by colour, and sends an
- * empty body.
+ * Refuses to send an upload if its content type needs a file and none is chosen. Otherwise Swagger UI would mark the
+ * missing file by colour at most, and send an empty body.
  */
 function refuseWithoutFile(event, button) {
   const operation = operationOf(button);
@@ -83,7 +83,8 @@ function refuseWithoutFile(event, button) {
 }
 
 /**
- * Gives a name to controls that Swagger UI leaves without one, and puts the focus in the field for the secret or token.
+ * Gives an accessible name to controls that Swagger UI leaves without one. When the dialog "Authorize" opens, puts the
+ * focus in the field for the secret or token.
  */
 function complete() {
   for (const button of document.querySelectorAll('.close-modal:not([aria-label])')) button.setAttribute('aria-label', 'Close');

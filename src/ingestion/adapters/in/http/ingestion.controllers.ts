@@ -17,7 +17,7 @@ import { readUploadHead } from './upload-head.js';
 /**
  * Creates a guard that refuses a request (403) unless its access token permits uploads of `kind` for the customer in
  * the request's query. Answers 503 if the token can't be checked. Lets every request through if uploads need no token.
- * Runs before anything else of the request is examined.
+ * Runs before the rest of the upload (query, headers and body) is checked.
  */
 function UploadGuard(kind: UploadKind): Type<CanActivate> {
   @Injectable()

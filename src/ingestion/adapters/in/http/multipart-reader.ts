@@ -12,7 +12,7 @@ const MAX_PART_HEADER_BYTES = 16_384;
 const MAX_DISPOSITION_PARAMETERS = 16;
 /**
  * How much work the parts of a form may cause before the reader pauses between headers, to let other requests run. Each
- * part counts as PART_WORK and the bytes of its headers. Usual forms cause less work, so the reader doesn't pause.
+ * part counts as PART_WORK plus the number of bytes of its headers. Usual forms cause less work than FREE_WORK.
  */
 const FREE_WORK = 8 * 1024;
 const PART_WORK = 256;
@@ -55,7 +55,7 @@ export class MultipartReader {
   private readonly delimiter: Buffer;
   /**
    * The bytes that were read from the source but not yielded yet. A delimiter begins with a line break, but a form may
-   * begin with its first delimiter without one. So `unread` begins with a line break that isn't from the source.
+   * begin with its first delimiter without one. So at first, `unread` is a line break that isn't from the source.
    */
   private unread: Buffer = CRLF;
   /**
@@ -116,7 +116,7 @@ export class MultipartReader {
 
   /**
    * Whether the delimiter that was just read is the last one of the form. If it isn't, checks that a line break
-   * follows, and leaves the line break unread.
+   * follows (after any blanks), and leaves the line break unread.
    */
   private async isClosed(): Promise<boolean> {
     await this.need(2);

@@ -24,8 +24,8 @@ import { DEFAULT_CONTENT_TYPE } from './upload-head.js';
 import { encodePageToken, readUploadListQuery, readUploadRemovalQuery } from './upload-list-query.dto.js';
 
 /**
- * The operations that list, find, fetch and remove uploads. Each needs an access token whose `customer_id` claim covers
- * the customer of the upload.
+ * The operations that list, find, fetch and remove uploads. Each needs an access token that has the operation's
+ * permission, and whose `customer_id` claim covers the customer of the upload.
  */
 @ApiTags('Stored uploads')
 @ServiceController('uploads')
@@ -85,7 +85,8 @@ export class StoredUploadsController {
     setContentHeaders(response, upload.filename, content, range);
     const isHead = request.method === 'HEAD';
     // The file is opened last, because an error after this would leave it open. HEAD opens the file too, so that it
-    // answers as GET does if the file is missing. It asks for one byte only, because a bucket would send the whole file.
+    // answers as GET does if the file is missing. For HEAD, only one byte is requested, because otherwise a bucket
+    // would send the whole file.
     const bytes = await this.findUpload.open(upload, isHead && content.size > 0 ? { first: 0, last: 0 } : range);
     if (!isHead) {
       await sendBytes(request, response, bytes, this.limits.idleTimeoutMs);
@@ -116,7 +117,10 @@ export class StoredUploadsController {
     sendJson(response, { status: 'success', deleted });
   }
 
-  /** Sends the JSON that `make` returns. `make` takes memory for long index lines, which is held until the JSON was sent. */
+  /**
+   * Sends the JSON that `make` returns. `make` takes memory for long index lines. The memory for the JSON is held until
+   * the JSON was sent.
+   */
   private async answer(request: IncomingMessage, response: ServerResponse, make: (memory: AnswerMemory) => Promise<Buffer>): Promise<void> {
     const memory = new AnswerMemory(response);
     try {
@@ -128,7 +132,10 @@ export class StoredUploadsController {
     }
   }
 
-  /** Finds an upload whose file is to be sent. Drops `additional_data`, which may be long, while the file is sent. */
+  /**
+   * Finds an upload whose file is to be sent. Returns it without its `additional_data`, so that a long text doesn't
+   * take memory while the file is sent.
+   */
   private async withoutText(uploadId: string, request: IncomingMessage, response: ServerResponse): Promise<Upload> {
     const memory = new AnswerMemory(response);
     try {
@@ -156,7 +163,7 @@ function setContentHeaders(response: ServerResponse, filename: string, { size, t
   response.setHeader('Repr-Digest', sha256Field(sha256));
 }
 
-/** Whether a header can have a value. False for some types in lines that someone has edited, or for a missing type. */
+/** Whether a media type can be sent in a header. That of a line that someone has edited may be invalid or missing. */
 function isHeaderValue(value: string): boolean {
   try {
     validateHeaderValue('Content-Type', value);
@@ -181,7 +188,10 @@ function assertCovered(request: IncomingMessage, customerId: string | undefined)
   if (!coversCustomer(customersOf(request), customerId)) throw new ServiceError('unauthorized', 'The customer_id claim of the token does not cover the customer.');
 }
 
-/** Returns a function that reports whether the caller may access a customer's uploads, and notes the customer for the log. */
+/**
+ * Returns a function that reports whether the client may access a customer's uploads, and notes the customer for the
+ * log.
+ */
 function accessOf(request: IncomingMessage): (customerId: string) => boolean {
   const customers = customersOf(request);
   return (customerId) => {

@@ -14,13 +14,14 @@ import { type MultipartPart, MultipartReader } from './multipart-reader.js';
 import { DEFAULT_CONTENT_TYPE, type UploadHead } from './upload-head.js';
 
 /**
- * The body of an upload request, read up to the beginning of the upload's file, or to its end if there is no file. The
- * bytes of the file are read later, while they are stored.
+ * The body of an upload request. A body without a file has been read completely. Any other has been read up to the
+ * beginning of the file. Of JSON that is stored as a file, at least 16 KiB have been read, or all if it is shorter. The
+ * rest of the file is read while it is stored, and the parts of a form after the file by `additionalData`.
  */
 export interface UploadBody extends Pick<UploadLoadDataCommand, 'file' | 'additionalData'> {
   /**
-   * Releases the memory that the body takes from the process's budget, and ends its decoder. Undefined for a body that
-   * never has either. Must be called when the upload has ended, whether or not it succeeded.
+   * Releases the memory that the body takes from the process's budget, and ends its decoder. Undefined only for a body
+   * that has neither. Must be called when the upload has ended, whether or not it succeeded.
    */
   readonly end?: () => void;
 }
@@ -42,7 +43,7 @@ const malformed = (message: string, cause?: unknown): ServiceError => new Servic
 /**
  * Opens the body of an upload request. JSON with only `additional_data` is read to its end. A form is read up to its
  * file. If the body is the file itself, nothing is read yet: the bytes are read while they are stored. JSON with other
- * members is stored as a file, too, so its bytes are also read while they are stored.
+ * members is stored as a file, too. If it is long, only its beginning is read here, and the rest while it is stored.
  *
  * @throws ServiceError `invalid-request-body`, `digest-mismatch`, `payload-too-large`, `request-timeout`,
  *   `client-aborted`; reading the file or calling `additionalData` may throw the same errors.
@@ -154,8 +155,8 @@ class UploadFormReader {
   ) {}
 
   /**
-   * Reads up to the beginning of the next part `file`; undefined at the end of the form. If a part `additional_data`
-   * comes before, keeps its text.
+   * Reads up to the beginning of the next part `file`; undefined at the end of the form. Keeps the text of a part
+   * `additional_data` that comes before.
    */
   async nextFile(): Promise<MultipartPart | undefined> {
     for (let part; (part = await this.parts.next()); ) {

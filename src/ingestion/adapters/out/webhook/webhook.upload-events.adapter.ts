@@ -75,12 +75,13 @@ export class WebhookUploadEvents extends UploadEvents implements OnApplicationSh
   /**
    * Sends one POST to the webhook. Resolves to the answer once its body was read, or the connection was closed.
    *
-   * @throws DeliveryError if the webhook can't be reached or doesn't answer in time; the reason of `signal`.
+   * @throws DeliveryError if the webhook can't be reached or doesn't answer in time; the reason of `signal` if that
+   * aborts.
    */
   private async post(body: Buffer, headers: Readonly<Record<string, string>>, signal: AbortSignal): Promise<Dispatcher.ResponseData> {
     signal.throwIfAborted();
-    // The request is aborted by a plain timer and a listener. `AbortSignal.any` may keep memory of each delivery for as
-    // long as `signal` exists.
+    // A plain timer and a listener abort the request. `AbortSignal.any` isn't used, because it may keep memory of each
+    // delivery for as long as `signal` exists.
     const exchange = new AbortController();
     const end = (): void => { exchange.abort(); };
     const timer = setTimeout(end, this.timeoutMs);
