@@ -2,8 +2,8 @@ const KEPT_MS = 600_000;
 const MOST = 10_000;
 
 /**
- * The users that this process created or changed in the last ten minutes, at most 10,000. Auth0's search may not have
- * the current data of these users yet.
+ * The users that this process created or changed in the last ten minutes, at most the latest 10,000. Auth0's search may
+ * not have the current data of these users yet.
  */
 export class RecentUsers {
   private readonly users = new Map<string, { readonly at: number; readonly updatedAt: number }>();
