@@ -18,7 +18,9 @@ export class RecentUsers {
     this.forget();
   }
 
-  /** The last update time of each of these users, by id. A search result with an older update time is outdated. */
+  /**
+   * The time of the last update of each user who was added, by id. A search result with an earlier time is outdated.
+   */
   updateTimes(): Map<string, number> {
     this.forget();
     return new Map(Array.from(this.users, ([userId, { updatedAt }]) => [userId, updatedAt]));

@@ -206,8 +206,8 @@ function removeUser(statements: Statements, userId: string): void {
 }
 
 /**
- * Gives a user roles, which must have different ids, in one statement: a statement for each of thousands of roles would
- * stop the event loop.
+ * Gives a user roles, whose ids must be distinct. Uses one statement for all, because thousands of statements would
+ * block the event loop.
  */
 function giveRoles(statements: Statements, userSeq: number, roleIds: readonly string[]): void {
   if (!roleIds.every((roleId) => ROLE_ID.test(roleId))) throw new RoleNotFound('role_id');

@@ -1,6 +1,6 @@
 import { NEW_USER_PROFILE } from './user-profile.js';
 
-/** The attribute of realm roles that marks those that the service lists and assigns: they have the value `true`. */
+/** The attribute that marks a realm role as one that the service lists and assigns: its value is then `true`. */
 export const ROLE_ATTRIBUTE = 'load_data_role';
 
 /** Keycloak's own client in each realm. Its roles are the rights to administer the realm. */

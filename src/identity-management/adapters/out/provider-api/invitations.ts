@@ -32,7 +32,7 @@ export abstract class Invitations {
   /**
    * Requests one mail from the provider.
    *
-   * @returns whether the provider has accepted the mail. False: mails can't be sent, and the implementation logs why.
+   * @returns whether the provider has accepted the mail. False: mails can't be sent, and the reason has been logged.
    */
   protected abstract mail(userId: string, email: string): Promise<boolean>;
 }

@@ -9,8 +9,8 @@ export interface IssuedToken {
 /** The last part of a token's lifetime in which it is no longer used, in seconds; at most half of the lifetime. */
 const MARGIN_SECONDS = 30;
 /**
- * The minimum time between discarding two tokens for the same reason, refused or outdated, in milliseconds. The newer
- * token may be no better than the discarded one.
+ * The minimum time between discarding two tokens for the same reason, refused or outdated, in milliseconds. Needed
+ * because the newer token may be no better than the discarded one.
  */
 const ANOTHER_EVERY_MS = { refused: 10_000, outdated: 60_000 } as const;
 

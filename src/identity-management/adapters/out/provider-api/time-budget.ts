@@ -15,13 +15,13 @@ export const WHOLE_LIST_TIMEOUT_MS = ANSWER_WITHIN_MS / 5;
 /** The time limit for getting the service's token. The rest of the time is for the call that needs the token. */
 export const TOKEN_TIMEOUT_MS = ANSWER_WITHIN_MS / 2;
 /**
- * How long calls of one operation may wait in the rate limiter's queue in all, counted from the moment when the
- * operation's first call entered the queue.
+ * The deadline for the calls of an operation in the rate limiter's queue, counted from the time when the operation's
+ * first call entered the queue. A call that still waits after that fails.
  */
 export const LAST_CALL_WITHIN_MS = ANSWER_WITHIN_MS - 1_000;
 /**
- * The shorter limit for a new operation that still waits to make its first call. It leaves time for the operation's
- * other calls before the caller gives up.
+ * The earlier deadline for a `new` operation none of whose calls has been answered yet. It leaves time for the
+ * operation's other calls before the caller gives up.
  */
 export const FIRST_CALL_WITHIN_MS = LAST_CALL_WITHIN_MS - 3_000;
 /**
