@@ -49,8 +49,8 @@ export type Members = Readonly<Record<string, unknown>>;
 
 /**
  * Returns the members of `wanted` that `present` lacks, with the values to write. A wanted list or object is lacking
- * unless the present one contains all of its items or members. The value to write is the present list or object with
- * the wanted items or members added. If an object has a wanted member already, the wanted value replaces it as a whole.
+ * unless the present one contains all of its items or members. The value to write for it is the present one with the
+ * wanted items or members added. If the object has a wanted member already, the wanted value replaces it as a whole.
  */
 export function lacking(present: Members, wanted: Members): Record<string, unknown> {
   const entries = Object.entries(wanted).map(([name, value]) => [name, present[name], value] as const);
