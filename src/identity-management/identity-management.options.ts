@@ -12,7 +12,8 @@ export interface IdentityManagementOptions {
   /** The maximum size of a JSON request body, in bytes. The default, 1 MiB, is also the upper limit of this option. */
   readonly maxJsonBytes?: number;
   /**
-   * How long a client may send nothing of its request, or read nothing of a list, in milliseconds (default: 60,000).
+   * How long a client may pause while it sends a JSON request body, or while it reads a list, in milliseconds (default:
+   * 60,000).
    */
   readonly idleTimeoutMs?: number;
 }
@@ -25,7 +26,7 @@ export interface IdentityManagementAdapters {
   authentication: DynamicModule | Type | undefined;
 }
 
-/** The upper limit of the option `maxJsonBytes`, in bytes. Far more than the body of any valid request needs. */
+/** The upper limit of the option `maxJsonBytes`, in bytes. More than the body of any sensible request needs. */
 const MAX_JSON_BYTES = 1_048_576;
 
 /** The limits for JSON request bodies and lists: the options, with defaults for those that are not set. */

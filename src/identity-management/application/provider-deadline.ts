@@ -6,12 +6,12 @@ import type { IdentityProvider, ProviderCallOptions } from './ports/identity-pro
 export const ANSWER_WITHIN_MS = 10_000;
 /**
  * The part of `ANSWER_WITHIN_MS` that is reserved for checking the access token of the request, in milliseconds. That
- * check may wait half a second for newer keys of the token's issuer. For a key that is unknown yet, it may wait several
- * seconds, and the answer then comes later by as much.
+ * check may wait half a second for newer keys of the token's issuer. If the token's key isn't known yet, the check may
+ * take several seconds. The client then gets its answer that much later.
  */
 const TOKEN_CHECK_MS = 600;
 
-/** Calls the identity provider with a time limit, which ends a call even if the provider's adapter hangs. */
+/** Calls the identity provider with a time limit. The caller gets an error in time even if the adapter hangs. */
 export class ProviderDeadline {
   /** @param timeoutMs the time limit of one call, or of one page of a list, in milliseconds. */
   constructor(
@@ -33,8 +33,8 @@ export class ProviderDeadline {
   /**
    * Reads a list from the identity provider, and converts each item. The time limit applies to each page separately.
    * When the reader stops early, or a page fails, the provider's iterator is ended with `return`, and then the signal
-   * is aborted; when the time limit of a page is over, the signal is aborted first. It is also aborted after the last
-   * page.
+   * is aborted. When the time limit of a page is over, the signal is aborted first, and `return` is called after that.
+   * After the last page, the signal is aborted too.
    *
    * @throws as `call`.
    */

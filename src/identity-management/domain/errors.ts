@@ -2,7 +2,7 @@ import { ServiceError, type ServiceErrorOptions } from '../../common/service-err
 
 /**
  * A refusal of a request by the identity provider or the domain's rules: a value is invalid, is already in use, or
- * refers to something that doesn't exist. An operation's HTTP adapter answers all refusals with one error text.
+ * refers to something that doesn't exist. Each HTTP operation answers all its refusals with the same error text.
  */
 export abstract class IdentityRefusal extends ServiceError {
   constructor(message: string, options?: ServiceErrorOptions) {

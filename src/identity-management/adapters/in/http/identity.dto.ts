@@ -21,7 +21,7 @@ const IsTextList = (): PropertyDecorator =>
     validator: { validate: (value) => Array.isArray(value) && value.every((item) => typeof item === 'string') },
   });
 
-// These classes declare the members of each request body and their types. The rules for their values are in `domain/`.
+// Each class declares the members of a request body and their types. Most rules for the values are in `domain/`.
 
 /** The body of `POST /assign-role`. */
 @ApiSchema({ name: 'RoleAssignment' })

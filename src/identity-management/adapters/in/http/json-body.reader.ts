@@ -25,8 +25,8 @@ export class JsonBodyReader {
    * @param assertPermitted checks a permission that depends on the body. Called before the body's members are
    * validated, because 403 takes precedence over 400.
    * @throws ServiceError `payload-too-large` or `unsupported-media-type` when the headers show that the body is too
-   * large or not JSON, before the body is read; `invalid-request-body` when the body isn't a valid object of the DTO's
-   * type; errors of `readJson` and `assertPermitted`.
+   * large, isn't JSON or has an unknown Content-Encoding, before the body is read; `invalid-request-body` when the body
+   * isn't a valid object of the DTO's type; errors of `readJson` and `assertPermitted`.
    */
   async read<Dto extends object>(request: IncomingMessage, type: DtoType<Dto>, assertPermitted?: (members: Members) => void): Promise<Dto> {
     const { maxJsonBytes, idleTimeoutMs } = this.limits;
@@ -43,7 +43,7 @@ export class JsonBodyReader {
 const namesByType = new WeakMap<DtoType<object>, ReadonlySet<string>>();
 
 /**
- * The names of the members that the DTO has rules for. Other members of a body are ignored and their values not built.
+ * The names of the members that the DTO has rules for. A body's other members are ignored: their values aren't built.
  */
 function memberNames(type: DtoType<object>): ReadonlySet<string> {
   const known = namesByType.get(type);
@@ -55,9 +55,9 @@ function memberNames(type: DtoType<object>): ReadonlySet<string> {
 }
 
 function validated<Dto extends object>(type: DtoType<Dto>, values: Members): Dto {
-  // In `values`, the symbol `OTHER_VALUE` stands for every member that is neither a text, nor null, nor a list of at
-  // most 10,000 distinct texts. Such a member always fails validation, because every member of a DTO must be a text or
-  // a list of texts.
+  // In `values`, the symbol `OTHER_VALUE` replaces any value that is neither a text, nor null, nor a list of at most
+  // 10,000 distinct texts. The symbol always fails validation, because each member of a DTO must be a text or a list of
+  // texts.
   const dto = plainToInstance(type, values);
   const defects = validateSync(dto);
   if (defects.length > 0) {

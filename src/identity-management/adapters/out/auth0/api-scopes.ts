@@ -22,7 +22,7 @@ const FRESH_MS = 200;
  * The scopes of an API of the tenant, which are the permissions that the tenant's roles can have. Auth0 replaces the
  * whole list of scopes at once and has no conditional update. A change that others make between a read and a write of
  * this process is lost. Within this process, writes run one at a time. After each write, the list is read back. If
- * others have overwritten the list, it is written again.
+ * scopes are missing from it, because others have overwritten the list, it is written again.
  */
 export class ApiScopes {
   private readonly path: string;
@@ -55,8 +55,8 @@ export class ApiScopes {
     const freshUntil = performance.now() + FRESH_MS;
     if (lacking(scopes, permissions).length === 0) return;
     await this.changes.run(async () => {
-      // `scopes` was read before this wait for other writes of this process. It is used only if it is recent and no
-      // such write has finished since. Otherwise the list of scopes is read again.
+      // `scopes` was read before the wait for other changes of this process. It is used only if it is recent, and this
+      // process has finished no write since. Otherwise the list of scopes is read again.
       const isFresh = writes === this.writes && performance.now() < freshUntil;
       await this.add(permissions, isFresh ? scopes : await this.read(operation), operation);
     });
@@ -88,8 +88,8 @@ export class ApiScopes {
       // Auth0's documentation says that this call answers 201, but a real tenant answers 200.
       if (answer.status !== 200 && answer.status !== 201) throw unexpected(answer);
     } catch (error) {
-      // If the outcome of the write is unknown, the write doesn't fail: the list of scopes is read back after each
-      // write, which shows the outcome.
+      // An unknown outcome of the write isn't an error here, because the list of scopes is read back after each write,
+      // which shows the outcome.
       if (!mayBeDone(error)) throw error;
     } finally {
       this.writes++;

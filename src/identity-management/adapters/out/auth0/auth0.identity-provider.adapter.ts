@@ -45,8 +45,9 @@ const USER_ID = /^(?=.{1,300}$)[a-z0-9_-]+\|[^\s\p{Cc}\p{Cs}]+$/u;
 const MAX_ROLES_OF_A_USER = 50;
 const SEARCH_PAGES = 10;
 /**
- * How many users are read by id at the same time. They form one page of the user list, and the calls for a page share
- * one time limit. With more users per page, the last calls could wait too long for the rate limiter.
+ * How many recently created or changed users are read by id at the same time. They form one page of the user list, and
+ * the calls for a page share one time limit. With more users per page, the last calls could wait too long for the rate
+ * limiter.
  */
 const READ_AT_ONCE = 2;
 
@@ -86,8 +87,8 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     this.roles = new TenantRoles(this.api, this.leftBehind, scopes, audience);
     this.invitations = invitationClientId === undefined ? undefined : new TenantInvitations({ url, connection, clientId: invitationClientId });
     const look: Look = (previous, operation) => {
-      // If the previous check found problems, one may be that the service's token lacks a scope. Auth0 may have granted
-      // the scope since, but only a new token would have it.
+      // If the previous check found problems, one may be that the service's token lacks a scope. The scope may have
+      // been granted since, but only a new token would have it.
       const mayRenewToken = (previous?.problems.length ?? 0) > 0;
       return checkTenant(this.api, scopes, { clientId, audience, mayRenewToken }, operation);
     };

@@ -2,8 +2,8 @@ const KEPT_MS = 600_000;
 const MOST = 10_000;
 
 /**
- * The users that this process created or changed in the last ten minutes, at most 10,000. Auth0's search may not have
- * the current data of these users yet.
+ * The users that this process created or changed in the last ten minutes, at most the latest 10,000. Auth0's search may
+ * not have the current data of these users yet.
  */
 export class RecentUsers {
   private readonly users = new Map<string, { readonly at: number; readonly updatedAt: number }>();
@@ -18,7 +18,9 @@ export class RecentUsers {
     this.forget();
   }
 
-  /** The last update time of each of these users, by id. A search result with an older update time is outdated. */
+  /**
+   * The time of the last update of each user who was added, by id. A search result with an earlier time is outdated.
+   */
   updateTimes(): Map<string, number> {
     this.forget();
     return new Map(Array.from(this.users, ([userId, { updatedAt }]) => [userId, updatedAt]));

@@ -29,7 +29,7 @@ const CLAIMS = z.object({ scope: z.string().default('') });
  * that the service accepts and that carry permissions. Warnings: the API lacks a permission, so nobody can have that
  * permission.
  *
- * @throws as `ApiClient.call`.
+ * @throws as `ApiClient.get`; ProviderError when the token has an unexpected form.
  */
 export async function checkTenant(api: ApiClient, scopes: ApiScopes, options: TenantCheckOptions, operation: Operation): Promise<Findings> {
   const { clientId, audience, mayRenewToken } = options;

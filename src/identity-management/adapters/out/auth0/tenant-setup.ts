@@ -92,7 +92,7 @@ export class TenantSetup {
    * depend on earlier ones.
    *
    * @param administrator the e-mail of the user who gets the role with all permissions; the user is created if missing.
-   * Undefined: no such user.
+   * If undefined, no user gets the role.
    * @throws ProviderError when the options have the client id of an application that doesn't exist; otherwise as
    * `ApiClient.get`.
    */
@@ -113,8 +113,8 @@ export class TenantSetup {
   }
 
   /**
-   * The scopes of the Management API that the service's application was granted but doesn't need; only `all scopes` if
-   * the grant has `allow_all_scopes`.
+   * The scopes of the Management API that the service's application was granted but doesn't need. If the grant has
+   * `allow_all_scopes`, the result is the single entry `all scopes`.
    */
   async needlessScopes(): Promise<readonly string[]> {
     const application = await this.find(this.service);
@@ -197,8 +197,8 @@ export class TenantSetup {
   }
 
   /**
-   * The grant that lets an application call the Management API on its own behalf. A grant to call it on behalf of users
-   * is a different one and isn't returned.
+   * The grant that lets an application call the Management API on its own behalf; undefined if there is none. A grant
+   * to call the API on behalf of users isn't returned.
    */
   private async grantOf({ client_id: clientId }: Application): Promise<Grant | undefined> {
     const query = new URLSearchParams({ client_id: clientId, audience: `${this.options.url}/api/v2/` });

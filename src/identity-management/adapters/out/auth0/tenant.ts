@@ -16,10 +16,16 @@ export const SERVICE_SCOPES = [
   'update:resource_servers',
 ] as const;
 
-/** The name of the service's machine-to-machine application at Auth0. Used only if AUTH0_CLIENT_ID is not set. */
+/**
+ * The name of the service's machine-to-machine application at Auth0. If AUTH0_CLIENT_ID is not set, the set-up finds
+ * the application by this name, or creates it.
+ */
 export const SERVICE_NAME = 'load-data-service';
 
-/** The name of Swagger UI's single-page application at Auth0. Used only if SWAGGER_UI_CLIENT_ID is not set. */
+/**
+ * The name of Swagger UI's single-page application at Auth0. If SWAGGER_UI_CLIENT_ID is not set, the set-up finds the
+ * application by this name, or creates it.
+ */
 export const SWAGGER_UI_NAME = 'load-data-swagger-ui';
 
 /** The name of the tenant's role that has all permissions of the service. */
@@ -40,7 +46,8 @@ export const newApi = (audience: string) => ({
 });
 
 /**
- * The settings of the service's application. Client credentials is the only grant type; Auth0's default allows four.
+ * The settings that the service's application must have. A new application gets only the grant type client credentials;
+ * Auth0's default allows four. An existing one keeps its other grant types.
  */
 export const SERVICE_APPLICATION = {
   app_type: 'non_interactive',
@@ -49,7 +56,10 @@ export const SERVICE_APPLICATION = {
   grant_types: ['client_credentials'],
 };
 
-/** The settings of Swagger UI's application. It may use only the grant type authorization code, with PKCE. */
+/**
+ * The settings that Swagger UI's application must have. A new application may use only the grant type authorization
+ * code, with PKCE. An existing one keeps its other grant types.
+ */
 export const SWAGGER_UI_APPLICATION = {
   app_type: 'spa',
   oidc_conformant: true,

@@ -30,7 +30,7 @@ export async function* exportedUsers(api: ApiClient, turns: ListTurns): AsyncGen
   const end = performance.now() + GIVE_UP_AFTER_MS;
   for (let look = 0; performance.now() < end; look++) {
     yield [];
-    // An error of the pause means that the signal has aborted. It is ignored, because the next call throws it too.
+    // The pause fails when the signal has aborted. That is ignored here, because the next call then fails too.
     await setTimeout(PAUSES_MS[Math.min(look, PAUSES_MS.length - 1)], undefined, { signal }).catch(() => undefined);
     const job = await calls.make((turn) => api.get(`/jobs/${encodeURIComponent(id)}`, JOB, turn));
     if (!job) continue;

@@ -96,9 +96,10 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
   }
 
   /**
-   * Resolves if the database is in place, if necessary after reopening it (`IdentityStore.available`).
+   * Resolves if the database's files are in place, if necessary after reopening the database
+   * (`IdentityStore.available`).
    *
-   * @throws ProviderUnavailable while it is not, because the content of the open files can't be trusted then;
+   * @throws ProviderUnavailable while they aren't, because the content of the open files can't be trusted then;
    * ProviderError when the provider is closed.
    */
   assertAvailable(): Promise<void> {
@@ -134,8 +135,8 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
   }
 
   /**
-   * What was recorded last with `recordClaims`; empty if nothing was. An earlier version of the service recorded no
-   * audience.
+   * What was recorded last with `recordClaims`; empty if nothing was. The audience may be missing, because an earlier
+   * version of the service recorded none.
    */
   recordedClaims(): Promise<Partial<TokenClaims>> {
     return this.store.read((statements) => {
@@ -166,7 +167,7 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
 
   /**
    * Reads a table of the database in pages, in the order of the column `seq`. A page is read only when the consumer
-   * asks for it, and after the event loop has run once.
+   * asks for it, and only after the event loop has had a turn.
    *
    * @param select the selected columns and the table, as `<columns> FROM <table>`.
    */
@@ -205,8 +206,8 @@ function removeUser(statements: Statements, userId: string): void {
 }
 
 /**
- * Gives a user roles, which must have different ids, in one statement: a statement for each of thousands of roles would
- * stop the event loop.
+ * Gives a user roles, whose ids must be distinct. Uses one statement for all, because thousands of statements would
+ * block the event loop.
  */
 function giveRoles(statements: Statements, userSeq: number, roleIds: readonly string[]): void {
   if (!roleIds.every((roleId) => ROLE_ID.test(roleId))) throw new RoleNotFound('role_id');

@@ -52,9 +52,9 @@ const BUSY_PAUSE_MS = 10;
 const BUSY_ATTEMPTS = 200;
 
 /**
- * Opens the embedded provider's database. If the database is missing, it is created. If `create` is false, an error is
- * thrown instead, but callers must check first that the file exists, because SQLite would leave an empty one. Any
- * number of processes may have the database open at once. Committed data survives a power failure.
+ * Opens the embedded provider's database. If the database is missing, it is created. With `create` set to false, a
+ * missing database is an error. Callers must then check first that the file exists, because SQLite would leave an empty
+ * one. Any number of processes may have the database open at once. Committed data survives a power failure.
  *
  * @throws DataDirectoryError when the file isn't a database of this service, can't be written, or belongs to another
  * version of the service; SqliteError `SQLITE_BUSY` when another process keeps the file locked for about two seconds;
@@ -153,9 +153,9 @@ function isForeign(database: IdentityDatabase): boolean {
 }
 
 /**
- * Runs synchronous work in one transaction that holds the database's write lock from the start. While another
- * connection holds the lock, waits for it, but at most for about two seconds, or until the signal aborts. Then throws
- * SQLite's error.
+ * Runs synchronous work in one transaction that holds the database's write lock from the start. If another connection
+ * holds the lock, waits for the lock. If the lock isn't free after about two seconds, or when the signal has aborted,
+ * throws SQLite's error.
  */
 export function immediately<Result>(database: IdentityDatabase, work: () => Result, signal?: AbortSignal): Promise<Result> {
   return unlessBusy(() => transaction(database, work), signal);

@@ -35,10 +35,10 @@ interface Opened {
 }
 
 /**
- * The identity database, while its files are at their paths. SQLite goes on using files that were removed, moved or
- * hidden by a volume mounted over them, and commits to such files would be lost. So before each read, and before and
- * after each transaction, the open files are compared with the files at the paths, by device and inode. While they
- * differ, reads and writes reject. When the same database is back at its path, the next call reopens it.
+ * The open identity database. It is used only while its files are at their paths. SQLite goes on using files that were
+ * removed, moved or hidden by a volume mounted over them, and commits to such files would be lost. So before each read,
+ * and before and after each transaction, the open files are compared with the files at the paths, by device and inode.
+ * While they differ, reads and writes reject. When the same database is back at its path, a later call reopens it.
  *
  * The main thread never waits until a commit is synced: transactions run one at a time, and commit in a thread.
  */
@@ -66,8 +66,7 @@ export class IdentityStore {
    * Opens the identity database in the data directory.
    *
    * @param shared whether to open the database without taking the lock of the data directory. A second process can then
-   * use the database while the service, which holds the lock, is running. Nothing is created while the service is
-   * running.
+   * use the database while the service, which holds the lock, is running. In that case, missing files aren't created.
    * @throws DataDirectoryInUseError when another process holds the lock and `shared` is false; DataDirectoryError;
    * ProviderUnavailable when the database is missing while the service runs; errors of the file system and SQLite.
    */
@@ -139,8 +138,8 @@ export class IdentityStore {
   }
 
   /**
-   * Undoes a transaction whose caller has given up, before the next one begins. `close` waits for it. Logs a failure,
-   * and never rejects.
+   * Undoes a transaction whose caller has given up, before the next transaction begins. `close` waits until that is
+   * done. Logs a failure, and never rejects.
    *
    * @param id names in the log what the transaction has created.
    */

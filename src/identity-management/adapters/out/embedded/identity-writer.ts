@@ -9,8 +9,8 @@ import { checkpoint, type IdentityDatabase, type Statements, transaction } from 
 export class IdentityWriter implements Statements {
   private readonly database: IdentityDatabase;
   /**
-   * Compiled statements by their SQL. They are kept, except after an error, because the garbage collector finalizes
-   * statements on the main thread, which would block while a commit of the same connection is in progress.
+   * Compiled statements by their SQL. They are kept so that the garbage collector doesn't finalize them: it does that
+   * on the main thread, which would block while a commit of the same connection is in progress.
    */
   private readonly statements = new Map<string, Database.Statement>();
 
@@ -31,7 +31,7 @@ export class IdentityWriter implements Statements {
   }
 
   /**
-   * Runs synchronous work in one transaction, as `transaction` of the database does.
+   * Runs synchronous work in one transaction, like the function `transaction` of identity-database.ts.
    *
    * @throws SqliteError; errors of the work.
    */
@@ -40,7 +40,8 @@ export class IdentityWriter implements Statements {
       try {
         return work(this);
       } catch (error) {
-        // libsql doesn't reset a statement whose `get` has failed, so every later `get` would fail too.
+        // libsql doesn't reset a statement whose `get` has failed, so every later `get` of the statement would fail
+        // too. So all statements are compiled again.
         if (error instanceof Database.SqliteError) this.statements.clear();
         throw error;
       }
@@ -48,7 +49,8 @@ export class IdentityWriter implements Statements {
   }
 
   /**
-   * Moves the content of the write-ahead log into the database's file, as `checkpoint` of the database does.
+   * Moves the content of the write-ahead log into the database's file, like the function `checkpoint` of
+   * identity-database.ts.
    *
    * @throws SqliteError
    */

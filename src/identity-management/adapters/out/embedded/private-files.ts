@@ -52,7 +52,7 @@ function readPrivate(path: string): string | undefined {
 
 /**
  * Creates a file that is never visible without its whole text: writes a temporary file, and links it to `path`. The
- * link is atomic and never replaces an existing file.
+ * link is atomic. If there is a file at `path` already, it stays as it is, and that is no error.
  */
 function createOnce(path: string, text: string): void {
   const temporary = `${path}.${randomUUID()}.tmp`;

@@ -24,8 +24,8 @@ export type SigningKeys = readonly [SigningKey, ...SigningKey[]];
  * Loads the token issuer's keys from `DATA_DIR/identity/signing-keys.json`, an array of private JWKs (RFC 7517). If the
  * file is missing, it is created with one new key.
  *
- * @param create whether to create the file if it is missing. Must be false in a process that issues tokens while the
- * service runs, because the running service wouldn't accept tokens signed with new keys.
+ * @param create whether to create the file if it is missing. Must be false in another process while the service runs,
+ * because the running service wouldn't accept tokens signed with new keys.
  * @throws DataDirectoryError when the file is missing and `create` is false, or is anything but a regular file with one
  * or more private RSA keys of at least 2048 bits; errors of the file system.
  */

@@ -6,7 +6,7 @@ export class WorkQueue {
   private readonly waiting = new Set<() => void>();
 
   /**
-   * Runs work after all earlier work has settled, and settles like it. If there is no earlier work, the work starts
+   * Runs work after all earlier work has settled. Settles as the work does. If no earlier work is left, the work starts
    * before `run` returns.
    *
    * @param signal ends the wait when it aborts. It has no effect on work that has started.

@@ -159,9 +159,9 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   }
 
   /**
-   * Checks the whole realm (listed at `checkRealm`). While something is wrong, each call does so, but at most once a
-   * second. While nothing is wrong, the whole check is repeated only every half minute (`checkedForMs`), and calls in
-   * between check only whether Keycloak answers and has the API's client.
+   * Checks the realm (what is checked is listed at `checkRealm`). While something is wrong, each call makes the whole
+   * check, but at most once a second. While nothing is wrong, the whole check is made only every half minute
+   * (`checkedForMs`). Calls in between check only whether Keycloak answers and has the API's client.
    */
   override async checkHealth({ signal }: ProviderCallOptions): Promise<void> {
     await this.health.check(signal);
@@ -180,14 +180,14 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   private async look(previous: Findings | undefined, operation: Operation): Promise<Findings> {
     const isRecent = performance.now() - this.checkedAt < (this.options.checkedForMs ?? 30_000);
     if (previous && isHealthy(previous) && isRecent && (await this.hasApi(operation))) return previous;
-    // Set before the check, not after it, because a slow check is aborted. If nothing was wrong before, the whole check
-    // then isn't repeated for half a minute (`checkedForMs`). Health checks in that time make a single call, which may
-    // end in time.
+    // Set before the check, so that it is also set if the check is too slow and is aborted. If nothing was wrong
+    // before, the whole check then isn't repeated for half a minute (`checkedForMs`). Health checks in that time make
+    // only one call, which may end in time although the whole check didn't.
     this.checkedAt = performance.now();
     return await checkRealm(this.api, this.options, operation);
   }
 
-  /** Whether the realm still has the API's client. False also for any other answer that shows a wrong configuration. */
+  /** Whether the realm still has the API's client. Also false if looking for it throws any other `ProviderError`. */
   private async hasApi(operation: Operation): Promise<boolean> {
     try {
       await this.roles.idOfApi(operation);

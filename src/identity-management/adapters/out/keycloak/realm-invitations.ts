@@ -26,7 +26,10 @@ export async function mailProblems(api: ApiClient, operation: Operation): Promis
   return smtpServer?.host ? [] : ['New users get no invitation (KEYCLOAK_INVITATION_MAIL): the realm has no mail server.'];
 }
 
-/** Invites new users with mails that Keycloak sends. While the realm has no mail server, requests no mails. */
+/**
+ * Invites new users with mails that Keycloak sends. While the realm has no mail server, requests no mails, and logs the
+ * reason once.
+ */
 export class RealmInvitations extends Invitations {
   private readonly logger = new Logger('InvitationMail');
   private loggedProblem: string | undefined;

@@ -77,8 +77,8 @@ export function defaultClientScope(admin: RealmAdmin, audience: string): Require
 }
 
 /**
- * The requirement that the realm's user profile (the definition of users' attributes) has no defects. A realm that the
- * set-up has created needs no change.
+ * The requirement that the realm's user profile (the definition of users' attributes) has no defects. A missing realm
+ * needs no change, because the set-up creates the realm with a right user profile.
  */
 export function userProfile(admin: RealmAdmin): Requirement<Repair> {
   const path = '/users/profile';

@@ -52,7 +52,7 @@ export type NamedRole = Pick<KeycloakRole, 'id' | 'name'>;
 const isOurs = ({ clientRole, attributes }: KeycloakRole): boolean =>
   clientRole !== true && attributes?.[ROLE_ATTRIBUTE]?.includes('true') === true;
 
-/** The roles of a realm that the service manages: composite realm roles with the attribute `load_data_role`. */
+/** The roles of a realm that the service manages: the realm roles whose attribute `load_data_role` is `true`. */
 export class RealmRoles {
   private rolesInPagesUntil = -Infinity;
 
@@ -140,8 +140,8 @@ export class RealmRoles {
 
   /**
    * Reads all roles of the realm with one call. Keycloak answers in milliseconds if it has the roles in its cache.
-   * Otherwise the time grows with the square of the number of roles. If the call takes too long, the roles are read
-   * page by page.
+   * Otherwise the time grows with the square of the number of roles. If the call takes too long, or a recent one did,
+   * the roles are read page by page.
    */
   private async *pages(operation: Operation): AsyncGenerator<readonly KeycloakRole[], void, undefined> {
     const all = await this.all(operation);

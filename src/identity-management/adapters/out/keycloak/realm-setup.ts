@@ -75,7 +75,7 @@ export class RealmSetup {
    * depend on earlier ones.
    *
    * @param administrator the e-mail of the user who gets the role with all permissions; the user is created if missing.
-   * Undefined: no such user.
+   * If undefined, no user gets the role.
    */
   parts(administrator?: string): Requirement[] {
     const { audience, clientSecret, baseUrl, publicUrl } = this.options;
@@ -95,7 +95,7 @@ export class RealmSetup {
     ];
   }
 
-  /** The rights over the realm that the service's account was given but doesn't need. */
+  /** The rights over the realm that the service's account was given directly but doesn't need. */
   async needlessRights(): Promise<readonly string[]> {
     const rights = (await this.rights('')).map(({ name }) => name);
     return rights.filter((right) => !(SERVICE_RIGHTS as readonly string[]).includes(right));
@@ -200,8 +200,8 @@ export class RealmSetup {
   }
 
   /**
-   * The requirement that Swagger UI's client has the client scope of the API. Keycloak doesn't give a default client
-   * scope to clients that exist already, so the set-up must.
+   * The requirement that Swagger UI's client has the client scope of the API. Keycloak gives a default client scope
+   * only to clients that are created later, so the set-up gives it to a client that exists already.
    */
   private swaggerUiScope(): Requirement {
     const { audience } = this.options;

@@ -1,14 +1,14 @@
 import { NEW_USER_PROFILE } from './user-profile.js';
 
-/** The attribute of realm roles that has the value `true` if the service lists and assigns the role. */
+/** The attribute that marks a realm role as one that the service lists and assigns: its value is then `true`. */
 export const ROLE_ATTRIBUTE = 'load_data_role';
 
 /** Keycloak's own client in each realm. Its roles are the rights to administer the realm. */
 export const REALM_MANAGEMENT = 'realm-management';
 
 /**
- * The rights to administer the realm that the service needs: for users, for realm roles, and for clients. It needs
- * those for clients because permissions are roles of a client, which the service creates and adds to realm roles.
+ * The rights to administer the realm that the service needs: for users, for realm roles, and for clients. It needs the
+ * right for clients because permissions are roles of a client. The service creates these and adds them to realm roles.
  */
 export const SERVICE_RIGHTS = ['manage-users', 'manage-realm', 'manage-clients'] as const;
 
@@ -53,7 +53,7 @@ export const SERVICE_CLIENT = {
   clientAuthenticatorType: 'client-secret',
 };
 
-/** The settings of Swagger UI's client. It may use only the authorization code flow, with PKCE. */
+/** The settings of Swagger UI's client, which may use only the authorization code flow, with PKCE. */
 export const SWAGGER_UI_CLIENT = {
   enabled: true,
   publicClient: true,
@@ -100,7 +100,10 @@ export const clientScope = (audience: string) => ({
   protocolMappers: protocolMappers(audience),
 });
 
-/** The body of a realm role that the service lists and assigns: a composite of client roles of the API. */
+/**
+ * The body of the request that creates a realm role which the service lists and assigns: a composite of client roles of
+ * the API.
+ */
 export const composedRole = (name: string, audience: string, permissions: readonly string[]) => ({
   name,
   composite: true,

@@ -56,9 +56,13 @@ const FREE: Readonly<Record<string, number>> = { username: 3, firstName: 1, last
 const LENGTH_OPTIONS = z.looseObject({ min: z.coerce.number().default(0), max: z.coerce.number().default(MAX_UNITS) });
 
 /**
- * Finds the defects of a user profile: a missing attribute of `NEW_USER_PROFILE`; a username or name for which some
- * texts are refused; an attribute that the service sets, but administrators may not edit; an attribute that is required
- * although the service doesn't set it; a `customer_id` that users may edit.
+ * Finds the defects of a user profile:
+ * - an attribute of `NEW_USER_PROFILE` is missing;
+ * - the username, first name or last name doesn't accept every text that the service may send;
+ * - administrators may not edit an attribute that the service sets;
+ * - an attribute that the service doesn't always set is required from administrators;
+ * - the last name is required, even if only from users;
+ * - users may edit their `customer_id`.
  */
 export function profileDefects({ attributes }: UserProfile): ProfileDefect[] {
   const absent = NEW_USER_PROFILE.attributes.filter(({ name }) => !attributes.some((attribute) => attribute.name === name));

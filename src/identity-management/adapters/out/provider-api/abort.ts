@@ -7,7 +7,7 @@ import { setMaxListeners } from 'node:events';
  * @returns a function that removes the listener.
  */
 export function onAbort(signal: AbortSignal, listener: () => void): () => void {
-  // Without this, Node would warn of a possible memory leak when many listeners wait for one signal.
+  // 0 means no limit. With a limit, Node would warn of a possible memory leak when many listeners wait for one signal.
   setMaxListeners(0, signal);
   signal.addEventListener('abort', listener);
   if (signal.aborted) listener();

@@ -71,12 +71,12 @@ export class ApiClient {
    * with a new token, provided that a new token can help. If the connection breaks, sends a `repeatable` request a
    * second time. With a rate limiter (`pace`), also sends the request again after a 429.
    *
-   * @throws ProviderUnavailable when the rate limiter lets the call wait too long, when there is no connection, no
-   * answer within 10 seconds (5 seconds to a request for a token), or an answer with 408, 429 or 5xx, or when the
-   * signal aborts. The error is an `OutcomeUnknown` if the request may have been carried out. ProviderError for a
-   * redirect, when the provider refuses the service or refuses to issue a token, or when the answer isn't JSON. The
-   * error is an `AnswerUnreadable` if the status of the answer that isn't JSON reports success. An answer that reports
-   * success may be empty.
+   * @throws ProviderUnavailable when the call would wait too long for the rate limiter, when there is no connection, no
+   * answer within 10 seconds (5 seconds for a token), or an answer with 408, 429 or 5xx, or when the signal aborts. The
+   * error is an `OutcomeUnknown` if the request may have been carried out.
+   * @throws ProviderError for a redirect, when the provider refuses the service or refuses to issue a token, or when
+   * the answer's body isn't JSON. In the last case, the error is an `AnswerUnreadable` if the status reports success.
+   * An empty body is no error if the status reports success.
    */
   async call(request: ApiRequest): Promise<ApiAnswer> {
     const label = labelOf(request);
@@ -226,8 +226,8 @@ export function read<Schema extends z.ZodType>(answer: ApiAnswer, schema: Schema
 }
 
 /**
- * The name of a request in messages: its method and path. Every second segment of the path is replaced by `…`, because
- * it can come from a client: `POST /users/…/role-mappings/…`.
+ * The name of a request in messages: its method and path, without the query. Every second segment of the path is
+ * replaced by `…`, because it can come from a client: `POST /users/…/role-mappings/…`.
  */
 const labelOf = ({ method, path }: ApiRequest): string => {
   const [segments = ''] = path.split('?', 1);
@@ -243,7 +243,7 @@ export function unexpected({ label, status }: ApiAnswer): ProviderError {
 /** Matches the missing scopes in Auth0's message `Insufficient scope, expected any of: create:users`. */
 const SCOPES = /expected[a-z ]*: ([a-z_:, ]+)/;
 
-/** Whether an answer with this status doesn't show that the provider accepts the token. */
+/** False if an answer with this status shows that the provider has accepted the token; otherwise true. */
 const saysNothingOfToken = (status: number): boolean => status >= 500 || [401, 403, 408, 429].includes(status);
 
 /**

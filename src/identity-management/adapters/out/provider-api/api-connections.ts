@@ -33,8 +33,8 @@ export interface RawAnswer {
 }
 
 /**
- * The maximum number of connections to a provider. If all are in use, a request waits for one of them, and the wait
- * counts for the request's time limit.
+ * The maximum number of connections to a provider. If all are in use, a request waits for one of them. The wait is part
+ * of the request's time limit.
  */
 const MAX_CONNECTIONS = 128;
 const MAX_BYTES = 64 * 1024 * 1024;
@@ -46,7 +46,7 @@ export class ApiConnections {
     connections: MAX_CONNECTIONS,
     maxResponseSize: MAX_BYTES,
   });
-  /** The HTTP agent for downloading files. Without a limit on their size, because a file is read line by line. */
+  /** The HTTP agent for downloading files. It has no limit on their size, because a file is read line by line. */
   private readonly fileAgent = new Agent({ connect: { timeout: CONNECT_TIMEOUT_MS } });
 
   /** @param provider the provider's name in messages. */
@@ -132,7 +132,7 @@ class Exchange {
     const { url, method, headers, body } = this.raw;
     const { origin, pathname, search } = new URL(url);
     return new Promise<RawAnswer>((resolve, reject) => {
-      // While the request waits for a connection, `giveUp` does this: the request is never sent.
+      // `giveUp` calls this if the request still waits for a connection. The request is then never sent.
       this.abort = () => { reject(Object.assign(this.end(), { code: UNSENT })); };
       const decoder = new StringDecoder('utf8');
       const answer = { status: 0, headers: {} as IncomingHttpHeaders, text: '' };

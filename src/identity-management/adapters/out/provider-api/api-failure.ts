@@ -1,10 +1,10 @@
 import { ServiceError, type ServiceErrorOptions } from '../../../../common/service-error.js';
 import { ProviderError, ProviderUnavailable } from '../../../domain/errors.js';
 
-/** Unknown whether the provider has carried out the request, or still will: the answer is missing or doesn't say. */
+/** The answer is missing or doesn't say whether the provider has carried out the request, or still will. */
 export class OutcomeUnknown extends ProviderUnavailable {}
 
-/** The status of the provider's answer reports success, but the rest of the answer can't be read. */
+/** The provider reports success, but the answer's status or content isn't the expected one. */
 export class AnswerUnreadable extends ProviderError {}
 
 /** Whether a failed request may have been carried out anyway. */
@@ -12,7 +12,8 @@ export const mayBeDone = (error: unknown): boolean => error instanceof OutcomeUn
 
 /**
  * Rethrows the failure of a preparatory request, such as the request for a token. If `mayBeDone` is true for the
- * failure, throws an error of its base class, for which `mayBeDone` is false, because the main request was never sent.
+ * failure, throws a ProviderUnavailable or ProviderError instead, for which `mayBeDone` is false: the main request was
+ * never sent.
  */
 export function toNothingDone(error: unknown): never {
   if (!(error instanceof ServiceError) || !mayBeDone(error)) throw error;
@@ -60,7 +61,7 @@ export function toConnectionFailure(message: string, error: unknown): ServiceErr
   return new Failure(message, { cause: error });
 }
 
-/** The longest `Retry-After` of the provider that clients get, in seconds. */
+/** The longest `Retry-After` that is passed on to clients, in seconds. A longer one of the provider is cut to this. */
 const MAX_RETRY_AFTER_S = 60;
 
 type Failure = new (message: string, options?: ServiceErrorOptions) => ServiceError;

@@ -30,17 +30,17 @@ const MIN_REFILL_MS = 10;
 const REFILL_AFTER_REFUSAL_MS = 250;
 const MAX_CAUTION = 16;
 /**
- * The longest time that a bucket is assumed to take for its next token, and the longest pause after a 429 without
- * `Retry-After`, in milliseconds; `JITTER` is added to both. Other processes may take the tokens that are added to the
- * bucket. With longer pauses, this process would never get one.
+ * An upper limit for two times, in milliseconds, before `JITTER` is added: how long a bucket is assumed to take for its
+ * next token, and the pause after a 429 without `Retry-After`. It is short because other processes share the bucket:
+ * during longer pauses they might take every new token, so that this process would never get one.
  */
 const MAX_PAUSE_MS = 750;
 const JITTER = 0.2;
 /** The longest pause after a 429, in milliseconds, even if the provider's `Retry-After` is longer. */
 const MAX_ABSENCE_MS = 60_000;
 /**
- * How long a rate limit is remembered after the last answer that reported it, in milliseconds. An older one may belong
- * to a plan that no longer applies. If the limit still applies, its bucket is full again by then.
+ * How long a rate limit is remembered after the last answer that reported it, in milliseconds. After that, the tenant
+ * may have another plan, with other limits. If the limit still applies, its bucket is full again by then.
  */
 const FORGOTTEN_AFTER_MS = 60_000;
 /**
@@ -53,8 +53,8 @@ const HALF_A_SECOND_MS = 500;
  * A rate limiter: keeps the calls of this process within a provider's rate limits (`x-ratelimit-*` headers, status
  * 429). All calls share what is known of the limits. While a limit is reached, calls wait in one queue.
  *
- * The call of the operation that arrived first goes first. An operation that has made no call yet gives up waiting
- * earlier than the others, so operations that have begun get finished however many new ones arrive. A call that
+ * The call of the operation that arrived first goes first. An operation that is still waiting for its first call gives
+ * up earlier than the others, so operations that have begun get finished however many new ones arrive. A call that
  * continues earlier work (`begun`), such as reading the next page of a list, waits in that order for about four
  * seconds, and then goes before all calls except urgent ones. A call answered with 429 wasn't carried out and is sent
  * again.
@@ -158,7 +158,11 @@ export class CallPace {
     }
   }
 
-  /** The position in the queue of the call to release next. Urgent calls are always at the head of the queue. */
+  /**
+   * The position in the queue of the call to release next: the first urgent one; if there is none, the first `begun`
+   * one whose operation began over BEGUN_GOES_FIRST_AFTER_MS ago; otherwise the head of the queue. One search finds
+   * either of the first two, because urgent calls are always ahead of all others.
+   */
   private nextIndex(): number {
     const longAgo = performance.now() - BEGUN_GOES_FIRST_AFTER_MS;
     const isFirst = ({ standing, since }: Place): boolean => standing === 'urgent' || (standing === 'begun' && since < longAgo);
@@ -195,8 +199,8 @@ export class CallPace {
       // correct the assumption.
       const resetMs = Math.max(0, reset * 1000 - timeOf(headers));
       const refillMs = Math.max(MIN_REFILL_MS, resetMs / Math.max(1, size - remaining));
-      // Answers may arrive in another order than their calls were sent. The number of tokens in this answer is ignored
-      // if the answer to a later call has already reported the same limit.
+      // Answers may arrive in another order than their calls were sent. The state of the limit in this answer is
+      // ignored if the answer to a call that was sent later has already reported the same limit.
       if (sentAt >= (this.limits.get(size)?.sentAt ?? -Infinity)) {
         this.limits.set(size, { remaining: status === 429 ? 0 : remaining, readAt: now, sentAt, refillMs });
       }
@@ -206,7 +210,8 @@ export class CallPace {
       this.caution = Math.max(1, this.caution * 0.9);
       return;
     }
-    // For `caution`, several 429s count as one if their calls were in flight at the same time.
+    // `caution` grows only if this call was sent after the latest 429 that made it grow had arrived. So the 429s of
+    // calls that were in flight at the same time count as one.
     if (sentAt > this.refusedAt) {
       this.caution = Math.min(MAX_CAUTION, this.caution * 2);
       this.refusedAt = now;

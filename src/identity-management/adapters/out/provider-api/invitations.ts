@@ -2,8 +2,8 @@ import { Logger } from '@nestjs/common';
 
 /**
  * Sends invitation mails to new users through the identity provider. The mails are sent one at a time in the
- * background, so that no client waits for a mail server. The log has the user's id of each accepted mail and each
- * failure. A failed mail isn't sent again.
+ * background, so that no client waits for a mail server. Logs each mail that the provider accepted and each failure,
+ * with the user's id. A failed mail isn't sent again.
  */
 export abstract class Invitations {
   private readonly log = new Logger('Invitations');
@@ -32,7 +32,7 @@ export abstract class Invitations {
   /**
    * Requests one mail from the provider.
    *
-   * @returns whether the provider has accepted the mail. False: mails can't be sent, and the implementation logs why.
+   * @returns whether the provider has accepted the mail. False: mails can't be sent, and the reason has been logged.
    */
   protected abstract mail(userId: string, email: string): Promise<boolean>;
 }

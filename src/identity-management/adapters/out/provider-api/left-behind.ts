@@ -47,9 +47,9 @@ const GIVE_UP_AFTER_MS = 600_000;
  * remnants that may still exist after that, or at shutdown.
  *
  * The first attempt to remove a remnant is urgent: it goes before all waiting calls. There are never more such attempts
- * than creations that could make calls, so this does no harm. Further attempts may be many and mostly find nothing. So
- * that operations needn't wait for them, only one further removal and one search for an uncertain remnant are in
- * progress at a time. In the queue of the rate limiter, both wait as calls for later pages of a list do.
+ * than creations that could make calls, so this does no harm. Further attempts may be many, and most find nothing. To
+ * keep them from holding up operations, at most one search for an uncertain remnant and one other removal are in
+ * progress at a time. In the queue of the rate limiter, both wait like the calls for later pages of a list (`begun`).
  */
 export class LeftBehind {
   private readonly logger = new Logger(LeftBehind.name);
@@ -63,8 +63,9 @@ export class LeftBehind {
 
   /**
    * Creates a user or role. If a step fails, or the operation's signal has aborted when the steps are done, the user or
-   * role is removed again. The error is thrown after the first attempt to remove it. If that fails, or finds nothing
-   * although the provider may still create the user or role, more attempts follow in the background.
+   * role is removed again if it was or may have been created. The error is thrown after the first attempt to remove it.
+   * If that attempt fails, or finds nothing although the provider may still create the user or role, more attempts
+   * follow in the background.
    *
    * @throws errors of the steps; ProviderUnavailable when the signal has aborted.
    */
@@ -84,8 +85,8 @@ export class LeftBehind {
   }
 
   /**
-   * Removes a remnant. Resolves after the first attempt, whether or not that attempt succeeded. Further attempts
-   * continue in the background.
+   * Removes a remnant. Resolves after the first attempt, whether or not that attempt succeeded. Further attempts, if
+   * needed, are made in the background.
    */
   async remove(remnant: Remnant): Promise<void> {
     this.remnants.add(remnant);
@@ -94,16 +95,17 @@ export class LeftBehind {
   }
 
   /**
-   * Removes the remnants that have the name of a user or role to be created. Otherwise a client that repeats a failed
-   * request would be refused because of what the first request left. Makes no call if there is no such remnant. A
-   * remnant that the provider doesn't have (yet) is no error: if it appears later, the creation may be refused.
+   * Removes the remnants that have the name of a user or role that is about to be created. Otherwise the provider would
+   * refuse a client's repetition of a failed request, because of what the first attempt left. Makes no call if no such
+   * remnant is known. Also resolves if the provider doesn't have a remnant (yet). If the remnant appears later, the
+   * provider may still refuse the creation.
    *
    * @throws ProviderUnavailable, ProviderError when a remnant can't be removed now.
    */
   async free(what: Remnant['what'], name: string, operation: Operation): Promise<void> {
     for (const remnant of [...this.remnants].filter((one) => one.what === what && one.name === name)) {
-      // Two attempts to remove one remnant at once would disturb each other. So if one is in progress, its end is
-      // awaited. If there was none, or it failed, its result is undefined, and another attempt is made.
+      // Two attempts to remove one remnant at once would disturb each other. So an attempt in progress is awaited.
+      // Another attempt is made here only if there was none or it failed, that is, if its result is undefined.
       const isRemoved = (await this.attempts.get(remnant)) !== undefined;
       if (!isRemoved && (await remnant.remove(operation))) this.remnants.delete(remnant);
     }
@@ -121,8 +123,8 @@ export class LeftBehind {
   }
 
   /**
-   * Makes attempts to remove a remnant after the first one, until the remnant is removed, or is certain not to exist.
-   * Gives up with a message in the log.
+   * Makes further attempts to remove a remnant, until the remnant is removed, or is certain not to exist. Gives up, and
+   * logs that, after ten minutes, or when an uncertain remnant wasn't found for two minutes.
    *
    * @param first the result of the first attempt: what `tryToRemove` resolved to.
    */

@@ -9,8 +9,8 @@ export interface IssuedToken {
 /** The last part of a token's lifetime in which it is no longer used, in seconds; at most half of the lifetime. */
 const MARGIN_SECONDS = 30;
 /**
- * The minimum time between discarding two tokens for the same reason, refused or outdated, in milliseconds. The newer
- * token may be no better than the discarded one.
+ * The minimum time between discarding two tokens for the same reason, refused or outdated, in milliseconds. Needed
+ * because the newer token may be no better than the discarded one.
  */
 const ANOTHER_EVERY_MS = { refused: 10_000, outdated: 60_000 } as const;
 
@@ -40,9 +40,9 @@ export class ServiceToken {
    * Stops using a token that the provider refused, or that may be outdated: it lacks a permission that may have been
    * granted after it was issued. If this returns false, the token stays in use.
    *
-   * @returns whether a newer token may help. True also if this token is no longer the current one. Otherwise false if a
-   * token was discarded for the same reason shortly before: for an outdated token, within the last minute; for a
-   * refused one, within the last ten seconds and without an accepted token since.
+   * @returns whether a newer token may help. Always true if this token is no longer the current one. Otherwise false if
+   * the previous token was discarded for the same reason shortly before: less than a minute ago as outdated; or less
+   * than ten seconds ago as refused, and the provider has accepted no token since.
    */
   discard(value: string, reason: 'refused' | 'outdated'): boolean {
     if (this.current?.value !== value) return true;
@@ -59,7 +59,7 @@ export class ServiceToken {
   }
 
   /**
-   * Returns a token that no caller has had yet. Until the new token has arrived, other callers go on using the current
+   * Returns a token that no caller has had yet. Until the new token has arrived, `get` goes on returning the current
    * one. Throws the same errors as `get`.
    */
   async getNew(signal: AbortSignal): Promise<string> {

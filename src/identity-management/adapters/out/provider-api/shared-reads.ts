@@ -30,13 +30,13 @@ export class SharedReader {
   /** The answer to the latest call that another reader of the path has sent while this reader waits. */
   private answer: Promise<RawAnswer> | undefined;
 
-  /** @param readers all readers of the same path that have joined. */
+  /** @param readers the readers of the same path that have joined, including this one. Changes as others join. */
   constructor(private readonly readers: ReadonlySet<SharedReader>) {}
 
   /**
-   * The answer to another reader's call. Undefined if no call was sent since this reader began to wait. The promise
-   * resolves to undefined if the answer doesn't satisfy `isUsable`, or the call failed. The failure is reported to the
-   * reader that made the call.
+   * The answer to another reader's call. Undefined if no other reader has made a call since this one joined. The
+   * promise resolves to undefined if the answer doesn't satisfy `isUsable`, or the call failed. The failure is reported
+   * only to the reader that made the call.
    */
   sharedAnswer(isUsable: (answer: RawAnswer) => boolean): Promise<RawAnswer | undefined> | undefined {
     return this.answer?.then(
@@ -45,7 +45,7 @@ export class SharedReader {
     );
   }
 
-  /** Makes a call, and gives its answer also to all readers of the path that are waiting now. */
+  /** Makes a call. All other readers that have joined by now get the promise of its answer at once. */
   async send(call: () => Promise<RawAnswer>): Promise<RawAnswer> {
     const answer = call();
     for (const reader of this.readers) if (reader !== this) reader.answer = answer;

@@ -6,8 +6,8 @@ import { ANSWER_WITHIN_MS } from '../../../application/provider-deadline.js';
 /** The time limit for opening a connection to the provider. */
 export const CONNECT_TIMEOUT_MS = 3_000;
 /**
- * The time limit for one request to the provider: for the wait for a connection, a second attempt if the first one
- * fails, and the whole answer.
+ * The time limit for one request to the provider. It includes the wait for a connection, the whole answer and, if the
+ * first attempt fails, a second one.
  */
 export const REQUEST_TIMEOUT_MS = ANSWER_WITHIN_MS;
 /** The time limit for reading a whole list with one call. If the call takes longer, the list is read page by page. */
@@ -15,24 +15,26 @@ export const WHOLE_LIST_TIMEOUT_MS = ANSWER_WITHIN_MS / 5;
 /** The time limit for getting the service's token. The rest of the time is for the call that needs the token. */
 export const TOKEN_TIMEOUT_MS = ANSWER_WITHIN_MS / 2;
 /**
- * How long after its first call entered the rate limiter's queue an operation may still wait there to make another one.
+ * The deadline for the calls of an operation in the rate limiter's queue, counted from the time when the operation's
+ * first call entered the queue. A call that still waits after that fails.
  */
 export const LAST_CALL_WITHIN_MS = ANSWER_WITHIN_MS - 1_000;
 /**
- * How long a new operation may wait in the rate limiter's queue to make its first call. Not longer, so that its other
- * calls can be made before the caller gives up.
+ * The earlier deadline for a `new` operation none of whose calls has been answered yet. It leaves time for the
+ * operation's other calls before the caller gives up.
  */
 export const FIRST_CALL_WITHIN_MS = LAST_CALL_WITHIN_MS - 3_000;
 /**
  * How long a `begun` call, such as for the next page of a list, waits in the rate limiter's queue behind operations
- * that arrived earlier. After that, the call goes before them. Otherwise it might wait too long behind operations with
- * many calls, or behind many lists that were begun at once while the rate limit's token bucket was full.
+ * that arrived earlier. After that, the call goes before all calls except urgent ones. Otherwise it might wait too long
+ * behind operations with many calls, or behind many lists that began together while the token bucket was full.
  */
 export const BEGUN_GOES_FIRST_AFTER_MS = LAST_CALL_WITHIN_MS - 5_000;
 
-// Clients don't wait longer than ANSWER_WITHIN_MS for the removals and mails that the following limits are for.
+// The following limits are for removals and mails. A client never waits for a mail. It waits for the first attempt of a
+// removal, but not longer than ANSWER_WITHIN_MS.
 
 /** The time limit for one attempt to remove a user or role that a failed creation left. */
 export const REMOVAL_TIMEOUT_MS = ANSWER_WITHIN_MS;
-/** The time limit for the calls that invite one user. Calls of `ApiClient` also have `REQUEST_TIMEOUT_MS` each. */
+/** The time limit for all calls that invite one user. Each call of `ApiClient` also has `REQUEST_TIMEOUT_MS`. */
 export const MAIL_TIMEOUT_MS = 2 * ANSWER_WITHIN_MS;

@@ -5,7 +5,9 @@ import { ProviderMisconfigured, ProviderUnavailable } from '../../../domain/erro
 import { Operation } from '../provider-api/operation.js';
 import type { Findings } from './requirement.js';
 
-/** Finds what is wrong with a provider's configuration. `previous` is what the last call that didn't fail has found. */
+/**
+ * Finds what is wrong with a provider's configuration. `previous` is the result of the latest call that returned one.
+ */
 export type Look = (previous: Findings | undefined, operation: Operation) => Promise<Findings>;
 
 /** Checks whether an identity provider is configured as the service needs. Simultaneous callers share one check. */
@@ -17,8 +19,8 @@ export class ProviderHealth {
 
   /**
    * @param provider the identity provider's name in messages.
-   * @param healthyForMs how long a result without problems is cached, in milliseconds. Every result is cached for at
-   * least one second, even if this is less (default: 0).
+   * @param healthyForMs how long a result without problems is cached, in milliseconds (default: 0). Every result, also
+   * one with problems, is cached for at least one second.
    */
   constructor(
     private readonly provider: string,

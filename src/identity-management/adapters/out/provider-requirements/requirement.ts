@@ -48,9 +48,9 @@ export const isHealthy = ({ problems, warnings }: Findings): boolean => problems
 export type Members = Readonly<Record<string, unknown>>;
 
 /**
- * The members of `wanted` that `present` lacks, with the values to write. A list or object is lacking if the present
- * one doesn't contain all of it. The value to write also keeps the other items or members of the present one, but each
- * wanted member of an object replaces the present member as a whole.
+ * Returns the members of `wanted` that `present` lacks, with the values to write. A wanted list or object is lacking
+ * unless the present one contains all of its items or members. The value to write for it is the present one with the
+ * wanted items or members added. If the object has a wanted member already, the wanted value replaces it as a whole.
  */
 export function lacking(present: Members, wanted: Members): Record<string, unknown> {
   const entries = Object.entries(wanted).map(([name, value]) => [name, present[name], value] as const);

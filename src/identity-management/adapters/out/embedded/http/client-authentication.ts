@@ -23,7 +23,7 @@ export class ClientAuthentication {
   }
 
   /**
-   * Returns if the request has the id and the secret of the client `admin`.
+   * Checks that the request has the id and the secret of the client `admin`.
    *
    * @throws OAuthError `invalid_client` when the id or the secret is wrong, or not in the Authorization header;
    * `invalid_request` when the client presents credentials more than once.
