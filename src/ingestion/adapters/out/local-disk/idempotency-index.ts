@@ -51,9 +51,10 @@ export interface IdempotencySite extends KeySegmentsSite {
  * Finds uploads by their idempotency scopes, in one database for each UTC day, which is derived from the index lines of
  * that day. The database also lists the segments (files of index lines) whose keys it contains, and their lengths.
  *
- * Segments of yesterday and later that no database lists are read before the first lookup, and again after damage to a
- * database. A damaged database is set aside, and so is one that lists a segment which is missing or has another length.
- * So a database may be lost at any time, or restored from a backup of any age.
+ * Segments of yesterday and later that no database lists with their final length are read before the first lookup, and
+ * before the next lookup after damage to a database. A damaged database is set aside, and so is one that lists a
+ * segment which is missing or has another length. So a database may be lost at any time, or restored from a backup of
+ * any age.
  */
 export class IdempotencyIndex {
   private readonly segments: KeySegments;
@@ -136,7 +137,7 @@ export class IdempotencyIndex {
   /**
    * Adds uploads and segments to the databases of their days. Adding one again is safe. Whenever an upload is added,
    * its segment must be listed already or added in the same call, so that a later removal of the segment is noticed.
-   * Whenever a closed segment is added, all its uploads must be there already or added in the same call.
+   * Whenever a closed segment is added, all its uploads with a key must be there already or added in the same call.
    *
    * @param segments open segments, with `OPEN` as their length, and closed ones, with their final length in bytes.
    */

@@ -64,8 +64,8 @@ class LineReader {
       this.onBytes(bytesRead);
       for (const { offset, end, value, hasNul } of splitter.add(chunk.subarray(0, bytesRead))) {
         // After a power cut, blocks of the last write that never reached the disk read as zeros. Such a write had at
-        // most MAX_BATCH_BYTES, or was a single line. If the segment has a marker in `pending/`, the next boot cuts it
-        // off before the first damaged line.
+        // most MAX_BATCH_BYTES, or was a single line. If the segment has a marker in `pending/`, the next boot cuts off
+        // the segment's end from the first damaged line on.
         yield { segment, offset, end, value, isTorn: false, isRepairable: hasNul && end > limit - MAX_BATCH_BYTES };
       }
     }

@@ -29,7 +29,10 @@ export class WorkInProgress {
     return (await this.pendingFiles()).has(contentPath);
   }
 
-  /** Whether a removal is replacing a segment (a file of index lines), or a boot is replacing a file. */
+  /**
+   * Whether a removal may be replacing a segment (a file of index lines), or a boot a file: a removal list or a journal
+   * in `pending/` names it.
+   */
   async isReplaced(path: string): Promise<boolean> {
     return (await this.pendingFiles()).has(path);
   }
