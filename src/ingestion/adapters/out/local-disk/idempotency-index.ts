@@ -38,7 +38,7 @@ const ROWS_AT_ONCE = 25;
  */
 const MAX_TURN_MS = 10;
 
-/** The parts of a store that its idempotency keys need. */
+/** What the idempotency keys of a store need of the store. */
 export interface IdempotencySite extends KeySegmentsSite {
   readonly directories: DurableDirectories;
   readonly presence: Pick<StorePresence, 'assertHere'>;
@@ -110,7 +110,8 @@ export class IdempotencyIndex {
   /**
    * Resolves if a call of `ready` can be expected to succeed. Does nothing if the index is complete. Otherwise opens
    * the segments that `ready` may need, and reads the beginning of one that this process doesn't write to. If one can't
-   * be opened or read, or the last `ready` has failed, calls `ready`, which may need only some of them.
+   * be opened or read, or the last `ready` has failed, calls `ready`. It may succeed even so, because it may need only
+   * some of the segments.
    *
    * @throws StoreAwayError; an error of the file system, or of `ready`.
    */

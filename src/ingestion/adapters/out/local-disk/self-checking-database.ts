@@ -159,10 +159,10 @@ export class SelfCheckingDatabase {
   }
 
   /**
-   * Moves SQLite's log into the database file if the log is long or `isForced` is true; otherwise, or once `close` was
-   * called, does nothing. Syncs the log before the file changes, the file before the log is emptied, and the empty log
-   * before anything is written to it again; the first time, also the names of both. SQLite would do these syncs on the
-   * main thread. Write nothing until `checkpoint` resolves.
+   * Moves SQLite's log into the database file if the log is long or `isForced` is true. Otherwise, and once `close` was
+   * called, does nothing. Syncs the log (the first time, also the names of both) before the file changes, then the file
+   * before the log is emptied, then the empty log. SQLite would do these syncs on the main thread. Write nothing until
+   * `checkpoint` resolves.
    *
    * @throws DamagedDatabaseError, also if a sync fails; SqliteError as the other methods do; an error of the file
    *   system if the file or the log can't be opened to be synced.

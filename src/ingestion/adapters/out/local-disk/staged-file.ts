@@ -5,8 +5,8 @@ import { storageFailure } from '../../../application/storage-failure.js';
 import type { DiskFile } from './disk.js';
 
 /**
- * Once the chunks that were gathered for one file during a write have at least this many bytes, the next chunk waits.
- * The next write takes all of them.
+ * Once the chunks that were gathered for one file during a write have at least this many bytes, the next chunk waits
+ * until that write has ended. All gathered chunks are then written together.
  */
 const MAX_GATHERED_BYTES = 1024 * 1024;
 /**

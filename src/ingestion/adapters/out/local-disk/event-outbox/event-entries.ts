@@ -93,7 +93,7 @@ export class EventEntries {
    * becomes true.
    */
   private newIds: string[] = [];
-  /** Runs one at a time: the calls that return or confirm events, and the parts of removals that change entries. */
+  /** Runs these one at a time: calls that return or confirm events, and the parts of removals that change entries. */
   readonly jobs = new OneAtATime();
 
   constructor(

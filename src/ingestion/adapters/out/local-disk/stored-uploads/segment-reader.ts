@@ -13,7 +13,7 @@ const PROBE_BYTES = 8 * 1024;
  */
 const NEAR_BYTES = 64 * 1024;
 const CHUNK_BYTES = 256 * 1024;
-/** The default budget for long lines, which all readers share that get no other memory. They wait if it is used up. */
+/** A budget for the long lines of all readers that are given no `memory`. These readers wait if it is used up. */
 const sharedMemory = new MemoryBudget();
 
 /**

@@ -91,8 +91,8 @@ export class Segments {
    * @param memory where the reader takes memory for long lines (see `SegmentReader`).
    */
   async open(path: string, memory?: LineMemory): Promise<SegmentReader | undefined> {
-    // Looked up before the file is opened. If the segment isn't among the open ones, its whole file is durable. If it
-    // is closed in between, at least this length is durable.
+    // The durable length is looked up before the file is opened. If the segment isn't among the open ones, its whole
+    // file is durable. If it is closed in between, at least this length is.
     const durableLength = this.store.openSegments.get(path)?.durableLength;
     const file = await unlessAbsent(this.store.disk.open(this.store.at(path))).catch((error: unknown) => {
       if (error instanceof NotAFileError) return undefined;
