@@ -42,8 +42,8 @@ export class JournalUnavailableError extends Error {
  */
 export interface HeldRecord {
   /**
-   * Releases the record. Call `release` when the record's file and its index line are both in place, or neither is, or
-   * a marker makes recovery find out.
+   * Releases the record. Call `release` when the record's file and its index line are both in place, when neither is,
+   * or when a marker makes recovery find out.
    */
   release(): void;
   /**

@@ -110,8 +110,8 @@ export class IdempotencyIndex {
   /**
    * Resolves if a call of `ready` can be expected to succeed. Does nothing if the index is complete. Otherwise opens
    * the segments that `ready` may need, and reads the beginning of one that this process doesn't write to. If one can't
-   * be opened or read, or the last `ready` has failed, calls `ready`. It may succeed even so, because it may need only
-   * some of the segments.
+   * be opened or read, or the last `ready` has failed, calls `ready`. That may succeed even so, because `ready` may
+   * need only some of the segments.
    *
    * @throws StoreAwayError; an error of the file system, or of `ready`.
    */

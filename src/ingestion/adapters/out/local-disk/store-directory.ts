@@ -116,7 +116,7 @@ export class StoreDirectory {
    * Calls an action with the absolute path for a new version of a file. The action writes the new version there, and
    * then renames it to the file's path. The path for the new version is in `staging/`, or beside the file if `staging/`
    * is on another volume or mount. If the action rejects, removes what is at that path. If the action rejects with
-   * `EXDEV` because `staging/` is another mount, calls it once more, with the path beside the file.
+   * `EXDEV` because `staging/` is another mount, calls the action once more, with the path beside the file.
    *
    * @param path the path of the file, relative to the store's root.
    */

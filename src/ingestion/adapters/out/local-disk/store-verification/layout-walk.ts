@@ -38,8 +38,8 @@ async function* walk(root: string, path: string, directories: readonly NameRule[
 }
 
 /**
- * Whether a path is that of a part of the store, and names a directory or a link to one. A link that can't be followed,
- * but isn't dangling, counts as one to a directory, so that the part is reported as unreadable.
+ * Whether a path is that of a part of the store, and names a directory or a link to one. If a link's target exists but
+ * can't be reached, the target counts as a directory, so that the part is reported as unreadable.
  */
 const isLinkedPart = async (root: string, path: string): Promise<boolean> =>
   STORE_PARTS.includes(path) && stat(join(root, path)).then((stats) => stats.isDirectory(), (error: unknown) => !hasCode(error, 'ENOENT', 'ENOTDIR'));

@@ -30,8 +30,8 @@ export class WorkInProgress {
   }
 
   /**
-   * Whether a removal may be replacing a segment (a file of index lines), or a boot a file: a removal list or a journal
-   * in `pending/` names it.
+   * Whether a removal list or a journal in `pending/` names a segment (a file of index lines) or a file. A removal or a
+   * boot may then be replacing that segment or file.
    */
   async isReplaced(path: string): Promise<boolean> {
     return (await this.pendingFiles()).has(path);
