@@ -222,8 +222,8 @@ export class IdempotencyIndex {
   }
 
   /**
-   * Reads the segments of the day `from` and later that no database lists, and adds the idempotency keys in their
-   * lines. Starts again if a database is set aside meanwhile.
+   * Reads the segments of the day `from` and later that no database lists with their final length, and adds the
+   * idempotency keys in their lines. Starts again if a database is set aside meanwhile.
    */
   private async addMissingSegments(from: string): Promise<void> {
     this.databases.forgetMissing();

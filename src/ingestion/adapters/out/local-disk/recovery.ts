@@ -75,8 +75,8 @@ async function settle(store: StoreDirectory, publications: Map<string, Publicati
 }
 
 /**
- * Replays a journal that was left for recovery (see `replay`), but while the store is in use, not at a boot. All uploads
- * whose files are in the journal must have ended, and no segment may have a line that a failed append left.
+ * Replays a journal that was left for recovery (see `replay`), but while the store is in use, not at a boot. All
+ * uploads whose files are in the journal must have ended, and no segment may have a line that a failed append left.
  *
  * @param journal the journal's path, relative to the store's root.
  * @returns false if the journal had to be kept, or isn't a journal.

@@ -14,7 +14,7 @@ const CHUNK_BYTES = 64 * 1024;
  * the segment after its last newline is yielded last, with `isTorn`. It is also `isRepairable` if the segment has a
  * marker in `pending/`: then a service is still writing to the segment, or the next boot will repair it.
  *
- * @throws an error of the file system; a missing segment has no lines.
+ * @throws an error of the file system, but none for a missing segment, which counts as empty.
  */
 export async function* segmentLines(root: string, segment: string, work: WorkInProgress, onBytes: OnBytes): AsyncGenerator<SegmentLine> {
   const file = await open(join(root, segment), READ_ONLY).catch((error: unknown) => {

@@ -64,8 +64,8 @@ export class WorkInProgress {
 
   /**
    * Whether an index line that was read stays in its segment. The lines of a failed write are cut off again, at once or
-   * by the next boot. A removal replaces the segment by one without the lines of the removed uploads, in which other
-   * lines begin at lower offsets.
+   * by the next boot. A removal replaces the segment by one without the lines of the removed uploads. Other lines begin
+   * at lower offsets there, so the line is found by its upload's id.
    */
   async stays(line: SegmentLine): Promise<boolean> {
     const { segment, offset, end } = line;

@@ -148,7 +148,7 @@ export class Archive {
   /**
    * Removes the uploads of a segment that a filter selects. Returns their number.
    *
-   * @param resumed the earlier removals that were resumed before; undefined to only count the uploads.
+   * @param resumed the result of `resumeRemovals`; undefined to only count the uploads.
    */
   private async removeSelected(path: string, filter: UploadFilter, resumed: ResumedRemovals | undefined): Promise<number> {
     const removed: RemovedUpload[] = [];
@@ -265,7 +265,7 @@ export class Archive {
     return UPLOAD_KINDS.filter((kind) => open.includes(kind));
   }
 
-  /** Completes the removals that failed before. */
+  /** Completes the earlier removals that failed. */
   private async resumeRemovals(): Promise<ResumedRemovals> {
     this.store.presence.assertHere();
     const resumed = await completeRemovals(this.store, await this.store.markers.ids());

@@ -130,7 +130,7 @@ export class Segments {
     }
   }
 
-  /** Remembers the disorder of a segment to which no line will be added, in milliseconds. */
+  /** Remembers the disorder (in milliseconds) of a segment that gets no more lines. */
   rememberDisorder(path: string, disorderMs: number): void {
     remember(this.disorders, path, Promise.resolve(disorderMs));
   }
