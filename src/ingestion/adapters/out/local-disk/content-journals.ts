@@ -41,7 +41,10 @@ export class JournalUnavailableError extends Error {
  * released. After a crash, recovery can thus restore the record's file, or remove the file if it has no index line.
  */
 export interface HeldRecord {
-  /** Releases the record. Call `release` when the record's file and its index line are both in place, or neither is. */
+  /**
+   * Releases the record. Call `release` when the record's file and its index line are both in place, when neither is,
+   * or when a marker makes recovery find out.
+   */
   release(): void;
   /**
    * Releases the record when it is unknown whether its file and its index line are in place. The journal is then kept
@@ -75,8 +78,9 @@ interface EndedUse {
 }
 
 /**
- * Makes small files durable with few flushes. The bytes of a file are first written to a journal; all files that wait
- * for the same flush of the journal share it. The files themselves are synced later, all files of a journal at once.
+ * Makes small files durable with few flushes. The bytes of a file are first written to a journal. Files that arrive
+ * while the journal is being flushed share its next flush. The files themselves are synced later, all files of a
+ * journal at once.
  */
 export class ContentJournals {
   private readonly waiting: WaitingRecord[] = [];
@@ -285,8 +289,8 @@ export class ContentJournals {
 
   /**
    * Syncs the files whose bytes are in a journal. If that fails, the journal is left for recovery, which writes the
-   * files again. A second sync now could succeed although the disk has lost data since the first one failed. The journal
-   * is also left if a sync of other files has failed that may have concerned these.
+   * files again. The sync isn't repeated, because a second one could succeed although the disk has lost data. The
+   * journal is also left if another sync has reported lost writes meanwhile, which may be of these files.
    */
   private async syncFiles({ journal, paths, losses }: EndedUse): Promise<void> {
     const { disk } = this.site;

@@ -58,7 +58,7 @@ export class OtherVolumeError extends Error {
 
 /**
  * The error when a path that should name a regular file of the store names something that the store doesn't create
- * there: a directory, a FIFO, a socket, a device, a link, or a file that is far too long.
+ * there: for example a directory, a FIFO, a link, or a file that is far too long or has other contents.
  */
 export class NotAFileError extends Error {
   constructor(path: string) {
@@ -68,8 +68,8 @@ export class NotAFileError extends Error {
 }
 
 /**
- * Returns a function for `.catch()` of the removal of a file. It throws NotAFileError if the path names a directory, and
- * any other error unchanged.
+ * Returns a function for `.catch()` of the removal of a file. The function throws NotAFileError for `EISDIR` and
+ * `EPERM`, the codes for a path that names a directory. It throws any other error unchanged.
  */
 export const asNotAFile =
   (path: string) =>

@@ -131,7 +131,7 @@ export abstract class Disk {
    * file may exist.
    *
    * @param device the number of the device that the file must be on; rejects with `EXDEV` if the file is on another
-   *   one. Without it, any device will do.
+   *   one. Default: any device.
    */
   async createWith(path: string, bytes: Uint8Array, device?: bigint): Promise<void> {
     const file = await this.create(path);
@@ -155,7 +155,7 @@ export abstract class Disk {
    * Makes files and their names durable. If a file is missing, makes its absence durable, unless its directory is
    * missing, too.
    *
-   * @throws LostWritesError, which also concerns files that this call doesn't name; an error of the file system.
+   * @throws LostWritesError if writes were lost, perhaps of files that aren't in `paths`; an error of the file system.
    */
   syncFiles(paths: readonly string[]): Promise<void> {
     return this.syncEach(paths);

@@ -46,8 +46,8 @@ export class DurableDirectories {
   /**
    * Creates a directory and its missing ancestors below the root. Resolves when the entries of all of them are durable.
    *
-   * @throws StoreAwayError if the store is away, before anything is created; DataDirectoryError if something else has
-   *   the name of one of the directories; an error of the file system.
+   * @throws StoreAwayError if the store is away; DataDirectoryError if something else has the name of one of the
+   *   directories; an error of the file system.
    */
   async ensure(directory: string): Promise<void> {
     this.presence.assertHere();
@@ -67,7 +67,8 @@ export class DurableDirectories {
       if (!hasCode(error, 'ENOENT', 'ENOTDIR')) throw error;
       this.known.clear();
       while (this.removing) await this.removing;
-      // Nothing that another call has found can be trusted: `removeEmpty` may have removed it since.
+      // Makes sure of each directory itself, instead of relying on what other calls have found (`known`, `making`):
+      // `removeEmpty` may have removed a directory since.
       const again = (each: string): Promise<void> => this.make(each, again);
       const repeated = again(directory).then(action).finally(() => this.repeating.delete(repeated));
       this.repeating.add(repeated);
@@ -77,7 +78,7 @@ export class DurableDirectories {
 
   /**
    * Removes a directory if it is empty. Waits until no action of `within` is being repeated, so that the directory isn't
-   * taken away again from an action that has just created it. Call `removeEmpty` only after the last call has ended.
+   * taken away again from an action that has just created it. There must be only one call of `removeEmpty` at a time.
    */
   removeEmpty(directory: string): Promise<void> {
     const removal = Promise.allSettled(this.repeating).then(() => this.disk.removeEmptyDirectory(directory));

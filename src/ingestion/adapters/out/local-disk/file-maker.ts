@@ -116,7 +116,7 @@ export class FileMaker {
    * part of the file may exist.
    *
    * @param device the number of the device that the file must be on; rejects with `EXDEV` if the file is on another
-   *   one. Without it, any device will do.
+   *   one. Default: any device.
    */
   make(path: string, bytes: Uint8Array, device?: bigint): Promise<void> {
     return new Promise((resolve, reject) => {

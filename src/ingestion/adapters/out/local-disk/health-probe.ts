@@ -15,7 +15,8 @@ export class HealthProbe {
    * Resolves if the store is healthy:
    *
    * - The store is at its path.
-   * - The directories that every store has, those of today's index lines, and the idempotency keys are writable.
+   * - The directories that every store has and the idempotency keys are writable. So are the directories of today's
+   *   index lines and of the event outbox, if they exist.
    * - The index lines from which the idempotency keys would be derived again are readable.
    * - A small file was written, synced and removed.
    *

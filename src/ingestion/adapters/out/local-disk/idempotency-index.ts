@@ -38,7 +38,7 @@ const ROWS_AT_ONCE = 25;
  */
 const MAX_TURN_MS = 10;
 
-/** The parts of a store that its idempotency keys need. */
+/** What the idempotency keys of a store need of the store. */
 export interface IdempotencySite extends KeySegmentsSite {
   readonly directories: DurableDirectories;
   readonly presence: Pick<StorePresence, 'assertHere'>;
@@ -51,9 +51,10 @@ export interface IdempotencySite extends KeySegmentsSite {
  * Finds uploads by their idempotency scopes, in one database for each UTC day, which is derived from the index lines of
  * that day. The database also lists the segments (files of index lines) whose keys it contains, and their lengths.
  *
- * Segments of yesterday and later that no database lists are read before the first lookup, and again after damage to a
- * database. A damaged database is set aside, and so is one that lists a segment which is missing or has another length.
- * So a database may be lost at any time, or restored from a backup of any age.
+ * Segments of yesterday and later that no database lists with their final length are read before the first lookup, and
+ * before the next lookup after damage to a database. A damaged database is set aside, and so is one that lists a
+ * segment which is missing or has another length. So a database may be lost at any time, or restored from a backup of
+ * any age.
  */
 export class IdempotencyIndex {
   private readonly segments: KeySegments;
@@ -109,7 +110,8 @@ export class IdempotencyIndex {
   /**
    * Resolves if a call of `ready` can be expected to succeed. Does nothing if the index is complete. Otherwise opens
    * the segments that `ready` may need, and reads the beginning of one that this process doesn't write to. If one can't
-   * be opened or read, or the last `ready` has failed, calls `ready`, which may need only some of them.
+   * be opened or read, or the last `ready` has failed, calls `ready`. That may succeed even so, because `ready` may
+   * need only some of the segments.
    *
    * @throws StoreAwayError; an error of the file system, or of `ready`.
    */
@@ -136,7 +138,7 @@ export class IdempotencyIndex {
   /**
    * Adds uploads and segments to the databases of their days. Adding one again is safe. Whenever an upload is added,
    * its segment must be listed already or added in the same call, so that a later removal of the segment is noticed.
-   * Whenever a closed segment is added, all its uploads must be there already or added in the same call.
+   * Whenever a closed segment is added, all its uploads with a key must be there already or added in the same call.
    *
    * @param segments open segments, with `OPEN` as their length, and closed ones, with their final length in bytes.
    */
@@ -220,8 +222,8 @@ export class IdempotencyIndex {
   }
 
   /**
-   * Reads the segments of the day `from` and later that no database lists, and adds the idempotency keys in their
-   * lines. Starts again if a database is set aside meanwhile.
+   * Reads the segments of the day `from` and later that no database lists with their final length, and adds the
+   * idempotency keys in their lines. Starts again if a database is set aside meanwhile.
    */
   private async addMissingSegments(from: string): Promise<void> {
     this.databases.forgetMissing();

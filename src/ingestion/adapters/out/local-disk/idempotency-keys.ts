@@ -119,7 +119,7 @@ export class IdempotencyKeys {
 
   /**
    * Adds the waiting uploads to the index of idempotency keys, if possible, and closes the index. If adding them fails,
-   * their keys are read from the index lines when the store is opened again.
+   * their keys are read from the index lines after the store is opened again.
    */
   async close(): Promise<void> {
     await this.tryAdd();

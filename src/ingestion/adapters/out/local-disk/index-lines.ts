@@ -21,8 +21,9 @@ export async function uploadIdOf(line: Buffer): Promise<string | undefined> {
 
 /**
  * Yields the lines of a file between two positions (in bytes), without their newlines. Omits an unterminated last line.
- * A line of more than 1 MiB that can't be an index line is omitted, and `onForeignLine` is called for it. Needs twice as
- * much memory as the longest index line, but at least 1 MiB.
+ * Also omits long lines that can't be index lines (see `isForeign`), and calls `onForeignLine` for each. A line of over
+ * 2 MiB is always long; one of over 1 MiB may be, depending on where it begins. Needs twice as much memory as the
+ * longest index line, but at least 1 MiB.
  */
 export async function* readLines(file: DiskFile, from: number, to: number, onForeignLine: () => void): AsyncGenerator<Buffer> {
   /** The beginning of the current line, if the line began in an earlier chunk. A line may have a hundred chunks. */
@@ -54,8 +55,8 @@ export async function* readLines(file: DiskFile, from: number, to: number, onFor
 }
 
 /**
- * Whether the beginning of a line shows that it isn't an index line: it has more than 1 MiB, and doesn't begin a JSON
- * object, or is longer than a string can be.
+ * Whether the beginning of a line, given as `pieces`, shows that the line isn't an index line: the beginning has more
+ * than 1 MiB, and either isn't that of a JSON object or is longer than a string can be.
  */
 function isForeign(pieces: readonly Buffer[]): boolean {
   let length = 0;

@@ -37,8 +37,9 @@ interface WaitingLine extends ReceivedLine {
 
 /**
  * Appends the index lines of one kind of upload, in the order of their arrival. While lines are being flushed, further
- * lines wait. The next flush takes the waiting lines in order, up to 1 MiB, and stops before a line for another
- * directory or one that was received more than MAX_DISORDER_MS before a line ahead of it.
+ * lines wait. The next flush takes the waiting lines in order, up to 1 MiB. It stops before a line for another
+ * directory, and before a line whose upload was received more than MAX_DISORDER_MS earlier than that of a line it has
+ * taken.
  */
 export class IndexLog {
   private readonly waiting: WaitingLine[] = [];

@@ -56,7 +56,8 @@ export class Journal {
   ) {}
 
   /**
-   * Creates a journal and preallocates its file. Resolves when both are durable. If that fails, removes the file.
+   * Creates a journal and preallocates its file. Resolves when the file's bytes and name are durable. If that fails,
+   * removes the file.
    *
    * @param bytes the preallocated length; a single record may be longer.
    */

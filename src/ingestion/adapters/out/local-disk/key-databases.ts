@@ -48,8 +48,8 @@ export class KeyDatabases {
   setAsides = 0;
   private readonly days = new Map<string, SelfCheckingDatabase>();
   /**
-   * The days on which `read` found the open database damaged, with the errors. A day is deleted when its database is
-   * set aside.
+   * The errors of the databases that `read` found damaged, by the day of the database. A day is deleted when its
+   * database is set aside.
    */
   private readonly damaged = new Map<string, DamagedDatabaseError>();
   /** The days whose database was missing when it was first used, so that a new one was created. */
@@ -202,8 +202,8 @@ export class KeyDatabases {
   }
 
   /**
-   * Sets the database of a day aside: renames or removes it (see `KeyDatabases`), and logs a warning. The next use of
-   * the day creates an empty database.
+   * Sets the database of a day aside: renames or removes it (see `KeyDatabases`), and logs a warning. If that isn't
+   * permitted, renames the directory of the databases. The next use of the day creates an empty database.
    */
   async setAside(day: string, reason: DamagedDatabaseError): Promise<void> {
     this.setAsides += 1;
@@ -299,5 +299,5 @@ function freeName(name: string, taken: readonly string[]): string | undefined {
   return names.find((candidate) => !taken.some((other) => other.startsWith(candidate)));
 }
 
-/** The name for what is set aside although all names of `freeName` are taken. */
+/** A new name for a database or directory that is set aside although all names of `freeName` are taken. */
 const uniqueName = (name: string): string => `${name}.damaged-${randomUuid()}`;

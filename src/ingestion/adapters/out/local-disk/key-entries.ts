@@ -49,8 +49,8 @@ export interface DayEntry {
   readonly day: string;
   readonly name: string;
   /**
-   * The row of an upload, or the length in bytes of a segment. In the database, null takes the place of the value when
-   * the upload or segment was removed.
+   * The row of an upload, or the length of a segment (in bytes, or `OPEN`). In the database, null takes the place of
+   * the value when the upload or segment was removed.
    */
   readonly value: Row | number;
 }

@@ -6,8 +6,8 @@ const MIB = 1024 * 1024;
 const mib = (bytes: number): number => Math.round(bytes / MIB);
 
 /**
- * Logs the progress of reading idempotency keys from segments (files of index lines). Call `add` of the result with the
- * number of bytes that were read since its last call.
+ * Returns an object that logs how much of the given segments (files of index lines) was read to find idempotency keys.
+ * Call its `add` with the number of bytes that were read since the last call.
  */
 export function keyReadingProgress(logger: StorageLogger, segments: readonly ListedSegment[]): LoggedProgress {
   const total = segments.reduce((sum, { length }) => sum + length, 0);

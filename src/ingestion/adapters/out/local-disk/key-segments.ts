@@ -5,7 +5,7 @@ import type { Segments, SegmentsSite } from './stored-uploads/segments.js';
 /** How much of a segment is read to find out whether its disk can be read, in bytes. */
 const PROBED_BYTES = 4096;
 
-/** The parts of a store that `KeySegments` needs. */
+/** What `KeySegments` needs of a store. */
 export interface KeySegmentsSite extends SegmentsSite {
   readonly segments: Segments;
 }

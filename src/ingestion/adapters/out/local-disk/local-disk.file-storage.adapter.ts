@@ -31,29 +31,32 @@ export interface LocalDiskOptions {
   /** A segment (a file of index lines) of at least this many bytes gets no further lines. Default: 64 MiB. */
   readonly maxSegmentBytes?: number;
   /**
-   * Size of a journal in bytes. A journal contains second copies of small files, until those of later files overwrite
-   * them or the journal is removed. At most two journals are in use; those whose files couldn't be synced stay beside
-   * them. Default: 8 MiB.
+   * Size of a journal in bytes. A journal contains second copies of small files, until the copies of later files
+   * overwrite them or the journal is removed. At most two journals are in use. A journal whose files couldn't be synced
+   * isn't in use any more, but is kept until its files have been restored from it. Default: 8 MiB.
    */
   readonly maxJournalBytes?: number;
   /** Called after each flush of index lines, whether it succeeded or failed. */
   readonly onFlush?: (flush: IndexFlush) => void;
-  /** Observes how long each upload waits until its index line, and its file if that is small, are flushed. */
+  /**
+   * Observes each wait of an upload for a flush: of its index line, and before that, if its file is small, of the
+   * journal that gets the file's bytes.
+   */
   readonly observeWait?: Observer;
   readonly logger?: StorageLogger;
 }
 
 /**
  * Stores uploads in a directory of the local file system, which no other process may use at the same time. If the
- * directory's volume goes away, is replaced or becomes read-only, uploads and health checks fail. As soon as the same
- * store is back, it is opened again as at boot.
+ * directory's volume goes away, is replaced or becomes read-only, uploads and health checks fail. When the same store
+ * is back, a later upload, health check or other call opens it again as at boot.
  */
 export class LocalDiskFileStorage extends FileStorage implements OnApplicationShutdown {
   override readonly storedUploads: StoredUploads = new LocalDiskStoredUploads((work) => this.withStore(work));
   override readonly eventOutbox: EventOutbox;
   /** The open store; undefined while the store is away. */
   private current: OpenStore | undefined;
-  /** Resolves when the store that went away last is closed, and none of its operations is in progress. */
+  /** Resolves when the store that went away last is closed (see `OpenStore.close`), or closing it has failed. */
   private leaving = Promise.resolve();
   /**
    * Reopens the store while it is away. Concurrent callers share one attempt. Attempts are at least one second apart.

@@ -198,8 +198,8 @@ async function findOutWhetherSyncReportsFailures(): Promise<boolean> {
 /** See `Disk.lossCount`. */
 let losses = 0;
 /**
- * The `sync` commands. Only one runs at a time: Linux reports a failed write to only one of several, and the others must
- * not succeed before the loss is counted.
+ * Runs the `sync` commands one at a time. Of several at once, Linux would report a failed write to only one, and the
+ * others could succeed before the loss is counted.
  */
 const commands = new OneAtATime();
 
@@ -215,7 +215,7 @@ async function syncFileSystems(directories: readonly string[]): Promise<boolean>
     syncReportsFailures ??= findOutWhetherSyncReportsFailures();
     if (!(await syncReportsFailures)) return false;
   } catch {
-    // The next call finds it out again.
+    // The next call tries again to find out whether `sync` reports failed writes.
     syncReportsFailures = undefined;
     return false;
   }
@@ -229,7 +229,10 @@ async function syncFileSystems(directories: readonly string[]): Promise<boolean>
   }
 }
 
-/** Whether the error of a command means that the command wasn't started. A command that failed has no text as `code`. */
+/**
+ * Whether the error of a command means that the command wasn't started. Then `code` is a text such as `ENOENT`. If the
+ * command was started and failed, `code` is its exit code, or null.
+ */
 const couldNotStart = (error: unknown): boolean => error instanceof Error && 'code' in error && typeof error.code === 'string';
 
 class NodeDiskFile implements DiskFile {

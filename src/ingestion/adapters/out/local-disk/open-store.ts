@@ -37,7 +37,7 @@ export interface OpenStoreOptions extends IndexLogOptions {
   readonly disk: Disk;
   readonly logger: StorageLogger;
   readonly maxJournalBytes: number;
-  /** Observes how long each upload waits until its index line, and its file if that is small, are flushed. */
+  /** See `LocalDiskOptions.observeWait`. */
   readonly observeWait: Observer | undefined;
   /** Wakes the event outbox when index lines were added or uploads were removed. */
   readonly news: Wakeup;
@@ -252,16 +252,17 @@ export class OpenStore {
 
   private async settle(purge: boolean, rotate: readonly UploadKind[]): Promise<void> {
     await this.rotate(rotate);
-    // Waits for the uploads in progress, because their markers may refer to the segments that were just closed.
+    // Waits for the uploads that are being published: their markers may refer to the segments that were just closed.
     await Promise.allSettled([...this.finishing]);
     await this.directory.journals.settleAll(purge);
     if (this.directory.journals.left.size > 0) await this.replayLeft();
   }
 
-  /** Does for the journals that were left what the next boot would do. */
+  /** Replays the journals that were left for recovery, as the next boot would. */
   private async replayLeft(): Promise<void> {
     const { left } = this.directory.journals;
-    // An append that failed may have left a line of an upload in such a journal. Closing the segment cuts the line off.
+    // A failed append may have left, in the open segment, the line of an upload whose file is in such a journal.
+    // Closing the segment cuts the line off.
     await this.rotate(UPLOAD_KINDS);
     for (const path of left) {
       if (!(await replayJournal(this.directory, `pending/${basename(path)}`))) throw new Error(`${path} could not be replayed; retrying before the next removal, and at the next boot.`);
@@ -281,7 +282,7 @@ export class OpenStore {
       await Promise.all(Object.values(this.logs).map((log) => log.close()));
       await this.directory.idempotency.close();
     } finally {
-      // While the lock is held, this process can't open the store again.
+      // Released even after an error: while the lock is held, this process can't open the store again.
       this.lock.release();
     }
   }

@@ -57,8 +57,8 @@ const isLength = (value: unknown): value is number => Number.isSafeInteger(value
 /**
  * The markers of uploads and segments in progress, for recovery. Each marker is a symbolic link in `pending/` whose
  * name is the marker's id and whose target is JSON. A link's target is stored with its name, so one sync of the
- * directory makes both durable. A removal needs no sync: if a power cut brings the marker back, recovery only checks
- * its upload or segment again.
+ * directory makes both durable. Removing a marker needs no sync: if a power cut brings the marker back, recovery only
+ * checks its upload or segment again.
  */
 export class PendingMarkers {
   constructor(
@@ -107,7 +107,8 @@ export class PendingMarkers {
     try {
       return asMarker(id, JSON.parse(await this.disk.readLink(this.path(id))));
     } catch (error) {
-      // ENOENT: the name on disk isn't valid UTF-8, so the decoded name that was read from `pending/` names nothing.
+      // EINVAL: the name isn't that of a link. ENOENT: the marker was removed after its name was read, or the name on
+      // disk isn't valid UTF-8, so that its decoded form names nothing.
       if (error instanceof SyntaxError || hasCode(error, 'EINVAL', 'ENOENT')) return undefined;
       throw error;
     }

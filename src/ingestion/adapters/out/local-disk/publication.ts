@@ -82,7 +82,8 @@ export async function publishStaged(
  * fails before the line is durable, removes the file. If that fails too, or the line may remain, a marker or the
  * journal stays, and recovery completes or undoes the upload.
  *
- * @throws JournalUnavailableError before anything was done; LineMayRemainError; an error of the file system.
+ * @throws JournalUnavailableError before anything was done; LineMayRemainError; StoreAwayError; OtherVolumeError; an
+ *   error of the file system.
  */
 export async function publishSmall(
   store: StoreDirectory,

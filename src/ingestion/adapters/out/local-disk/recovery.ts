@@ -75,8 +75,8 @@ async function settle(store: StoreDirectory, publications: Map<string, Publicati
 }
 
 /**
- * Replays a journal that was left while the store is in use, as `recover` does at boot (see `replay`). All uploads whose
- * files are in the journal must have ended, and no segment may have a line that a failed append left.
+ * Replays a journal that was left for recovery (see `replay`), but while the store is in use, not at a boot. All
+ * uploads whose files are in the journal must have ended, and no segment may have a line that a failed append left.
  *
  * @param journal the journal's path, relative to the store's root.
  * @returns false if the journal had to be kept, or isn't a journal.
@@ -89,8 +89,9 @@ export function replayJournal(store: StoreDirectory, journal: string): Promise<b
  * Restores the files in a journal that have an index line, removes the others, and then removes the journal. A file
  * also counts as having a line if the segment that may have contained the line was moved away. Keeps the journal if
  * some path in it names something that isn't a file of the store. Then resolves to false, and adds the journal to
- * `ContentJournals.left`: a removal would change the offsets of the lines, and the journal has the old ones. If what is
- * at the journal's path isn't a journal, leaves it alone and resolves to false.
+ * `ContentJournals.left`, so that no upload is removed before the replay: a removal would change the offsets of
+ * lines, and the journal has the old ones. If what is at the journal's path isn't a journal, leaves it alone and
+ * resolves to false. Otherwise resolves to true.
  */
 async function replay(store: StoreDirectory, journal: string, links: LinkCheck): Promise<boolean> {
   const { disk } = store;
@@ -111,12 +112,13 @@ async function replay(store: StoreDirectory, journal: string, links: LinkCheck):
     const losses = disk.lossCount();
     const placed = await placeAll(store, records, missing, links);
     await disk[sync](placed);
-    // Meanwhile, a sync of other files may have reported the loss of these. `syncEach` finds out for each file.
+    // A sync of other files may have reported the loss of these in the meantime.
     if (sync === 'syncFiles' && disk.lossCount() !== losses) throw new LostWritesError();
     return placed.length === records.length;
   };
   const isReplayed = await restore('syncFiles').catch((error: unknown) => {
-    // The file system may have lost these files, or others that were written earlier. So they are written once more.
+    // The file system has lost these files, or others that were written earlier. So these are written once more, and
+    // each is synced by itself.
     if (!(error instanceof LostWritesError)) throw error;
     return restore('syncEach');
   });
@@ -214,7 +216,7 @@ async function segmentNames(store: StoreDirectory, directory: string): Promise<s
   }
 }
 
-/** Returns the ids of the uploads that have no index line, from markers by upload id. */
+/** Returns the ids of those uploads that have no index line. `markers` has a position for each upload, by its id. */
 async function withoutLine(store: StoreDirectory, markers: ReadonlyMap<string, IndexPosition>): Promise<Set<string>> {
   const missing = new Set(markers.keys());
   for (const [directory, position] of earliestPositions(markers.values())) {

@@ -37,9 +37,10 @@ async function cut(file: DiskFile, durableLength: number | undefined): Promise<n
 }
 
 /**
- * The length of a segment without the incomplete or damaged lines at its end, in bytes. Reads only the last 2 MiB if
- * these contain the whole last write, which a crash may have damaged, and a valid line before it. Otherwise the last
- * write was a single longer line, and twice as much is read, until these conditions are met.
+ * The length of a segment without the incomplete or damaged lines at its end, in bytes. A crash can damage only the
+ * last write, which has at most 1 MiB or is a single longer line. So this function reads the last 2 MiB, and checks the
+ * lines from the last one on that begins before the last 1 MiB. If there is no such line, or that line isn't valid,
+ * it reads twice as much, and so on.
  */
 async function soundLength(file: DiskFile, size: number): Promise<number> {
   for (let window = 2 * MAX_BATCH_BYTES; ; window *= 2) {

@@ -113,8 +113,8 @@ export class Segment {
     if (file) await closeQuietly(file);
     await this.store.attempt(`Closing ${this.path}`, async () => {
       if (this.durableLength === 0) {
-        // Removes the empty file durably. Its marker is removed next, and if a power cut then brought the file back,
-        // nothing would remove it.
+        // Removes the empty file durably, because its marker is removed next: if a power cut then brought the file
+        // back, nothing would remove it.
         await this.store.removeDurably(this.path);
         await this.store.events.remove(this.id);
       }
@@ -126,8 +126,8 @@ export class Segment {
    * Closes the segment. If an append has failed, and the bytes that it left can't be cut off now, leaves a marker so
    * that the next boot cuts them off.
    *
-   * @returns false if this marker couldn't be made durable either: the bytes are then possibly still there after the
-   *   next boot. Otherwise true, also if no append has failed.
+   * @returns false if the bytes couldn't be cut off, and the marker couldn't be made durable: the bytes may then still
+   *   be there after the next boot. Otherwise true.
    */
   async closeOrMark(): Promise<boolean> {
     const { store, path, durableLength } = this;

@@ -59,13 +59,13 @@ interface ChainedRecord {
 
 /**
  * Stores JSON values by name, in an SQLite database that only this process uses. A read detects any damage to the data
- * that it depends on, even damage that SQLite doesn't notice: each record has a checksum over its key, its value and
- * the next record's key. The last record before a missing name thus proves that the name is missing, so finding out
- * that a name is missing takes one lookup, too.
+ * that it depends on, even damage that SQLite doesn't notice: each record has a checksum over its key (a hash of the
+ * name), its value and the next record's key. If a name is missing, the record before its key proves that, because the
+ * next key that this record names comes after the missing one. So a missing name takes one lookup too.
  *
  * Everything but `checkpoint` and `close` is synchronous. Every method but `close` throws DamagedDatabaseError for
- * damage, and SqliteError if the disk is full or memory is short. `open` also throws DamagedDatabaseError if SQLite
- * can't open the file for lack of memory or of a file descriptor.
+ * damage, and SqliteError if the disk is full or memory is short. If SQLite can't even open the file, `open` throws
+ * DamagedDatabaseError, although the reason may only be a lack of memory or of file descriptors.
  */
 export class SelfCheckingDatabase {
   private closing: Promise<void> | undefined;
@@ -104,11 +104,12 @@ export class SelfCheckingDatabase {
         opened.prepare();
         return opened;
       } catch (error) {
-        // Waits for the disk, because the caller may open another database at the path at once.
+        // Releases the lock before throwing, even if that has to wait for the disk: the caller may open another
+        // database at the path at once.
         try {
           database.exec(RELEASE);
         } catch {
-          // The error that is thrown says what is wrong.
+          // The error that is thrown below says what is wrong.
         }
         database.close();
         throw error;
@@ -158,10 +159,10 @@ export class SelfCheckingDatabase {
   }
 
   /**
-   * Moves SQLite's log into the database file if the log is long or `isForced` is true; otherwise, or once `close` was
-   * called, does nothing. Syncs the log before the file changes, the file before the log is emptied, and the empty log
-   * before anything is written to it again; the first time, also the names of both. SQLite would do these syncs on the
-   * main thread. Write nothing until `checkpoint` resolves.
+   * Moves SQLite's log into the database file if the log is long or `isForced` is true. Otherwise, and once `close` was
+   * called, does nothing. Syncs the log (the first time, also the names of both) before the file changes, then the file
+   * before the log is emptied, then the empty log. SQLite would do these syncs on the main thread. Write nothing until
+   * `checkpoint` resolves.
    *
    * @throws DamagedDatabaseError, also if a sync fails; SqliteError as the other methods do; an error of the file
    *   system if the file or the log can't be opened to be synced.
@@ -180,8 +181,8 @@ export class SelfCheckingDatabase {
   }
 
   /**
-   * Closes the database and releases its lock. Waits for the disk in a thread: the database must not be used any more,
-   * nor another one opened at the path before `close` resolves. Never rejects. Idempotent.
+   * Closes the database and releases its lock. Waits for the disk in a thread. The database must not be used after this
+   * call, and no other one must be opened at the path before `close` resolves. Never rejects. Idempotent.
    */
   close(): Promise<void> {
     this.closing ??= this.release();
@@ -316,7 +317,7 @@ function quietly(action: () => void): void {
   try {
     action();
   } catch {
-    // The database isn't used any more. Whatever is wrong, the next attempt to open it finds.
+    // The database isn't used any more. The next attempt to open it finds whatever is wrong.
   }
 }
 

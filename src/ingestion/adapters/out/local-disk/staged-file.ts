@@ -5,8 +5,8 @@ import { storageFailure } from '../../../application/storage-failure.js';
 import type { DiskFile } from './disk.js';
 
 /**
- * Once the chunks that were gathered for one file during a write have at least this many bytes, the next chunk waits.
- * The next write takes all of them.
+ * Once the chunks that were gathered for one file during a write have at least this many bytes, the next chunk waits
+ * until that write has ended. All gathered chunks are then written together.
  */
 const MAX_GATHERED_BYTES = 1024 * 1024;
 /**
@@ -64,7 +64,7 @@ class GatheringWriter {
 
   /**
    * Adds a chunk. Returns undefined if the next chunk can be added at once. Otherwise returns a promise that resolves
-   * when the next chunk can be added, and rejects if a write failed.
+   * when the next chunk can be added, and rejects if a write or a sync failed.
    */
   add(chunk: Uint8Array): Promise<void> | undefined {
     this.gathered.push(chunk);
@@ -97,7 +97,7 @@ class GatheringWriter {
       this.writing = undefined;
       if (this.gathered.length > 0) this.begin();
     });
-    // A later `add` or `finish` reports the failed write.
+    // A later `add` or `finish` reports the failure.
     writing.catch(() => undefined);
     this.writing = writing;
   }

@@ -53,7 +53,10 @@ export class StoreDirectory {
   /** The segments (files of index lines) that this process writes to, by their paths relative to the store's root. */
   readonly openSegments = new Map<string, OpenSegment>();
   readonly segments = new Segments(this);
-  /** Parts of the store to which no file in `staging/` can be renamed, although both are on one device: other mounts. */
+  /**
+   * Absolute paths of the parts of the store that are on the same device as `staging/`, but in another mount. No file
+   * in `staging/` can be renamed to them.
+   */
   private readonly otherMounts = new Set<string>();
 
   constructor(
@@ -110,10 +113,10 @@ export class StoreDirectory {
   }
 
   /**
-   * Calls an action with an absolute path at which it must write a new version of a file, before it renames that to the
-   * file's path. The given path is in `staging/`, or beside the file if `staging/` is on another volume or mount. If
-   * the action rejects, removes what is at the given path. If it rejects with `EXDEV` because `staging/` is another
-   * mount, calls it once more, from its beginning, with the path beside the file.
+   * Calls an action with the absolute path for a new version of a file. The action writes the new version there, and
+   * then renames it to the file's path. The path for the new version is in `staging/`, or beside the file if `staging/`
+   * is on another volume or mount. If the action rejects, removes what is at that path. If the action rejects with
+   * `EXDEV` because `staging/` is another mount, calls the action once more, with the path beside the file.
    *
    * @param path the path of the file, relative to the store's root.
    */
@@ -133,7 +136,7 @@ export class StoreDirectory {
     }
   }
 
-  /** The absolute path of a new version of a file beside the file (see `withCopy`). A crash may leave it there. */
+  /** The absolute path, beside a file, for a new version of it (see `withCopy`). A crash may leave a version there. */
   pathBeside(path: string): string {
     return this.at(dirname(path), `.${basename(path)}${COPY_EXTENSION}`);
   }
@@ -187,7 +190,11 @@ export class StoreDirectory {
     }
   }
 
-  /** The absolute path of the part of the store (such as `files/kind=...`) that a path, relative to the root, is in. */
+  /**
+   * The absolute path of the part of the store (such as `files/kind=...`) that contains `path`.
+   *
+   * @param path relative to the store's root.
+   */
   partOf(path: string): string {
     return this.at(partOf(path));
   }

@@ -34,9 +34,9 @@ export class StoreVolumes {
   }
 
   /**
-   * Checks that each part of the store is the same directory as remembered, on any device. A part that was on the
-   * root's volume must be on that volume again; it may be another directory only if the root is another directory too,
-   * such as a copy.
+   * Checks that each part of the store is the same directory as remembered, on any device. A part that was on the same
+   * volume as the root must be so again. Such a part may be another directory only if the root is another one too, such
+   * as a copy.
    *
    * @throws StoreAwayError
    */

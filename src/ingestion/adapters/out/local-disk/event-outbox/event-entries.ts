@@ -11,8 +11,8 @@ import type { StorePresence } from '../store-presence.js';
 import { UNFINISHED_EXTENSION, writeWhole } from '../whole-file.js';
 
 /**
- * The directory of the event outbox, relative to the store's root. It has an entry for each file with unconfirmed
- * events.
+ * The directory of the event outbox, relative to the store's root. It has an entry for each file that has, or may still
+ * get, unconfirmed events.
  */
 export const EVENTS = 'events';
 /** Suffix of the names of the files in `events/` that list removed uploads. */
@@ -55,8 +55,8 @@ export interface EventsInFlight {
 export const removedPath = (id: string): string => `${EVENTS}/${id}${REMOVED_EXTENSION}`;
 
 /**
- * Checks that parsed JSON is a valid event entry, and returns it. Undefined if it isn't, or if it names the file of
- * another id than `id`.
+ * Returns parsed JSON as the event entry with the given id. Undefined if the data isn't a valid event entry, or names
+ * the file of another entry.
  */
 function asEntry(id: string, data: unknown): EventEntry | undefined {
   if (typeof data !== 'object' || data === null) return undefined;
@@ -67,9 +67,9 @@ function asEntry(id: string, data: unknown): EventEntry | undefined {
 }
 
 /**
- * The event entries of a store, in `events/`: one for each segment and each removal with unconfirmed events. The
- * directory exists once the outbox was opened for the first time. From then on each new segment gets an entry before
- * the segment's file is created.
+ * The event entries of a store, in `events/`: one for each segment or removal that has, or may still get, unconfirmed
+ * events. The directory exists once the outbox was opened for the first time. From then on each new segment gets an
+ * entry before the segment's file is created.
  *
  * An entry is a symbolic link whose target is JSON, like a marker in `pending/`: it appears and changes as a whole.
  */
@@ -93,7 +93,7 @@ export class EventEntries {
    * becomes true.
    */
   private newIds: string[] = [];
-  /** Runs the jobs that read and change several event entries. */
+  /** Runs these one at a time: calls that return or confirm events, and the parts of removals that change entries. */
   readonly jobs = new OneAtATime();
 
   constructor(
@@ -221,8 +221,8 @@ export class EventEntries {
 
   /**
    * Replaces a segment by a copy without the lines of removed uploads, and first converts the offset in the segment's
-   * event entry. If the process crashes between the two, or `replace` fails, some events are delivered again. None is
-   * lost, because an offset in the copy is never higher than in the segment.
+   * event entry. If the process crashes between the two, or `replace` fails, some events may be delivered again. None
+   * is lost, because an offset in the copy is never higher than in the segment.
    *
    * @param movedTo converts a position in the segment to the position in the copy.
    * @param replace replaces the segment by the copy durably.

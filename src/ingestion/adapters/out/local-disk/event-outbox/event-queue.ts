@@ -25,7 +25,8 @@ const ID_LENGTH = 36;
 export class EventQueue {
   private readonly entries: EventEntries;
   /**
-   * The ids of the oldest event entries from the last listing of `events/`, and of the entries that were added since.
+   * Ids of event entries: from the last listing of `events/`, those of the oldest entries and of the open segments; and
+   * those of the entries that were added since.
    */
   private known = new Set<string>();
   /**
@@ -109,7 +110,10 @@ export class EventQueue {
     this.known = new Set([...complete, ...[...foundOpen].sort()]);
   }
 
-  /** Whether a name in `events/` may be that of an event entry. If not, logs a warning, once for each name. */
+  /**
+   * Whether a name in `events/` may be that of an event entry. If not, logs a warning, once for each name. Also false
+   * if a warning about the name was logged before.
+   */
   private isEntry(name: string): boolean {
     if (this.warnedOf.has(name)) return false;
     if (UPLOAD_ID.test(name)) return true;
@@ -200,9 +204,9 @@ export class EventQueue {
   }
 
   /**
-   * Creates an event entry again that is damaged, if its id leads to the file with its events. Creates one that is
-   * missing only if that file is one of removed uploads. All events of that file are then delivered again. Undefined if
-   * there is no such file. Logs a warning if the entry is there, but damaged.
+   * Creates a damaged or missing event entry again, and returns it. All events of the entry's file are then delivered
+   * again. The file is found by the id; for a missing entry, only a file that lists removed uploads is looked for.
+   * Undefined if no file is found. Logs a warning if the entry is there, but damaged.
    */
   private async repaired(id: string): Promise<EventEntry | undefined> {
     const path = this.store.at(EVENTS, id);

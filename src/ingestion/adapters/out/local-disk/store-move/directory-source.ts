@@ -63,7 +63,8 @@ class DirectorySource implements StoreSource {
         length += line.length + 1;
         yield { segment, number: ++number, bytes: Buffer.concat([line, NEWLINE_BYTES]) };
       }
-      // `readLines` omits an unterminated end of the segment, and lines of more than 1 MiB that can't be index lines.
+      // `readLines` omits an unterminated end of the segment, and long lines that can't be index lines. One entry
+      // without bytes stands for all that was omitted.
       if (length < size) yield { segment, number: number + 1, bytes: undefined };
     } finally {
       await file.close();

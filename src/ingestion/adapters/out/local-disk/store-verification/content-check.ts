@@ -16,7 +16,7 @@ export const READ_ONLY = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O
 
 /** Compares files with their index lines, one file at a time. Has two buffers of its own. */
 export class ContentCheck {
-  /** Absolute paths of the parts of the store without symbolic links, by their paths relative to the root. */
+  /** The results of `resolved`: absolute paths of the store's parts, by their paths relative to the root. */
   private readonly parts = new Map<string, string>();
   private readonly buffers = [Buffer.allocUnsafeSlow(CHUNK_BYTES), Buffer.allocUnsafeSlow(CHUNK_BYTES)] as const;
 

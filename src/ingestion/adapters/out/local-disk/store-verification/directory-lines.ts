@@ -14,7 +14,7 @@ const CHUNK_BYTES = 64 * 1024;
  * the segment after its last newline is yielded last, with `isTorn`. It is also `isRepairable` if the segment has a
  * marker in `pending/`: then a service is still writing to the segment, or the next boot will repair it.
  *
- * @throws an error of the file system; a missing segment has no lines.
+ * @throws an error of the file system, but none for a missing segment, which counts as empty.
  */
 export async function* segmentLines(root: string, segment: string, work: WorkInProgress, onBytes: OnBytes): AsyncGenerator<SegmentLine> {
   const file = await open(join(root, segment), READ_ONLY).catch((error: unknown) => {
@@ -64,8 +64,8 @@ class LineReader {
       this.onBytes(bytesRead);
       for (const { offset, end, value, hasNul } of splitter.add(chunk.subarray(0, bytesRead))) {
         // After a power cut, blocks of the last write that never reached the disk read as zeros. Such a write had at
-        // most MAX_BATCH_BYTES, or was a single line. If the segment has a marker in `pending/`, the next boot cuts it
-        // off before the first damaged line.
+        // most MAX_BATCH_BYTES, or was a single line. If the segment has a marker in `pending/`, the next boot cuts off
+        // the segment's end from the first damaged line on.
         yield { segment, offset, end, value, isTorn: false, isRepairable: hasNul && end > limit - MAX_BATCH_BYTES };
       }
     }

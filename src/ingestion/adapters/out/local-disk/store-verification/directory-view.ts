@@ -115,8 +115,8 @@ class DirectoryView implements StoreView {
   }
 
   /**
-   * Yields the names that `walkLayout` yields. Reports the new version of a file as `replacement`, not as `unknown`, while
-   * `pending/` says that the file is being replaced.
+   * Yields what `walkLayout` yields, but the new version of a file as `replacement`, not as `unknown`, while `pending/`
+   * says that the file is being replaced.
    */
   private async *walk(rules: LayoutRules): AsyncGenerator<Entry> {
     for await (const entry of walkLayout(this.root, rules)) {

@@ -6,8 +6,8 @@ import { hasCode } from '../disk-error.js';
 import { STORE_PARTS } from '../store-directory.js';
 
 /**
- * Yields the files below a top-level directory of the store that the layout allows. Also yields every other name there
- * as `unknown`, and directories that can't be read as `unreadable`.
+ * Walks a top-level directory of the store, and yields the files that the layout allows. Also yields each name that the
+ * layout doesn't allow as `unknown`, and each directory that can't be read as `unreadable`.
  */
 export async function* walkLayout(root: string, { top, directories, isFile }: LayoutRules): AsyncGenerator<Entry> {
   const isDirectory = await lstat(join(root, top)).then((stats) => stats.isDirectory() || isLinkedPart(root, top), (error: unknown) => {
@@ -38,8 +38,8 @@ async function* walk(root: string, path: string, directories: readonly NameRule[
 }
 
 /**
- * Whether a path is that of a part of the store, which may be a link to a directory, and is one. A link that can't be
- * followed counts as one, so that the directory is reported as unreadable.
+ * Whether a path is that of a part of the store, and names a directory or a link to one. If a link's target exists but
+ * can't be reached, the target counts as a directory, so that the part is reported as unreadable.
  */
 const isLinkedPart = async (root: string, path: string): Promise<boolean> =>
   STORE_PARTS.includes(path) && stat(join(root, path)).then((stats) => stats.isDirectory(), (error: unknown) => !hasCode(error, 'ENOENT', 'ENOTDIR'));

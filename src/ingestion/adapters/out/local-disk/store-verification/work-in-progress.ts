@@ -29,7 +29,10 @@ export class WorkInProgress {
     return (await this.pendingFiles()).has(contentPath);
   }
 
-  /** Whether a removal is replacing a segment (a file of index lines), or a boot is replacing a file. */
+  /**
+   * Whether a removal list or a journal in `pending/` names a segment (a file of index lines) or a file. A removal or a
+   * boot may then be replacing that segment or file.
+   */
   async isReplaced(path: string): Promise<boolean> {
     return (await this.pendingFiles()).has(path);
   }
@@ -61,8 +64,8 @@ export class WorkInProgress {
 
   /**
    * Whether an index line that was read stays in its segment. The lines of a failed write are cut off again, at once or
-   * by the next boot. A removal replaces the segment by one without the lines of the removed uploads, in which other
-   * lines begin at lower offsets.
+   * by the next boot. A removal replaces the segment by one without the lines of the removed uploads. Other lines begin
+   * at lower offsets there, so the line is found by its upload's id.
    */
   async stays(line: SegmentLine): Promise<boolean> {
     const { segment, offset, end } = line;

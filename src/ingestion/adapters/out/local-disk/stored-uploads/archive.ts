@@ -15,7 +15,7 @@ import type { SegmentReader } from './segment-reader.js';
 import { UploadList } from './upload-list.js';
 import { type FoundLine, UploadSearch } from './upload-search.js';
 
-/** How many single uploads of a segment are removed at most in one batch. */
+/** The maximum number of single uploads of a segment that are removed in one batch. */
 const MAX_AT_ONCE = 1_000;
 
 /** What a removal needs of an upload that was found. */
@@ -32,9 +32,9 @@ interface Batch {
   readonly segment: string;
   /** The uploads by their ids. */
   readonly uploads: Map<string, RemovedUpload>;
-  /** Whether a journal may have a copy of a file. */
+  /** Whether a journal may have a copy of the file of one of these uploads. */
   isInJournal: boolean;
-  /** How many removals had ended before any of the uploads was searched for. */
+  /** The lowest value that `Archive.removals` had before one of these uploads was searched for. */
   removals: number;
   readonly done: Promise<RemovedBatch>;
 }
@@ -55,7 +55,7 @@ export class Archive {
   private readonly removing = new OneAtATime();
   /** How many times lines may have been removed so far. Counted when the removal has ended, also if it has failed. */
   private removals = 0;
-  /** For each segment with single uploads to be removed, the batch that waits for its turn and isn't full. */
+  /** For each segment with single uploads to be removed, the newest batch that waits for its turn. */
   private readonly batches = new Map<string, Batch>();
   private readonly ending = new AbortController();
 
@@ -66,7 +66,7 @@ export class Archive {
      * the kinds in `rotate`.
      *
      * @param purge whether to also remove the journals, which have copies of small files.
-     * @param rotate segments of other kinds stay open, and must not be rewritten.
+     * @param rotate the open segments of other kinds stay open, and must not be rewritten.
      */
     private readonly settle: (purge: boolean, rotate: readonly UploadKind[]) => Promise<void>,
     /** The longest file that a journal may have a copy of, in bytes. */
@@ -117,7 +117,8 @@ export class Archive {
       // alone, because the marker of an upload in progress may refer to it.
       let paths = await this.segmentsOf(filter);
       if (!dryRun) {
-        // An open segment without such uploads stays open: each that is closed early is one more segment to search.
+        // An open segment in which the filter selects no upload stays open. If it were closed early, its further lines
+        // would need one more segment, and each search would have one more to read.
         const unaffected = await this.unaffected(paths.filter((path) => this.store.openSegments.has(path)), filter);
         paths = paths.filter((path) => !unaffected.has(path));
         if (paths.length > 0) await this.prepare(true, this.kindsOfOpen(paths));
@@ -147,7 +148,7 @@ export class Archive {
   /**
    * Removes the uploads of a segment that a filter selects. Returns their number.
    *
-   * @param resumed the earlier removals that were resumed before; undefined to only count the uploads.
+   * @param resumed the result of `resumeRemovals`; undefined to only count the uploads.
    */
   private async removeSelected(path: string, filter: UploadFilter, resumed: ResumedRemovals | undefined): Promise<number> {
     const removed: RemovedUpload[] = [];
@@ -179,14 +180,17 @@ export class Archive {
     return found;
   }
 
-  /** Keeps only what a removal needs of the upload, which may have a long `additional_data`. */
+  /**
+   * Finds an upload that is to be removed. Returns only what the removal needs of it, because the upload's
+   * `additional_data` may be long.
+   */
   private async findRemovable(uploadId: string): Promise<RemovableUpload | undefined> {
     const found = await this.findLine(uploadId);
     return found && { segment: found.segment, upload: removedUpload(found.upload), isInJournal: (found.upload.content?.size ?? Infinity) <= this.mostSmallBytes };
   }
 
   /**
-   * Adds an upload to the waiting batch of its segment; begins a batch if none is waiting, or it is full.
+   * Adds an upload to the waiting batch of its segment. Begins a new batch if none is waiting, or if that one is full.
    *
    * @param removals the value of `this.removals` before the upload was searched for.
    */
@@ -218,8 +222,8 @@ export class Archive {
   }
 
   /**
-   * Throws the error of a removal that has failed again to take its lines out of a segment. Another removal would fail,
-   * too, and each would leave one more list to be completed later.
+   * Throws if an earlier removal has failed again, and some of its lines are still in the segment: throws the error of
+   * that removal. Another removal would fail too, and leave one more list to be completed later.
    */
   private async assertRewritable(segment: string, { failed }: ResumedRemovals): Promise<void> {
     for (const { list, error } of failed) {
@@ -228,7 +232,7 @@ export class Archive {
     }
   }
 
-  /** Those of the given uploads whose lines are still in a segment. Reads the segment at most once. */
+  /** The ids of those of the given uploads whose lines are still in a segment. Reads the segment at most once. */
   private async left(segment: string, uploadIds: ReadonlySet<string>): Promise<Set<string>> {
     const left = new Set<string>();
     for await (const line of this.lines(segment)) {
@@ -240,14 +244,14 @@ export class Archive {
     return left;
   }
 
-  /** Those of some segments in which a filter selects no upload. */
+  /** Those of the given segments in which a filter selects no upload. */
   private async unaffected(paths: readonly string[], filter: UploadFilter): Promise<Set<string>> {
     const unaffected = new Set<string>();
     for (const path of paths) if (!(await this.hasSelected(path, filter))) unaffected.add(path);
     return unaffected;
   }
 
-  /** Whether a filter selects an upload of a segment. Reads no further than to the first. */
+  /** Whether a filter selects an upload of a segment. Stops reading at the first such upload. */
   private async hasSelected(path: string, filter: UploadFilter): Promise<boolean> {
     const selected = this.selected(path, filter);
     const { done } = await selected.next();
@@ -255,13 +259,13 @@ export class Archive {
     return done !== true;
   }
 
-  /** The kinds of those segments that still accept lines. */
+  /** The kinds of those of the given segments that this process still writes to. */
   private kindsOfOpen(paths: readonly string[]): UploadKind[] {
     const open = paths.filter((path) => this.store.openSegments.has(path)).map(kindOf);
     return UPLOAD_KINDS.filter((kind) => open.includes(kind));
   }
 
-  /** Completes the removals that failed before. */
+  /** Completes the earlier removals that failed. */
   private async resumeRemovals(): Promise<ResumedRemovals> {
     this.store.presence.assertHere();
     const resumed = await completeRemovals(this.store, await this.store.markers.ids());

@@ -9,8 +9,8 @@ import { closeQuietly, type DiskFile } from '../disk.js';
 const MIN_READ_BYTES = 64 * 1024;
 const MAX_READ_BYTES = 1024 * 1024;
 /**
- * If a client has taken the last chunk within this time, in milliseconds, the chunks that are read from then on are
- * twice as long, if there is memory for them; otherwise half as long.
+ * If a client takes a chunk within this time, in milliseconds, further chunks are twice as long, as far as there is
+ * memory for them. If the client takes longer, further chunks are half as long.
  */
 const FAST_MS = 20;
 /**

@@ -12,7 +12,7 @@ import { storageFailure } from '../../../../application/storage-failure.js';
 import type { Upload } from '../../../../domain/upload.js';
 import type { OpenStore } from '../open-store.js';
 
-/** Finds, lists and removes the uploads of a store in a directory of the local file system. */
+/** Finds, lists, reads and removes the uploads of a store in a directory of the local file system. */
 export class LocalDiskStoredUploads extends StoredUploads {
   constructor(
     /** Calls `work` with the open store. Rejects with ServiceError `storage-failure` while the store is away. */

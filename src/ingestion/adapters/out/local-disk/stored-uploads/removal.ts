@@ -16,8 +16,8 @@ import type { ResumedRemovals } from './resumed-removals.js';
 const WRITE_BYTES = 1024 * 1024;
 
 /**
- * Removes uploads of one segment (file of index lines). The segment must accept no more lines, and no marker or journal
- * may refer to it. Each step is durable before the next begins:
+ * Removes uploads of one segment (file of index lines). The segment must accept no more lines. No journal may refer to
+ * it, and no marker to an offset in it other than 0. Each step is durable before the next begins:
  *
  * 1. Write the list of the uploads to `pending/`. From here on, recovery completes the removal.
  * 2. Replace the segment by a copy without the lines of these uploads.
@@ -113,8 +113,8 @@ async function complete(store: StoreDirectory, path: string, list: RemovalList):
   }
   if (length === 0) await removeEmpty(store, dirname(list.segment));
   await store.events.addRemoved(basename(path, REMOVAL_EXTENSION), encodeRemovedUploads(list));
-  // If a volume went away in the meantime, everything on it looked removed already. Then throws, so that the removal is
-  // completed again later.
+  // If a volume went away in the meantime, everything on it looked removed already. `assertHere` then throws, so that
+  // the removal is completed again later.
   store.presence.assertHere();
 }
 
@@ -137,8 +137,8 @@ async function sorted(uploads: readonly RemovedUpload[]): Promise<{ ids: Readonl
 }
 
 /**
- * Removes a directory and its parent directories as far as they are empty. Their names contain a day and a customer,
- * and would reveal that there were uploads.
+ * Removes a directory and its parent directories as far as they are empty. Their names contain a day or a customer, and
+ * would reveal that there were uploads.
  */
 async function removeEmpty(store: StoreDirectory, directory: string): Promise<void> {
   // The first two levels, such as `files/kind=historical`, stay, because every store has them.

@@ -13,7 +13,7 @@ const PROBE_BYTES = 8 * 1024;
  */
 const NEAR_BYTES = 64 * 1024;
 const CHUNK_BYTES = 256 * 1024;
-/** The memory for the long lines of all readers that were opened without other memory. They wait if it is used up. */
+/** A budget for the long lines of all readers that are given no `memory`. These readers wait if it is used up. */
 const sharedMemory = new MemoryBudget();
 
 /**
@@ -62,8 +62,8 @@ export class SegmentReader {
     /** The length of the segment's durable lines, in bytes. */
     readonly length: number,
     /**
-     * Where memory is taken for a long line before `lineFrom` or `linesBefore` reads it: for each of more than 256 KiB,
-     * and for some of more than 128 KiB. The memory is given back when the next such line is read, or the reader is
+     * Where memory is taken for a long line before `lineFrom` or `linesBefore` reads it: for each line of more than
+     * 256 KiB, and for some shorter ones. The memory is given back when the next such line is read, or the reader is
      * closed. `linesFrom` takes no memory here.
      */
     private readonly memory: LineMemory = sharedMemory.hold('answer'),

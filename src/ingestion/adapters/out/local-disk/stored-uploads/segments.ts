@@ -16,11 +16,12 @@ const MAX_SEGMENTS = 10_000;
  * MAX_DISORDER_MS. Reading fewer than that for each page costs less than reading the whole segment once.
  */
 const DENSE_BYTES = 1024 * 1024;
-/** The maximum number of directories whose names are remembered. */
+/** The maximum number of directories for which the names in them are remembered. */
 const MAX_DIRECTORIES = 1_000;
 /**
- * The names in a directory are remembered only if the directory didn't change in this many nanoseconds before. Changes
- * shortly after each other may get the same time, as the clock of a file system is coarse.
+ * The names in a directory are remembered only if the directory's last change was longer ago than this, in nanoseconds.
+ * The clock of a file system is coarse: a further change soon after the last one could get the same time, and would go
+ * unnoticed.
  */
 const SETTLED_NS = 5_000_000_000n;
 
@@ -36,7 +37,7 @@ export interface OpenSegment {
   readonly disorderMs: number;
 }
 
-/** The parts of a store with segments that `Segments` needs. */
+/** What `Segments` needs of a store. */
 export interface SegmentsSite {
   readonly disk: Disk;
   /**
@@ -57,8 +58,8 @@ export interface SegmentsSite {
  */
 export class Segments {
   /**
-   * The spans of closed segments by path. After a removal, a span may be longer than the times of the lines that are
-   * left, which is still a correct bound.
+   * The spans of closed segments by path. After a removal, a span may be wider than the times of the lines that are
+   * left. It is still a correct bound.
    */
   private readonly spans = new Map<string, SegmentSpan | undefined>();
   /**
@@ -90,8 +91,8 @@ export class Segments {
    * @param memory where the reader takes memory for long lines (see `SegmentReader`).
    */
   async open(path: string, memory?: LineMemory): Promise<SegmentReader | undefined> {
-    // Looked up before the file is opened. If the segment isn't among the open ones, its whole file is durable. If it
-    // is closed in between, at least this length is durable.
+    // The durable length is looked up before the file is opened. If the segment isn't among the open ones, its whole
+    // file is durable. If it is closed in between, at least this length is.
     const durableLength = this.store.openSegments.get(path)?.durableLength;
     const file = await unlessAbsent(this.store.disk.open(this.store.at(path))).catch((error: unknown) => {
       if (error instanceof NotAFileError) return undefined;
@@ -129,7 +130,7 @@ export class Segments {
     }
   }
 
-  /** Remembers the disorder of a segment to which no line will be added, in milliseconds. */
+  /** Remembers the disorder (in milliseconds) of a segment that gets no more lines. */
   rememberDisorder(path: string, disorderMs: number): void {
     remember(this.disorders, path, Promise.resolve(disorderMs));
   }
@@ -150,7 +151,7 @@ export class Segments {
   private measureDisorder(segment: SegmentReader): Promise<number> {
     const measured = segment.disorder();
     remember(this.disorders, segment.path, measured);
-    // A later call measures the segment again.
+    // After a failure, a later call measures the segment again.
     measured.catch(() => this.disorders.delete(segment.path));
     return measured;
   }

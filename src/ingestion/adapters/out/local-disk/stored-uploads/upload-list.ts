@@ -8,8 +8,8 @@ import { MAX_DISORDER_MS, type SegmentReader, type SegmentSpan } from './segment
 import type { Segments } from './segments.js';
 
 /**
- * A page ends early after this many bytes of index lines were read for it, but not before enough of them were read that
- * the next page can begin at an older position than this page did.
+ * A page ends early once this many bytes of index lines were read for it, provided that the next page can then begin at
+ * an older position than this page did.
  */
 const MAX_READ_BYTES = 32 * 1024 * 1024;
 /**

@@ -18,12 +18,12 @@ const KIB = 1024;
  */
 const NEAR_BYTES = 256 * KIB;
 const BEFORE_BYTES = 32 * KIB;
-/** How many bytes are read at once: first where the line usually is, and later, when much must be read. */
+/** How many bytes are read at once: where the line usually is, and in a scan, which may have to read much. */
 const NEAR_CHUNK_BYTES = 128 * KIB;
 const CHUNK_BYTES = 1024 * KIB;
 /**
- * The end of the text before an upload's id. Other programs put blanks behind the colon. A text of a client can't look
- * like this, because its quotes are escaped.
+ * Matches the text before an upload's id, which must end with the name of the member. Other programs may put blanks
+ * around the colon. A text of a client can't match, because its quotes are escaped.
  */
 const NAME = /"upload_id"\s*:\s*$/;
 /** In how many bytes before an upload's id the name is looked for. */
@@ -61,9 +61,9 @@ export class UploadSearch {
   constructor(private readonly segments: Segments) {}
 
   /**
-   * Finds the line of an upload. First looks where the line is if the upload took a short time, and only then reads each
-   * segment from that time on. Such a scan may read the lines of a whole day, so scans wait for each other: the reads of
-   * many at once would delay the uploads.
+   * Finds the line of an upload. First looks near the time at which the upload began, where the line is if the upload
+   * was short. Only then reads the possible segments from that time on. Such a scan may read the lines of a whole day,
+   * so there is one scan at a time: the reads of many at once would delay the uploads.
    *
    * @param memory where memory for a long line is taken. Default: a memory budget that all such calls share.
    */
@@ -85,7 +85,7 @@ export class UploadSearch {
 /** The end of the year 9999, the last time that RFC 3339 can write. */
 const LATEST_MS = Date.parse('9999-12-31T23:59:59.999Z');
 
-/** The segments that may have lines of uploads which were received from one time to another, at most 24 hours later. */
+/** The segments that may have lines of uploads received between two times, which are at most 24 hours apart. */
 async function candidates(segments: Segments, from: number, to: number): Promise<Candidate[]> {
   const days = new Set([utcDate(new Date(from)), utcDate(new Date(to))]);
   const paths = (await Promise.all([...days].flatMap((day) => UPLOAD_KINDS.map((kind) => segments.of(kind, day))))).flat();
