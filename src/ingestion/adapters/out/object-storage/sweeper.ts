@@ -43,7 +43,10 @@ export class Sweeper {
     await this.sweeping;
   }
 
-  /** Looks at each marker in `staging/` once. A failure is logged, and left to the next sweep. */
+  /**
+   * Settles once each marker in `staging/` that wasn't written for a minute. If a sweep is in progress, waits for that
+   * one instead. A failure is logged, and left to the next sweep.
+   */
   sweep(): Promise<void> {
     this.sweeping ??= this.sweepNow()
       .catch((error: unknown) => {
