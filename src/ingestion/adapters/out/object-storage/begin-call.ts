@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 
 /**
- * One iteration of the event loop begins at most MAX_CALLS calls to stores. It begins none more than MAX_TURN_MS
+ * One iteration of the event loop begins at most MAX_CALLS calls to stores. It begins none later than MAX_TURN_MS
  * milliseconds after the first one.
  */
 const MAX_CALLS = 4;

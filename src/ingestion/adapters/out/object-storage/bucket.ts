@@ -91,10 +91,7 @@ export abstract class Bucket {
    */
   abstract upload(key: string, bytes: AsyncIterable<Uint8Array>): Promise<void>;
 
-  /**
-   * Reads a small object; undefined if the object is missing. Holds the whole object in memory, which may take about 64
-   * MiB.
-   */
+  /** Reads a small object; undefined if the object is missing. Holds the whole object in memory: up to about 64 MiB. */
   abstract read(key: string): Promise<ReadObject | undefined>;
 
   /**

@@ -65,9 +65,9 @@ export interface DayReport extends Day {
  * compaction from the day (stored-uploads/day-hold.ts). A process that takes a hold and finds a plan completes the plan
  * if its target exists. Otherwise it ends the plan by a fence in place of the target.
  *
- * If the uploads of a segment have failed although it was written, its writer overwrites it with a fence. That may take
- * more than ten minutes. If the segment is merged before, its lines stay in the target, as if the writer had been
- * killed before it overwrote the segment.
+ * If the uploads of a segment have failed although it was written, its writer overwrites it with a fence. That may
+ * happen more than ten minutes after the write. If the segment was merged before, its lines stay in the target, as if
+ * the writer had been killed before it overwrote the segment.
  *
  * A target's name sorts after the names of its sources. A listing returns names in order, page by page. So a listing
  * that misses sources because they were just removed still reaches the target. The name also identifies a target: its

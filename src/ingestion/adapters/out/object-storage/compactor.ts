@@ -31,8 +31,8 @@ export class Compactor {
   private timer: NodeJS.Timeout | undefined;
   private running: Promise<void> | undefined;
   /**
-   * Keys of segments that have a line under an idempotency key. So compaction doesn't read them again each hour before
-   * they can be merged. The set is emptied once a day.
+   * Keys of segments that have a line under an idempotency key. They are remembered so that compaction doesn't read
+   * these segments again each hour before they can be merged. The set is emptied once a day.
    */
   private waiting = new Set<string>();
   private waitingSince = '';

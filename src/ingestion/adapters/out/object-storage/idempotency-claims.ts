@@ -88,8 +88,9 @@ interface KeyedRequest {
 /**
  * The meaning of an existing claim for a new request with the same idempotency scope:
  *
- * - `running`: an upload has the scope and is in progress, as far as is known. Or the claim is damaged, and either less
- *   than a minute old, or this process is already searching for the line of a damaged claim (this or another one).
+ * - `running`: the claim's upload has no index line yet, and the claim is less than a minute old. Or the claim is
+ *   damaged, and either less than a minute old, or this process is already searching for the line of a damaged claim
+ *   (this or another one).
  * - `free`: the new upload can take the claim.
  * - `damaged`: the claim is unreadable or wrong, no index line of the last 24 hours has the scope, and the new upload
  *   can take the claim.

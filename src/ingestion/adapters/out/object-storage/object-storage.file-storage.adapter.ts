@@ -42,11 +42,10 @@ const RIGHTS_GOOD_FOR_MS = 60_000;
 
 export interface ObjectStorageOptions {
   readonly bucket: Bucket;
-  /** Called after each attempt to write the segment (an object with index lines) of new uploads. */
+  /** Called after each attempt to write a segment (an object with index lines) for new uploads. */
   readonly onFlush?: (flush: IndexFlush) => void;
   /**
-   * Observes each wait of an upload until its index line is written to a shared segment, as a call named `wait for the
-   * index`.
+   * Observes, for example as a trace span, each wait of an upload until its index line is written to a shared segment.
    */
   readonly observeWait?: Observer;
   readonly logger?: StorageLogger;

@@ -44,8 +44,8 @@ export class Sweeper {
   }
 
   /**
-   * Settles once each marker in `staging/` that wasn't written for a minute. If a sweep is in progress, waits for that
-   * one instead. A failure is logged, and left to the next sweep.
+   * Settles each upload, and resumes each removal, whose marker in `staging/` is at least a minute old. If a sweep is
+   * already in progress, waits for that one instead. A failure is logged, and left to the next sweep.
    */
   sweep(): Promise<void> {
     this.sweeping ??= this.sweepNow()

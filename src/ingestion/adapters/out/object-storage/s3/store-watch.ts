@@ -81,8 +81,8 @@ export class StoreWatch {
 
   /**
    * Converts the SDK's error for a socket that was silent until the time-out to StoreSilentError, which the SDK doesn't
-   * retry. Returns any other error, also that for a connection that wasn't made in time. The SDK would retry its own
-   * time-outs, and so wait for a silent store several times.
+   * retry. The SDK would retry its own error, and so wait for a silent store several times. Returns any other error
+   * unchanged, also that for a connection that wasn't made in time.
    */
   private translate(error: unknown, elapsedMs: number): unknown {
     const isTimeout = errorNameOf(error) === 'TimeoutError' && !(error instanceof Error && 'code' in error);

@@ -82,7 +82,7 @@ export interface MoveProgress {
  * removed meanwhile, and writes all lines and claims.
  *
  * A file becomes visible in the bucket only if its size and sha-256 are those in its line. Memory doesn't depend on the
- * size of the store, but for the keys that `MovedLines` has written.
+ * size of the store, except for the keys that `MovedLines` has written.
  */
 export class StoreMove {
   readonly totals: MoveTotals = { uploads: 0, files: 0, bytes: 0, copiedFiles: 0, copiedBytes: 0, problems: 0 };
@@ -121,8 +121,8 @@ export class StoreMove {
    * Copies the files that the bucket doesn't have yet. Yields the lines and files that can't be moved. Rejects with an
    * error of the store or of the bucket.
    *
-   * @param isStopped true if no service uses the store. While one does, missing files and incomplete lines are no
-   *   problems.
+   * @param isStopped true if no service uses the store. While one does, these are no problems: a missing file, an
+   *   incomplete line, and a file that the bucket has with another size.
    */
   async *copyFiles(isStopped: boolean): AsyncGenerator<MoveProblem> {
     const { totals, progress } = this;
