@@ -163,9 +163,9 @@ class DayCompaction {
       if (isWhole && !(await isPartlyConfirmed(this.bucket, this.day))) {
         if (!(await this.make(plan, sources))) return false;
       } else {
-        // The plan is dropped. If a source is missing or has changed, this plan isn't the cause, because its target
-        // doesn't exist. The remaining sources need a new plan. The fence keeps a process that has read all sources
-        // from creating the target later, with lines that were removed since.
+        // The plan is dropped. If a source is missing or has changed, this plan isn't the cause: a plan's sources are
+        // removed only once its target exists. The remaining sources need a new plan. The fence keeps a process that
+        // has read all sources from creating the target later, with lines that were removed since.
         await this.bucket.create(plan.target, FENCE);
       }
     }
