@@ -1,29 +1,35 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 
-/** Each iteration of the event loop begins at most MAX_CALLS calls to stores, and none after MAX_TURN_MS milliseconds. */
+/**
+ * One iteration of the event loop begins at most MAX_CALLS calls to stores. It begins none later than MAX_TURN_MS
+ * milliseconds after the first one.
+ */
 const MAX_CALLS = 4;
 const MAX_TURN_MS = 5;
 
 type Queue = (() => void)[];
 /** The calls that wait and aren't part of a job. */
 const single: Queue = [];
-/** The calls of each job that has waiting ones (see `asJob`). The first call of the first job begins next. */
+/**
+ * One queue of waiting calls for each job that has any (see `asJob`). The next call of a job to begin is the first one
+ * of the first queue.
+ */
 const jobs: Queue[] = [];
 const currentJob = new AsyncLocalStorage<Queue>();
 /** Whether a call to a store has begun in this iteration of the event loop. Further calls are then queued. */
 let hasBegun = false;
 
 /**
- * Runs work that makes hundreds of calls to a store at once, as a page of the list of uploads does. Other calls, such
- * as those of an upload, don't wait until all of these have begun, and jobs begin calls in turn.
+ * Runs work that makes hundreds of calls to a store at once, such as listing a page of uploads. Calls outside of jobs,
+ * such as those of an upload, don't wait until all of these have begun. Several jobs begin their calls in turn.
  */
 export const asJob = <Result>(work: () => Promise<Result>): Promise<Result> => currentJob.run([], work);
 
 /**
  * Resolves when a call to a store may begin. The SDKs of stores need about a millisecond of processor time to begin a
  * call, and several milliseconds in a process that has just started. So one iteration of the event loop begins at most
- * four calls, and none after 5 ms. Between iterations, other requests are answered. While single calls wait, only the
- * first call of each iteration is one of a job.
+ * four calls, and none after 5 ms. Between iterations, other requests are answered. While calls outside of jobs wait,
+ * only the first call of each iteration may be one of a job (`asJob`).
  */
 export function beginCall(): Promise<void> {
   return new Promise((resolve) => {

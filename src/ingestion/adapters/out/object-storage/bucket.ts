@@ -32,18 +32,21 @@ const MIN_CLOCK_OFFSET_MS = 4 * 60_000;
  */
 export const significantOffset = (offsetMs: number): number => (Math.abs(offsetMs) < MIN_CLOCK_OFFSET_MS ? 0 : offsetMs);
 
-/** A body of at most this many bytes must be sent, and the request be answered, within the time-out. */
+/**
+ * A request with a body of at most this many bytes must be sent and answered within the bucket's time-out. With a
+ * longer body, it may take longer, as long as bytes move.
+ */
 export const SHORT_BODY_BYTES = 1024 * 1024;
 
 /**
  * The operations that the object-storage adapter needs from a store, and no others. Keys are relative to the bucket's
  * prefix.
  *
- * Calls reject with errors of the SDK and with the errors below, at the latest when the store has made no progress for
- * the bucket's time-out. Listings, and iterators from `open`, throw them while they are iterated. After an error, the
- * store may have carried out the operation or not, and may still carry it out a little later. A call repeats its
- * request where that is safe. If the answer to the first request was lost, the repeated request may be refused because
- * of the object that the first one wrote. The call recognizes this object as its own.
+ * Calls reject with errors of the SDK and with the errors below. A call to a store that makes no progress rejects after
+ * the bucket's time-out. Listings, and iterators from `open`, throw these errors while they are iterated. After an
+ * error, the store may have carried out the operation or not, and may still carry it out a little later. A call repeats
+ * its request where that is safe. If the answer to the first request was lost, the repeated request may be refused
+ * because of the object that the first one wrote. The call recognizes this object as its own.
  */
 export abstract class Bucket {
   /**
@@ -88,7 +91,7 @@ export abstract class Bucket {
    */
   abstract upload(key: string, bytes: AsyncIterable<Uint8Array>): Promise<void>;
 
-  /** Reads a small object; undefined if the object is missing. The whole object is held in memory: up to 64 MiB. */
+  /** Reads a small object; undefined if the object is missing. Holds the whole object in memory: up to about 64 MiB. */
   abstract read(key: string): Promise<ReadObject | undefined>;
 
   /**
@@ -107,9 +110,9 @@ export abstract class Bucket {
   abstract list(prefix: string): AsyncIterable<ListedObject>;
 
   /**
-   * Like `list`, but leaves out the objects whose keys are `after` or precede it, without reading their names.
-   * Undefined if the store can only list by prefix, as by default. Without it, a time span is listed with up to about
-   * 60 requests.
+   * Like `list`, but leaves out the objects whose keys are `after` or precede it, without reading their names. Returns
+   * undefined, as by default, if the store can only list by prefix. To list the names of a time span (`listNamed`) then
+   * takes up to about 60 requests.
    */
   listAfter(_prefix: string, _after: string): AsyncIterable<ListedObject> | undefined {
     return undefined;
@@ -126,8 +129,8 @@ export abstract class Bucket {
 
   /**
    * Checks that the store permits the service to read, list and remove objects, and to list and remove parts of
-   * uploads. Doesn't check whether it may write, nor, in a store without a right of its own for that, whether it may
-   * remove parts. Removes the object at `key`, and changes nothing else.
+   * uploads. Doesn't check the right to write. Doesn't check the right to remove parts either if that is part of the
+   * right to write, as in Azure. Removes the object at `key`, and changes nothing else.
    *
    * @throws MissingRightError if the store refuses one of these operations.
    */
@@ -138,8 +141,8 @@ export abstract class Bucket {
 }
 
 /**
- * Returns a function that says whether a key is new in a listing. It must get the keys in the order in which the store
- * listed them. The listings of some stores repeat a key, or a page.
+ * Returns a function that says whether a key is new in a listing. Call that function with each key, in the order of the
+ * listing. It is needed because the listings of some stores repeat a key, or a page.
  */
 export function newKeys(): (key: string) => boolean {
   let last: Buffer | undefined;

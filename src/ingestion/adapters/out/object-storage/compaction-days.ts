@@ -31,8 +31,8 @@ export async function* closedDays(bucket: Bucket, kinds: readonly UploadKind[] =
 }
 
 /**
- * The days whose object in `compaction/` isn't empty: it is a plan, because a compaction of the day was begun but not
- * finished, or a hold, which keeps compaction from the day (compaction-plan.ts), or it is damaged.
+ * The days with an object in `compaction/` that isn't empty. The object is a plan, if a compaction of the day has begun
+ * but not ended; or a hold, which keeps compaction from the day (compaction-plan.ts); or it is damaged.
  */
 export async function* plannedDays(bucket: Bucket): AsyncGenerator<Day> {
   for await (const { key, size } of bucket.list(PLANS)) {

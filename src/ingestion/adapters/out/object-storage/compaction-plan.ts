@@ -91,8 +91,9 @@ export async function sizeOf(bucket: Bucket, key: string): Promise<number | unde
 }
 
 /**
- * Whether a plan only merges segments of its day that uploads have written, into a segment of this day with a name that
- * uploads don't give. Compaction removes the merged segments, so a damaged plan must not name anything else.
+ * Whether a plan, by the names in it, only merges segments of its day that uploads have written, into a segment of this
+ * day with a name that uploads don't give. Compaction removes the merged segments, so a damaged plan must not name
+ * anything else.
  */
 function isOwn(day: Day, { target, sources }: Plan): boolean {
   const isThere = (key: string): boolean => key.startsWith(directoryOf(day));

@@ -30,8 +30,8 @@ export interface PlannerOptions {
   /** Called for each segment that the planner has read. */
   readonly onRead?: () => void;
   /**
-   * Keys of segments that can't be merged yet, because the `Idempotency-Key` of one of their lines hasn't expired. The
-   * planner adds such segments when it finds them. A later compaction that gets the same set doesn't read them again.
+   * Keys of segments that have a line under an `Idempotency-Key`. The planner adds such segments when it reads them. A
+   * later compaction that gets the same set doesn't read them again before they can be merged (KEYED_AGE_MS).
    */
   readonly waiting?: Set<string>;
 }
@@ -48,7 +48,8 @@ export interface MalformedSegment {
  *
  * These segments are not merged:
  *
- * - Empty segments, and those whose names uploads don't give: compaction created them, or their names are foreign.
+ * - Empty segments, and those whose names uploads don't give: compaction or a move of a store created them, or their
+ *   names are foreign.
  * - Segments of 16 MiB or more, malformed ones, and those that are at most ten minutes old.
  * - Segments whose upload has a marker in `staging/`, because a sweeper may still have to find the upload's line there.
  * - All segments of a day while the receiver has confirmed the events of only some of them. The event outbox remembers
@@ -97,8 +98,8 @@ export class CompactionPlanner {
   }
 
   /**
-   * Later plans won't contain the segments that this plan merges. For a dry run, which doesn't remove them from the
-   * store.
+   * Keeps the segments that a plan merges out of later plans. For a dry run, which doesn't remove these segments from
+   * the store.
    */
   leaveOut({ sources }: Plan): void {
     for (const key of sources) this.taken.add(key);
@@ -117,8 +118,9 @@ export class CompactionPlanner {
   }
 
   /**
-   * The key of a new target. It has the store's time, but never one so early that uploads might give it to a segment: a
-   * store with several clocks may have said a later time before.
+   * The key of a new target. The time in its name is the store's, but at least DAY_GRACE_MS after the end of the day,
+   * because names with earlier times are those of uploads. The store's time may be earlier than that, although the day
+   * was found to be over, if the store has several clocks.
    */
   private newTarget(isSlow: boolean): string {
     const time = Math.max(this.bucket.storeTime, endOf(this.day) + DAY_GRACE_MS);
@@ -126,8 +128,8 @@ export class CompactionPlanner {
   }
 
   /**
-   * Whether nothing that is known without reading the segment keeps it from being merged. Looks neither at its name nor
-   * for a marker of its upload.
+   * Whether a segment may be merged, as far as is known without reading it: by its size, by its age, and by what the
+   * planner has noted about it. Looks neither at its name nor for a marker of its upload.
    */
   private mayBeMerged(segment: ListedObject): boolean {
     const { key, size, ageMs } = segment;
@@ -141,7 +143,7 @@ export class CompactionPlanner {
 
   /**
    * Whether a segment that was read can be merged now: it is well-formed, and no claim of an idempotency key can still
-   * name it.
+   * name it. Notes malformed segments in `malformedByKey`, and those with a key in `waiting`.
    */
   private async isSound(segment: ListedObject, { bytes }: ReadObject): Promise<boolean> {
     this.options.onRead?.();

@@ -4,7 +4,10 @@ import type { CompactionRun } from './compaction-run.js';
 /** Formats the outcomes of a compaction run as lines of text, each with its newline. The last line is the summary. */
 export type CompactionReport = (run: CompactionRun) => AsyncGenerator<string>;
 
-/** A report for a person: one line for each problem, and for each thing that was done (in a dry run, would be done). */
+/**
+ * A report for a person. A day has a line for each malformed segment, a line for its merged segments, one for its
+ * removed empty segments, and one if another process is working on it. A failed step has one line.
+ */
 export async function* textReport(run: CompactionRun): AsyncGenerator<string> {
   const { totals, dryRun } = run;
   const become = dryRun ? 'would become' : 'became';

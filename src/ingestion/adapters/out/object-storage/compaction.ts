@@ -48,9 +48,10 @@ export interface DayReport extends Day {
  * 4. When the sources are gone, replace the plan by an empty object. The object isn't removed, because a process that
  *    stalled just before this step could remove the next plan.
  *
- * A process that finds a plan continues it. Two processes may carry out the same plan: compaction never removes a
- * target, because a target is never a source. A process that stalled while another one created the target finds the
- * target. A process that stalled while removing sources then only removes sources that are already gone.
+ * A process that finds a plan continues it: at once if the target exists, and otherwise when the plan is ten minutes
+ * old. Two processes may carry out the same plan without harm, because compaction never removes a target: a target is
+ * never a source. A process that stalled while another one created the target finds the target. A process that stalled
+ * while removing sources then only removes sources that are already gone.
  *
  * A plan whose target doesn't exist is dropped if a source is missing or has changed, or if the receiver has confirmed
  * the events of only some segments of the day. First a fence (an empty object) is created in place of its target, so
@@ -64,9 +65,9 @@ export interface DayReport extends Day {
  * compaction from the day (stored-uploads/day-hold.ts). A process that takes a hold and finds a plan completes the plan
  * if its target exists. Otherwise it ends the plan by a fence in place of the target.
  *
- * The writer of a segment may overwrite it with a fence more than ten minutes later, because its uploads have failed.
- * If the segment was merged before that, its lines stay in the target, as if the writer had been killed before it
- * overwrote the segment.
+ * If the uploads of a segment have failed although it was written, its writer overwrites it with a fence. That may
+ * happen more than ten minutes after the write. If the segment was merged before, its lines stay in the target, as if
+ * the writer had been killed before it overwrote the segment.
  *
  * A target's name sorts after the names of its sources. A listing returns names in order, page by page. So a listing
  * that misses sources because they were just removed still reaches the target. The name also identifies a target: its
@@ -74,14 +75,14 @@ export interface DayReport extends Day {
  *
  * Some segments are never merged, and others only later; see `CompactionPlanner`.
  *
- * Empty segments are fences of failed uploads, or segments whose uploads were all removed. They are removed after 24
- * hours.
+ * Empty segments are fences of failed uploads or of dropped plans, or segments whose uploads were all removed. They are
+ * removed after 24 hours.
  *
  * Holds in memory at most 32 MiB of segments, the parts of a target being sent, and the list of the day's segments.
  *
- * @throws DamagedPlanError; an Error if the cursor of the event outbox is damaged, or if a target doesn't have the size
- *   of its sources; errors of the bucket, and the reason of the signal. A later compaction does the rest, except where
- *   something is damaged.
+ * @throws DamagedPlanError; an Error if the cursor of the event outbox is damaged, if sources or their target don't
+ *   have the size in the plan, or if a removed source still exists; errors of the bucket, and the reason of the signal.
+ *   A later compaction does the rest, except where something is damaged.
  */
 export function compactDay(bucket: Bucket, kind: UploadKind, date: string, options: CompactionOptions = {}): Promise<DayReport> {
   return new DayCompaction(bucket, { kind, date }, options).run();
@@ -134,7 +135,8 @@ class DayCompaction {
       } else {
         plan = await this.planner.nextPlan();
         if (!plan) {
-          // The hold of a crashed process would otherwise bring compaction back to this day in every turn.
+          // Replaces the hold that a crashed process has left. Otherwise it would bring compaction back to this day in
+          // every turn (`plannedDays`).
           if (found.hold) await this.write(NO_PLAN, version);
           return true;
         }
@@ -155,16 +157,15 @@ class DayCompaction {
     if (!segments.has(plan.target)) {
       const sources = plan.sources.map((key) => segments.get(key)).filter((source) => source !== undefined);
       const isWhole = sources.length === plan.sources.length && plan.bytes === sources.reduce((sum, { size }) => sum + size, 0);
-      // The planner has already looked whether the day is partly confirmed. But after that, and before the plan was
-      // written, a process that delivers events may have had a hold on the day. In S3, the empty object that a hold
-      // leaves has the same version as before.
+      // The planner has already checked that the day isn't partly confirmed. But before the plan was written, a process
+      // that delivers events may have taken and released a hold on the day. In S3, the empty object that a hold leaves
+      // has the same version as the one before the hold, so the plan could be written nevertheless.
       if (isWhole && !(await isPartlyConfirmed(this.bucket, this.day))) {
         if (!(await this.make(plan, sources))) return false;
       } else {
-        // If a source is missing, this plan hasn't removed it, because the target doesn't exist: something else removed
-        // or rewrote it, or an earlier plan removed it before this plan was made. The remaining sources need a new
-        // plan. The fence keeps a process that has read all sources from creating the target later, with lines that
-        // were removed since.
+        // The plan is dropped. If a source is missing or has changed, this plan isn't the cause: a plan's sources are
+        // removed only once its target exists. The remaining sources need a new plan. The fence keeps a process that
+        // has read all sources from creating the target later, with lines that were removed since.
         await this.bucket.create(plan.target, FENCE);
       }
     }

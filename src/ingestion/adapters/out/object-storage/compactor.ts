@@ -20,19 +20,19 @@ const TURN_MS = 50 * MINUTE_MS;
 const DAYS = 7;
 
 /**
- * Runs regular jobs on the bucket: rebuilds lost claims of idempotency keys, compacts the last seven days that are
- * over, and the days whose compaction another process left unfinished, then removes old claims. Tries some minutes
- * after the start, and then about every hour. The jobs run at most every 50 minutes, on the one replica that takes the
- * turn by writing `compaction/turn`. A failure is logged as a warning, and retried at the next turn. The timer doesn't
- * keep the process alive.
+ * Runs regular jobs on the bucket: rebuilds lost claims of idempotency keys, compacts those of the last seven days that
+ * are over, and all days with a plan or a hold (`plannedDays`), then removes old claims. Tries some minutes after the
+ * start, and then about every hour. The jobs run at most every 50 minutes, on the one replica that takes the turn by
+ * writing `compaction/turn`. A failure is logged as a warning, and retried at the next turn. The timer doesn't keep the
+ * process alive.
  */
 export class Compactor {
   private readonly ending = new AbortController();
   private timer: NodeJS.Timeout | undefined;
   private running: Promise<void> | undefined;
   /**
-   * Keys of segments that can't be merged yet, because idempotency keys in their lines haven't expired. Compaction
-   * doesn't read them again each hour. The set is emptied once a day.
+   * Keys of segments that have a line under an idempotency key. They are remembered so that compaction doesn't read
+   * these segments again each hour before they can be merged. The set is emptied once a day.
    */
   private waiting = new Set<string>();
   private waitingSince = '';

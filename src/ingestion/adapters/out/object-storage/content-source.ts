@@ -25,7 +25,7 @@ export class ContentSource implements AsyncIterable<Uint8Array> {
     private readonly conclude: (stored: StoredContent) => Promise<Concluded>,
   ) {}
 
-  /** The result of `conclude`. Throws if the iteration hasn't ended yet. */
+  /** The result of `conclude`. Throws unless `conclude` has resolved. */
   get concluded(): Concluded {
     if (!this.result) throw new Error('The bytes were not read to their end.');
     return this.result;

@@ -86,11 +86,16 @@ interface KeyedRequest {
 }
 
 /**
- * The meaning of an existing claim for a new request with the same idempotency scope. `running`: an upload is in
- * progress, or may be, because the claim is damaged and less than a minute old, or this process is still searching for
- * the line of a damaged claim. `free`: the new upload can take the claim. `damaged`: the claim is unreadable or wrong,
- * no index line of the last 24 hours has the scope, and the new upload can take the claim. `changed`: another process
- * has just changed the claim, so it must be read again. An `Upload`: the stored upload that has the scope.
+ * The meaning of an existing claim for a new request with the same idempotency scope:
+ *
+ * - `running`: the claim's upload has no index line yet, and the claim is less than a minute old. Or the claim is
+ *   damaged, and either less than a minute old, or this process is already searching for the line of a damaged claim
+ *   (this or another one).
+ * - `free`: the new upload can take the claim.
+ * - `damaged`: the claim is unreadable or wrong, no index line of the last 24 hours has the scope, and the new upload
+ *   can take the claim.
+ * - `changed`: the claim was changed after it was read, and must be read again.
+ * - an `Upload`: the stored upload that has the scope.
  */
 type ClaimState = 'running' | 'free' | 'damaged' | 'changed' | Upload;
 
@@ -103,8 +108,8 @@ type ClaimState = 'running' | 'free' | 'damaged' | 'changed' | Upload;
  * a claim names doesn't exist, the claim belongs to an upload in progress, or to a crashed process, which no longer
  * renews the claim. Before another upload takes over the claim of a process that seems to have crashed, an empty object
  * is created in place of that process's segment. If that process was only stalled, it can no longer write the segment.
- * If the upload's own process doesn't know whether the line exists, the process that writes the claim first decides:
- * `kept` or `failed`.
+ * If the upload's own process doesn't know whether the line exists, it writes `failed` to the claim. A process that
+ * answers a repeated request writes `kept`. The first of these writes decides.
  *
  * A damaged claim is rebuilt from the index lines, with a warning. If no line has the scope, another upload can take
  * the claim once its object is older than a minute. By then, an upload in progress, which renews its claim every 15 s,

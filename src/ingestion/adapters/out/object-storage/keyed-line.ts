@@ -7,10 +7,10 @@ import { dateAt, directoryOf, parseName, segmentOf } from './segment-names.js';
 
 const HOUR_MS = 60 * 60 * 1000;
 /**
- * Index lines of unexpired idempotency keys are in the UTC days of these times: the present time plus each of these
- * offsets, in milliseconds. Near midnight, these are three days. One hour is added on both sides, because a line may be
- * written late, and clocks differ by some minutes. Neighbouring offsets are at most 24 hours apart, so that no day
- * between is left out.
+ * Offsets from the present time, in milliseconds. The index lines of unexpired idempotency keys are in the UTC days of
+ * the resulting times: two days, or three near midnight. One hour is added on both sides of the last 24 hours, because
+ * a line may be written late, and clocks differ by some minutes. Neighbouring offsets are at most 24 hours apart, so
+ * that no day between is left out.
  */
 const DAYS_FROM_NOW_MS = [HOUR_MS, 0, -IDEMPOTENCY_PERIOD_MS, -IDEMPOTENCY_PERIOD_MS - HOUR_MS];
 const KEY_MEMBER = Buffer.from('"idempotency_key":');

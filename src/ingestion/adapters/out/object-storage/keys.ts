@@ -8,7 +8,7 @@ export const ownSegment = (directory: string, uploadId: string): string => `${di
 
 /**
  * Key prefix of the markers. A marker is an object that exists while an upload with a file, or a removal of uploads, is
- * in progress. After a crash, another process finishes what the marker names.
+ * in progress. After a crash, a sweeper completes or undoes what the marker names.
  */
 export const MARKERS = 'staging/';
 /**
@@ -50,7 +50,10 @@ export const FENCE = Buffer.alloc(0);
 
 /** The key of an object that is written to check whether the store accepts writes. */
 export const HEALTH = 'health';
-/** The key of an object that is read and removed to check whether the store permits reading and removing. */
+/**
+ * The key at which health checks try to read, list and remove, to check whether the store permits that. Usually no
+ * object has this key.
+ */
 export const HEALTH_RIGHTS = 'health-rights';
 /** The key of the object that names the store whose uploads are being moved, or were moved, to this bucket. */
 export const MOVE = 'move';

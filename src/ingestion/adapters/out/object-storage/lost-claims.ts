@@ -13,7 +13,10 @@ import { Retries } from './retries.js';
 
 /** Uploads under an idempotency key wait at most this long for the first comparison, in milliseconds from the start. */
 const MAX_WAIT_MS = 2_000;
-/** The longest pause after a failed comparison, in milliseconds. Each attempt may read all segments of a day. */
+/**
+ * The longest pause after a failed comparison, in milliseconds. It is long because each attempt may read all segments
+ * of a day.
+ */
 const MAX_PAUSE_MS = 5 * 60_000;
 
 /**
@@ -25,8 +28,8 @@ type Outcome = 'rebuilt' | 'rebuilt by another' | 'taken' | 'unneeded';
 /**
  * Finds claims that were removed, by a person or a lifecycle rule, although their idempotency keys haven't expired, and
  * rebuilds them from the index lines. To do so, compares the lines of the last 24 hours with a listing of the claims:
- * an upload's claim is created before its line is written, and removed 25 hours later or more. An upload in progress
- * has no line yet, so its claim isn't needed.
+ * an upload's claim is created before its line is written, and removed 25 hours later or more. The claim of an upload
+ * in progress isn't looked for, because the upload has no line yet.
  *
  * A comparison lists all claims, and the segments of the last two or three days. It reads only the segments that were
  * written since the last saved comparison (compared-claims.ts). If a claim is missing that only an older line needs, it
@@ -50,7 +53,7 @@ export class LostClaims {
     this.retries = new Retries(logger, MAX_PAUSE_MS);
   }
 
-  /** Begins the first comparison, which is repeated in the background until it succeeds. */
+  /** Begins the first comparison, which is retried in the background until it succeeds. */
   start(): void {
     this.opened = new Promise((resolve) => {
       const timer = setTimeout(resolve, MAX_WAIT_MS).unref();
@@ -120,9 +123,9 @@ export class LostClaims {
   }
 
   /**
-   * Rebuilds lost claims in the order in which their lines were read. All replicas have the same order, so only one of
-   * them is the first to rebuild a claim. Only this replica warns, with the number of claims to rebuild. The other
-   * claims are then rebuilt in parallel.
+   * Rebuilds lost claims one by one, in the order in which their lines were read, until this or another process has
+   * rebuilt one. All processes have the same order, so only one of them rebuilds that claim, and only this process
+   * warns, with the number of claims to rebuild. The other claims are then rebuilt in parallel.
    */
   private async rebuildAll(lost: readonly number[], { claims, segments }: NeededClaims): Promise<void> {
     const rebuildNext = async (claim: number): Promise<Outcome> => {
@@ -158,7 +161,7 @@ export class LostClaims {
       return (await this.bucket.read(key))?.bytes.equals(bytes) ? 'rebuilt by another' : 'taken';
     }
     // A removal first removes the line, and then frees the claim. If the line is gone now, the removal may have looked
-    // for the claim before it was rebuilt here, so it is freed here.
+    // for the claim before it was rebuilt here, so the claim is freed here.
     const left = await this.bucket.read(segment);
     if (left && (await keyedUpload(segment, left.bytes))) return 'rebuilt';
     await freeRemoved(this.bucket, key, upload.uploadId);

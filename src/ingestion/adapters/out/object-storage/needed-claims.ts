@@ -11,8 +11,9 @@ import { readAhead } from './read-ahead.js';
 import { uploadIdIn } from './segment-names.js';
 
 /**
- * A comparison also reads the segments that were written up to this long before the previous one, in milliseconds. A
- * store may list a segment only some time after the time of writing that it reports.
+ * A comparison also reads the segments that were written up to this long before the previous comparison began, in
+ * milliseconds. The previous one may have missed such segments: a store may list a segment only some time after the
+ * time of writing that it reports.
  */
 const OVERLAP_MS = 10 * 60_000;
 const LISTED_AT_ONCE = 1_000;

@@ -42,9 +42,11 @@ const RIGHTS_GOOD_FOR_MS = 60_000;
 
 export interface ObjectStorageOptions {
   readonly bucket: Bucket;
-  /** Called after each attempt to write a segment (an object with index lines). */
+  /** Called after each attempt to write a segment (an object with index lines) for new uploads. */
   readonly onFlush?: (flush: IndexFlush) => void;
-  /** Observes how long uploads wait until a segment that they share is written. */
+  /**
+   * Observes, for example as a trace span, each wait of an upload until its index line is written to a shared segment.
+   */
   readonly observeWait?: Observer;
   readonly logger?: StorageLogger;
 }
@@ -54,8 +56,9 @@ export interface ObjectStorageOptions {
  *
  * An index line describes an upload; a segment is an object with lines. Uploads share segments, except those with a
  * file, under an idempotency key, or too slow to share one (`SegmentLog.mayShare`): these have a segment of their own.
- * If such an upload has a file or key, its marker or claim shows other processes the key of this segment before the
- * segment exists. If another process creates an empty object at this key first, the upload has failed for good.
+ * If such an upload has a file or an idempotency key, its marker or claim tells other processes the name of this
+ * segment before the segment exists. If another process creates an empty object in place of the segment first, the
+ * upload has failed for good.
  */
 export class ObjectStorageFileStorage extends FileStorage implements OnApplicationShutdown {
   override readonly storedUploads: StoredUploads;
@@ -139,8 +142,8 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
 
   /**
    * Checks the store for a health check: writes an object, and checks the service's rights in the bucket unless they
-   * were checked in the last minute. Rejects after 3.5 s even if a call hangs, so that the next health check isn't
-   * delayed.
+   * were checked in the last minute. Rejects if new uploads are refused. If a call hangs, rejects after 3.5 s, so that
+   * the next health check isn't delayed.
    */
   private async probe(): Promise<void> {
     if (this.isRefusing) throw new Error(TOO_MANY_TO_UNDO);
@@ -271,9 +274,9 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
       } else if (await marker.endWith({ failed: true })) {
         await this.sweeper.settle(marker.key);
       } else if (!(await this.sweeper.removeFenced(marker.key, marker.current))) {
-        // A sweeper has found the line, so the upload stays, and `failed` is taken out of the claim. `kept` isn't
-        // written: without it, the next repeated request first announces the segment, which the event outbox may not
-        // find by its name.
+        // A sweeper has found the line, so the upload stays, and the claim must no longer say `failed`. It doesn't say
+        // `kept` either, so that the next repeated request announces the segment if it was written late: the event
+        // outbox wouldn't find such a segment by its name.
         await claim?.endWith({});
         return;
       }

@@ -3,8 +3,8 @@ import { Bucket, type ByteRange, type ListedObject, type ReadObject } from './bu
 
 /**
  * Passes each call on to another bucket, and reports it to an observer. A listing is one call, however many pages it
- * has: it lasts until the caller has used the last entry. A call of `open` ends when the object is open: its bytes are
- * read unobserved.
+ * has: it lasts until the caller has used the last entry, or stops reading. A call of `open` ends when the object is
+ * open: its bytes are read unobserved.
  */
 export class ObservedBucket extends Bucket {
   constructor(

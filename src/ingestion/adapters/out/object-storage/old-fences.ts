@@ -17,9 +17,9 @@ export interface FenceRemovalOptions {
 
 /**
  * Removes the empty segments of a day if they were written more than 24 hours ago by the store's clock. These are
- * fences, which keep the line of a failed upload from being written, and segments whose uploads were all removed.
- * Leaves segments with foreign names, and the fence of an upload that still has a marker in `staging/`. Rejects with
- * errors of the bucket.
+ * segments whose uploads were all removed, and fences, which keep the line of a failed upload or the target of a
+ * dropped compaction plan from being written. Leaves segments with foreign names, and the fence of an upload that still
+ * has a marker in `staging/`. Rejects with errors of the bucket.
  *
  * @returns the number of segments that were removed; in a dry run, the number of those that would be.
  */

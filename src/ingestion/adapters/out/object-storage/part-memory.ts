@@ -4,7 +4,8 @@ const MIB = 1024 * 1024;
 /** How much a part's memory grows at a time while memory is available, in bytes. */
 const STEP_BYTES = 256 * 1024;
 /**
- * How often idle memory is checked for its age, in milliseconds. No check is made while no memory is in use or idle.
+ * How often idle memory is checked for its age, in milliseconds. Checks are made only while there are parts or idle
+ * memory.
  */
 const LOOK_EVERY_MS = 250;
 /** At most this much idle memory is kept for later uploads, in bytes. It doesn't count towards the memory budget. */
@@ -39,8 +40,8 @@ export interface PartBuffer {
 
 /**
  * Memory for the parts of uploads to one bucket, taken from the process's memory budget. A part grows as bytes arrive.
- * While memory is short, a part waits until it gets all the memory up to its full length. So each part that gets memory
- * can be filled and sent.
+ * While memory is short, a part waits until it gets all the memory up to its full length. So a part that has waited
+ * once can be filled and sent.
  *
  * Memory that was idle for ten seconds is returned to the operating system.
  */

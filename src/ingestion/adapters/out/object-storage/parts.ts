@@ -2,7 +2,8 @@ import { FREE_BYTES } from '../../../../common/memory-budget.js';
 import type { PartBuffer, PartMemory } from './part-memory.js';
 
 /**
- * The chunks of a head (the first bytes of an upload) are joined when it has this many, because each has its overhead.
+ * When a head (the first bytes of an upload) has this many chunks, they are joined, because each chunk takes memory
+ * beside its bytes.
  */
 const MAX_HEAD_CHUNKS = 32;
 

@@ -41,7 +41,10 @@ export async function* readAhead(
   }
 }
 
-/** Like `readAhead`, for the objects of a listing. Reads up to 1,000 of them before it goes on with the listing. */
+/**
+ * Like `readAhead`, for the objects of a listing. Takes up to 1,000 objects from the listing, reads them, and only then
+ * goes on with the listing.
+ */
 export async function* readListed(
   bucket: Bucket,
   listing: AsyncIterable<ListedObject>,

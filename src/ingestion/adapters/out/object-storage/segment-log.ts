@@ -17,14 +17,17 @@ const MAX_SEGMENT_BYTES = 8 * 1024 * 1024;
  * be undone because the store may have carried it out.
  */
 const MAX_DOUBTFUL = 64;
-/** The message of the errors with which uploads are refused for that. */
+/**
+ * The message of the errors with which uploads are refused, and health checks fail, while too much is still to be
+ * undone.
+ */
 export const TOO_MANY_TO_UNDO = 'Too many failed writes are still to be undone in the store.';
 
 /**
- * A line may share a segment only if its upload was received at most this many milliseconds before or after the line
- * began to wait, and if the line began to wait at most this many before or after the segment's first line. The time at
- * which the first line began to wait is in the segment's name, so this time is within NAME_TOLERANCE_MS of each
- * `received_at`.
+ * Limits which lines may share a segment, in milliseconds. A line must begin to wait at most this long before or after
+ * its upload was received, and at most this long before or after the segment's first line began to wait. The segment's
+ * name contains the time at which the first line began to wait. So this time is within NAME_TOLERANCE_MS of the
+ * `received_at` of each line.
  */
 const MAX_APART_MS = NAME_TOLERANCE_MS / 2;
 
@@ -64,9 +67,10 @@ export class SegmentLog {
   }
 
   /**
-   * Whether the index line of an upload may join a shared segment now. The line of a slow upload never may. The name of
-   * a shared segment contains the time at which its first line began to wait. If `received_at` is too far from the
-   * present time, a search for the upload wouldn't look into that segment.
+   * Whether the index line of an upload may join a shared segment now: the upload isn't slow, and its `received_at` is
+   * at most MAX_APART_MS from the present time. The name of a shared segment contains the time at which its first line
+   * began to wait. If `received_at` were too far from that time, a search for the upload wouldn't look into the
+   * segment.
    */
   mayShare(upload: Upload): boolean {
     return !isSlow(upload) && Math.abs(this.bucket.now - upload.receivedAt.getTime()) <= MAX_APART_MS;

@@ -92,7 +92,8 @@ export const slowPrefix = (day: Day): string => `${directoryOf(day)}${SLOW}`;
 export interface SegmentName {
   /**
    * - `original`: a name that uploads give to a segment when they write it.
-   * - `target`: created by compaction from other segments, with the lines in the order of these segments' names.
+   * - `target`: a name that compaction gives to a merged segment, whose lines are in the order of the names of the
+   *   segments that it was merged from. A move of a store gives such names too.
    * - `foreign`: any other name, which the service doesn't give.
    */
   readonly origin: 'original' | 'target' | 'foreign';
@@ -116,8 +117,8 @@ export function parseName(day: Day, key: string): SegmentName {
 }
 
 /**
- * The name of a segment that compaction creates, without its directory. If `uuid` is a version 7 UUID of the current
- * time, the name sorts after the names of the merged segments.
+ * The name of a segment that compaction or a move of a store creates, without its directory. If `uuid` is a version 7
+ * UUID of the current time, the name sorts after the names of the merged segments.
  */
 export const targetName = (uuid: string, isSlow: boolean): string => `${isSlow ? SLOW : ''}${uuid}.ndjson`;
 

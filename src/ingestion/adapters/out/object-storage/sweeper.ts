@@ -43,7 +43,10 @@ export class Sweeper {
     await this.sweeping;
   }
 
-  /** Looks at each marker in `staging/` once. A failure is logged, and left to the next sweep. */
+  /**
+   * Settles each upload, and resumes each removal, whose marker in `staging/` is at least a minute old. If a sweep is
+   * already in progress, waits for that one instead. A failure is logged, and left to the next sweep.
+   */
   sweep(): Promise<void> {
     this.sweeping ??= this.sweepNow()
       .catch((error: unknown) => {
@@ -56,8 +59,9 @@ export class Sweeper {
   }
 
   /**
-   * Settles the upload of one marker. A failed upload is removed. If the upload's process has crashed, the upload is
-   * complete if its index line exists, and is removed otherwise. Throws errors of the bucket.
+   * Settles the upload of one marker. A failed upload is removed. If the upload's process has crashed, so that the
+   * marker wasn't renewed for a minute, the upload is complete if its index line exists, and is removed otherwise.
+   * Throws errors of the bucket.
    *
    * The remains of a failed upload are removed twice: at once, and at least ten minutes later by the store's clock. A
    * store may carry out a request long after the service has stopped waiting for its answer. Only the marker leads to a

@@ -224,7 +224,8 @@ export class AzureBlobBucket extends Bucket {
         // has the nonce of this write.
         if (there?.metadata?.nonce === nonce) return given(there.etag);
         // `InvalidBlockList` means that the blocks of this write are gone. If an object is at the key, the commit of
-        // that object has dropped them, so the key is taken. Otherwise they were dropped for another reason: an error.
+        // that object has dropped them, so the key is taken. If no object is at the key, the blocks were dropped for
+        // another reason, so the error is thrown.
         if (!there && hasCode(error, 'InvalidBlockList')) throw error;
         return undefined;
       }
@@ -268,8 +269,8 @@ export class AzureBlobBucket extends Bucket {
   }
 
   /**
-   * Sends a request, and aborts it when the time-out has passed since it began, or since it last called `onProgress`.
-   * By itself, the SDK would wait for a silent store forever.
+   * Sends a request, and aborts the request when the time-out has passed since it began, or since it last called
+   * `onProgress`. By itself, the SDK would wait for a silent store forever.
    */
   private async ask<T>(request: (abortSignal: AbortSignal, onProgress: () => void) => Promise<T>): Promise<T> {
     await beginCall();

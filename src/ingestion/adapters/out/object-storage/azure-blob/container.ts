@@ -26,7 +26,7 @@ export class Container extends ContainerClient {
   }
 }
 
-/** A step on the way of each attempt to send a request. */
+/** A step through which each request passes on its way to the store, and its answer on the way back. */
 type PipelinePolicy = Parameters<ContainerPipeline['addPolicy']>[0];
 type ContainerPipeline = Container['storageClientContext']['pipeline'];
 

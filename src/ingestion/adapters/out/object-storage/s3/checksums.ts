@@ -10,8 +10,8 @@ type Hash = ReturnType<typeof createHash | typeof createHmac>;
 
 /**
  * A checksum for the SDK, which passes the whole body of a request in one call of `update`. The SDK's own checksums
- * then hash it at once: the 60 MiB of a long index line would keep the event loop for over 100 ms. Here a long piece is
- * hashed when `digest` is called, in turns with other jobs. Until then, the piece must not change.
+ * then hash it at once: the 60 MiB of a long index line would block the event loop for over 100 ms. Here a long piece
+ * is hashed when `digest` is called, in turns with other jobs. Until then, the piece must not change.
  */
 abstract class ChecksumInTurns {
   private waiting: Buffer[] = [];

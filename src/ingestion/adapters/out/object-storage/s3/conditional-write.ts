@@ -8,8 +8,8 @@ import { errorNameOf, orUndefined } from './s3-errors.js';
 const CONFLICT_PAUSE_MS = 100;
 const CONFLICT_ATTEMPTS = 10;
 /**
- * The name of an object's metadata. By its value, a write recognizes the object that it wrote itself, if the answer was
- * lost and the retry is refused.
+ * The name of an item of an object's metadata. By the item's value, a write recognizes the object that it wrote itself,
+ * if the answer was lost and the retry is refused.
  */
 const WRITE_ID = 'write-id';
 

@@ -2,7 +2,10 @@ import { BackgroundRetries } from '../../../../../common/background-retries.js';
 
 const FIRST_PAUSE_MS = 1000;
 const MAX_PAUSE_MS = 60_000;
-/** Maximum number of pending removals of parts. Further ones are dropped: a sweeper removes parts of uploads later. */
+/**
+ * Maximum number of pending removals of parts. Further ones are dropped. The parts of a client's failed upload are also
+ * removed by means of the upload's marker (`UploadMarkers`, `Sweeper`).
+ */
 const MOST = 1000;
 
 /**

@@ -105,18 +105,22 @@ export class S3Connection {
 
   /**
    * Begins a call whose request or answer may have a long body. The call may take longer than the time-out, as long as
-   * bytes move: the sockets end a request in which none does.
+   * bytes move: the sockets end a request in which no byte moves for that long.
    *
    * @param client the client that `call` uses.
    * @throws StoreSilentError; any error of the call.
    */
   async whileBytesMove<T>(client: S3Client, call: () => Promise<T>): Promise<T> {
-    // Fetching credentials isn't limited by the sockets of this connection. Each client keeps its own.
+    // Fetches the credentials first, because the time limit of this connection's sockets doesn't apply to that. Each
+    // client keeps its own credentials.
     await this.within(() => client.config.credentials());
     return call();
   }
 
-  /** Begins a call that sends a body, with the limit of `within` for a short body, and of `whileBytesMove` for a long one. */
+  /**
+   * Begins a call that sends a body: a short body with the time limit of `within`, a long one with that of
+   * `whileBytesMove`.
+   */
   sending<T>(client: S3Client, body: Uint8Array, call: (options: { readonly abortSignal?: AbortSignal }) => Promise<T>): Promise<T> {
     return body.length > SHORT_BODY_BYTES ? this.whileBytesMove(client, () => call({})) : this.within(call);
   }

@@ -1,6 +1,6 @@
 import { S3ServiceException } from '@aws-sdk/client-s3';
 
-/** The code of an S3 error, or the name of any other error. */
+/** The code of an S3 error, or the name of any other Error; empty for anything else. */
 export const errorNameOf = (error: unknown): string => (error instanceof Error ? error.name : '');
 
 /** Whether an error says that an object is missing. A missing bucket is another error. */
@@ -18,8 +18,8 @@ export const isSkewLearnt = (error: unknown): boolean =>
   error instanceof S3ServiceException && 'clockSkewCorrected' in error.$metadata && error.$metadata.clockSkewCorrected === true;
 
 /**
- * Whether a retry of the failed request may succeed: there was no connection, the store has a problem of its own (5xx),
- * or it asks for fewer requests (429).
+ * Whether a retry of the failed request may succeed: there was no connection or it broke off, the store has a problem
+ * of its own (5xx), or it asks for fewer requests (429).
  */
 export const isPassing = (error: unknown): boolean => {
   if (error instanceof S3ServiceException) {

@@ -39,7 +39,7 @@ const MAX_PARTS = 10_000;
 const MAX_REMOVED_AT_ONCE = 1000;
 const READ_ATTEMPTS = 3;
 /**
- * An id that no multipart upload has. An attempt to abort this upload shows whether the store permits to abort uploads.
+ * An id that no multipart upload has. An attempt to abort this upload shows whether the store permits aborting uploads.
  */
 const NO_UPLOAD_ID = 'bm9uZQ';
 

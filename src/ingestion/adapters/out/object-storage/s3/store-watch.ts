@@ -9,8 +9,8 @@ import { errorNameOf } from './s3-errors.js';
  */
 const EARLY_MS = 100;
 /**
- * If the time in a request's signature is off by more than this from the store's time, in milliseconds, the store may
- * have refused the request for that reason. S3 allows 15 minutes.
+ * If the store refuses a request, and the time in the request's signature differs from the store's time by more than
+ * this, in milliseconds, the difference is taken for the reason. S3 itself allows 15 minutes.
  */
 const WRONG_CLOCK_MS = 240_000;
 
@@ -70,7 +70,7 @@ export class StoreWatch {
     );
   }
 
-  /** Notes the store's time in an answer, and returns it in milliseconds since 1970; undefined if the answer has none. */
+  /** Notes the store's time in an answer. Returns it in milliseconds since 1970; undefined if the answer has none. */
   private noteTime(answer: unknown): number | undefined {
     const { headers } = (answer ?? {}) as { readonly headers?: Readonly<Record<string, string | undefined>> };
     const answeredAt = Date.parse(headers?.date ?? '');
@@ -81,8 +81,8 @@ export class StoreWatch {
 
   /**
    * Converts the SDK's error for a socket that was silent until the time-out to StoreSilentError, which the SDK doesn't
-   * retry. Returns any other error, also that for a connection that wasn't made in time. The SDK would retry its own
-   * time-outs, and so wait for a silent store several times.
+   * retry. The SDK would retry its own error, and so wait for a silent store several times. Returns any other error
+   * unchanged, also that for a connection that wasn't made in time.
    */
   private translate(error: unknown, elapsedMs: number): unknown {
     const isTimeout = errorNameOf(error) === 'TimeoutError' && !(error instanceof Error && 'code' in error);

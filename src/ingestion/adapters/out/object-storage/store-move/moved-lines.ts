@@ -10,7 +10,7 @@ import { type Day, DAY_GRACE_MS, directoryOf, endOf, isSlow, NAME_TOLERANCE_MS, 
 
 /**
  * A shared segment of the current day only has lines that were received at most this long after its first line, in
- * milliseconds. The first line gives the segment its name. Segments that uploads write have the same limit, so that a
+ * milliseconds. The first line gives the segment its name. The limit is that of segments that uploads write, so that a
  * search by an upload's id finds a moved line as fast.
  */
 const MAX_APART_MS = NAME_TOLERANCE_MS / 2;
@@ -31,8 +31,9 @@ interface MovedLine {
  * - The other lines of a past day get segments with names as compaction gives, which compaction leaves alone.
  * - The other lines of the current day get segments with names as uploads give, which compaction merges later.
  *
- * The name of a shared segment contains a digest of its lines, so lines that are written again don't appear twice. They
- * do if the store carries out an earlier write only now, and other lines of the segment have changed since.
+ * The name of a shared segment contains a digest of its lines. So if an interrupted move writes the same lines again,
+ * they don't appear twice. They do if the store carries out a write of the earlier attempt only afterwards, and other
+ * lines of that segment have changed since.
  */
 export class MovedLines {
   private day: Day | undefined;
@@ -46,7 +47,10 @@ export class MovedLines {
 
   constructor(private readonly bucket: Bucket) {}
 
-  /** Adds the line of an upload. Its day may differ from that of the line before. Rejects with errors of the bucket. */
+  /**
+   * Adds the line of an upload. May first write the lines that were added before: if there are many, or if their day is
+   * another. Rejects with errors of the bucket.
+   */
   async add(day: Day, line: MovedLine): Promise<void> {
     const isOther = this.day && directoryOf(this.day) !== directoryOf(day);
     if (isOther || this.bytes >= BATCH_BYTES) await this.flush();
@@ -89,7 +93,7 @@ export class MovedLines {
     this.written.add(key);
   }
 
-  /** Writes lines to one segment with a time in its name, in milliseconds since 1970. */
+  /** Writes lines to one segment, with `time` (milliseconds since 1970) in its name. */
   private async write(day: Day, lines: readonly MovedLine[], time: number, isOfSlow: boolean): Promise<void> {
     if (lines.length === 0) return;
     const bytes = Buffer.concat(lines.map((line) => line.bytes));

@@ -82,7 +82,7 @@ export interface MoveProgress {
  * removed meanwhile, and writes all lines and claims.
  *
  * A file becomes visible in the bucket only if its size and sha-256 are those in its line. Memory doesn't depend on the
- * size of the store, but for the keys that `MovedLines` has written.
+ * size of the store, except for the keys that `MovedLines` has written.
  */
 export class StoreMove {
   readonly totals: MoveTotals = { uploads: 0, files: 0, bytes: 0, copiedFiles: 0, copiedBytes: 0, problems: 0 };
@@ -121,8 +121,8 @@ export class StoreMove {
    * Copies the files that the bucket doesn't have yet. Yields the lines and files that can't be moved. Rejects with an
    * error of the store or of the bucket.
    *
-   * @param isStopped true if no service uses the store. While one does, missing files and incomplete lines are no
-   *   problems.
+   * @param isStopped true if no service uses the store. While one does, these are no problems: a missing file, an
+   *   incomplete line, and a file that the bucket has with another size.
    */
   async *copyFiles(isStopped: boolean): AsyncGenerator<MoveProblem> {
     const { totals, progress } = this;
@@ -169,8 +169,9 @@ export class StoreMove {
     await this.removeOtherFiles();
     const lines = new MovedLines(this.bucket);
     const sha256 = await this.writeLines(lines);
-    // An earlier attempt may have written lines and claims of uploads that were removed since. They are removed last,
-    // and only they: the store may carry out a removal late, and would then remove what was written after it.
+    // An earlier attempt may have written lines and claims of uploads that were removed since. Only these are removed,
+    // and after all writes: the store may carry out a removal late, and would then remove what was written under the
+    // same key after it.
     for (const prefix of [LINES, CLAIMS]) await removeListed(this.bucket, prefix, ({ key }) => !lines.written.has(key));
     const completedAt = new Date(this.bucket.storeTime).toISOString();
     await this.bucket.replace(MOVE, bytesOf({ store_id: storeId, has_lines: true, completed_at: completedAt, lines_sha256: sha256 }));
@@ -185,7 +186,8 @@ export class StoreMove {
   }
 
   /**
-   * Whether the move is complete, and the store hasn't changed since. If it has, uploads are missing in the bucket.
+   * Whether the move is complete, and the store hasn't changed since. If the store has changed, the bucket doesn't have
+   * the same uploads.
    *
    * @throws BucketTakenError if the store has changed, and a service has used the bucket.
    */
@@ -214,8 +216,9 @@ export class StoreMove {
   }
 
   /**
-   * Throws BucketTakenError if a service has used the bucket, whose uploads must not be removed. A service writes to
-   * `health` at its start; as a part of another application, when it is asked for its health.
+   * Throws BucketTakenError if a service has used the bucket, whose uploads must not be removed. Signs of that are the
+   * object `health`, and directories that a move doesn't create. A service writes `health` at its start, or, as a part
+   * of another application, when it is asked for its health.
    *
    * @param hasLines whether the lines in the bucket may be those of a move.
    */
@@ -262,7 +265,8 @@ export class StoreMove {
     }
     if (this.isResumed && size > MIN_PARTS_BYTES) await this.bucket.removeParts(path);
     const bytes = await this.source.openContent(path);
-    // If a service uses the store, the upload may have been removed since its line was read.
+    // While a service uses the store, a missing file is no problem: the upload may have been removed since its line was
+    // read.
     if (!bytes) return isStopped ? { path, detail: 'the file is absent' } : undefined;
     try {
       await this.bucket.upload(path, this.checked(bytes, file));
@@ -294,8 +298,9 @@ export class StoreMove {
   }
 
   /**
-   * Removes the files of uploads that were removed since an earlier attempt. A volume that went away would look as if
-   * its uploads were removed, so the files that stay are counted: there must be as many as in the lines.
+   * Removes from the bucket the files of uploads that were removed from the store since an earlier attempt. If a volume
+   * of the store has gone away, its files look removed too. So throws an Error if the number of files that stay isn't
+   * the number of files that the lines name.
    */
   private async removeOtherFiles(): Promise<void> {
     let kept = 0;
