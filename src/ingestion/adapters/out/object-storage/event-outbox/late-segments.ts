@@ -60,7 +60,7 @@ export class LateSegments {
   }
 
   /**
-   * Writes a segment by calling `write`, and announces the segment if it is late.
+   * Writes a segment by calling `write`, and announces the segment if it is late. Resolves to the result of `write`.
    *
    * @param write resolves to undefined if the segment was not written.
    * @throws errors of `write` and of the bucket; the segment may then have been written.

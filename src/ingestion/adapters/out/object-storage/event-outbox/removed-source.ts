@@ -16,7 +16,7 @@ const LISTED_BYTES = 150;
 export class RemovedSource implements EventSource {
   private waiting: readonly ListedObject[] = [];
   /**
-   * The last object in `events/removed/` of which a batch had no room for all events, and all its events. They are kept
+   * The last object in `events/removed/` whose events didn't all fit into a batch, and all of its events. They are kept
    * in memory, so that the object needn't be read again.
    */
   private partly: { readonly key: string; readonly events: readonly RemovedEvent[] } | undefined;

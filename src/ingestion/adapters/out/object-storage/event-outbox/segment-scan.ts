@@ -19,8 +19,8 @@ export const SETTLED_MS = MAX_LATE_MS + 20_000;
 /** Segments are listed if the times in their names are at most this far ahead of the store's clock, in milliseconds. */
 export const AHEAD_MS = 60_000;
 /**
- * A segment (`isTimed`) was announced as late only if it was written more than this long before or after the time in
- * its name, in milliseconds. Includes a margin.
+ * A segment of uploads that weren't slow was announced as late only if it was written more than this long before or
+ * after the time in its name, in milliseconds. Includes a margin.
  */
 const MAYBE_ANNOUNCED_MS = 10_000;
 /** An announcement of a segment may appear up to this long after the segment was written, in milliseconds. */
@@ -28,8 +28,8 @@ export const ANNOUNCED_WITHIN_MS = 5 * 60_000;
 /** About how many listed segments of one kind are held in memory at most, until their events are confirmed. */
 const MAX_SEGMENTS = 5_000;
 /**
- * The largest unit of the listed spans of time, in milliseconds. The times at which a span begins and ends are rounded
- * to multiples of its unit, so that few prefixes cover the span. In a store with many segments, smaller units are used.
+ * A listed span of time is widened to multiples of a unit, so that few prefixes cover it. This is the largest unit, in
+ * milliseconds. In a store with many segments, smaller units are used.
  */
 const MAX_UNIT_MS = FINEST_MS * 16 ** 2;
 /**
@@ -57,8 +57,8 @@ interface Segment {
 }
 
 /**
- * Lists the segments of a day that uploads other than slow ones have written, and that aren't empty, with times from
- * `begin` (included) to `end` (excluded) in their names, in milliseconds since 1970. Yields undefined for each other
+ * Lists the segments of a day that were written by uploads (not by slow ones) and aren't empty, if the times in their
+ * names are from `begin` (included) to `end` (excluded), in milliseconds since 1970. Yields undefined for each other
  * object in the listing, so that the caller can count these objects too.
  */
 export async function* timedSegments(bucket: Bucket, day: Day, begin: number, end: number, unitMs = MAX_UNIT_MS): AsyncGenerator<Segment | undefined> {
