@@ -9,7 +9,7 @@ export class PageMemory {
   constructor(private readonly memory: LineMemory | undefined) {}
 
   /**
-   * Takes memory or gives it back, so that the page has memory for `bytes` bytes. Must not be called again before it has
+   * Takes memory or gives it back, so that the page has memory for `bytes` bytes. Call it again only after it has
    * resolved. Rejects as `LineMemory.take` does.
    */
   async hold(bytes: number): Promise<void> {
