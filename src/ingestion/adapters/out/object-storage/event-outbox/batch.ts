@@ -33,7 +33,7 @@ export class BatchDraft {
     return true;
   }
 
-  /** Adds an action to run once the receiver has confirmed the events that the batch has so far. */
+  /** Adds an action that `settle` runs once the receiver has confirmed the batch. */
   onceConfirmed(action: () => void): void {
     this.steps += 1;
     this.onConfirmed.push(action);
@@ -55,7 +55,10 @@ export interface EventSource {
    * batch is first filled from the source with the oldest event.
    */
   readonly since: number | undefined;
-  /** Adds this source's unconfirmed events to a batch. Resolves to false if the batch has no room for all of them. */
+  /**
+   * Adds this source's unconfirmed events to a batch. Resolves to false if nothing more is to be added to the batch: it
+   * has no room for all of these events, or some of them must be looked up again first.
+   */
   fill(batch: BatchDraft): Promise<boolean>;
 }
 

@@ -29,16 +29,19 @@ const POLL_EVERY_MS = 5_000;
  */
 const LISTING_PAUSE_MS = 1_000;
 const LISTINGS_AT_ONCE = 20;
-/** At most this many announcements of late segments are held in memory, and as many objects of `events/removed/`. */
+/**
+ * A listing returns at most this many announcements of late segments, and at most this many objects of
+ * `events/removed/`.
+ */
 const MAX_LISTED = 1_000;
 
 /**
- * The events of a bucket that the receiver hasn't confirmed yet. The index lines are the events, so an upload costs no
- * further request. Lines are in segments (objects), whose names contain a time. The process that delivers events lists
- * the segments with times at or after the watermark: the events of earlier ones were confirmed. In `events/cursor` it
- * remembers the watermark, and the later segments whose events were confirmed. Segments that can't be found this way
- * are announced in `events/late/` (`LateSegments`), and removals of uploads are written to `events/removed/`
- * (`writeRemoved`).
+ * The events of a bucket that the receiver hasn't confirmed yet. The index lines are the events, so an upload usually
+ * costs no further request. Lines are in segments (objects), whose names contain a time. The process that delivers
+ * events lists the segments with times at or after the watermark: the events of earlier ones were confirmed. In
+ * `events/cursor` it remembers the watermark, and the later segments whose events were confirmed. Segments that can't
+ * be found this way are announced in `events/late/` (`LateSegments`), and removals of uploads are written to
+ * `events/removed/` (`writeRemoved`).
  *
  * One process at a time delivers events: the one that holds the cursor. If it crashes, another takes over within a
  * minute. If it can't reach the receiver, another can take over during its pauses (`giveWay`).
@@ -96,9 +99,7 @@ export class BucketEventOutbox extends EventOutbox {
     return this.closing;
   }
 
-  /**
-   * Call `wake` when this process has stored or removed an upload. It ends `wait` if this process delivers the events.
-   */
+  /** Ends `wait` if this process delivers the events. Call `wake` when this process has stored or removed an upload. */
   wake(): void {
     // Only the process that delivers events should list the store at once. Any other one waits until its next poll.
     if (this.delivery) this.news.wake();
@@ -108,8 +109,8 @@ export class BucketEventOutbox extends EventOutbox {
     this.triedAt = -Infinity;
     for await (const { key } of this.bucket.list(CURSOR)) if (key === CURSOR) return;
     this.clock.note();
-    // The cursor is read again only because the answer contains the store's time. The time in a single answer may be
-    // wrong; of two, the clock uses the one that is more cautious.
+    // The cursor is missing. It is read only because each answer contains the store's time. The time in a single answer
+    // may be wrong; of two times, the clock uses the earlier one.
     await this.bucket.read(CURSOR);
     this.clock.note();
     const now = this.clock.time;
@@ -159,9 +160,10 @@ export class BucketEventOutbox extends EventOutbox {
   }
 
   /**
-   * Lists the segments, announcements of late segments, and removals with unconfirmed events. Without `mustList`, lists
-   * only if the last listing is 5 s old, or all of its events were confirmed. Pauses first if listings would follow
-   * each other too fast. Resolves to whether it has listed.
+   * Lists the objects with unconfirmed events: segments, announcements of late segments, and removals. Without
+   * `mustList`, lists only if the last listing is at least 5 s old or is drained (`isDrained`). Pauses first if
+   * listings would follow each other too fast, except after a listing that ended early (`isBehind`). Resolves to
+   * whether it has listed.
    */
   private async refresh(delivery: DeliveryState, mustList: boolean): Promise<boolean> {
     const isDue = mustList || performance.now() - delivery.listedAt >= POLL_EVERY_MS;
@@ -217,16 +219,16 @@ class DeliveryState {
   }
 
   /**
-   * Whether all events of the listed segments and removals were confirmed. Segments that are announced in
-   * `events/late/` don't count, because some of them aren't written yet.
+   * Whether all events of the listed segments and removals were confirmed. Announcements in `events/late/` don't count,
+   * because some of the announced segments aren't written yet.
    */
   get isDrained(): boolean {
     return this.scans.every(({ since }) => since === undefined) && this.removed.since === undefined;
   }
 
   /**
-   * Whether the last listing of a kind ended early because it had found the maximum number of segments, and all events
-   * of these were confirmed. The next segments can then be listed at once.
+   * Whether the next segments of a kind can be listed without a pause: the last listing of the kind ended early because
+   * it had found the maximum number of segments, and all events of these were confirmed.
    */
   get isBehind(): boolean {
     return this.scans.some(({ isBehind, since }) => isBehind && since === undefined);
@@ -236,8 +238,8 @@ class DeliveryState {
     await this.obsolete.remove();
     this.listedAt = performance.now();
     const scans = this.scans.filter(({ isBehind, since }) => !isBehind || since === undefined);
-    // Announcements are listed before segments. So if a segment is announced as late and also listed, its announcement
-    // is already known then, and its events are delivered only once.
+    // Announcements are listed before segments. So if a listed segment was announced before it was written, its
+    // announcement is already known. Its events are then delivered by `late` only, and not a second time by the scan.
     const { late, removed, isWhole } = await this.listObjects();
     this.clock.note();
     this.removed.list(removed);
@@ -247,7 +249,7 @@ class DeliveryState {
 
   /**
    * The first 1,000 announcements of late segments and the first 1,000 objects in `events/removed/`: with one listing,
-   * or with two if there are 1,000 announcements or more. `isWhole` is false if announcements may be left.
+   * or with two if there are 1,000 announcements or more. `isWhole` is false if announcements may have been left out.
    */
   private async listObjects(): Promise<{ late: ListedObject[]; removed: ListedObject[]; isWhole: boolean }> {
     const late: ListedObject[] = [];

@@ -1,21 +1,21 @@
 import type { Bucket } from '../bucket.js';
 
 /**
- * How long the time in an answer of the store is taken into account: at least for this long, in milliseconds, and at
- * most for twice as long.
+ * How long the time in an answer of the store is taken into account, in milliseconds: at least this long, and at most
+ * about twice as long if `note` is called often.
  */
 const WINDOW_MS = 60_000;
 
 /**
  * A cautious estimate of the store's time: the earliest time that the store's answers of the last one to two minutes
  * allow. A store may have several clocks, and one answer may be minutes ahead. If such an answer were believed, the
- * event outbox would never list segments that appear later with names before the wrong time, and their events would
- * never be delivered.
+ * event outbox would move its watermark too far forward. It would never list segments that appear later with earlier
+ * times in their names, so their events would never be delivered.
  */
 export class CautiousClock {
   /**
-   * By how much the store's clock was ahead of this machine's, in milliseconds: the lowest value among the answers of
-   * the current minute (`now`), and of the minute before. Infinity for a minute without an answer.
+   * By how much the store's clock was ahead of this machine's, in milliseconds: the lowest value among the answers
+   * noted in the current minute (`now`), and in the minute before (`before`). Infinity for a minute without an answer.
    */
   private aheadMs: readonly [now: number, before: number] = [Infinity, Infinity];
   private windowEnd = performance.now() + WINDOW_MS;

@@ -6,8 +6,8 @@ import { type Cursor, cursorBytes, parseCursor } from './cursor.js';
 
 const RENEW_EVERY_MS = 15_000;
 /**
- * Maximum time of a request that renews the cursor, in milliseconds. So after a request that hangs, there is time for
- * another one before the lease expires.
+ * Maximum time of each request of `write`, in milliseconds. If a request hangs, there is still time for another one
+ * before the lease expires.
  */
 const MAX_CALL_MS = 10_000;
 /**
@@ -17,8 +17,9 @@ const MAX_CALL_MS = 10_000;
 export const HOLDER_LOST_AFTER_MS = 40_000;
 
 /**
- * Another process has taken the cursor (`events/cursor`) and delivers the events now, because it considered this
- * process crashed. Or this process has released the cursor, or never held it.
+ * This process doesn't hold the cursor (`events/cursor`). Usually another process has taken it and delivers the events
+ * now, because this process offered the cursor or was considered crashed. Or this process has released the cursor, or
+ * never held it.
  */
 export class CursorLostError extends Error {
   constructor() {
@@ -29,8 +30,8 @@ export class CursorLostError extends Error {
 
 /**
  * Holds the cursor of the event outbox, so that one process at a time delivers events. The holder rewrites the cursor
- * every 15 s, and only if the cursor still has the version that the holder wrote last. So a process that stalled can't
- * overwrite the cursor of a process that took over.
+ * every 15 s, and only if no other process has written it since. So a process that stalled can't overwrite the cursor
+ * of a process that took over.
  */
 export class CursorLease {
   private readonly id = randomUUID();
@@ -112,8 +113,8 @@ export class CursorLease {
   }
 
   /**
-   * Gives up the cursor, so that another process can take it. If the write fails, another process can take it after 40
-   * s.
+   * Gives up the cursor, so that another process can take it. If the write fails, another process can only take it 40 s
+   * after the last write.
    */
   async release(): Promise<void> {
     this.isClosed = true;

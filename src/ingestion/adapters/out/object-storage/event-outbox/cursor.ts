@@ -25,8 +25,8 @@ export type Part = Readonly<z.infer<typeof PART>>;
 
 const POSITION = z.object({
   /**
-   * The watermark, in milliseconds since 1970: the events of all segments of the kind with earlier times in their names
-   * were confirmed, except those of segments that were announced as late.
+   * The watermark, in milliseconds since 1970. Segments of the kind with earlier times in their names have no events
+   * left to deliver, except segments that are announced as late.
    */
   watermark: z.number(),
   /**
@@ -35,28 +35,32 @@ const POSITION = z.object({
    */
   told: z.string(),
   /**
-   * The keys of segments that compaction created and whose events were all confirmed. Segments of days before the
-   * watermark are left out.
+   * The keys of segments that compaction created and whose events were all confirmed. Those of days that ended before
+   * the watermark are left out.
    */
   targets: z.array(z.string()),
 });
 
 const CURSOR_CONTENT = z.object({
-  /** The id of the process that delivers events; null if none does, or if it lets another process take over. */
+  /** The id of the process that delivers events; null if none does, or if that process lets another one take over. */
   teller: z.string().nullable(),
   /** Counts the writes of the cursor, so that no two of its versions have the same bytes. */
   writes: z.number(),
   positions: z.object({ historical: POSITION, nowcast: POSITION }),
   /**
-   * For each segment of which only the first events were confirmed: where the last of these is, by the segment's key.
+   * For each segment of which only the first events were confirmed: where the last confirmed one is, by the segment's
+   * key.
    */
   parts: z.record(z.string(), PART),
-  /** For each object in `events/` of which only some events were confirmed: their number, by the object's key. */
+  /**
+   * For each object in `events/` of which only the first events were confirmed: the number of confirmed events, by the
+   * object's key.
+   */
   counts: z.record(z.string(), z.number().int()),
   /**
-   * Segments whose events were confirmed, but which their writers can still announce as late. The key is a segment's
-   * short name (`shortName`). The value is the time until which an announcement can appear, in milliseconds since 1970
-   * by the store's clock.
+   * Segments whose events were confirmed, but which may still be announced as late. The key is a segment's short name
+   * (`shortName`). The value is the time until which an announcement can appear, in milliseconds since 1970 by the
+   * store's clock.
    */
   late: z.record(z.string(), z.number()),
 });
@@ -90,9 +94,9 @@ export interface Cursor {
 }
 
 /**
- * The first cursor of a bucket. No events are delivered for a segment whose key is in `confirmed`. If the time in a
- * segment's name is before `watermark`, events are delivered only if the segment is announced as late (see
- * `LateSegments`).
+ * Makes the first cursor of a bucket, which the caller writes. No events are delivered for a segment whose key is in
+ * `confirmed`. If the time in a segment's name is before `watermark`, events are delivered only if the segment is
+ * announced as late (see `LateSegments`).
  */
 export function newCursor(watermark: number, confirmed: Readonly<Record<UploadKind, readonly string[]>>): Cursor {
   const positionOf = (kind: UploadKind): Position => ({ watermark, confirmed: new Set(confirmed[kind].map(shortName)), targets: new Set() });
@@ -141,8 +145,8 @@ export function parseCursor(bytes: Buffer): Cursor {
 
 /**
  * Whether the cursor names a segment, in `confirmed` or `late`, as one whose events were all confirmed. The result is
- * false for segments that compaction created, and for most segments with times before the watermark: the cursor names
- * only those of them that may still be announced as late.
+ * false for segments that compaction created, and for most segments with times before the watermark: of the latter, the
+ * cursor names only those that may still be announced as late.
  *
  * @param segment the segment's key, or the id of its only upload.
  */
@@ -152,8 +156,9 @@ export const isConfirmed = ({ positions, late }: Cursor, segment: string): boole
 };
 
 /**
- * Whether the events of all (`confirmed`), none (`unconfirmed`) or some of a day's segments were confirmed, according
- * to the watermark. The time in a segment's name may be up to 10 s outside of the day.
+ * Whether, according to the watermark, the events of all (`confirmed`), none (`unconfirmed`) or maybe some (`partly`)
+ * of a day's segments were confirmed. A day is confirmed only when the watermark is 10 s after its end, because the
+ * times in segments' names may be up to 10 s outside of the day.
  */
 export function stateOf(day: Day, { watermark }: Pick<Position, 'watermark'>): 'unconfirmed' | 'confirmed' | 'partly' {
   if (watermark >= endOf(day) + NAME_TOLERANCE_MS) return 'confirmed';
@@ -161,8 +166,8 @@ export function stateOf(day: Day, { watermark }: Pick<Position, 'watermark'>): '
 }
 
 /**
- * Moves a position's watermark forward, and forgets the segments in `confirmed` and `targets` that the watermark has
- * passed.
+ * Moves a position's watermark forward to `watermark`. Does nothing if that isn't later. Forgets the segments in
+ * `confirmed` with earlier times in their names, and the segments in `targets` of days that ended before it.
  */
 export function advance(position: Position, watermark: number): void {
   if (watermark <= position.watermark) return;
@@ -175,8 +180,9 @@ export function advance(position: Position, watermark: number): void {
 }
 
 /**
- * Whether the events of some segments of a day were confirmed and those of others not. Compaction would then mix
- * confirmed and unconfirmed lines. False without a cursor. Throws errors of the bucket, and if the cursor is damaged.
+ * Whether, according to the watermark, the events of some segments of a day may be confirmed and those of others not.
+ * Compaction must not merge the segments of such a day, because it would mix confirmed and unconfirmed lines. False
+ * without a cursor. Throws errors of the bucket, and if the cursor is damaged.
  */
 export async function isPartlyConfirmed(bucket: Bucket, day: Day): Promise<boolean> {
   const found = await bucket.read(CURSOR);
@@ -184,8 +190,9 @@ export async function isPartlyConfirmed(bucket: Bucket, day: Day): Promise<boole
 }
 
 /**
- * The days to which segments may belong if the times in their names are from `begin` to `end`, which are at most a day
- * apart, in milliseconds since 1970. The time in a name may be up to 10 s outside of the segment's day.
+ * The days to which segments may belong if the times in their names are from `begin` to `end`, in milliseconds since
+ * 1970. The time in a name may be up to 10 s outside of the segment's day. `begin` and `end` must be at most a day
+ * apart.
  */
 export const daysBetween = (kind: UploadKind, begin: number, end: number): Day[] => {
   const dates = new Set([begin - NAME_TOLERANCE_MS, begin, end, end + NAME_TOLERANCE_MS].map(dateAt));

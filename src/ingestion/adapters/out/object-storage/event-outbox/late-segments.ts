@@ -7,8 +7,8 @@ import { dayOf, parseName } from '../segment-names.js';
 import { isTimed } from './cursor.js';
 
 /**
- * The event outbox finds a segment without an announcement if it was written at most this long before or after the time
- * in its name, in milliseconds.
+ * The event outbox finds a segment by its name, without an announcement, if the segment was written at most this long
+ * before or after the time in its name, in milliseconds.
  */
 export const MAX_LATE_MS = 40_000;
 /**
@@ -19,8 +19,8 @@ const SOON_LATE_MS = 20_000;
 /** If a segment was written longer than this after its announcement, in milliseconds, it is announced again. */
 const ANNOUNCED_FOR_MS = 5 * 60_000;
 /**
- * The event outbox waits this long for an announced segment to appear, in milliseconds by the store's clock. Afterwards
- * it searches for the announced uploads by their ids.
+ * The event outbox waits this long for an announced segment to appear, in milliseconds by the store's clock. If the
+ * segment is still missing then, the event outbox searches for the announced uploads by their ids.
  */
 export const ANNOUNCEMENT_AGE_MS = 15 * 60_000;
 
@@ -46,11 +46,11 @@ export class OutboxPresence {
 }
 
 /**
- * Announces segments that the process that delivers events wouldn't find otherwise, because it lists only names with
- * times at or after the watermark, before which all events were confirmed. The watermark may be only a minute ago. To
- * be announced are the segments of slow uploads, and segments that are written long after they got their names, because
- * the client, the store or the process was slow, or because a clock is wrong. An announcement is an object in
- * `events/late/`. Other segments need none.
+ * Announces segments that the process that delivers events would otherwise miss. That process lists only segments of
+ * uploads that weren't slow, with times in their names from the watermark (which may be only a minute ago) to a minute
+ * ahead. So the segments of slow uploads are announced, and those that are written long before or after the time in
+ * their name, because the client, the store or the process was slow, or because a clock is wrong. An announcement is an
+ * object in `events/late/`.
  */
 export class LateSegments {
   private readonly outbox: OutboxPresence;
@@ -60,7 +60,7 @@ export class LateSegments {
   }
 
   /**
-   * Writes a segment by calling `write`, and announces the segment if it is late.
+   * Writes a segment by calling `write`, and announces the segment if it is late. Resolves to the result of `write`.
    *
    * @param write resolves to undefined if the segment was not written.
    * @throws errors of `write` and of the bucket; the segment may then have been written.

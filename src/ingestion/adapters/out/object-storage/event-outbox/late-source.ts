@@ -39,7 +39,7 @@ export class LateSource implements EventSource {
     return this.waiting[0]?.time;
   }
 
-  /** Whether a segment was announced as late and has events that aren't confirmed yet. */
+  /** Whether a segment was announced as late and may have events that aren't confirmed yet. */
   isWaiting(segment: string): boolean {
     return this.segments.has(segment);
   }
@@ -48,8 +48,8 @@ export class LateSource implements EventSource {
    * Reads the listed announcements of late segments. They replace the earlier ones. Malformed announcements, and those
    * whose events were all confirmed, become obsolete. Throws errors of the bucket.
    *
-   * @param isWhole whether all announcements of the bucket are listed. Only then, the cursor forgets segments that can
-   *   no longer be announced.
+   * @param isWhole whether all announcements of the bucket are listed. Only then does the cursor forget the segments
+   *   that can no longer be announced (`Cursor.late`).
    */
   async list(objects: readonly ListedObject[], isWhole: boolean): Promise<void> {
     const now = this.clock.time;
@@ -90,7 +90,7 @@ export class LateSource implements EventSource {
     const { segment, isOld } = announcement;
     if (!reading.isGone) return this.reader.add(batch, segment, reading, () => { this.forget(announcement); });
     // The announced segment is missing: it isn't written yet, compaction has moved its lines, or its uploads were
-    // removed. Once the announcement is old, the uploads are searched by their ids.
+    // removed. Once the announcement is old, the uploads are searched for by their ids.
     return isOld ? this.addByIds(batch, announcement) : true;
   }
 
@@ -106,8 +106,8 @@ export class LateSource implements EventSource {
   }
 
   /**
-   * Forgets an announcement whose events were confirmed. The cursor remembers the announced segment: its events aren't
-   * delivered again if the segment is also found by its name, or was announced twice.
+   * Forgets an announcement whose events were confirmed. The cursor remembers the announced segment, so that its events
+   * aren't delivered again if the segment is also found by its name, or was announced twice.
    */
   private forget({ key, segment }: Announcement): void {
     this.setWaiting(this.waiting.filter((each) => each.key !== key));

@@ -1,6 +1,6 @@
 import type { Bucket } from '../bucket.js';
 
-/** The objects in `events/` that are no longer needed, because all their events were confirmed. */
+/** The objects in `events/` that can be removed: those whose events were all confirmed, and malformed ones. */
 export class ObsoleteObjects {
   private readonly keys = new Set<string>();
 

@@ -16,8 +16,8 @@ const LISTED_BYTES = 150;
 export class RemovedSource implements EventSource {
   private waiting: readonly ListedObject[] = [];
   /**
-   * The object in `events/removed/` that the last batch had no room for, or only for some of its events. All its events
-   * are kept in memory, so that the object needn't be read again.
+   * The last object in `events/removed/` whose events didn't all fit into a batch, and all of its events. They are kept
+   * in memory, so that the object needn't be read again.
    */
   private partly: { readonly key: string; readonly events: readonly RemovedEvent[] } | undefined;
 
@@ -50,7 +50,8 @@ export class RemovedSource implements EventSource {
   }
 
   /**
-   * Adds the unconfirmed events of an object in `events/removed/` to a batch. Returns false if it has no room for all.
+   * Adds the unconfirmed events of an object in `events/removed/` to a batch. Returns false if the batch has no room
+   * for all of them.
    */
   private add(batch: BatchDraft, key: string, events: readonly RemovedEvent[]): boolean {
     const confirmed = this.cursor.counts.get(key) ?? 0;

@@ -19,22 +19,22 @@ export const SETTLED_MS = MAX_LATE_MS + 20_000;
 /** Segments are listed if the times in their names are at most this far ahead of the store's clock, in milliseconds. */
 export const AHEAD_MS = 60_000;
 /**
- * A segment was announced as late only if it was written at least this long before or after the time in its name, in
- * milliseconds. Includes a margin.
+ * A segment of uploads that weren't slow was announced as late only if it was written more than this long before or
+ * after the time in its name, in milliseconds. Includes a margin.
  */
 const MAYBE_ANNOUNCED_MS = 10_000;
 /** An announcement of a segment may appear up to this long after the segment was written, in milliseconds. */
 export const ANNOUNCED_WITHIN_MS = 5 * 60_000;
-/** About how many listed segments are held in memory, at most, until their events are confirmed. */
+/** About how many listed segments of one kind are held in memory at most, until their events are confirmed. */
 const MAX_SEGMENTS = 5_000;
 /**
- * The longest span of times in segments' names that is listed with one prefix, in milliseconds. In a store with many
- * segments, shorter spans are used.
+ * A listed span of time is widened to multiples of a unit, so that few prefixes cover it. This is the largest unit, in
+ * milliseconds. In a store with many segments, smaller units are used.
  */
 const MAX_UNIT_MS = FINEST_MS * 16 ** 2;
 /**
- * If a listing returns more unwanted objects than this, it is repeated with shorter spans of time. Most unwanted
- * objects are segments whose events were confirmed before.
+ * If a listing returns more unwanted objects than this, it is repeated with a smaller unit, so that it covers less time
+ * beyond the wanted span. Most unwanted objects are segments whose events were confirmed before.
  */
 const MAX_WASTED = 10_000;
 /** About how long an index line is, in bytes. */
@@ -49,14 +49,17 @@ interface Segment {
    * because its events are delivered before those of other segments.
    */
   readonly time: number;
-  /** When the segment was written, in milliseconds since 1970 by the store's clock. */
+  /**
+   * When the segment was written, in milliseconds since 1970 by the store's clock. 0 for a segment that compaction
+   * created.
+   */
   readonly writtenAt: number;
 }
 
 /**
- * Lists the segments of a day that uploads have written, except slow uploads, and whose names have times from `begin`
- * (included) to `end` (excluded), in milliseconds since 1970. Yields undefined for each other object in the listing, so
- * that the caller can count these objects too.
+ * Lists the segments of a day that were written by uploads (not by slow ones) and aren't empty, if the times in their
+ * names are from `begin` (included) to `end` (excluded), in milliseconds since 1970. Yields undefined for each other
+ * object in the listing, so that the caller can count these objects too.
  */
 export async function* timedSegments(bucket: Bucket, day: Day, begin: number, end: number, unitMs = MAX_UNIT_MS): AsyncGenerator<Segment | undefined> {
   const first = Math.max(begin, endOf(day) - DAY_MS - NAME_TOLERANCE_MS);
@@ -83,8 +86,8 @@ export class SegmentScan implements EventSource {
   private created: Segment[] = [];
   private segments: Segment[] = [];
   /**
-   * How far the last listing of segments came (`coveredTo`), and when it was made (`listedAt`): it contains all
-   * segments with times before `coveredTo` in their names. Both in milliseconds since 1970, by the store's clock.
+   * The last listing of segments was made at `listedAt`, and has found all unconfirmed ones with times before
+   * `coveredTo` in their names. Both are in milliseconds since 1970, by the store's clock.
    */
   private coveredTo = -Infinity;
   private listedAt = -Infinity;
@@ -124,8 +127,9 @@ export class SegmentScan implements EventSource {
   }
 
   /**
-   * Lists segments that aren't confirmed and whose names have times at or after the watermark, about MAX_SEGMENTS at
-   * most, and moves the watermark forward. Throws errors of the bucket.
+   * Lists segments whose events aren't all confirmed and whose names have times at or after the watermark, about
+   * MAX_SEGMENTS at most. They replace those of the last listing. Then moves the watermark forward. Throws errors of
+   * the bucket and of `DayHold.take`.
    */
   async list(): Promise<void> {
     while (!(await this.tryList())) this.unitMs /= 16;
@@ -142,8 +146,8 @@ export class SegmentScan implements EventSource {
       for (const [index, segment] of segments.entries()) {
         const reading = readings[index];
         if (reading?.isGone && !(await this.isRemoved(segment))) {
-          // Compaction has moved the lines of the missing segment to one that is now first in the queue. A batch with
-          // an action but no event makes the caller collect again.
+          // The segment is missing: compaction may have moved its lines to a segment that is now first in the queue.
+          // The empty action makes the caller collect again, even if the batch has no event.
           batch.onceConfirmed(() => undefined);
           return false;
         }
@@ -156,7 +160,10 @@ export class SegmentScan implements EventSource {
     return true;
   }
 
-  /** Renews the holds, which keep compaction from the days whose events are being delivered. Never rejects. */
+  /**
+   * Renews the holds, which keep compaction from the days whose events are being delivered. Forgets lost ones. Never
+   * rejects.
+   */
   async renew(): Promise<void> {
     for (const [date, hold] of this.holds) {
       await hold.check().catch((error: unknown) => {
@@ -170,7 +177,10 @@ export class SegmentScan implements EventSource {
     await this.releaseWhere(() => true);
   }
 
-  /** Drops the segments whose events `LateSource` has delivered since this scan listed them. */
+  /**
+   * Drops the segments whose events `LateSource` has delivered, and the receiver confirmed, since this scan listed
+   * them.
+   */
   private dropConfirmed(): void {
     this.segments = this.segments.filter(({ key }) => !isConfirmed(this.cursor, key));
     this.advance();
@@ -179,6 +189,7 @@ export class SegmentScan implements EventSource {
   /**
    * Moves the watermark forward to the earliest of three times: the time of the first segment whose events aren't all
    * confirmed, the end of the listed span, and the earliest time that the name of a new segment may still have.
+   * Releases the holds of days whose events were all confirmed.
    */
   private advance(): void {
     advance(this.position, Math.min(this.queue[0]?.time ?? Infinity, this.coveredTo, this.listedAt - SETTLED_MS));
@@ -211,7 +222,7 @@ export class SegmentScan implements EventSource {
 
   /**
    * Whether a listed segment is missing because its uploads were removed. Resolves to false if compaction may have
-   * moved its lines: the events are then delivered from the segment that has the lines now.
+   * moved its lines: it then takes a hold, and the events are delivered from the segment that has the lines now.
    */
   private async isRemoved({ key }: Segment): Promise<boolean> {
     const day = dayOf(key);
@@ -224,7 +235,8 @@ export class SegmentScan implements EventSource {
 
   /**
    * Takes a hold that keeps compaction from a day, if compaction may have begun there. Adds the segments that
-   * compaction has created for this day so far to the queue.
+   * compaction has created for this day so far to the queue. Does nothing if this scan has a hold on the day, or if the
+   * day's events were all confirmed.
    */
   private async enter(day: Day): Promise<void> {
     if (!mayBeCompacted(this.bucket, day) || this.holds.has(day.date) || stateOf(day, this.position) === 'confirmed') return;
@@ -238,7 +250,7 @@ export class SegmentScan implements EventSource {
 
   /**
    * Lists the segments once. Resolves to false if the listing returned more than MAX_WASTED unwanted objects: it must
-   * then be repeated with shorter spans of time.
+   * then be repeated with a smaller `unitMs`.
    */
   private async tryList(): Promise<boolean> {
     const now = this.clock.time;
@@ -270,7 +282,7 @@ export class SegmentScan implements EventSource {
   }
 
   /**
-   * The time at which a listing begins, by the times in segments' names, in milliseconds since 1970. It is the
+   * The time from which on segments are listed, by the times in their names, in milliseconds since 1970. It is the
    * watermark, unless the watermark is before yesterday (UTC). In that case, days without unconfirmed events are
    * skipped: the listing begins 10 s before the first day that may have such events, or 10 s before today, and not
    * before the watermark.

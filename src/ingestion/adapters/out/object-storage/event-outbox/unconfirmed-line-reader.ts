@@ -21,9 +21,9 @@ const GONE: Reading = { lines: [], isOver: true, isGone: true };
 /** Reads the index lines of segments that have unconfirmed events, as many lines at a time as fit into a batch. */
 export class UnconfirmedLineReader {
   /**
-   * For each segment of which only the first events were confirmed: the ids of the last uploads with an event that was
-   * confirmed to this process, by the segment's key. Needed if a removal of uploads rewrites the segment, which changes
-   * the offsets of its lines.
+   * For each segment of which only the first events were confirmed: the ids of the last uploads (up to MAX_REMEMBERED)
+   * whose events were confirmed to this process, by the segment's key. Needed if a removal of uploads rewrites the
+   * segment, which changes the offsets of its lines.
    */
   private readonly remembered = new Map<string, string[]>();
 
@@ -53,9 +53,9 @@ export class UnconfirmedLineReader {
   }
 
   /**
-   * Adds the events of the lines that were read to a batch. Leaves out uploads whose events were already confirmed from
+   * Adds to a batch the events of the lines in a `Reading`. Leaves out uploads whose events were already confirmed from
    * another segment, according to `isConfirmedElsewhere`. Returns false if lines of the segment are left for a later
-   * batch.
+   * batch. Otherwise, `onOver` is called once the batch is confirmed.
    */
   add(batch: BatchDraft, key: string, { lines, isOver }: Reading, onOver: () => void, isConfirmedElsewhere = (_: string): boolean => false): boolean {
     const taken: Line[] = [];
@@ -92,9 +92,9 @@ export class UnconfirmedLineReader {
         isFirst = false;
       }
       if (!isFirst) return;
-      // The line at the remembered offset is that of another upload, so a removal of uploads has rewritten the segment.
-      // The remaining lines keep their order, so reading goes on after the last line whose event is known to be
-      // confirmed. If no such line is left, all lines are read, and some events are delivered again.
+      // The remembered line isn't at its offset any more, so a removal of uploads has rewritten the segment. The
+      // remaining lines keep their order, so reading goes on after the last line whose event is known to be confirmed.
+      // If no such line is left, all lines are read, and some events are delivered again.
       const confirmed = new Set(this.remembered.get(key) ?? [part.upload_id]);
       for await (const { upload, end } of this.linesFrom(key, 0, size)) if (confirmed.has(upload.uploadId)) begin = end;
     }
@@ -116,7 +116,8 @@ export class UnconfirmedLineReader {
       for await (const { upload, begin, end } of linesIn(part.bytes)) yield { upload, begin: part.offset + begin, end: part.offset + end };
       if (part.offset + part.bytes.length < at + length) return;
       const whole = part.bytes.lastIndexOf(NEWLINE) + 1;
-      // A block without a newline means that a line is longer than the block, so the next block is longer.
+      // A block without a newline means that a line is longer than the block. The line is then read again in a longer
+      // block.
       length = whole === 0 ? length * 4 : BLOCK_BYTES;
       at = part.offset + whole;
     }

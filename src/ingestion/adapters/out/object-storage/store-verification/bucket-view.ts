@@ -37,7 +37,8 @@ const CLOCK_MS = 10_000;
 const MAX_ROUNDS = 5;
 
 /**
- * Verifies the contents of a bucket. Services may be running on it. Doesn't close the bucket.
+ * Verifies the contents of a bucket while the findings are iterated. Services may be running on it. Doesn't close the
+ * bucket.
  *
  * @returns the findings; iterating them rejects with NoStoreError if the bucket contains no store, and with errors of
  *   the bucket if it can't be listed.
@@ -56,8 +57,8 @@ class BucketView implements StoreView {
   readonly recoveredBy = 'a running service';
   readonly movesLines = true;
   /**
-   * A cache for `relation`, for the last value of its parameter `second` (`of`): the plans of compaction, and which
-   * segments existed then.
+   * A cache of `relation` for the last `second` that it was called with (`of`): the plans of compaction, and whether
+   * each segment that was looked for exists.
    */
   private neighbours = { of: '', plans: [] as ReadonlySet<string>[], there: new Map<string, boolean>() };
 
@@ -82,9 +83,9 @@ class BucketView implements StoreView {
     for (let round = 0; gone.size > 0 && round < MAX_ROUNDS; round++) {
       const directories = [...gone];
       gone.clear();
-      // The lines of a missing segment are in a segment that replaced it. The walk (the listing of all segments) has
-      // read that segment, or the segment was created after the walk began. So only segments younger than the walk are
-      // read.
+      // The lines of a missing segment are in the segment that replaced it. Either the walk (the listing of all
+      // segments) has read the replacement, or the replacement was created after the walk began. So only segments
+      // younger than the walk are read.
       for (const directory of directories) yield* this.linesOf(this.youngerThan(began, directory), gone, onBytes);
     }
     for (const path of gone) yield { path, error: new Error('its segments are replaced faster than they can be read') };
@@ -109,9 +110,10 @@ class BucketView implements StoreView {
   }
 
   /**
-   * Resolves to a function that says whether a file without an index line belongs to an upload or removal in progress,
-   * according to the markers in `staging/`. An upload's marker exists from before its file is created until after its
-   * line is written. A marker of removals exists from before the lines are removed until after the files are removed.
+   * Resolves to a function that says whether a file without an index line belongs to an upload or removal that is in
+   * progress or was left by a crash, according to the markers in `staging/`. An upload's marker exists from before its
+   * file is created until after its line is written. A marker of removals exists from before the lines are removed
+   * until after the files are removed.
    */
   async publications(): Promise<(uploadId: string, contentPath: string) => Promise<boolean>> {
     const staged = new Set<string>();
@@ -136,8 +138,8 @@ class BucketView implements StoreView {
   }
 
   /**
-   * Whether a line that was read is still in its segment, or compaction has moved it to another one. False if the
-   * line's upload was removed.
+   * Whether a line that was read still exists, in its segment or in another one to which compaction has moved it. False
+   * if the line's upload was removed. A line without an upload id counts as existing.
    */
   async stays(line: SegmentLine): Promise<boolean> {
     const { segment, offset, end } = line;

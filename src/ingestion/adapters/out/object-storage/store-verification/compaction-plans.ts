@@ -3,8 +3,8 @@ import { plannedDays } from '../compaction-days.js';
 import { readDayPlan } from '../compaction-plan.js';
 
 /**
- * The keys of the segments of each compaction in progress: the merged one (target) and those that it replaces
- * (sources). A plan exists from before its compaction changes anything until after the sources were removed.
+ * The keys of the segments of each unfinished compaction: the merged one (target) and those that it replaces (sources).
+ * A plan exists from before its compaction changes anything until after the sources were removed.
  */
 export async function readPlans(bucket: Bucket): Promise<ReadonlySet<string>[]> {
   const plans: Set<string>[] = [];

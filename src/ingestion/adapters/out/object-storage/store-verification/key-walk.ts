@@ -5,7 +5,7 @@ import { type Bucket, type ListedObject, newKeys } from '../bucket.js';
 export interface KeyEntry extends SegmentEntry {
   /**
    * Milliseconds since the object was written, by the store's clock. For an unknown directory: since its first listed
-   * object was.
+   * object was written.
    */
   readonly ageMs: number;
 }
@@ -13,8 +13,8 @@ export interface KeyEntry extends SegmentEntry {
 /**
  * Yields the objects below a directory of the layout. Objects that the layout doesn't allow are yielded too, as
  * `unknown`. For all keys below an unknown directory, yields only that directory, once, with its `/`. Skips empty
- * objects under the names of directories, because consoles and hierarchical namespaces create such objects. Yields each
- * object once, even if the store's listing repeats it.
+ * objects whose keys are the names of directories, because consoles and hierarchical namespaces create such objects.
+ * Yields each object once, even if the store's listing repeats it.
  *
  * @param directory the top of the layout or a directory of the layout below it, without a trailing `/`.
  */

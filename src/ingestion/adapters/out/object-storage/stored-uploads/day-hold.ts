@@ -24,11 +24,11 @@ export class HoldLostError extends Error {
  * Keeps compaction from a day while a removal of uploads rewrites the day's segments, or the event outbox reads them.
  * Compaction copies segments: from a copy made before a removal, it could restore a removed line.
  *
- * A day has either a hold or a plan of compaction, because both are in the same object. Several processes may share a
- * hold, which lists the id of each `DayHold`. A hold that wasn't written for ten minutes counts as left by crashed
- * processes, and another process may then replace it. So a removal checks its hold after it has rewritten a segment. An
- * id that was taken out of a hold never comes back. A damaged object, which is neither plan nor hold, is replaced after
- * ten minutes too, with a warning.
+ * A day never has both a hold and a plan of compaction, because they are in the same object. Several processes may
+ * share a hold, which lists the id of each `DayHold`. A hold that wasn't written for ten minutes counts as left by
+ * crashed processes, and another process may then replace it. So a removal checks its hold after it has rewritten
+ * segments. The check shows that the hold was never lost, because an id that was taken out of a hold never comes back.
+ * A damaged object, which is neither plan nor hold, is replaced after ten minutes too, with a warning.
  */
 export class DayHold {
   private readonly id = randomUUID();
@@ -78,7 +78,8 @@ export class DayHold {
   /**
    * Changes the list of ids in the day's hold. Resolves to whether the hold was written.
    *
-   * @param change gets the ids in the hold and returns those to write; undefined to write nothing.
+   * @param change gets the ids in the hold (none if it has expired), and returns those to write; undefined to write
+   *   nothing.
    */
   private async change(change: (ids: readonly string[]) => readonly string[] | undefined): Promise<boolean> {
     const key = planKey(this.day);
@@ -102,8 +103,9 @@ export class DayHold {
   }
 
   /**
-   * Ends the plan of a compaction. If its target (the merged segment) exists, completes the plan. Otherwise creates a
-   * fence (an empty object) in place of the target, so that the target can't be created any more.
+   * Ends the plan of a compaction. If its target (the merged segment) exists, completes the plan by removing the
+   * sources. Otherwise creates a fence (an empty object) in place of the target, so that the target can't be created
+   * any more.
    */
   private async end({ target, sources, bytes }: Plan): Promise<void> {
     if ((await this.bucket.create(target, FENCE)) !== undefined) return;

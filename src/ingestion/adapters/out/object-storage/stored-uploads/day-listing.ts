@@ -13,8 +13,9 @@ const FIRST_PAGE = 1_000;
 const FEW = { segments: 64, bytes: 4 * 1024 * 1024 };
 
 /**
- * Whether compaction of a day may have begun on any machine. Compaction follows the store's clock; an hour is added,
- * because a store may have several clocks, and earlier versions of the service follow that of their machine.
+ * Whether compaction of a day may have begun on any machine. Compaction begins after the end of the day by the store's
+ * clock. The result is true from an hour before that end, because a store may have several clocks, and earlier versions
+ * of the service follow the clock of their machine.
  */
 export const mayBeCompacted = (bucket: Bucket, day: Day): boolean => bucket.storeTime > endOf(day) - HOUR_MS;
 
@@ -44,9 +45,10 @@ export async function firstPage(bucket: Bucket, day: Day): Promise<{ segments: L
  */
 export async function targets(bucket: Bucket, day: Day, prefix = directoryOf(day)): Promise<ListedObject[]> {
   if (!mayBeCompacted(bucket, day)) return [];
-  // The begin and the end of the listed span are rounded to multiples of a power of 16 ms, so that the listing takes
-  // few requests also by prefix. The begin is rounded down by 66 s at most. So it stays after the end of the day:
-  // there may be many segments with earlier times.
+  // The names that compaction gives have times at least DAY_GRACE_MS (ten minutes) after the end of the day. The listed
+  // span is widened to multiples of powers of 16 ms, so that a store that can only list by prefix needs few requests.
+  // That moves its begin back by 66 s at most, so it still leaves out the times within the day, which may have many
+  // segments.
   const begin = Math.floor((endOf(day) + DAY_GRACE_MS) / 16 ** 4) * 16 ** 4;
   const end = Math.ceil((bucket.storeTime + HOUR_MS) / 16 ** 6) * 16 ** 6;
   const segments = await listNamed(bucket, prefix, begin, end);

@@ -18,15 +18,15 @@ interface MovingDay {
   /** The keys of the segments that compaction had created when the day was listed. */
   readonly known: ReadonlySet<string>;
   /**
-   * The segments that compaction has created, listed again after the last other listing of the day; undefined if not
-   * listed yet.
+   * The segments that compaction has created, listed again after the last other listing of the day; undefined if they
+   * weren't listed since.
    */
   later: Promise<readonly ListedObject[]> | undefined;
 }
 
 /**
- * The sources that a list of uploads is read from. At first, each source is a day. When a day is read, the day's
- * segments become sources in its place.
+ * The sources that a list of uploads is read from. At first, each source is a day. When a day is read, sources for its
+ * segments take its place.
  */
 export class DaySources {
   /** All uploads of the list were received at this time or earlier, in milliseconds since 1970. */
@@ -60,9 +60,8 @@ export class DaySources {
   }
 
   /**
-   * Whether compaction has created further segments since a day's segments were listed. Compaction then also removes
-   * the segments that it has merged. If a later listing of the day no longer has these, lines may be missing from the
-   * page.
+   * Whether compaction has created further segments for a day since the day was first listed. It also removes the
+   * segments that it has merged. If one of these was to be listed only later, its lines may be missing from the page.
    */
   async hasMoved(): Promise<boolean> {
     const moved = [...this.moving].map(async ([day, { known, later }]) => (await (later ?? allTargets(this.bucket, day))).some(({ key }) => !known.has(key)));
@@ -70,8 +69,8 @@ export class DaySources {
   }
 
   /**
-   * @param isLarge whether the day probably has more than 1,000 segments. They are then listed by time at once, without
-   *   waiting for the first page.
+   * @param isLarge whether the day probably has more than 1,000 segments. The newest are then listed by time while the
+   *   first page is listed, not after it.
    */
   private async read(day: Day, isLarge = false): Promise<Source[]> {
     const listLarge = () => Promise.all([this.newest(day), allTargets(this.bucket, day)]);
@@ -85,7 +84,7 @@ export class DaySources {
     const [newest, created] = await (large ?? listLarge());
     if (mayBeCompacted(this.bucket, day)) {
       // Lists again the segments that compaction has created, while other segments are read, so that `hasMoved` needn't
-      // wait. If the day is listed once more, this listing isn't used.
+      // wait. If older segments of the day are listed later, this listing isn't used.
       const later = allTargets(this.bucket, day);
       later.catch(() => undefined);
       this.moving.set(day, { known: new Set(created.map(({ key }) => key)), later });
@@ -93,14 +92,17 @@ export class DaySources {
     return [...newest, ...created.flatMap((segment) => this.segment(day, segment))];
   }
 
-  /** The sources for a day's newest segments, and up to two sources that stand for the older ones: slow, and others. */
+  /**
+   * The sources for a day's newest segments, and up to two that stand for the older ones: those of slow uploads, and
+   * the others.
+   */
   private async newest(day: Day): Promise<Source[]> {
     return (await Promise.all([directoryOf(day), slowPrefix(day)].map((prefix) => this.window(day, prefix).read()))).flat();
   }
 
   /**
    * A source for a day's newest segments, selected by the times in their names. Reading this source returns a source
-   * for each of these segments, and one for the older segments.
+   * for each of these segments, and one for the older segments if there may be any.
    */
   private window(day: Day, prefix: string): Source & { read(): Promise<Source[]> } {
     const tolerance = prefix === slowPrefix(day) ? 0 : NAME_TOLERANCE_MS;

@@ -53,7 +53,10 @@ export class LineScan {
     return { range: { first, last: end - 1 }, bytes: end - first > LONG_LINE_BYTES ? undefined : bytes.subarray(first - this.at, newline) };
   }
 
-  /** Keeps the end of `bytes` that has no newline; if it is long, only as much as may have a part of the text. */
+  /**
+   * Keeps the incomplete line at the end of `bytes`. If that has more than 64 KiB, keeps only its last bytes, where the
+   * text may have begun.
+   */
   private keep(bytes: Buffer): void {
     const end = bytes.lastIndexOf(NEWLINE) + 1;
     if (end > 0) this.begin = this.at + end;

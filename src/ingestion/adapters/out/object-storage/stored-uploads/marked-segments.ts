@@ -8,7 +8,7 @@ export interface MarkedSegment {
   readonly ids: ReadonlySet<string>;
 }
 
-/** The segments that a marker names, by their days, each segment once. A marker usually names segments of one day. */
+/** The segments that a marker names, each once, grouped by their days. A marker usually names segments of one day. */
 export function markedSegments(remnants: readonly Remnant[]): (readonly MarkedSegment[])[] {
   const segments = new Map<string, Set<string>>();
   for (const { upload_id: uploadId, segment } of remnants) {

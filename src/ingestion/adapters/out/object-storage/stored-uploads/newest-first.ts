@@ -80,8 +80,8 @@ export async function readPage(sources: readonly Source[], { filter, limit, afte
 
 /**
  * The sources to read at once: newest first, as many as the page probably needs. A source that must list segments first
- * is only included if the sources before it can't fill the page, or if it is as new as the first source. Mostly there
- * are at most two such sources: the same day of the two kinds of uploads.
+ * is included if it is as new as the first source. Otherwise, it is included only if the sources before it probably
+ * can't fill the page, and at most one of them must list segments too.
  */
 function nextReads(sources: readonly Source[], page: Page): Source[] {
   const [newest] = sources;
@@ -125,8 +125,8 @@ class Page {
   }
 
   /**
-   * About when the last upload of the page will have been received, in milliseconds since 1970. Assumes that each
-   * unread source (`sources`, newest first) has one upload for the page.
+   * Estimates when the last (oldest) upload of the finished page was received, in milliseconds since 1970. Assumes that
+   * each unread source (`sources`, newest first) has one upload for the page.
    */
   expectedEnd(sources: readonly Source[]): number {
     const last = this.isFull ? this.entries.at(-1)?.upload.receivedAt.getTime() : undefined;
@@ -175,7 +175,7 @@ class Page {
 
   /**
    * The page with only the uploads that were received at `bound` or later, all of which were read. The next page begins
-   * at `bound`.
+   * with the uploads that were received before `bound`.
    */
   endAbove(bound: number): UploadPage {
     const uploads = this.entries.map(({ upload }) => upload).filter(({ receivedAt }) => receivedAt.getTime() >= bound);

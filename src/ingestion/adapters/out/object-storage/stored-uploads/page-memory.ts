@@ -1,7 +1,7 @@
 import { LONG_LINE_BYTES } from '../../../../application/line-decoding.js';
 import type { LineMemory } from '../../../../application/ports/stored-uploads.port.js';
 
-/** The memory of one page of a list of uploads. Up to 64 KiB aren't taken from anywhere. */
+/** The memory of one page of a list of uploads. For a page that needs at most 64 KiB, none is taken. */
 export class PageMemory {
   private bytes = 0;
 
@@ -9,7 +9,7 @@ export class PageMemory {
   constructor(private readonly memory: LineMemory | undefined) {}
 
   /**
-   * Takes memory or gives it back, so that the page has memory for `bytes` bytes. Must not be called again before it has
+   * Takes memory or gives it back, so that the page has memory for `bytes` bytes. Call it again only after it has
    * resolved. Rejects as `LineMemory.take` does.
    */
   async hold(bytes: number): Promise<void> {

@@ -8,7 +8,7 @@ import type { RemovedUpload } from '../event-outbox/removed-uploads.js';
 import { claimKey, MARKERS } from '../keys.js';
 
 /**
- * The claim of an upload may still exist this long after the upload was received, in milliseconds. Compaction removes
+ * If an upload was received longer ago than this, in milliseconds, its claim is assumed to be gone. Compaction removes
  * claims after 25 hours, or later if no process compacts.
  */
 const CLAIMED_FOR_MS = 7 * 24 * 60 * 60_000;
@@ -31,7 +31,10 @@ const REMNANT = z.object({
   told: z.object({ kind: z.enum(UPLOAD_KINDS), customer_id: z.string(), received_at: z.string().optional(), removed_at: z.string() }).optional(),
 }).refine(({ upload_id: uploadId, content_path: path }) => path === null || isContentOf(uploadId, path));
 
-/** The remnant of an upload whose index line is removed: a file and a claim to remove, and an event to deliver. */
+/**
+ * What is left to do for an upload whose index line is removed: to remove its file, to free its claim and to deliver an
+ * event, or only some of these.
+ */
 export type Remnant = Readonly<z.infer<typeof REMNANT>>;
 
 const REMOVAL = z.object({ removed: z.array(REMNANT) });

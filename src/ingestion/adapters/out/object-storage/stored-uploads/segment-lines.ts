@@ -6,7 +6,10 @@ import { NEWLINE } from '../../../../application/line-text.js';
 import type { Bucket, ByteRange } from '../bucket.js';
 import { type FoundText, LineScan } from './line-scan.js';
 
-/** A segment was removed after it was listed. Usually compaction has moved the segment's lines to another one. */
+/**
+ * A segment is missing. Usually it was removed after it was listed, because compaction has moved its lines to another
+ * one.
+ */
 export class SegmentGoneError extends Error {
   constructor(key: string) {
     super(`${key} is gone.`);

@@ -43,11 +43,11 @@ const MAX_BYTES = 8 * 1024 * 1024;
 export class UploadRemoval {
   private readonly remnantRemoval: RemnantRemoval;
   /**
-   * Rewrites the segments of single removals one after another. Otherwise many removals on one day would compete for
-   * the day's hold and for its segments, and hold a segment of up to 64 MiB each in memory.
+   * Runs the removals of single uploads (`remove`) one after another. Otherwise many removals on one day would compete
+   * for the day's hold and for its segments, and hold a segment of up to 64 MiB each in memory.
    */
   private readonly rewrites = new OneAtATime();
-  /** The latest error of a single removal for which the store was silent. */
+  /** The latest StoreSilentError with which the removal of a single upload failed. */
   private silence: StoreSilentError | undefined;
 
   constructor(
@@ -70,7 +70,8 @@ export class UploadRemoval {
     }
     if (!mayAccess(found.upload.customerId)) return false;
     const { marks, isRemoved } = await this.inTurn(async () => {
-      // The marker is written only now, because sweepers take a removal for crashed when its marker is a minute old.
+      // The marker is written only in this removal's turn, because sweepers take a removal for crashed when its marker
+      // is a minute old.
       const remnant = remnantOf(found.upload, found.segment, await this.remnantRemoval.eventTime());
       const written = await this.remnantRemoval.mark(remnant ? [remnant] : []);
       return { marks: written, isRemoved: await this.removeLine(found, dayOf(found.segment)) };
@@ -80,8 +81,8 @@ export class UploadRemoval {
   }
 
   /**
-   * Runs a single removal after the earlier ones. If one of them finds the store silent, those that wait fail with it,
-   * because otherwise each would wait for another time-out.
+   * Runs the removal of a single upload after the earlier ones have ended. If one of these fails because the store is
+   * silent, the waiting ones fail with the same error. Otherwise each of them would wait for another time-out.
    */
   private inTurn<T>(removal: () => Promise<T>): Promise<T> {
     const before = this.silence;
@@ -98,7 +99,7 @@ export class UploadRemoval {
 
   /**
    * Completes a removal of uploads that a crashed process left unfinished, from the removal's marker. Does nothing if
-   * the marker is younger than a minute by the store's clock. Throws errors of the bucket.
+   * the marker is missing, or younger than a minute by the store's clock. Throws errors of the bucket.
    *
    * @param key the key of the marker.
    * @returns false if the marker is malformed; then nothing was done.
@@ -115,10 +116,10 @@ export class UploadRemoval {
   }
 
   /**
-   * Removes all uploads that a filter selects, one day after the other. Then removes the remnants of earlier removals
-   * of the filter's customer, or of all customers, whatever the filter's kind and times. Resolves to the number of
-   * removed uploads, without those of earlier removals; with `dryRun`, of those that would be removed. Throws errors of
-   * the bucket, and the reason of the signal.
+   * Removes all uploads that a filter selects, one day after the other. Then removes the remnants of earlier removals,
+   * whatever the filter's kind and times: those of the filter's customer, or of all customers if the filter has none.
+   * Resolves to the number of removed uploads, without those of earlier removals. With `dryRun`, removes nothing, and
+   * resolves to the number of uploads that would be removed. Throws errors of the bucket, and the reason of the signal.
    */
   async removeAll(filter: UploadFilter, { dryRun = false, onProgress, signal }: RemovalOptions = {}): Promise<number> {
     signal?.throwIfAborted();
@@ -183,8 +184,8 @@ export class UploadRemoval {
   }
 
   /**
-   * Removes the index lines of a marker's uploads from the segments that the marker names. A search might miss a
-   * segment with a foreign name.
+   * Removes the index lines of a marker's uploads from the segments that the marker names. A search for the uploads
+   * might miss a segment with a foreign name.
    *
    * @returns the ids of the uploads that needn't be searched for: their segments exist, and compaction of the day can't
    *   have begun, so no other segment has their lines.
@@ -209,10 +210,10 @@ export class UploadRemoval {
   }
 
   /**
-   * The segments of a day, in batches whose segments are read and rewritten together.
+   * The segments of a day that aren't empty, in batches whose segments are read and rewritten together.
    *
-   * @param isMoving whether compaction may go on meanwhile, as in a dry run. Leaves out segments whose lines compaction
-   *   has already copied, so that no line counts twice.
+   * @param isMoving whether compaction may go on meanwhile, as in a dry run. If so, leaves out segments whose lines
+   *   compaction has already copied, so that no line counts twice.
    */
   private async *batches(day: Day, isMoving = false): AsyncGenerator<ListedObject[]> {
     const copied = isMoving ? await copiedSegments(this.bucket, day) : undefined;
@@ -233,7 +234,8 @@ export class UploadRemoval {
 
   /**
    * Runs an action while this process has a hold on a day. If the hold was lost, takes a new one and runs the action
-   * again, at most ten times. Takes no hold without a day, or if compaction of the day can't have begun.
+   * again, up to ten times in all. Runs the action without a hold if `day` is undefined, or if compaction of the day
+   * can't have begun.
    */
   private async held(day: Day | undefined, action: (hold?: DayHold) => Promise<void>): Promise<void> {
     for (let round = 0; round < MAX_ROUNDS; round++) {
@@ -263,8 +265,8 @@ export class UploadRemoval {
       else rewritings.push(rewriting);
     }
     if (rewritings.length === 0) {
-      // A listed segment is gone. If the hold was lost, compaction may have moved the lines, and the day must be read
-      // again.
+      // If a listed segment is gone and the hold was lost, compaction may have moved the lines. The check then fails,
+      // and the day is read again.
       if (isMissed) await hold?.check();
       return;
     }
@@ -292,7 +294,10 @@ export class UploadRemoval {
     await this.remnantRemoval.conclude(marks, ({ upload_id: uploadId }) => gone.has(uploadId));
   }
 
-  /** Removes the index line of an upload from all segments that contain it. Does nothing if no segment does. */
+  /**
+   * Searches for the index line of an upload, and removes it as `removeLine` does. Does nothing if no segment has the
+   * line.
+   */
   private async removeCopies(uploadId: string): Promise<void> {
     const line = await findLine(this.bucket, uploadId);
     if (line) await this.removeLine(line, dayOf(line.segment));
@@ -311,8 +316,8 @@ export class UploadRemoval {
         await removeFrom(segment);
         return;
       }
-      // Compaction may have moved the line before the hold was taken, or a stalled writer may have written the line
-      // twice.
+      // Searches until no segment has the line: compaction may have moved it before the hold was taken, or a stalled
+      // writer may have written it twice.
       for (let line = await findLine(this.bucket, uploadId); line; line = await findLine(this.bucket, uploadId)) await removeFrom(line.segment);
       await hold.check();
     });

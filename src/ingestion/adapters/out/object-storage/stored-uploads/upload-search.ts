@@ -16,14 +16,14 @@ import { probe, WHOLE_BYTES } from './sorted-segment.js';
 /** How far the clocks of replicas and of the store may be apart, in milliseconds. */
 const CLOCKS_APART_MS = 15 * 60_000;
 /**
- * The largest difference between the time in an upload's id and the time in the name of the segment that the upload
- * shares with others, in milliseconds.
+ * The largest difference between the time in an upload's id and the time in the name of the segment to which the
+ * upload's line is written together with other lines, in milliseconds.
  */
 const ID_TOLERANCE_MS = 2 * NAME_TOLERANCE_MS;
 /**
  * How far the time in a segment's name may be from the time of the wanted upload's id, in milliseconds. If no machine's
- * clock was set back, LIKELY covers the names of all segments that can have the upload's line. WIDE also covers the
- * names that are possible after a clock was set back.
+ * clock was set back, LIKELY covers the names of all segments to which the upload's line can have been written, unless
+ * the upload was slow. WIDE also covers the names that are possible after a clock was set back.
  */
 const LIKELY: Window = { before: NAME_TOLERANCE_MS / 2, after: NAME_TOLERANCE_MS * 1.5 };
 const WIDE: Window = { before: ID_TOLERANCE_MS, after: ID_TOLERANCE_MS };
@@ -34,13 +34,13 @@ const MAX_ROUNDS = 10;
 const COMPACTION_MS = 3 * DAY_MS;
 /**
  * How many segments are read at once: FIRST_READS for the ones whose names are nearest to the upload's id, because a
- * line is usually written at once, and READS_AT_ONCE for the next ones. With 1,000,000 uploads a day, each in its own
- * segment, LIKELY selects fewer segments than these two numbers together.
+ * line is usually written soon after the time in the id, and READS_AT_ONCE for the next ones. With 1,000,000 uploads a
+ * day, each in its own segment, LIKELY selects fewer segments than these two numbers together.
  */
 const FIRST_READS = 32;
 const READS_AT_ONCE = 256;
 const LATEST = Date.parse('9999-12-31');
-/** The memory for long lines that are searched for without other memory, as by removals. */
+/** The memory for long lines in searches whose caller gives no other memory, such as those of removals. */
 const sharedMemory = new MemoryBudget();
 
 /** An upload, and the key of the segment that contains its line. */
@@ -50,12 +50,12 @@ export interface FoundLine {
 }
 
 /**
- * Finds the index line of an upload by the upload's id. At most three requests wait for each other. On the current day,
- * until its last hour: one that reads the upload's own segment, one that lists segments, and one that reads lines. On
- * other days: one that lists segments, one that reads lines, and one more for a long segment that compaction created.
- * More are needed in four cases: for a shared line that was written late on the current day, for a slow upload on a day
- * with more than 1,000 slow uploads, for an upload of a machine whose clock was set back, and for a line of more than
- * 64 KiB, which is read after memory was taken for it.
+ * Finds the index line of an upload by the upload's id. Usually at most three requests follow each other. On the
+ * current day, until its last hour: one that reads the upload's own segment, one that lists segments, and one that
+ * reads lines. On other days: one that lists segments, one that reads lines, and one more for a long segment that
+ * compaction created. More are needed if no segment has the line, and in four cases: for a shared line that was written
+ * late on the current day, for a slow upload on a day with more than 1,000 slow uploads, for an upload of a machine
+ * whose clock was set back, and for a line of more than 64 KiB, which is read after memory was taken for it.
  *
  * @param memory where memory for a long line is taken. Default: from a budget that such searches share, until the line
  *   was decoded.
@@ -119,13 +119,13 @@ class UploadSearch {
   async run(): Promise<FoundLine | undefined> {
     const own = this.search(this.days.map((day) => ({ key: `${directoryOf(day)}${this.uploadId}.ndjson`, size: 0, ageMs: 0 })));
     // An upload with a file has a segment of its own until compaction. Reading it takes a fifth of the processor time
-    // of the listings, so on the current day these begin only if there is none. On other days they begin at once, as
-    // otherwise four requests would follow each other.
+    // of the listings, so on the current day the listings begin only if it doesn't have the line. On other days they
+    // begin at once, as otherwise four requests would follow each other.
     if (!this.days.some((day) => mayBeCompacted(this.bucket, day)) && (await own)) return own;
     return asJob(() => this.elsewhere(own));
   }
 
-  /** Searches for the line in segments that are listed, unless `own` finds it. */
+  /** Lists segments that may contain the line. Searches for the line in them, unless `own` finds it. */
   private async elsewhere(own: Promise<FoundLine | undefined>): Promise<FoundLine | undefined> {
     // Three listings, each searched as soon as it is complete, without waiting for the others.
     const listings = [
@@ -176,13 +176,13 @@ class UploadSearch {
   }
 
   /**
-   * The segments of a day that may contain the line because compaction created them. If the day ended at least three
-   * days ago and has few segments, also those whose names contain no usable time.
+   * The segments that compaction created for a day, which may contain the line if the upload wasn't slow. If the day
+   * ended at least three days ago and has fewer than 1,000 objects, also those with foreign names.
    */
   private async created(day: Day): Promise<ListedObject[]> {
     if (!mayBeCompacted(this.bucket, day)) return [];
     // Compaction may need days after the end of a day. Until then the day may have many segments, so only those that
-    // compaction has created are listed. Later all of the few segments are listed.
+    // compaction has created are listed. Afterwards, all of the few segments that are left are listed.
     if (this.bucket.storeTime < endOf(day) + COMPACTION_MS) return targets(this.bucket, day);
     const page = await firstPage(this.bucket, day);
     return page.isWhole ? page.segments.filter(({ key }) => parseName(day, key).origin !== 'original') : targets(this.bucket, day);
@@ -213,6 +213,7 @@ class UploadSearch {
 
   /**
    * Searches segments for the line. Begins with those whose names have the times nearest to that of the upload's id.
+   * Names that don't begin with a UUID, and times over a day later, count as nearest.
    */
   private async search(segments: readonly ListedObject[]): Promise<FoundLine | undefined> {
     const distance = ({ key }: ListedObject): number => {
@@ -260,8 +261,8 @@ class UploadSearch {
   }
 
   /**
-   * Reads a long line in memory that is taken before. Other long lines wait meanwhile, and are read only if this isn't
-   * the wanted one.
+   * Takes memory for a long line, then reads it. Other long lines wait meanwhile, and are read only if this isn't the
+   * wanted one.
    */
   private readLong(key: string, range: ByteRange): Promise<Upload | undefined> {
     return this.longReads.run(async () => {
@@ -284,7 +285,7 @@ class UploadSearch {
 
   /**
    * The range of bytes that contains the upload's line if this long segment has it. For segments that compaction
-   * created.
+   * created, except those of slow uploads.
    */
   private async region(segment: ListedObject): Promise<ByteRange> {
     let first = 0;
