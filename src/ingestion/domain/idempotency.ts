@@ -1,8 +1,8 @@
 import type { Upload } from './upload.js';
 
 /**
- * How long an `Idempotency-Key` is kept, in milliseconds, from the time at which the first upload with it was complete.
- * In this period, a repeated request gets the answer of the first request.
+ * How long an `Idempotency-Key` is kept, in milliseconds, from the time at which the first upload under the key was
+ * complete. In this period, a repetition of that upload's request gets the answer of the first request.
  */
 export const IDEMPOTENCY_PERIOD_MS = 24 * 60 * 60 * 1000;
 

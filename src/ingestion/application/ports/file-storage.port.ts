@@ -100,9 +100,9 @@ export abstract class FileStorage {
   readonly eventOutbox?: EventOutbox | undefined;
 
   /**
-   * The present time by the store's clock, in milliseconds since 1970. An upload's id and `receivedAt` are of this time,
-   * so that the uploads of all machines that share the store follow one clock. Undefined if the store has no clock of
-   * its own: this machine's time is used then.
+   * Returns the present time by the store's clock, in milliseconds since 1970. The times in an upload's id and in its
+   * `receivedAt` come from this clock, so that all machines that share the store use the same clock. Undefined if the
+   * store has no clock of its own: this machine's time is used then.
    */
   now?(): number;
 

@@ -26,8 +26,8 @@ export type FindingKind =
   /** A name in uploads/ or files/ that isn't part of the layout. If it is a directory, nothing in it is checked. */
   | 'name-unknown'
   /**
-   * A file in staging/, which has files that are still arriving, and files that a crash left there; or a new version of
-   * a file or segment beside it.
+   * Unfinished work: a file in staging/ (in a bucket, a marker) that belongs to an upload or removal in progress, or
+   * that a crash left there; or, beside a file or segment, the new version that is to replace it.
    */
   | 'staged'
   /** A directory, segment or file that couldn't be read, so that its state is unknown. */
@@ -44,13 +44,13 @@ export interface Finding {
   readonly state: 'defect' | 'under-way' | 'unknown';
   readonly kind: FindingKind;
   /**
-   * The path that the finding is about, relative to the store's root: the path of a file, directory or other name; or
-   * of a segment, if only a line in it is wrong.
+   * The path that the finding is about, relative to the store's root. If the finding is about an index line itself, and
+   * not about the line's file, the path of the line's segment.
    */
   readonly path: string;
   /** The id of the upload that the finding is about; null if there is none, or if it is unknown. */
   readonly uploadId: string | null;
-  /** The place where the index line begins that the finding is about; null if the finding isn't about a line. */
+  /** Where the index line begins that the finding is about, or whose file it is about. Null if there is no such line. */
   readonly line: { readonly segment: string; /** Bytes from the segment's beginning. */ readonly offset: number } | null;
   /** The finding in words, for a person. */
   readonly detail: string;

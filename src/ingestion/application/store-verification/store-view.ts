@@ -91,10 +91,13 @@ export interface StoreView {
    */
   check(expected: ExpectedContent, onBytes: OnBytes): Promise<ContentProblem | undefined>;
 
-  /** Whether, after a crash, the next boot restores the file of an upload whose file doesn't match its index line. */
+  /**
+   * Whether the next boot after a crash would restore the file of an upload. Called if the file doesn't match its index
+   * line.
+   */
   isRestorable(uploadId: string, contentPath: string): Promise<boolean>;
   /**
-   * Resolves to a function for a file without an index line. The function reports whether the file's upload is still in
+   * Resolves to a function for a file without an index line. The function resolves to true if the file's upload is in
    * progress, is being removed, or was left for recovery by a crash. Call `publications` after the files were listed.
    */
   publications(): Promise<(uploadId: string, contentPath: string) => Promise<boolean>>;
@@ -117,9 +120,9 @@ export interface StoreView {
    */
   isClaimAbsent?(scope: string, receivedAt: Date): Promise<boolean>;
   /**
-   * How two segments are related, in which the same index line was read: in `first`, and later in `second`.
+   * How two segments are related. The same index line was read in both: in `first`, and later in `second`.
    *
-   * - `both`: both exist and contain the line.
+   * - `both`: both segments still exist, and neither replaces the other.
    * - `replaces`: one is replacing the other right now.
    * - `first-only`, `second-only`: one has replaced the other, and only that one still exists.
    */
