@@ -71,8 +71,8 @@ const isObject = (value: unknown): value is Members =>
   typeof value === 'object' && value !== null && !Array.isArray(value) && !isBytes(value) && !types.isDate(value) && !types.isNativeError(value);
 
 /**
- * Copies a value into plain objects and arrays. Under some test runners, such as Jest, the originals have other
- * prototypes, and `deepStrictEqual` would report them as different.
+ * Copies a value into plain objects and arrays, without members that are undefined. Under some test runners, such as
+ * Jest, the originals have other prototypes, and `deepStrictEqual` would report them as different.
  */
 function plain(value: unknown): unknown {
   if (isBytes(value)) return Buffer.from(value);

@@ -1,7 +1,7 @@
 /**
  * Works on up to `atOnce` items at the same time, and yields the results in the order of the items. At most one item
- * that was taken from `items` waits for `work` to begin. If `work` rejects for an item, throws the error in place of the
- * item's result.
+ * that was taken from `items` waits for `work` to begin. If `work` rejects for an item, throws the error in place of
+ * the item's result.
  */
 export async function* concurrently<Item, Result>(
   items: AsyncIterable<Item>,

@@ -50,7 +50,10 @@ export interface Finding {
   readonly path: string;
   /** The id of the upload that the finding is about; null if there is none, or if it is unknown. */
   readonly uploadId: string | null;
-  /** Where the index line begins that the finding is about, or whose file it is about. Null if there is no such line. */
+  /**
+   * Where the index line begins that the finding is about; also for a finding about the line's file. Null if the
+   * finding isn't about a line or its file.
+   */
   readonly line: { readonly segment: string; /** Bytes from the segment's beginning. */ readonly offset: number } | null;
   /** The finding in words, for a person. */
   readonly detail: string;
