@@ -57,7 +57,7 @@ export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShut
   /** Aborted ENDING_MS after the service began to stop. A delivery that is still in progress then ends. */
   private readonly cutting = new AbortController();
   private running: Promise<void> | undefined;
-  /** The number of failed attempts since the last one that succeeded. */
+  /** The number of failed attempts (to open the outbox, deliver or confirm) since the last one that succeeded. */
   private failures = 0;
   /** Whether this process gave way to others since its last attempt that succeeded. */
   private hasGivenWay = false;

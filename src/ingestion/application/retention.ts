@@ -15,7 +15,10 @@ const STEADY_MS = DAY_MS;
 
 /** How many days uploads are kept. */
 export class RetentionPeriod {
-  /** @param days uploads received on a UTC day more than this many days before today are removed; 0 keeps all. */
+  /**
+   * @param days an upload is removed when the UTC day on which it was received is more than this many days ago. 0: all
+   *   uploads are kept.
+   */
   constructor(readonly days: number) {}
 }
 

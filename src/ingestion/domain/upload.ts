@@ -75,9 +75,9 @@ export function encodePathSegment(text: string): string {
 }
 
 /**
- * The longest time that an upload may take, from its beginning (the time in its id) to `receivedAt`, in milliseconds:
- * 24 hours. Because of this limit, a search for an upload by its id reads only the index lines of the 24 hours after
- * the time in the id.
+ * The longest time between the beginning of an upload (the time in its id) and its `receivedAt`, in milliseconds: 24
+ * hours. Because of this limit, a search for an upload by its id reads only the index lines of the 24 hours after the
+ * time in the id.
  */
 export const MAX_UPLOAD_DURATION_MS = 24 * 60 * 60 * 1000;
 

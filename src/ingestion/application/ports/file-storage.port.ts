@@ -94,8 +94,8 @@ export abstract class FileStorage {
   readonly storedUploads?: StoredUploads | undefined;
 
   /**
-   * The events that weren't delivered to the receiver and confirmed yet. Undefined if the store doesn't record events:
-   * the service then delivers none.
+   * The store's unconfirmed events, for delivery to a receiver. Undefined if the store doesn't record events: the
+   * service then delivers none.
    */
   readonly eventOutbox?: EventOutbox | undefined;
 

@@ -54,8 +54,9 @@ export class DuplicateLines {
 
   /**
    * Reads the index again to find out which suspected uploads really have two lines. Any other suspected upload has one
-   * line, which was read twice because it was moved to another segment, or is being moved. Reads nothing if no upload
-   * is suspected.
+   * line, which was read twice because it was moved to another segment, or is being moved. Yields a finding for each
+   * second line, and one (`under-way`) for each segment that takes part in a move. Reads nothing if no upload is
+   * suspected.
    */
   async *findings(): AsyncGenerator<Finding> {
     const { suspects } = this;

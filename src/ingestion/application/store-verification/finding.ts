@@ -23,7 +23,10 @@ export type FindingKind =
    * its upload. Only uploads that were received less than 24 hours ago need a claim.
    */
   | 'claim-absent'
-  /** A name in uploads/ or files/ that isn't part of the layout. If it is a directory, nothing in it is checked. */
+  /**
+   * A name in uploads/ or files/ that isn't part of the layout, or has the wrong type (file or directory). If it is a
+   * directory, nothing in it is checked.
+   */
   | 'name-unknown'
   /**
    * Unfinished work: a file in staging/ (in a bucket, a marker) that belongs to an upload or removal in progress, or

@@ -13,7 +13,8 @@ const FILES_AT_ONCE = 4;
 
 /**
  * The phase of a verification that checks every index line by itself: that the line is whole and valid, and matches its
- * file. In a bucket, the claim of its idempotency key, by which a repeated request finds the upload, must exist, too.
+ * file. In a bucket, it also checks lines of the last 24 hours for the claim of their idempotency key, by which a
+ * repeated request finds the upload.
  */
 export class LineCheck {
   constructor(

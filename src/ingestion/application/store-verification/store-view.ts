@@ -72,7 +72,10 @@ export interface StoreView {
   segments(): AsyncIterable<SegmentEntry>;
   /** Yields the files, and anything else that is below files/. */
   content(): AsyncIterable<Entry>;
-  /** Yields the names in staging/: files that are arriving, and files that a crash left there. */
+  /**
+   * Yields the names in staging/: files that are arriving (in a bucket, markers of uploads and removals in progress),
+   * and those that a crash left there.
+   */
   staging(): AsyncIterable<Entry>;
 
   /**
@@ -112,8 +115,9 @@ export interface StoreView {
    */
   stays(line: SegmentLine): Promise<boolean>;
   /**
-   * Whether the claim of an index line is missing. A claim is the object by which a repeated request under an
-   * idempotency key finds its upload, for 24 hours. Only stores in a bucket keep claims, and have this method.
+   * Whether the claim of an index line is missing. False if the upload was received 24 hours ago or earlier, and so
+   * needs no claim. A claim is the object by which a repeated request under an idempotency key finds its upload. Only
+   * stores in a bucket keep claims, and have this method.
    *
    * @param scope the idempotency scope in the line (see `idempotencyScope`).
    * @param receivedAt the time in the line.
