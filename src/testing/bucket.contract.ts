@@ -12,7 +12,7 @@ import { currentTestRunner, type TestRunner } from './test-runner.js';
 export { type BucketContractSubject, type BucketRight, PAGE_SIZE };
 
 const MINUTE_MS = 60_000;
-/** How much a measured time may be wrong: a store's times are whole seconds, and a busy machine is late. */
+/** How much a measured time may deviate: a store's times are whole seconds, and a busy machine is late. */
 const SLACK_MS = 30_000;
 
 /**

@@ -15,7 +15,6 @@ export function assertMatches(actual: unknown, expected: unknown, message?: stri
   assertEqual(selected(actual, expected), expected, message);
 }
 
-/** Asserts that a list has `length` items. */
 export function assertLength(list: readonly unknown[], length: number, message = `The list has ${list.length} items, instead of ${length}.`): void {
   assert.equal(list.length, length, message);
 }
@@ -26,7 +25,6 @@ export function assertContains(list: readonly unknown[], expected: unknown): voi
   assert.ok(isThere, `Of ${list.length} items, none is ${inspect(expected)}.`);
 }
 
-/** Asserts that an error is an instance of a class. */
 export function assertInstance(error: unknown, type: abstract new (...parameters: never[]) => unknown): void {
   assert.ok(error instanceof type, `It must be a ${type.name}, but is ${inspect(error)}`);
 }
@@ -71,8 +69,8 @@ const isObject = (value: unknown): value is Members =>
   typeof value === 'object' && value !== null && !Array.isArray(value) && !isBytes(value) && !types.isDate(value) && !types.isNativeError(value);
 
 /**
- * Copies a value into plain objects and arrays. Under some test runners, such as Jest, the originals have other
- * prototypes, and `deepStrictEqual` would report them as different.
+ * Copies a value into plain objects and arrays, without members that are undefined. Under some test runners, such as
+ * Jest, the originals have other prototypes, and `deepStrictEqual` would report them as different.
  */
 function plain(value: unknown): unknown {
   if (isBytes(value)) return Buffer.from(value);

@@ -14,14 +14,13 @@ export interface DiskDefects {
 const failed = (code: string, what: string): Error => Object.assign(new Error(`${code}: ${what}`), { code });
 
 /**
- * A simulated disk in memory, which loses at a power cut whatever POSIX allows a disk to lose. Each sector of 512 bytes
- * written to a file since the last `sync` of the file is lost or kept, independently of other sectors. Likewise each
- * name that was created, renamed or removed since the last `syncDirectory` of its directory. The removal of the old
- * name of a renamed file is never kept without the new name. The target of a symbolic link is stored with the link's
- * name.
+ * A simulated disk in memory. A power cut may lose anything that POSIX allows a disk to lose. Each change of a sector
+ * (512 bytes) since the last `sync` of its file is kept or lost, independently of all others. So is each creation,
+ * renaming and removal of a name since the last `syncDirectory` of its directory. But the old name of a renamed file
+ * never disappears without the new name being kept. A symbolic link that is kept always has its target.
  *
- * Operations in flight at the same time are performed in a random order. The same seed of `random` repeats everything,
- * if the code that uses the disk waits for nothing else.
+ * Operations in flight at the same time are performed in a random order. With the same seed of `random`, everything
+ * happens in the same way again, if the code that uses the disk waits for nothing but the disk.
  */
 export class ForgetfulDisk extends Disk {
   /**
@@ -165,7 +164,7 @@ export class ForgetfulDisk extends Disk {
     return { device: 1n, inode: 1n, bornAt: 0n };
   }
 
-  /** Always now, because the disk keeps no times. So nothing is remembered of a directory. */
+  /** Returns the present time, because the disk keeps no times. So callers never cache the names in a directory. */
   override changedAt(): bigint {
     return BigInt(Date.now()) * 1_000_000n;
   }
@@ -271,7 +270,8 @@ export class ForgetfulDisk extends Disk {
   }
 
   /**
-   * Performs an operation that changes something, or lets the operation fail at random: then does only `performPart`.
+   * Performs an operation that changes something. With the probability `failureRate`, calls only `performPart` instead,
+   * and fails.
    */
   private async change<T>(what: string, perform: () => T, performPart?: () => void): Promise<T> {
     await this.turn();

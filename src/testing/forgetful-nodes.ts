@@ -89,7 +89,10 @@ class NameChange {
     readonly added: NameChange | undefined,
   ) {}
 
-  /** Whether this change survives the power cut. The first call asks `isKept`; later calls return the same answer. */
+  /**
+   * Whether this change survives the power cut. If it has an `added` that isn't durable yet, it survives if and only if
+   * `added` does. Otherwise the first call asks `isKept`. Later calls return the same answer.
+   */
   survives(isKept: () => boolean): boolean {
     this.kept ??= this.added && !this.added.isDurable ? this.added.survives(isKept) : isKept();
     return this.kept;

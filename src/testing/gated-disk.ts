@@ -20,7 +20,7 @@ export type Gate = <T>(perform: () => Promise<T>, operation: DiskOperation, path
  * the write halfway.
  */
 export class GatedDisk extends Disk {
-  /** The function through which the operations of the disk go. By default, it just performs them. */
+  /** The function through which the operations of the disk go. By default, it performs them unchanged. */
   gate: Gate = (perform) => perform();
   /** The number of bytes that were read from the disk's files. */
   bytesRead = 0;
@@ -56,8 +56,8 @@ export class GatedDisk extends Disk {
   }
 
   /**
-   * Simulates SIGKILL of the process that uses the disk: no further operations are performed, and open files and locks
-   * are released.
+   * Simulates SIGKILL of the process that uses the disk: no further operations are performed, open files and databases
+   * are closed, and locks are released.
    */
   async die(): Promise<void> {
     this.gate = () => new Promise(() => undefined);

@@ -13,7 +13,10 @@ export interface IdentityProviderSetting {
    * creations of a role or user, 10 assignments of a role.
    */
   readonly simultaneousCalls?: number;
-  /** The longest user name to test: 255 characters. Default: 255 emoji, which are longest in UTF-16 and UTF-8. */
+  /**
+   * The longest user name to test: 255 characters. Default: 255 emoji, the characters that take the most bytes in
+   * UTF-16 and UTF-8.
+   */
   readonly longestName?: string;
   /** Returns the provider as after a restart of the service. An adapter that keeps no state can return itself. */
   reopen(): Promise<IdentityProvider>;

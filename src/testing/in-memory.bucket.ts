@@ -104,7 +104,7 @@ export class InMemoryBucket extends Bucket {
     return this.listFrom(after, (key) => key.startsWith(prefix) && Buffer.compare(Buffer.from(key), end) > 0);
   }
 
-  /** @param begin the text at which the listing begins, which `before` and `after` get as the key. */
+  /** @param begin the text at which the listing begins. The functions `before` and `after` get it as the key. */
   private async *listFrom(begin: string, isListed: (key: string) => boolean): AsyncGenerator<ListedObject> {
     const listed = await this.run('list', begin, () =>
       [...this.objects]
@@ -149,7 +149,8 @@ export class InMemoryBucket extends Bucket {
   }
 
   /**
-   * A bucket that shares the objects of this one, like that of another process. `aheadMs` and the faults aren't shared.
+   * A bucket that shares the objects and unfinished uploads of this one, like the bucket of another process. Gets the
+   * same `time`. Its `aheadMs`, `before`, `after` and `listed` have the defaults.
    */
   another(): InMemoryBucket {
     const another = new InMemoryBucket(this.objects, this.unfinished);

@@ -13,20 +13,24 @@ export class InMemoryEventOutbox extends EventOutbox {
   private readonly news = new Wakeup();
 
   /**
-   * @param checkHealth rejects while the storage is set to fail. The outbox's calls then reject with the same error.
+   * @param checkHealth rejects while the storage is set to fail. `open`, `next` and `confirm` then reject with the same
+   *   error.
    */
   constructor(private readonly checkHealth: () => Promise<void>) {
     super();
   }
 
-  /** Adds the event that an upload was stored. The storage must call this method for each stored upload. */
+  /**
+   * Adds the event that an upload was stored, if the outbox was opened. The storage must call this method for each
+   * stored upload.
+   */
   stored(upload: Upload): void {
     this.add({ type: 'stored', upload });
   }
 
   /**
-   * Adds the event that an upload was removed. If the event that this upload was stored isn't confirmed yet, drops that
-   * event. The storage must call this method for each removed upload.
+   * Adds the event that an upload was removed, if the outbox was opened. If the event that this upload was stored isn't
+   * confirmed yet, drops that event. The storage must call this method for each removed upload.
    */
   removed({ uploadId, kind, customerId, receivedAt }: Upload): void {
     this.waiting = this.waiting.filter((event) => event.type !== 'stored' || event.upload.uploadId !== uploadId);

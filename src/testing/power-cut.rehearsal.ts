@@ -12,8 +12,8 @@ const ROOT = '/store';
 const MAX_CUTS = 3;
 const MAX_CALLERS = 12;
 /**
- * Upper limits for the number of disk operations until a power cut, of which one is picked at random. With the low one,
- * the cut comes during a boot or soon after it.
+ * Upper limits for the number of disk operations until a power cut. For each cut, one of them is picked at random. With
+ * the low one, the cut comes during a boot or soon after it.
  */
 const MAX_OPERATIONS = [80, 1_000] as const;
 
@@ -24,15 +24,18 @@ export interface PowerCutReport {
   readonly removed: number;
   /** The number of uploads that failed and must not be in the store after the next boot. */
   readonly refused: number;
-  /** One sentence for each acknowledged upload that is missing after a power cut, or differs from what was sent. */
+  /**
+   * One sentence for each acknowledged upload whose index line is missing or changed after the power cuts. An upload
+   * whose removal has begun may be missing.
+   */
   readonly lost: readonly string[];
   /** The number of all deliveries of events to the receiver. `deliveredAgain` counts those that repeated an event. */
   readonly delivered: number;
   readonly deliveredAgain: number;
   /**
-   * One sentence for each error in the delivered events: an event that is missing, in the wrong order, for an upload
-   * that failed, or delivered again after it was confirmed in the same boot, if the disk had no failures. Also for each
-   * file left in `events/`.
+   * One sentence for each error in the delivered events: an event that is missing, in the wrong order, or for an upload
+   * that failed. Also for each event that was delivered again after it was confirmed in the same boot, if the disk's
+   * `failureRate` was 0 in that boot. Also for each file left in `events/`.
    */
   readonly eventErrors: readonly string[];
   /** One sentence for each file or index line that is incomplete, or shouldn't be in the store, after a power cut. */
@@ -120,8 +123,8 @@ class Ledger {
    */
   readonly refused = new Set<string>();
   /**
-   * The ids of the uploads whose removal has begun, even if it failed. As long as the removal isn't acknowledged, the
-   * store may have such an upload after a boot or not.
+   * The ids of the uploads whose removal has begun, even if it failed. As long as the removal isn't acknowledged, both
+   * are allowed after a boot: that the store has the upload, and that it doesn't.
    */
   readonly removing = new Set<string>();
   private changed = (): void => undefined;
@@ -129,7 +132,7 @@ class Ledger {
   /** The ids of the uploads whose removal was acknowledged. */
   readonly removed = new Set<string>();
 
-  /** Resolves as soon as any upload or removal ends, successfully or not. */
+  /** Resolves when the next upload or removal ends, successfully or not. */
   async ended(): Promise<void> {
     await this.change;
   }
@@ -191,8 +194,8 @@ class Receiver {
   }
 
   /**
-   * Takes batches of events from the outbox, delivers them and confirms them, without end. One batch in ten is taken,
-   * but neither delivered nor confirmed.
+   * Takes batches of events from the outbox, delivers them and confirms them, without end. About one batch in ten is
+   * taken, but neither delivered nor confirmed.
    */
   async receive(outbox: EventOutbox, random: Random, ledger: Ledger, isHealthy: boolean): Promise<never> {
     const confirmed = new Set<string>();

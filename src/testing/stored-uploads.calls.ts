@@ -19,7 +19,7 @@ export async function listed(uploads: StoredUploads, filter: UploadFilter, limit
   return all;
 }
 
-/** The bytes of an upload's file, or of a range of it; undefined if the file is missing. */
+/** Reads an upload's file, or a range of it. Resolves to undefined if the upload was removed. */
 export async function contentOf(uploads: StoredUploads, upload: Upload, range?: { first: number; last: number }): Promise<Buffer | undefined> {
   const bytes = await uploads.openContent(upload, range);
   if (!bytes) return undefined;

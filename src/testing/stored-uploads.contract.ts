@@ -174,7 +174,7 @@ export function storedUploadsContract(name: string, setUp: () => Promise<FileSto
         });
       }
 
-      /** Stores a file whose line says that it has `more` bytes more. */
+      /** Stores a file. Returns its upload with a `size` that is `more` bytes larger than the file. */
       const storeEdited = async (more: number) => {
         const upload = await store(anUploadDraft().file(BYTES));
         return { ...upload, content: upload.content && { ...upload.content, size: BYTES.length + more } };

@@ -17,8 +17,8 @@ const encode = (value: unknown): string =>
 
 /**
  * Makes a token, which may be invalid: a compact JWS with any header and payload. A payload that is a text is used as
- * it is. The signature is empty if `alg` is `none`; an HMAC with SHA-256 if `key` is a text; otherwise a signature for
- * `alg` or, if `alg` is unknown, one with SHA-256.
+ * it is. The signature is empty if the header's `alg` is `none`, and an HMAC with SHA-256 if `key` is a text. Otherwise
+ * `key` signs as `alg` says (`PS256` or `RS512`), or with SHA-256 if `alg` is any other value.
  */
 export function signToken(key: KeyObject | string, header: Readonly<Record<string, unknown>>, payload: unknown): string {
   const input = `${encode(header)}.${encode(payload)}`;

@@ -19,7 +19,8 @@ interface DraftParts {
 }
 
 /**
- * The number of drafts built so far. A part of each upload id, so that ids made for the same `receivedAt` are in order.
+ * The number of drafts built so far. Each upload id contains it, so that ids made for the same `receivedAt` are in
+ * order.
  */
 let built = 0;
 

@@ -1,7 +1,10 @@
 import { createHash, hash } from 'node:crypto';
 import type { StoredContent } from './ports/file-storage.port.js';
 
-/** The most chunks of a file that may be in memory at once. A tiny chunk takes far more memory than its length. */
+/**
+ * The most chunks of a file that may be in memory at once. A limit in bytes alone isn't enough, because a tiny chunk
+ * takes far more memory than its length.
+ */
 export const MAX_CHUNKS = 1024;
 
 /** Computes the size and sha-256 of bytes that are added chunk by chunk. */

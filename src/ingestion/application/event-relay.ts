@@ -11,8 +11,8 @@ const MAX_EVENTS = 500;
 const FIRST_PAUSE_MS = 1_000;
 const MAX_PAUSE_MS = 5 * 60 * 1000;
 /**
- * During a pause of at least this many milliseconds, another process may deliver the events. It is longer than the time
- * after which each process of a store asks for events.
+ * During a pause of at least this many milliseconds, another process may deliver the events. Each process of a store
+ * asks for events at shorter intervals, so another one has the time to take over during such a pause.
  */
 const GIVING_WAY_MS = 10_000;
 /**
@@ -25,7 +25,7 @@ const GATHERING_MS = 200;
  * longer only while the store is unavailable; the service then boots without an open outbox.
  */
 const OPENING_MS = 5_000;
-/** How long after the service began to stop a delivery in progress is aborted, in milliseconds. */
+/** When the service stops, a delivery in progress is aborted after this many milliseconds. */
 const ENDING_MS = 700;
 
 /** Settings of the relay, apart from its adapters. */
@@ -46,8 +46,8 @@ export class EventRelayOptions {
  * random by up to half. The receiver can ask for a longer pause, but five minutes is the limit. Uploads never wait for
  * a delivery.
  *
- * During a long pause, another process of the store may deliver, because it may reach a receiver that this one can't
- * reach. Not if the receiver asked for the pause: it was reached then.
+ * During a pause of GIVING_WAY_MS or more, another process of the store may deliver, because it may reach a receiver
+ * that this one can't reach. A pause that the receiver asked for is an exception: this process did reach the receiver.
  */
 @Injectable()
 export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShutdown {
@@ -57,7 +57,7 @@ export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShut
   /** Aborted ENDING_MS after the service began to stop. A delivery that is still in progress then ends. */
   private readonly cutting = new AbortController();
   private running: Promise<void> | undefined;
-  /** The number of failed attempts since the last one that succeeded. */
+  /** The number of failed attempts (to open the outbox, deliver or confirm) since the last one that succeeded. */
   private failures = 0;
   /** Whether this process gave way to others since its last attempt that succeeded. */
   private hasGivenWay = false;
@@ -110,8 +110,9 @@ export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShut
   }
 
   /**
-   * Delivers the next batch of events, and repeats the delivery until it succeeds. Resolves to the delivered batch;
-   * undefined if no event is waiting, or if the service stops before the delivery succeeds.
+   * Delivers the next batch of events, and repeats the delivery until it succeeds. Resolves to the delivered batch.
+   * Resolves to undefined if no event is waiting, if another process delivers the events, or if the service stops
+   * before the delivery succeeds.
    */
   private deliverNext(outbox: EventOutbox, source: string): Promise<OutboxBatch | undefined> {
     let limit = MAX_EVENTS;
@@ -135,15 +136,15 @@ export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShut
    * Runs a step, and repeats it until it succeeds, with a growing pause after each failure. Resolves to the result of
    * the step; undefined if the service stops before the step succeeds.
    *
-   * @param outbox the outbox that other processes may take over during a long pause. Default: no other process may take
-   *   over.
+   * @param outbox the outbox that other processes may take over during a pause of GIVING_WAY_MS or more. Default: no
+   *   other process may take over.
    */
   private async untilSuccess<T>(step: () => Promise<T>, outbox?: EventOutbox): Promise<T | undefined> {
     for (;;) {
       try {
         const result = await step();
-        // There may be nothing to deliver only because another process delivers. This process then hasn't reached the
-        // receiver again, so its pauses go on growing when its turn comes again.
+        // If this process gave way, there may be nothing to deliver only because another process delivers. That doesn't
+        // show that this process can reach the receiver again. So `failures` isn't reset, and the pauses go on growing.
         if (result === undefined && this.hasGivenWay) return undefined;
         if (this.failures > 0) this.logger.log('Events are delivered again.');
         this.failures = 0;

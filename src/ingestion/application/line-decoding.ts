@@ -5,7 +5,10 @@ import { isContentOf } from '../domain/layout-names.js';
 import type { Upload } from '../domain/upload.js';
 import { LineText, parseJson } from './line-text.js';
 
-/** In an index line, TEXT_BEGIN is directly before the text of `additional_data`, and TEXT_END directly after it. */
+/**
+ * In an index line as the service writes it, TEXT_BEGIN is directly before the text of `additional_data`, and TEXT_END
+ * directly after it.
+ */
 const TEXT_BEGIN = '"additional_data":"';
 const TEXT_END = '","received_at":"';
 /** A line of more bytes than this is parsed in steps, between which other work runs. */
@@ -13,10 +16,10 @@ export const LONG_LINE_BYTES = 64 * 1024;
 const STEP_BYTES = 16 * 1024;
 
 /**
- * The upload that an index line describes; undefined if `parseIndexLine` refuses the line. Someone may have edited the
- * line: so `receivedAt` may be an invalid time, and the upload has no file if the line's `content_path` isn't a path
- * for the upload's file, because readers must not get at other files of the store. Bytes that aren't UTF-8 are
- * replaced; in a line of more than 64 KiB, they make the line invalid. Yields to other work if the line is long.
+ * The upload that an index line describes; undefined if the line is invalid (see `parseIndexLine`). Someone may have
+ * edited the line. So `receivedAt` may be an invalid time. If `content_path` isn't a path that this upload's file can
+ * have, the result has no file: readers must not get at other files of the store. Bytes that aren't UTF-8 are replaced
+ * in a line of up to 64 KiB, but make a longer line invalid. Yields to other work if the line is long.
  */
 export async function decodeIndexLine(line: Buffer): Promise<Upload | undefined> {
   const upload = await decodeMembers(line);
@@ -43,7 +46,8 @@ export type LineMembers = Readonly<Record<string, unknown>>;
 
 /**
  * Reads the members with the given names, and maybe others, from an index line; undefined if the line isn't a JSON
- * object in UTF-8. If the line is longer than 64 KiB, yields to other work, and leaves numbers out.
+ * object in UTF-8. If the line is longer than 64 KiB, yields to other work; the result then has the values of texts and
+ * nulls only, and a placeholder (`OTHER_VALUE`) for each number or boolean.
  */
 export function membersOf(line: Buffer, names: readonly string[]): LineMembers | undefined | Promise<LineMembers | undefined> {
   if (line.length > LONG_LINE_BYTES) return membersOfLong(line, names);
@@ -69,7 +73,7 @@ async function abridgedLine(line: Buffer): Promise<unknown> {
   return text.parse();
 }
 
-/** Calls `work` with each piece of a line in order, taking turns with other jobs. */
+/** Calls `work` with each piece of a line, in order. Between the pieces, other work can run. */
 async function inSteps(line: Buffer, work: (step: Buffer) => void): Promise<void> {
   const turns = new Turns();
   for (let at = 0; at < line.length; at += STEP_BYTES) {

@@ -12,7 +12,7 @@ export interface ProgressTexts {
   readonly inAll: (done: number) => string;
 }
 
-/** Logs the progress of long work every two seconds. Logs nothing if the work takes less than two seconds. */
+/** Logs the progress of long work, at most every two seconds. Logs nothing if the work takes less than two seconds. */
 export class LoggedProgress {
   private readonly began = performance.now();
   private logged = this.began;
@@ -23,7 +23,7 @@ export class LoggedProgress {
     private readonly texts: ProgressTexts,
   ) {}
 
-  /** Counts work that was done since the last call of `add`. Logs the progress, but only every two seconds. */
+  /** Counts work that was done since the last call of `add`. Logs the progress, but at most every two seconds. */
   add(amount: number): void {
     this.done += amount;
     const now = performance.now();

@@ -5,8 +5,9 @@ import { hasLongText } from '../domain/layout.js';
 import type { Upload } from '../domain/upload.js';
 
 /**
- * A character that takes the place of a long `additional_data` in a `requestIdentity`. The text is then split at this
- * character, which must not occur elsewhere: no other text of an upload may contain a control character.
+ * Stands for a long `additional_data` in a `requestIdentity`. The identity is then split there, and the long text is
+ * hashed piece by piece between the two parts. It is a control character, which no other text of an upload may contain,
+ * so there is only one place to split.
  */
 const PLACEHOLDER = '\u0000';
 

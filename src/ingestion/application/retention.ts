@@ -5,22 +5,28 @@ import { FileStorage } from './ports/file-storage.port.js';
 import type { StoredUploads } from './ports/stored-uploads.port.js';
 
 const EVERY_MS = 60 * 60 * 1000;
-/** The clock jumped if it moved by more milliseconds than this against the monotonic clock, which is never set. */
+/**
+ * The clock counts as having jumped if, between two runs, it moved against the monotonic clock (which is never set) by
+ * more milliseconds than this.
+ */
 const MAX_SHIFT_MS = 60 * 60 * 1000;
 /** How long the clock must be steady after a jump before uploads are removed again, in milliseconds. */
 const STEADY_MS = DAY_MS;
 
 /** How many days uploads are kept. */
 export class RetentionPeriod {
-  /** @param days uploads received on a UTC day more than this many days before today are removed; 0 keeps all. */
+  /**
+   * @param days an upload is removed when the UTC day on which it was received is more than this many days ago. 0: all
+   *   uploads are kept.
+   */
   constructor(readonly days: number) {}
 }
 
 /**
  * Removes the uploads that are older than the retention period: an hour after the service starts, and then every hour.
  * After the machine's clock jumped by more than an hour, removes nothing until the clock was steady for a day, because a
- * single run at a wrong time in the future would remove all uploads. The first hour is for a machine that boots with a
- * wrong clock: when its time is synchronized, the clock jumps.
+ * single run at a wrong time in the future would remove all uploads. A machine may also boot with a wrong clock, which
+ * jumps when the time is synchronized. The wait of an hour before the first run is there to notice that jump.
  */
 @Injectable()
 export class Retention implements OnApplicationBootstrap, OnApplicationShutdown {
@@ -29,7 +35,7 @@ export class Retention implements OnApplicationBootstrap, OnApplicationShutdown 
   private timer: NodeJS.Timeout | undefined;
   private removing: Promise<void> | undefined;
   private clockShiftMs = clockShiftMs();
-  /** When the last jump of the clock was noticed, by the monotonic clock; undefined while the clock is trusted. */
+  /** When the last jump of the clock was noticed (a `performance.now()`); undefined while the clock is trusted. */
   private jumpedAt: number | undefined;
 
   constructor(
@@ -73,7 +79,9 @@ export class Retention implements OnApplicationBootstrap, OnApplicationShutdown 
     }
   }
 
-  /** Whether the clock was steady for a day, or since the start. Logs a warning if it jumped since the last call. */
+  /**
+   * Whether the clock has been steady for a day, or since the start. Logs a warning if it jumped since the last call.
+   */
   private isClockTrusted(): boolean {
     const earlier = this.clockShiftMs;
     this.clockShiftMs = clockShiftMs();

@@ -1,8 +1,8 @@
 import type { Upload } from './upload.js';
 
 /**
- * How long an `Idempotency-Key` is kept, in milliseconds, from the time at which the first upload with it was complete.
- * In this period, a repeated request gets the answer of the first request.
+ * How long an `Idempotency-Key` is kept, in milliseconds, from the time at which the first upload under the key was
+ * complete. In this period, a repetition of that upload's request gets the answer of the first request.
  */
 export const IDEMPOTENCY_PERIOD_MS = 24 * 60 * 60 * 1000;
 
@@ -22,6 +22,6 @@ export const idempotencyScope = ({ kind, customerId, idempotencyKey }: Pick<Uplo
 export const requestIdentity = ({ customerId, filename, manufacturer, additionalData, content }: Upload): string =>
   JSON.stringify([customerId, filename, manufacturer, additionalData, content?.sha256 ?? null]);
 
-/** Whether the `Idempotency-Key` of an upload that was complete at `receivedAt` is still kept, which lasts 24 hours. */
+/** Whether the `Idempotency-Key` of an upload is still kept: less than 24 hours have passed since `receivedAt`. */
 export const isKeptUnderKey = (receivedAt: Date, now = Date.now()): boolean =>
   now - receivedAt.getTime() < IDEMPOTENCY_PERIOD_MS;

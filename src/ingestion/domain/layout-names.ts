@@ -58,8 +58,8 @@ export const CONTENT: LayoutRules = { top: 'files', directories: [isKind, isCust
 export const STAGING: LayoutRules = { top: 'staging', directories: [], isFile: () => true };
 
 /**
- * Directories of files that were found to be valid, at most MAX_DIRECTORIES. Most files of a list of uploads share few
- * directories, and checking their names takes longer than parsing the index lines.
+ * A cache of the directories (paths) in which `isContentOf` found a valid file, at most MAX_DIRECTORIES. The files of
+ * many uploads are in the same directory, and checking its path takes longer than parsing an index line.
  */
 const contentDirectories = new Set<string>();
 const MAX_DIRECTORIES = 1_000;

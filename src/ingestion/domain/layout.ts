@@ -95,7 +95,7 @@ export const encodeDescription = (upload: Upload): Buffer | Promise<Buffer> =>
  * The bytes of `describedUpload` of each upload, as a JSON array. Yields to other work if an `additional_data` is long.
  */
 export async function encodeDescriptions(uploads: readonly Upload[]): Promise<Buffer> {
-  // To encode all uploads at once takes half as long as to encode them one by one.
+  // Encoding all uploads in one call takes half as long as encoding them one by one.
   if (!uploads.some(hasLongText)) return Buffer.from(JSON.stringify(uploads.map(describedUpload)));
   const items: Buffer[] = [];
   for (const upload of uploads) items.push(await encodeDescription(upload));
@@ -112,7 +112,10 @@ const description = (upload: Upload): string => JSON.stringify(describedUpload(u
  */
 export const hasLongText = ({ additionalData }: Upload): boolean => (additionalData?.length ?? 0) > LONG_TEXT;
 
-/** Encodes an upload with a long `additional_data` as `write` does. */
+/**
+ * The bytes of the text that `write` returns for an upload. For a long `additional_data`: encodes that in pieces, and
+ * yields to other work between them.
+ */
 const encodeLong = (upload: Upload, write: (upload: Upload) => string): Promise<Buffer> =>
   encodeWithText(write({ ...upload, additionalData: '' }), 'additional_data', upload.additionalData ?? '');
 

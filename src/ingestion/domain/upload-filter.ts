@@ -35,8 +35,8 @@ export const isSelected = (upload: Upload, { kind, customerId, from, to }: Uploa
   (to === undefined || upload.receivedAt < to);
 
 /**
- * The position in a list that begins with the newest upload, between the uploads received at `time` or later, and the
- * older ones.
+ * A position in a list that begins with the newest upload: after the uploads received at `time` or later, and before
+ * the older ones.
  *
  * @param time the time in milliseconds since 1970.
  */

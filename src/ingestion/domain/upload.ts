@@ -18,7 +18,7 @@ export interface UploadParameters {
 export interface UploadContent {
   /** The file's path relative to the store's root, with `/` between its parts. */
   readonly path: string;
-  /** The media type as the client sent it. */
+  /** The media type as the client sent it; `application/octet-stream` if the client sent none. */
   readonly type: string;
   /** Length of the file in bytes. */
   readonly size: number;
@@ -75,11 +75,14 @@ export function encodePathSegment(text: string): string {
 }
 
 /**
- * The longest time that an upload may take, from its beginning (the time in its id) to `receivedAt`, in milliseconds:
- * 24 hours. Because of this limit, a search for an upload by its id reads only the index lines of the 24 hours after
- * the time in the id.
+ * The longest time between the beginning of an upload (the time in its id) and its `receivedAt`, in milliseconds: 24
+ * hours. Because of this limit, a search for an upload by its id reads only the index lines of the 24 hours after the
+ * time in the id.
  */
 export const MAX_UPLOAD_DURATION_MS = 24 * 60 * 60 * 1000;
 
-/** Whether an upload has a time. Someone may have edited its index line; such an upload is neither found nor listed. */
+/**
+ * Whether the `receivedAt` of an upload is a valid time. It is invalid only if someone has edited the upload's index
+ * line. An upload without a valid time is neither found nor listed.
+ */
 export const hasValidTime = ({ receivedAt }: Upload): boolean => !Number.isNaN(receivedAt.getTime());

@@ -182,8 +182,8 @@ export class AccessTokens {
   }
 
   /**
-   * The claim `customer_id` for a user's token, from the user's metadata. Empty if the tenant has no Action (a script
-   * that Auth0 runs) that adds the claim.
+   * The claim `customer_id` for a user's token, from the user's `app_metadata`. Empty if that has no `customer_id`, or
+   * if the tenant has no Action (a script that Auth0 runs) that adds the claim.
    */
   private customerIds(userId: string | undefined): object {
     const metadata = userId === undefined ? undefined : this.tenant.users.get(userId)?.others?.app_metadata;

@@ -140,7 +140,8 @@ export class Auth0Api {
 
   /**
    * Answers a request for a mail with a link to change the password, in the same way whether or not the user exists.
-   * Requires `client_id` in the request, as Auth0's API description does, but older pages of its documentation don't.
+   * Requires `client_id` in the request, as Auth0's API description does. Older pages of Auth0's documentation don't
+   * require it.
    */
   private mailPasswordChange({ body }: Auth0Request): Auth0Answer {
     const { success, data } = PASSWORD_CHANGE.safeParse(body);
@@ -152,8 +153,9 @@ export class Auth0Api {
   }
 
   /**
-   * Answers the download of an export file as the object store does in which Auth0 keeps such files. The signature in
-   * the URL is the only permitted authentication: a request that also has an `Authorization` header is refused.
+   * Answers the download of an export file, in the same way as the object store in which Auth0 keeps such files. The
+   * signature in the URL is the only permitted authentication: a request that also has an `Authorization` header is
+   * refused.
    */
   private download({ path, query, headers }: Auth0Request): Auth0Answer {
     if (headers.authorization !== undefined) return { status: 400, headers: {}, body: '<Error><Code>InvalidArgument</Code></Error>' };

@@ -104,7 +104,7 @@ const PREVENTING: ReadonlySet<Auth0Fault['kind']> = new Set(['answer', 'reset', 
 /**
  * Starts a stand-in for an Auth0 tenant: an HTTP server on loopback and a free port. It has those parts of the
  * Authentication API and the Management API v2 that the service and its set-up use, with the limits that Auth0
- * documents. Where Auth0's behaviour isn't documented, it behaves in the way that is hardest for a client.
+ * documents. Where Auth0's behaviour isn't documented, the stand-in behaves in the way that is hardest for a client.
  */
 export async function startAuth0StandIn(options: Auth0StandInOptions = {}): Promise<Auth0StandIn> {
   const server = createServer({ keepAliveTimeout: KEEP_ALIVE_MS });

@@ -50,8 +50,8 @@ export class Faults {
 
   /**
    * Returns the fault that affects a request, and counts the request for the fault; undefined if there is none. A fault
-   * skips the first `skip` matching requests and affects the next `times`. Of several faults, the one planned first
-   * applies, and the request isn't counted for the later ones.
+   * skips the first `skip` matching requests and affects the next `times`. Of several faults that would affect the
+   * request, only the one planned first does, and the request isn't counted for those planned after it.
    */
   next(request: string): Auth0Fault | undefined {
     for (const planned of this.planned) {

@@ -10,7 +10,8 @@ export interface Page {
 export interface PageRules {
   readonly defaultSize: number;
   /**
-   * The maximum number of items on a page. A request that asks for more in `per_page` gets this number, not an error.
+   * The maximum number of items on a page. A request that asks for more in `per_page`, up to MAX_PER_PAGE, gets this
+   * number and no error.
    */
   readonly largestSize: number;
   readonly smallestSize: number;

@@ -34,7 +34,7 @@ export class TokenBucket {
     return {
       isAllowed,
       headers: {
-        // The clock of `date` is that of `x-ratelimit-reset` below, so a client can subtract one from the other.
+        // `date` and `x-ratelimit-reset` (below) are of the same clock, so a client can subtract one from the other.
         date: new Date(now).toUTCString(),
         'x-ratelimit-limit': String(burst),
         'x-ratelimit-remaining': String(Math.floor(this.tokens)),

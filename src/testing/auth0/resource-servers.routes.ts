@@ -64,7 +64,10 @@ export const resourceServersRoutes = (tenant: Tenant): Route[] => [
   { operation: 'PATCH /resource-servers/{id}', scopes: ['update:resource_servers'], answer: (call) => updateServer(tenant, call) },
 ];
 
-/** Creates an API (a resource server). Settings that `server` leaves out get the values that Auth0 gives a new API. */
+/**
+ * Makes the record of a new API (a resource server), which the caller adds to the tenant. Settings that `server` leaves
+ * out get the values that Auth0 gives a new API.
+ */
 export function newResourceServer(
   server: Pick<ResourceServerRecord, 'identifier'> & Partial<Pick<ResourceServerRecord, 'isSystem' | 'scopes' | 'settings'>>,
 ): ResourceServerRecord {

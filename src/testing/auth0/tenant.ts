@@ -34,9 +34,9 @@ export interface Auth0Settings {
   unknownRole: 'not-found' | 'bad-request' | 'ignored';
   /** Whether the tenant has several custom domains. If so, Auth0 refuses POST /users with 409. */
   hasSeveralCustomDomains: boolean;
-  /** How many times a request for the state of an export job is answered that the job isn't finished yet. */
+  /** How many requests for the state of an export job are answered that the job isn't finished yet. Default: 1. */
   exportReads: number;
-  /** The final status of all export jobs. */
+  /** The final status of all export jobs. Default: `completed`. */
   exportEnd: 'completed' | 'failed';
   /** Whether the tenant has an Auth0 Action (a script) that copies `app_metadata.customer_id` into users' tokens. */
   hasCustomerIdAction: boolean;

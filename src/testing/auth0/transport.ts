@@ -35,7 +35,7 @@ export function send(response: ServerResponse, { status, headers, body }: Auth0A
   response.writeHead(status, { ...type, ...(status !== 204 && { 'content-length': kept.length }), ...headers }).end(kept);
 }
 
-/** Sends half of the answer's body, and then closes the connection. The Content-Length says that more would follow. */
+/** Sends half of the answer's body, and then closes the connection. The Content-Length announces more bytes. */
 export function cut(response: ServerResponse, { status, headers, body }: Auth0Answer): void {
   const bytes = encode(body);
   response.writeHead(status, { 'content-type': 'application/json', 'content-length': bytes.length + 1, ...headers });

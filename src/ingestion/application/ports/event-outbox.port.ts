@@ -36,8 +36,9 @@ export interface OutboxBatch {
 }
 
 /**
- * The events of a store that weren't delivered to the receiver and confirmed yet. A transactional outbox: the index
- * line of a stored upload is also its event. A store offers this port through `FileStorage.eventOutbox`.
+ * The unconfirmed events of a store: the store hasn't recorded yet that the receiver has taken them. A transactional
+ * outbox: the index line of a stored upload is also its event. A store offers this port through
+ * `FileStorage.eventOutbox`.
  *
  * The outbox contains every upload that is stored after `open` resolved for the first time, even if no process delivers
  * events at that time. If an upload is removed before its event was delivered, only the event of its removal is

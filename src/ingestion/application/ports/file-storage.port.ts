@@ -94,15 +94,15 @@ export abstract class FileStorage {
   readonly storedUploads?: StoredUploads | undefined;
 
   /**
-   * The events that weren't delivered to the receiver and confirmed yet. Undefined if the store doesn't record events:
-   * the service then delivers none.
+   * The store's unconfirmed events, for delivery to a receiver. Undefined if the store doesn't record events: the
+   * service then delivers none.
    */
   readonly eventOutbox?: EventOutbox | undefined;
 
   /**
-   * The present time by the store's clock, in milliseconds since 1970. An upload's id and `receivedAt` are of this time,
-   * so that the uploads of all machines that share the store follow one clock. Undefined if the store has no clock of
-   * its own: this machine's time is used then.
+   * Returns the present time by the store's clock, in milliseconds since 1970. The times in an upload's id and in its
+   * `receivedAt` come from this clock, so that all machines that share the store use the same clock. Undefined if the
+   * store has no clock of its own: this machine's time is used then.
    */
   now?(): number;
 

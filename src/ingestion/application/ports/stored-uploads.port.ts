@@ -22,10 +22,11 @@ export interface ByteRange {
   readonly last: number;
 }
 
-/** Where memory for long index lines is taken for one answer. Call `take` only after the last `take` has resolved. */
+/** Where memory for the long index lines of one answer is taken. Each call of `take` must wait for the previous one. */
 export interface LineMemory {
   /**
-   * Resolves when there is memory for `bytes` more bytes. It is held until the answer was sent, or `giveBack` is called.
+   * Resolves when there is memory for `bytes` more bytes. They are held until `giveBack` returns them, at the latest
+   * until the answer was sent.
    *
    * @throws ServiceError `client-aborted` if the client has gone.
    */

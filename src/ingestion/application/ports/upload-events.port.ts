@@ -4,7 +4,10 @@ import type { UploadKind } from '../../domain/upload.js';
 export interface UploadEvent {
   readonly specversion: '1.0';
   readonly type: 'load-data.upload.stored.v1' | 'load-data.upload.removed.v1';
-  /** The id of the event: the upload's id, with `-removed` appended for a removal. Repetitions have the same id. */
+  /**
+   * The id of the event: the upload's id, with `-removed` appended for a removal. An event that is delivered again has
+   * the same id.
+   */
   readonly id: string;
   /** The service's base URL, as clients see it. */
   readonly source: string;

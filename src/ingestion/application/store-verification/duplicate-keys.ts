@@ -16,9 +16,9 @@ export class DuplicateKeys {
    */
   private readonly periods: DigestSet;
   /**
-   * The idempotency keys that may be duplicate: a key was added twice, with times in the same period of 24 hours or in
-   * two adjacent ones. The two may also be one line that was read twice. `findings` collects the lines of each such key
-   * here, one for each upload.
+   * The idempotency keys that may be duplicate: those that were added twice, with times in the same period of 24 hours
+   * or in two adjacent ones. It may also be that one line was read twice. `findings` collects the lines of each such
+   * key here, one for each upload.
    */
   private readonly suspects = new Map<string, KeyedLine[]>();
 
@@ -34,7 +34,7 @@ export class DuplicateKeys {
     this.periods = new DigestSet(places);
   }
 
-  /** Removes all keys. Called before the keys of the next part of the index are added. */
+  /** Forgets all keys that were added. Called before those of the next part of the index are added. */
   clear(): void {
     this.periods.clear();
     this.suspects.clear();
@@ -50,8 +50,8 @@ export class DuplicateKeys {
   }
 
   /**
-   * Reads the index again if a key was added more than once. Yields a finding for each index line whose key is also the
-   * key of an earlier line, if the two lines are of different uploads that were received less than 24 hours apart.
+   * Reads the index again if any key may be duplicate. Yields a finding for each index line whose key is also the key
+   * of an earlier line, if the two lines are of different uploads that were received less than 24 hours apart.
    */
   async *findings(): AsyncGenerator<Finding> {
     if (this.suspects.size === 0) return;

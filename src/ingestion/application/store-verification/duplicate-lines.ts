@@ -24,7 +24,7 @@ export class DuplicateLines {
     this.uploads = new DigestSet(places);
   }
 
-  /** Removes all uploads. Called before the uploads of the next part of the index are added. */
+  /** Forgets all uploads that were added. Called before those of the next part of the index are added. */
   clear(): void {
     this.uploads.clear();
     this.suspects = new Suspects();
@@ -41,9 +41,9 @@ export class DuplicateLines {
   }
 
   /**
-   * Examines an index line whose upload was added before. Resolves to a finding if the upload certainly has two lines.
-   * In a store that moves lines to other segments, one line may have been read at two places; `findings` then decides
-   * later.
+   * Examines an index line whose upload was added before. Resolves to a finding if the upload certainly has two lines;
+   * to undefined if this line is no longer in the index. In a store that moves lines to other segments, one line may
+   * have been read at two places. Then resolves to undefined, and leaves the decision to `findings`.
    */
   async suspect(key: Buffer, line: SegmentLine): Promise<Finding | undefined> {
     if (!(await this.view.stays(line))) return undefined;
@@ -54,8 +54,9 @@ export class DuplicateLines {
 
   /**
    * Reads the index again to find out which suspected uploads really have two lines. Any other suspected upload has one
-   * line, which was read twice because it was moved to another segment, or is being moved. Reads nothing if no upload
-   * is suspected.
+   * line, which was read twice because it was moved to another segment, or is being moved. Yields a finding for each
+   * second line, and one (`under-way`) for each segment that takes part in a move. Reads nothing if no upload is
+   * suspected.
    */
   async *findings(): AsyncGenerator<Finding> {
     const { suspects } = this;
@@ -87,8 +88,8 @@ const duplicate = (line: SegmentLine): Finding =>
   lineFinding(line, { state: 'defect', kind: 'line-duplicate', detail: 'another line has the same upload_id' });
 
 /**
- * The uploads that may have two lines, because a line of each was read twice. Records for each the place of the line
- * that `findings` read first.
+ * The uploads that may have two lines: for each, lines were read at two places. Records for each upload the place of
+ * the line that `findings` read first.
  */
 class Suspects {
   private readonly places = new Map<string, LinePlace | undefined>();

@@ -23,11 +23,14 @@ export type FindingKind =
    * its upload. Only uploads that were received less than 24 hours ago need a claim.
    */
   | 'claim-absent'
-  /** A name in uploads/ or files/ that isn't part of the layout. If it is a directory, nothing in it is checked. */
+  /**
+   * A name in uploads/ or files/ that isn't part of the layout, or has the wrong type (file or directory). If it is a
+   * directory, nothing in it is checked.
+   */
   | 'name-unknown'
   /**
-   * A file in staging/, which has files that are still arriving, and files that a crash left there; or a new version of
-   * a file or segment beside it.
+   * Unfinished work: a file in staging/ (in a bucket, a marker) that belongs to an upload or removal in progress, or
+   * that a crash left there; or, beside a file or segment, the new version that is to replace it.
    */
   | 'staged'
   /** A directory, segment or file that couldn't be read, so that its state is unknown. */
@@ -44,13 +47,16 @@ export interface Finding {
   readonly state: 'defect' | 'under-way' | 'unknown';
   readonly kind: FindingKind;
   /**
-   * The path that the finding is about, relative to the store's root: the path of a file, directory or other name; or
-   * of a segment, if only a line in it is wrong.
+   * The path that the finding is about, relative to the store's root. If the finding is about an index line itself, and
+   * not about the line's file, the path of the line's segment.
    */
   readonly path: string;
   /** The id of the upload that the finding is about; null if there is none, or if it is unknown. */
   readonly uploadId: string | null;
-  /** The place where the index line begins that the finding is about; null if the finding isn't about a line. */
+  /**
+   * Where the index line begins that the finding is about; also for a finding about the line's file. Null if the
+   * finding isn't about a line or its file.
+   */
   readonly line: { readonly segment: string; /** Bytes from the segment's beginning. */ readonly offset: number } | null;
   /** The finding in words, for a person. */
   readonly detail: string;

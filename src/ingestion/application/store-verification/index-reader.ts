@@ -8,8 +8,8 @@ export class IndexReader {
   private bytes = 0;
   private hasGaps = false;
   /**
-   * The unreadable segments (files of index lines) that were reported. Each is reported only once, although each pass
-   * over the index tries to read it.
+   * The unreadable segments (files of index lines) and directories that were reported. Each is reported only once,
+   * although each pass over the index tries to read it.
    */
   private readonly reported = new Set<string>();
 
@@ -42,8 +42,8 @@ export class IndexReader {
   }
 
   /**
-   * Yields all lines of all segments, and a finding for each segment that can't be read, unless an earlier pass has
-   * yielded that finding.
+   * Yields all lines of all segments, and a finding for each segment or directory that can't be read. A finding that an
+   * earlier pass has yielded isn't yielded again.
    *
    * @param counts whether this pass over the index counts as progress.
    */

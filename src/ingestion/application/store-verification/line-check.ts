@@ -13,7 +13,8 @@ const FILES_AT_ONCE = 4;
 
 /**
  * The phase of a verification that checks every index line by itself: that the line is whole and valid, and matches its
- * file. In a bucket, the claim of its idempotency key, by which a repeated request finds the upload, must exist, too.
+ * file. In a bucket, it also checks lines of the last 24 hours for the claim of their idempotency key, by which a
+ * repeated request finds the upload.
  */
 export class LineCheck {
   constructor(
@@ -62,8 +63,8 @@ export class LineCheck {
     if (path === null || size === null || sha256 === null) return undefined;
     try {
       const problem = await this.view.check({ path, size, sha256 }, (bytes) => (this.totals.bytes += bytes));
-      // A file's problem counts only if its index line still exists: a failed upload and a removal take away the line
-      // first.
+      // A file's problem counts only if its index line still exists. When an upload fails or is removed, its line is
+      // removed before its file.
       if (!problem || !(await this.view.stays(line))) return undefined;
       if (await this.view.isRestorable(uploadId, path)) {
         return { state: 'under-way', path, uploadId, line: placeOf(line), ...problem, detail: `${problem.detail}; a journal has it, and the next boot after a crash restores it` };

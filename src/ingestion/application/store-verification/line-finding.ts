@@ -4,7 +4,6 @@ import { members, type SegmentLine } from './line-splitter.js';
 /** The place where a line begins: its segment, and its offset in the segment. */
 export type LinePlace = NonNullable<Finding['line']>;
 
-/** The place where the given line begins. */
 export const placeOf = ({ segment, offset }: SegmentLine): LinePlace => ({ segment, offset });
 
 /** A finding about an index line itself, not about its file. Its `path` is the path of the line's segment. */

@@ -12,7 +12,7 @@ export interface SegmentLine {
   readonly value: unknown;
   readonly isTorn: boolean;
   /**
-   * Whether the next boot cuts the line off, provided that the line's segment is still open then (`StoreView.isOpen`).
+   * Whether the next boot will cut the line off, provided that the line's segment is still open (`StoreView.isOpen`).
    * Such a line was left by a crash or power cut, or is still being written.
    */
   readonly isRepairable: boolean;

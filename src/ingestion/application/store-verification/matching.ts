@@ -59,7 +59,7 @@ export class Matching {
 
   /**
    * Matches one part of the files, uploads and idempotency keys (see `partOf`) with the whole index. Lists the files
-   * before reading the index: the index line of a file is written after the file, so a new file's line isn't missed.
+   * before it reads the index. In the other order, a file stored in between would be listed, but its line missed.
    */
   private async *matchPart(isOfPart: (key: Buffer) => boolean, { files, lines, keys }: MatchingSets): AsyncGenerator<Finding> {
     for await (const { key } of this.files(isOfPart)) files.add(key);
@@ -82,8 +82,9 @@ export class Matching {
   }
 
   /**
-   * Finds the files that really have no index line, among `files`, whose lines weren't found while the index was read.
-   * The line of any other file was written or moved meanwhile, or isn't written yet.
+   * Examines the files whose index lines weren't found while the index was read (`files`). Yields a finding for each
+   * that really has no line, and for each whose upload or removal is in progress or was left by a crash. Any other file
+   * was removed meanwhile, or its line was written or moved.
    */
   private async *filesWithoutLine(files: DigestSet): AsyncGenerator<Finding> {
     if (files.size === 0) return;

@@ -46,7 +46,7 @@ export class StoreVerification implements AsyncIterable<Finding> {
 
   /**
    * Counts the files. Yields a finding for each name in files/ or uploads/ that the layout doesn't have or that can't
-   * be read, for each new version of a file beside it, and for each name in staging/.
+   * be read, for each new version of a file that is written beside the file, and for each name in staging/.
    */
   private async *names(view: StoreView, index: IndexReader): AsyncGenerator<Finding> {
     for await (const entry of view.content()) {

@@ -72,7 +72,10 @@ export interface StoreView {
   segments(): AsyncIterable<SegmentEntry>;
   /** Yields the files, and anything else that is below files/. */
   content(): AsyncIterable<Entry>;
-  /** Yields the names in staging/: files that are arriving, and files that a crash left there. */
+  /**
+   * Yields the names in staging/: files that are arriving (in a bucket, markers of uploads and removals in progress),
+   * and those that a crash left there.
+   */
   staging(): AsyncIterable<Entry>;
 
   /**
@@ -91,10 +94,13 @@ export interface StoreView {
    */
   check(expected: ExpectedContent, onBytes: OnBytes): Promise<ContentProblem | undefined>;
 
-  /** Whether, after a crash, the next boot restores the file of an upload whose file doesn't match its index line. */
+  /**
+   * Whether the next boot after a crash would restore the file of an upload. Called if the file doesn't match its index
+   * line.
+   */
   isRestorable(uploadId: string, contentPath: string): Promise<boolean>;
   /**
-   * Resolves to a function for a file without an index line. The function reports whether the file's upload is still in
+   * Resolves to a function for a file without an index line. The function resolves to true if the file's upload is in
    * progress, is being removed, or was left for recovery by a crash. Call `publications` after the files were listed.
    */
   publications(): Promise<(uploadId: string, contentPath: string) => Promise<boolean>>;
@@ -109,17 +115,18 @@ export interface StoreView {
    */
   stays(line: SegmentLine): Promise<boolean>;
   /**
-   * Whether the claim of an index line is missing. A claim is the object by which a repeated request under an
-   * idempotency key finds its upload, for 24 hours. Only stores in a bucket keep claims, and have this method.
+   * Whether the claim of an index line is missing. False if the upload was received 24 hours ago or earlier, and so
+   * needs no claim. A claim is the object by which a repeated request under an idempotency key finds its upload. Only
+   * stores in a bucket keep claims, and have this method.
    *
    * @param scope the idempotency scope in the line (see `idempotencyScope`).
    * @param receivedAt the time in the line.
    */
   isClaimAbsent?(scope: string, receivedAt: Date): Promise<boolean>;
   /**
-   * How two segments are related, in which the same index line was read: in `first`, and later in `second`.
+   * How two segments are related. The same index line was read in both: in `first`, and later in `second`.
    *
-   * - `both`: both exist and contain the line.
+   * - `both`: both segments still exist, and neither replaces the other.
    * - `replaces`: one is replacing the other right now.
    * - `first-only`, `second-only`: one has replaced the other, and only that one still exists.
    */
