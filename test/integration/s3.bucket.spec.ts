@@ -106,6 +106,20 @@ describe.runIf(isVersitygwAvailable())('S3Bucket on versitygw', () => {
     bucket.close();
   });
 
+  it('closes connections that a burst of calls has opened and that are no longer used', async () => {
+    // The proxy doesn't close idle connections.
+    const proxy = await startFaultProxy(server.endpoint, { keepAliveMs: 0 });
+    const bucket = open(`burst-${randomUUID()}`, { endpoint: proxy.endpoint });
+    proxy.hold();
+    const calls = Promise.all(Array.from({ length: 20 }, (_, index) => bucket.read(`key-${index}`)));
+    await expect.poll(() => proxy.connections(), PATIENCE).toBe(20);
+    await proxy.pass();
+    await calls;
+    await expect.poll(() => proxy.connections(), PATIENCE).toBe(0);
+    bucket.close();
+    await proxy.close();
+  });
+
   describe('when the store or the network fails', () => {
     let proxy: FaultProxy;
     let prefix: string;

@@ -27,6 +27,14 @@ export interface S3ConnectionOptions {
 }
 
 const MAX_CONNECT_MS = 2000;
+const CONNECTIONS = {
+  // The number isn't limited, because the SDK treats a request that waits for a free connection as one that can't
+  // connect.
+  maxSockets: Infinity,
+  // After this many milliseconds without a request, a connection is closed. Otherwise, each burst of requests would
+  // leave its connections open for good.
+  timeout: 10_000,
+};
 /** Pause before a failed request of an upload is repeated, in milliseconds. */
 const PART_PAUSE_MS = 500;
 
@@ -67,10 +75,8 @@ export class S3Connection {
       requestHandler: {
         connectionTimeout: Math.min(MAX_CONNECT_MS, timeoutMs),
         socketTimeout: timeoutMs,
-        // The number of sockets isn't limited, because the SDK treats a request that waits for a free socket as one
-        // that can't connect.
-        httpAgent: { maxSockets: Infinity },
-        httpsAgent: { maxSockets: Infinity },
+        httpAgent: CONNECTIONS,
+        httpsAgent: CONNECTIONS,
       },
     };
     this.client = new S3Client(config);
