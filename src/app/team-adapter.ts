@@ -77,12 +77,12 @@ const FUNCTIONS: Readonly<Record<AdapterVariable, readonly string[]>> = { FILE_S
 const loaded = new WeakMap<AdapterModule, Promise<LoadedAdapter<never>>>();
 
 /**
- * Imports a team's module, and checks its default export and its environment variables. Further calls with the same
- * object get the result of the first. The module is given as a path (absolute, or relative to the working directory) or
- * as the name of a package that is installed for the working directory or beside the service.
+ * Imports a team's module, and checks its default export and its environment variables. If it is called again with the
+ * same object as `module`, returns the result of the first call. `module.specifier` is a path (absolute, or relative to
+ * the working directory) or the name of a package that is installed for the working directory or beside the service.
  *
- * @throws EnvironmentError with one line for each problem of the module and of its environment variables; an error that
- * the schema throws.
+ * @throws EnvironmentError with one line for each problem of the module and of its environment variables; any error
+ * that the team's schema throws, unchanged.
  */
 export function loadAdapter<Definition extends Adapter<unknown, never>>(module: AdapterModule): Promise<LoadedAdapter<Definition>> {
   const loading = loaded.get(module) ?? importAdapter(module);

@@ -66,9 +66,10 @@ export function checkUnverified(
 }
 
 /**
- * Reads the claims of a verified token. Permissions come from the claim `permissions` (Auth0, the embedded provider)
- * and from `resource_access[<audience>].roles` (Keycloak). Customers come from the claim `customer_id`, a string or an
- * array. Claims of another type are ignored, and so are an array's elements that aren't strings.
+ * Reads the claims of a verified token, in the same way for every provider. The permissions are all those in the claim
+ * `permissions`, which Auth0 and the embedded provider set, and in `resource_access[<audience>].roles`, which Keycloak
+ * sets. The customers are in the claim `customer_id`, a string or an array. Claims of another type are ignored, and so
+ * are an array's elements that aren't strings.
  */
 export function toAccessToken(claims: Claims, audience: string): AccessToken {
   const { sub, permissions, customer_id: customers, resource_access: access } = claims;

@@ -35,9 +35,9 @@ export class BodyMemory {
   }
 
   /**
-   * Must be called after the file of a form has been read. Memory for the text after the file is then taken for the use
-   * `rest` (see `MemoryUse`), because the request may still hold memory for a part of the file. But if the body
-   * already holds memory, its further memory is also taken for the use `text`.
+   * Must be called after the file of a form has been read. From then on, memory for text is taken for the use `rest`
+   * instead of `text` (see `MemoryUse`), because the request may still hold memory for a part of the file. Exception:
+   * if text before the file holds memory at that time (`isHeld`), further memory is taken for `text` as before.
    */
   passFile(): void {
     if (this.isHeld) return;

@@ -51,7 +51,7 @@ export async function sendBytes(request: IncomingMessage, response: ServerRespon
   }
 }
 
-/** A JSON answer of at most this many bytes is written at once: the buffers of the connection hold it. */
+/** A JSON answer of at most this many bytes is sent in a single write: the buffers of the connection hold it. */
 const SHORT_JSON_BYTES = 64 * 1024;
 const PIECE_BYTES = 256 * 1024;
 

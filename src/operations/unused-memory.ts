@@ -5,8 +5,8 @@ import { Logger } from '@nestjs/common';
 
 const INTERVAL_MS = 10_000;
 /**
- * The shortest time between two garbage collections, in milliseconds. Also the shortest time between two calls of
- * malloc_trim without a collection between them.
+ * After a garbage collection, the next one waits at least this long, in milliseconds. After a call of malloc_trim, the
+ * next call waits as long, unless garbage was collected in between.
  */
 const PAUSE_MS = 30_000;
 const NOTABLE_BYTES = 16 * 1024 * 1024;

@@ -96,7 +96,10 @@ export class StateMetrics {
     });
   }
 
-  /** The volumes of DATA_DIR. Callers share a measurement in progress, so that the gauges have the same directories. */
+  /**
+   * Measures the volumes (file systems) of DATA_DIR. Callers share a measurement in progress, so that both gauges have
+   * values for the same directories.
+   */
   private volumes(): Promise<readonly Volume[]> {
     this.measuring ??= volumesOf(this.directories).finally(() => { this.measuring = undefined; });
     return this.measuring;

@@ -154,8 +154,8 @@ function isForeign(database: IdentityDatabase): boolean {
 
 /**
  * Runs synchronous work in one transaction that holds the database's write lock from the start. If another connection
- * holds the lock, waits for the lock. If the lock isn't free after about two seconds, or when the signal has aborted,
- * throws SQLite's error.
+ * holds the lock, waits for it. Throws SQLite's error if the lock is still held after about two seconds, or when the
+ * signal has aborted. If the lock is free, an aborted signal has no effect.
  */
 export function immediately<Result>(database: IdentityDatabase, work: () => Result, signal?: AbortSignal): Promise<Result> {
   return unlessBusy(() => transaction(database, work), signal);

@@ -34,9 +34,9 @@ export class SharedReader {
   constructor(private readonly readers: ReadonlySet<SharedReader>) {}
 
   /**
-   * The answer to another reader's call. Undefined if no other reader has made a call since this one joined. The
-   * promise resolves to undefined if the answer doesn't satisfy `isUsable`, or the call failed. The failure is reported
-   * only to the reader that made the call.
+   * The answer to the latest call that another reader has made since this reader joined. Undefined if there is no such
+   * call. The promise resolves to undefined if the answer doesn't satisfy `isUsable`, or the call failed. The failure
+   * is reported only to the reader that made the call.
    */
   sharedAnswer(isUsable: (answer: RawAnswer) => boolean): Promise<RawAnswer | undefined> | undefined {
     return this.answer?.then(

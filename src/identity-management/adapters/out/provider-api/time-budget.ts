@@ -20,8 +20,9 @@ export const TOKEN_TIMEOUT_MS = ANSWER_WITHIN_MS / 2;
  */
 export const LAST_CALL_WITHIN_MS = ANSWER_WITHIN_MS - 1_000;
 /**
- * The earlier deadline for a `new` operation none of whose calls has been answered yet. It leaves time for the
- * operation's other calls before the caller gives up.
+ * The deadline in the queue of the rate limiter for a `new` operation none of whose calls has been answered yet. It is
+ * three seconds before LAST_CALL_WITHIN_MS, so that these seconds are left for the other calls of the operation if the
+ * first one leaves the queue just in time.
  */
 export const FIRST_CALL_WITHIN_MS = LAST_CALL_WITHIN_MS - 3_000;
 /**

@@ -261,8 +261,8 @@ export class OpenStore {
   /** Replays the journals that were left for recovery, as the next boot would. */
   private async replayLeft(): Promise<void> {
     const { left } = this.directory.journals;
-    // A failed append may have left, in the open segment, the line of an upload whose file is in such a journal.
-    // Closing the segment cuts the line off.
+    // The file of a failed upload may be in one of these journals, and its line may be in the open segment, left by a
+    // failed append. Closing the segment cuts the line off, so that the replay doesn't restore the file.
     await this.rotate(UPLOAD_KINDS);
     for (const path of left) {
       if (!(await replayJournal(this.directory, `pending/${basename(path)}`))) throw new Error(`${path} could not be replayed; retrying before the next removal, and at the next boot.`);

@@ -47,8 +47,8 @@ export async function recover(store: StoreDirectory): Promise<void> {
       await markers.remove(id);
     }
   }
-  // Uploads are settled (see `settle`) only after all segments are repaired: an incomplete index line, which the repair
-  // cuts off, doesn't count.
+  // Uploads are settled (see `settle`) only after every segment that has a marker is repaired. Otherwise, a line that
+  // the repair cuts off would count as the index line of its upload.
   await settle(store, publications);
   for (const journal of journals) await replay(store, journal, links);
   await completeRemovals(store, ids);

@@ -26,8 +26,8 @@ export interface ComparedClaims {
 export const nothingCompared = (): ComparedClaims => ({ readUntil: 0, claims: new Map() });
 
 /**
- * The first 48 bits of the hash in a claim's key, as a number that takes less memory than the key. Among a million
- * claims, two have the same number with a probability of 1 in 500.
+ * The first 48 bits of the hash in a claim's key, as a number that takes less memory than the key. The probability that
+ * any two of a million claims have the same number is 1 in 500.
  */
 export const claimNumber = (key: string): number => parseInt(key.slice(CLAIMS.length, CLAIMS.length + 2 * NUMBER_BYTES), 16);
 

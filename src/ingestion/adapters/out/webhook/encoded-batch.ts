@@ -13,7 +13,7 @@ export async function encodeBatch(events: readonly UploadEvent[]): Promise<Buffe
   return jsonArray(items);
 }
 
-/** The `additional_data` of an event if it is long. */
+/** Returns the `additional_data` of an event if it is longer than LONG_TEXT; otherwise undefined. */
 function longText({ data }: UploadEvent): string | undefined {
   const text = 'additional_data' in data ? data.additional_data : null;
   return text !== null && text.length > LONG_TEXT ? text : undefined;

@@ -127,8 +127,8 @@ export class SegmentReader {
       from = Math.max(0, end - size);
       const bytes = await this.read(from, end);
       const begin = from === 0 ? 0 : bytes.indexOf(NEWLINE) + 1;
-      // If the chunk has no newline before its last byte, its only line begins before the chunk. So twice as much is
-      // read.
+      // Without a newline before its last byte, the chunk is only the end of a line. So a chunk with the same end and
+      // twice the size is tried, if that is at most CHUNK_BYTES.
       if (from > 0 && (begin === 0 || begin === bytes.length)) continue;
       return { begin: from + begin, lines: linesIn(bytes, begin, from) };
     }

@@ -46,7 +46,7 @@ export interface PageQuery {
 /**
  * Merges sources into a page of a list of uploads, newest first. Always reads the sources that may contain the newest
  * unread lines. Ends when the page is full and no unread source can contain a line newer than the page's last one, when
- * no source is left, or early (MAX_BYTES).
+ * no source is left, or early (see MAX_BYTES and MAX_READS).
  *
  * Holds in memory the lines of a page, at most MAX_PAGE_BYTES or a single longer line, and the segments being read.
  *

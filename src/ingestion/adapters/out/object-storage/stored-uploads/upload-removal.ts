@@ -347,7 +347,10 @@ interface BatchRemoval {
   readonly onRemoved: (count: number) => void;
 }
 
-/** The keys of the segments that may still exist although compaction has copied their lines to the merged segment. */
+/**
+ * The keys of a day's segments whose lines compaction has already copied to the merged segment. Some of these segments
+ * may still exist.
+ */
 async function copiedSegments(bucket: Bucket, day: Day): Promise<ReadonlySet<string>> {
   const { plan } = await readDayPlan(bucket, day);
   return new Set(plan && (await sizeOf(bucket, plan.target)) === plan.bytes ? plan.sources : []);

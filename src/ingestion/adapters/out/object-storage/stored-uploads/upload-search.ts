@@ -195,8 +195,8 @@ class UploadSearch {
   private async all(day: Day): Promise<ListedObject[]> {
     const page = await firstPage(this.bucket, day);
     if (page.isWhole) return isFew(page.segments) ? page.segments : page.segments.filter((segment) => this.mayHaveLine(day, segment, WIDE));
-    // Segments that compaction created are listed last. Each of them exists before the segments that it replaces are
-    // removed, so a line that moves between the two listings isn't missed.
+    // Lists twice: first by the times in the names, then what compaction created. Compaction creates a segment before
+    // removing the ones that it replaces. So a line that moves between the two listings is in the second one.
     return [...(await this.named(day, WIDE)), ...(await targets(this.bucket, day))];
   }
 
