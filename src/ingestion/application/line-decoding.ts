@@ -22,13 +22,19 @@ const STEP_BYTES = 16 * 1024;
  * in a line of up to 64 KiB, but make a longer line invalid. Yields to other work if the line is long.
  */
 export async function decodeIndexLine(line: Buffer): Promise<Upload | undefined> {
-  const upload = await decodeMembers(line);
+  return line.length > LONG_LINE_BYTES ? withOwnContent(await decodeLong(line)) : decodeShortLine(line.toString());
+}
+
+/** Like `decodeIndexLine`, for the text of a line of at most 64 KiB. Synchronous. */
+export const decodeShortLine = (line: string): Upload | undefined => withOwnContent(parseIndexLine(line));
+
+/** The upload without its content if the content's path isn't a path for the upload's file. */
+function withOwnContent(upload: Upload | undefined): Upload | undefined {
   const path = upload?.content?.path;
   return upload && path !== undefined && !isContentOf(upload.uploadId, path) ? { ...upload, content: null } : upload;
 }
 
-async function decodeMembers(line: Buffer): Promise<Upload | undefined> {
-  if (line.length <= LONG_LINE_BYTES) return parseIndexLine(line.toString());
+async function decodeLong(line: Buffer): Promise<Upload | undefined> {
   const begin = line.subarray(0, LONG_LINE_BYTES);
   const end = line.subarray(-LONG_LINE_BYTES);
   const [textAt, textEnd] = [begin.indexOf(TEXT_BEGIN), end.lastIndexOf(TEXT_END)];

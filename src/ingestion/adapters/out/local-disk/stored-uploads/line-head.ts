@@ -6,11 +6,11 @@ import { uploadIdOf } from '../index-lines.js';
 const ID = '{"upload_id":"';
 const ID_BYTES = 36;
 const BEHIND_ID = ID.length + ID_BYTES;
-const RECEIVED_AT = Buffer.from('"received_at":"');
+const RECEIVED_AT = '"received_at":"';
 /** In a line that `indexLine` writes, at most this many bytes follow the text of `additional_data`. */
 const TAIL_BYTES = 64 * 1024;
 const [QUOTE, BACKSLASH] = [0x22, 0x5c];
-const TIME_BYTES = '2025-03-30T12:00:00.000Z'.length;
+const TIME_LENGTH = '2025-03-30T12:00:00.000Z'.length;
 
 /** The members of an index line that can be read without decoding the whole line. */
 export interface LineHead {
@@ -24,11 +24,12 @@ export interface LineHead {
  * `indexLine` writes, the line isn't parsed as JSON. A long line of another form is parsed in turns with other work.
  */
 export function headOf(line: Buffer): LineHead | undefined | Promise<LineHead | undefined> {
-  const uploadId = line.toString('latin1', ID.length, BEHIND_ID);
-  const tailAt = Math.max(0, line.length - TAIL_BYTES);
-  const timeAt = tailAt + line.subarray(tailAt).lastIndexOf(RECEIVED_AT) + RECEIVED_AT.length;
-  const receivedAt = Date.parse(line.toString('latin1', timeAt, timeAt + TIME_BYTES));
-  if (timeAt >= tailAt + RECEIVED_AT.length && timeAt >= BEHIND_ID && !Number.isNaN(receivedAt) && line.toString('latin1', 0, ID.length) === ID && UPLOAD_ID.test(uploadId)) return { uploadId, receivedAt };
+  const begin = line.toString('latin1', 0, BEHIND_ID);
+  const tail = line.toString('latin1', Math.max(BEHIND_ID, line.length - TAIL_BYTES));
+  const timeAt = tail.lastIndexOf(RECEIVED_AT);
+  const receivedAt = timeAt < 0 ? Number.NaN : Date.parse(tail.slice(timeAt + RECEIVED_AT.length, timeAt + RECEIVED_AT.length + TIME_LENGTH));
+  const uploadId = begin.slice(ID.length);
+  if (!Number.isNaN(receivedAt) && begin.startsWith(ID) && UPLOAD_ID.test(uploadId)) return { uploadId, receivedAt };
   const members = membersOf(line, ['upload_id', 'received_at']);
   return members instanceof Promise ? members.then(headFrom) : headFrom(members);
 }

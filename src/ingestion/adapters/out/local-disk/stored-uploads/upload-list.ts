@@ -1,4 +1,4 @@
-import { decodeIndexLine, LONG_LINE_BYTES } from '../../../../application/line-decoding.js';
+import { decodeIndexLine, decodeShortLine, LONG_LINE_BYTES } from '../../../../application/line-decoding.js';
 import { type LineMemory, MAX_PAGE_BYTES, type UploadFilter, type UploadPage, type UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
 import { DAY_MS } from '../../../../domain/layout.js';
 import { comparePositions, positionBehind } from '../../../../domain/upload-filter.js';
@@ -29,8 +29,8 @@ const SPARE_CANDIDATES = 10_000;
 interface Candidate extends UploadPosition {
   readonly segment: SegmentReader;
   readonly begin: number;
-  /** A copy of the line if it is short; undefined for a long line, which is read again from the segment. */
-  readonly bytes: Buffer | undefined;
+  /** The line as text if it is short; undefined for a long line, which is read again from the segment. */
+  readonly text: string | undefined;
 }
 
 /**
@@ -132,12 +132,12 @@ export class UploadList {
     // One candidate more than the page can take shows whether more uploads follow the page.
     const wanted = this.limit - this.uploads.length + 1;
     const { candidates, readTo } = await this.readBack(readers, wanted);
-    for (const { segment, begin, bytes: copy, uploadId, receivedAt } of candidates) {
-      const line = copy ?? (await segment.lineFrom(begin))?.bytes;
-      if (!line) continue;
+    for (const { segment, begin, text, uploadId, receivedAt } of candidates) {
+      const line = text ?? (await segment.lineFrom(begin))?.bytes;
+      if (line === undefined) continue;
       const bytes = this.lineBytes + line.length;
       if (bytes > LONG_LINE_BYTES) await this.memory?.take(line.length);
-      const upload = await decodeIndexLine(line);
+      const upload = typeof line === 'string' ? decodeShortLine(line) : await decodeIndexLine(line);
       if (!upload) continue;
       const previous = this.uploads.at(-1);
       if (previous && (this.uploads.length === this.limit || bytes > MAX_PAGE_BYTES)) return { uploadId: previous.uploadId, receivedAt: previous.receivedAt };
@@ -178,14 +178,18 @@ export class UploadList {
     this.bytesRead += reader.end - begin;
     reader.end = begin;
     for (const line of lines) {
-      const head = await headOf(line.bytes);
+      // Awaits only what is a promise: that of a long line. Each other await would cost as much as reading the line.
+      const read = headOf(line.bytes);
+      const head = read instanceof Promise ? await read : read;
       if (!head) continue;
       reader.frontier = Math.min(reader.frontier, head.receivedAt + disorderMs);
-      if (head.receivedAt < this.earliest || head.receivedAt > this.latest || !(await isWanted(line.bytes))) continue;
+      if (head.receivedAt < this.earliest || head.receivedAt > this.latest) continue;
+      const wanted = isWanted(line.bytes);
+      if (!(wanted instanceof Promise ? await wanted : wanted)) continue;
       const position = { uploadId: head.uploadId, receivedAt: new Date(head.receivedAt) };
       if (this.after && comparePositions(position, this.after) >= 0) continue;
-      const bytes = line.bytes.length <= SHORT_LINE_BYTES ? Buffer.from(line.bytes) : undefined;
-      selection.add({ ...position, segment, begin: line.begin, bytes });
+      const text = line.bytes.length <= SHORT_LINE_BYTES ? line.bytes.toString() : undefined;
+      selection.add({ ...position, segment, begin: line.begin, text });
     }
   }
 }
