@@ -1,8 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { Logger } from '@nestjs/common';
 import { ServiceError } from '../common/service-error.js';
-import { exchangeOf } from './exchange.js';
-import { LogEntry } from './log-entry.js';
+import { exchangeOf, LogEntry } from './exchange.js';
 
 const logger = new Logger('Http');
 

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { inspect } from 'node:util';
 import { hasBody, targetPath } from './request-head.js';
 import { drain } from './drain.js';
 
@@ -79,23 +80,46 @@ export const exchangeOf = (request: IncomingMessage): Exchange | undefined => (r
 
 /** Notes, for the log, the customer whose uploads a request is about. The id must be valid. */
 export function noteCustomer(request: IncomingMessage, customerId: string | undefined): void {
-  const exchange = exchangeOf(request);
+  const exchange = (request as InExchange)[EXCHANGE];
   if (exchange && customerId !== undefined) exchange.customerId = customerId;
 }
 
 /** The exchange of the latest request on a connection; undefined if there was none. */
 export const latestExchange = (socket: Socket): Exchange | undefined => (socket as InExchange)[EXCHANGE];
 
+/** The member of a `LogEntry` that has the customer whose uploads the request is about. */
+export const CUSTOMER_ID = Symbol('customerId');
+
 /**
- * Sends an object as the JSON answer of an operation, with the status of `@HttpCode`. Handlers call this function
- * instead of returning the object, because an interceptor of the application could change what a handler returns.
+ * A line of the log with members, for Nest's logger. Loggers that write JSON get the members. Nest's own logger would
+ * print a plain object over many lines, but prints this one as one line: the message, and the members that aren't
+ * undefined.
+ *
+ * The customer is hidden behind a symbol, which JSON leaves out, because customers may be households, whose data is
+ * personal. The service's logger writes it only with `LOG_CUSTOMERS`.
  */
-export function sendJson(response: ServerResponse, body: object): void {
-  sendJsonText(response, JSON.stringify(body));
+export class LogEntry {
+  declare readonly msg: string;
+  declare readonly [CUSTOMER_ID]?: string;
+
+  constructor(members: { readonly msg: string; readonly [CUSTOMER_ID]?: string | undefined; readonly [member: string]: unknown }) {
+    Object.assign(this, members);
+  }
+
+  [inspect.custom](): string {
+    const { msg, ...members } = this;
+    const shown = Object.entries(members).filter(([, value]) => value !== undefined);
+    return [msg, ...shown.map(([name, value]) => `${name}=${String(value)}`)].join(' ');
+  }
 }
 
-/** Like `sendJson`, for a body that is JSON text already. */
-export function sendJsonText(response: ServerResponse, json: string | Buffer): void {
+/**
+ * Sends an object, or the bytes of a JSON text, as the JSON answer of an operation, with the status of `@HttpCode`.
+ * Handlers call this function instead of returning the object, because an interceptor of the application could change
+ * what a handler returns.
+ */
+export function sendJson(response: ServerResponse, body: object): void {
+  const json = Buffer.isBuffer(body) ? body : JSON.stringify(body);
   response.writeHead(response.statusCode, {
     'Content-Type': 'application/json; charset=utf-8',
     'Content-Length': Buffer.byteLength(json),

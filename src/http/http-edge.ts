@@ -7,8 +7,7 @@ import { bodyPace } from './body-pace.js';
 import { hasBody, requestHeadDefect } from './request-head.js';
 import { closeAfterDrain, drain } from './drain.js';
 import { ERROR_TABLE } from './error-table.js';
-import { beginExchange, type Exchange, EXCHANGE_END, latestExchange, requestIdOf } from './exchange.js';
-import { LogEntry } from './log-entry.js';
+import { beginExchange, CUSTOMER_ID, type Exchange, EXCHANGE_END, latestExchange, LogEntry, requestIdOf } from './exchange.js';
 import { gatherShortChunks } from './short-chunks.js';
 import { answerError, errorBody } from './service-exception.filter.js';
 
@@ -249,9 +248,9 @@ function sendByHand(socket: Socket, kind: ErrorKind, requestId: string): void {
 function logExchange(exchange: Exchange, status: number | undefined, details: object): void {
   if (exchange.isLogged) return;
   exchange.isLogged = true;
-  const { requestId, startedAt, path, request, response, traceId: trace_id } = exchange;
+  const { requestId, startedAt, path, request, response, traceId: trace_id, customerId } = exchange;
   const ms = Math.round((performance.now() - startedAt) * 10) / 10;
-  logger.log(new LogEntry({ msg: 'request', requestId, trace_id, method: request.method, path, status, ms, uploadId: response.getHeader('x-upload-id'), ...details }, exchange.customerId));
+  logger.log(new LogEntry({ msg: 'request', requestId, trace_id, method: request.method, path, status, ms, uploadId: response.getHeader('x-upload-id'), [CUSTOMER_ID]: customerId, ...details }));
 }
 
 /**

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
-import { sendJsonText } from './exchange.js';
+import { sendJson } from './exchange.js';
 import { answerError, toServiceError } from './service-exception.filter.js';
 
 /**
@@ -61,7 +61,7 @@ const PIECE_BYTES = 256 * 1024;
  */
 export async function sendJsonBytes(request: IncomingMessage, response: ServerResponse, json: Buffer, idleTimeoutMs: number): Promise<void> {
   if (json.length <= SHORT_JSON_BYTES || request.method === 'HEAD') {
-    sendJsonText(response, json);
+    sendJson(response, json);
     return;
   }
   response.setHeader('Content-Type', 'application/json; charset=utf-8');

@@ -49,17 +49,13 @@ export class LogOutput {
 
   private writeSoon(): void {
     if (this.lines.length >= WRITTEN_AT_LENGTH) this.writeNow();
-    else this.writeLater();
+    else this.timer ??= setTimeout(this.writeNow, WRITTEN_AFTER_MS).unref();
   }
 
-  private writeLater(): void {
-    this.timer ??= setTimeout(() => {
-      this.timer = undefined;
-      this.writeNow();
-    }, WRITTEN_AFTER_MS).unref();
-  }
-
-  private writeNow(): void {
+  /** Writes what the descriptor takes. The rest is written later. */
+  private readonly writeNow = (): void => {
+    clearTimeout(this.timer);
+    this.timer = undefined;
     while (!this.isWriting && this.hasBytes()) {
       if (this.isFile) {
         this.isWriting = true;
@@ -70,11 +66,11 @@ export class LogOutput {
           else if (this.lines.length > 0) this.writeSoon();
         });
       } else if (!this.tryToWrite()) {
-        this.writeLater();
+        this.timer = setTimeout(this.writeNow, WRITTEN_AFTER_MS).unref();
         return;
       }
     }
-  }
+  };
 
   /** Whether there is anything to write. Takes the next lines if all earlier ones are written. */
   private hasBytes(): boolean {

@@ -1,7 +1,7 @@
 import type { LoggerService } from '@nestjs/common';
 import { type Logger, pino } from 'pino';
 import type { PrettyOptions } from 'pino-pretty';
-import { LogEntry } from '../http/log-entry.js';
+import { CUSTOMER_ID, LogEntry } from '../http/exchange.js';
 import { LogOutput } from './log-output.js';
 
 /** The only LogOutput of the process. All loggers share it, because each LogOutput adds a listener to `process`. */
@@ -126,7 +126,7 @@ export class PinoLoggerService implements LoggerService {
     let stack: string | undefined;
     for (const part of rest) if (typeof part === 'string') [stack, context] = [context, part];
     if (typeof message === 'object' && message !== null && !(message instanceof Error)) {
-      const customer = this.customers && message instanceof LogEntry && { customerId: message.customerId };
+      const customer = this.customers && message instanceof LogEntry && { customerId: message[CUSTOMER_ID] };
       this.logger[level]({ context, ...message, ...customer });
       return;
     }

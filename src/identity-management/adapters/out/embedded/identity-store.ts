@@ -93,25 +93,15 @@ export class IdentityStore {
    * @throws ProviderUnavailable if that fails; ProviderError when the store is closed.
    */
   async available(): Promise<void> {
-    this.assertOpen();
+    if (this.isClosed) throw closed();
     if (this.isHere()) return;
-    await this.returning.check().catch((cause: unknown) => {
-      throw new ProviderUnavailable('The identity database is away.', { cause });
-    });
+    await this.returning.check().catch((cause: unknown) => { throw away(cause); });
     this.assertHere();
   }
 
   private assertHere(): void {
-    this.assertOpen();
-    this.assertInPlace();
-  }
-
-  private assertOpen(): void {
-    if (this.isClosed) throw new ProviderError('The identity database is closed.');
-  }
-
-  private assertInPlace(): void {
-    if (!this.isHere()) throw new ProviderUnavailable('The identity database is away.');
+    if (this.isClosed) throw closed();
+    if (!this.isHere()) throw away();
   }
 
   /**
@@ -146,7 +136,7 @@ export class IdentityStore {
   private async removeAbandoned(id: string, work: (statements: Statements) => void): Promise<void> {
     try {
       await unlessBusy(() => {
-        this.assertInPlace();
+        if (!this.isHere()) throw away();
         return this.opened.writer.transaction(work);
       });
     } catch (error) {
@@ -160,7 +150,7 @@ export class IdentityStore {
       this.assertHere();
       return work(statements);
     });
-    this.assertInPlace();
+    if (!this.isHere()) throw away();
     return result;
   }
 
@@ -259,6 +249,9 @@ export class IdentityStore {
     this.lastWarning = message;
   }
 }
+
+const closed = (): ProviderError => new ProviderError('The identity database is closed.');
+const away = (cause?: unknown): ProviderUnavailable => new ProviderUnavailable('The identity database is away.', { cause });
 
 async function open(path: string, create: boolean): Promise<Opened> {
   const reader = await openIdentityDatabase(path, { create });
