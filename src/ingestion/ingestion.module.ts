@@ -1,5 +1,7 @@
 import { ConfigurableModuleBuilder, type DynamicModule, Logger, Module, type OnApplicationBootstrap, type Provider } from '@nestjs/common';
+import { Reflector } from '@nestjs/core';
 import { AccessTokenVerifier } from '../authentication/access-token.js';
+import { PermissionGuard } from '../authentication/permission.guard.js';
 import { HttpModule } from '../http/http.module.js';
 import { HistoricalIngestionController, NowcastIngestionController } from './adapters/in/http/ingestion.controllers.js';
 import { EventRelay, EventRelayOptions } from './application/event-relay.js';
@@ -34,8 +36,8 @@ function withAdapters(definition: DynamicModule, { fileStorage, authentication, 
   const authorization: Provider = authentication && !openUploads
     ? {
         provide: UploadAuthorization,
-        inject: [AccessTokenVerifier],
-        useFactory: (accessTokens: AccessTokenVerifier) => new UploadAuthorization(accessTokens),
+        inject: [AccessTokenVerifier, Reflector],
+        useFactory: (verifier: AccessTokenVerifier, reflector: Reflector) => new UploadAuthorization(new PermissionGuard(verifier, reflector)),
       }
     : { provide: UploadAuthorization, useValue: new UploadAuthorization() };
   return {

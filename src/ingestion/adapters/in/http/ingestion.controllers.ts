@@ -1,8 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { type CanActivate, type ExecutionContext, HttpCode, Injectable, mixin, Post, Req, Res, type Type, UseGuards } from '@nestjs/common';
+import { type CanActivate, type ExecutionContext, HttpCode, Injectable, Post, Req, Res, UseGuards } from '@nestjs/common';
 import { ApiTags } from '@nestjs/swagger';
-import { type AccessTokenVerifier, coversCustomer } from '../../../../authentication/access-token.js';
-import { ServiceError } from '../../../../common/service-error.js';
+import { assertCustomer, RequirePermission } from '../../../../authentication/permission.guard.js';
 import { sha256Field } from '../../../../http/digest-fields.js';
 import { noteCustomer, sendJson } from '../../../../http/exchange.js';
 import { RawQuery } from '../../../../http/query.js';
@@ -14,31 +13,15 @@ import { ApiUpload } from './api-upload.decorator.js';
 import { openUploadBody } from './upload-body.js';
 import { readUploadHead } from './upload-head.js';
 
-/**
- * Creates a guard that refuses a request (403) unless its access token permits uploads of `kind` for the customer in
- * the request's query. Answers 503 if the token can't be checked. Lets every request through if uploads need no token.
- * Runs before the rest of the upload (query, headers and body) is checked.
- */
-function UploadGuard(kind: UploadKind): Type<CanActivate> {
-  @Injectable()
-  class KindUploadGuard implements CanActivate {
-    constructor(private readonly authorization: UploadAuthorization) {}
+/** Does what `PermissionGuard` does, unless uploads need no token. Then it admits every request. */
+@Injectable()
+class UploadGuard implements CanActivate {
+  constructor(private readonly authorization: UploadAuthorization) {}
 
-    canActivate(context: ExecutionContext): boolean | Promise<boolean> {
-      const { accessTokens } = this.authorization;
-      return accessTokens === undefined || mayUpload(accessTokens, context.switchToHttp().getRequest<IncomingMessage>());
-    }
+  /** Throws like `PermissionGuard`. */
+  canActivate(context: ExecutionContext): boolean | Promise<boolean> {
+    return this.authorization.guard?.canActivate(context) ?? true;
   }
-
-  async function mayUpload(accessTokens: AccessTokenVerifier, request: IncomingMessage): Promise<boolean> {
-    const { permissions, customerIds } = await accessTokens.verify(request);
-    const isCovered = coversCustomer(customerIds, new RawQuery(request).single('customer_id'));
-    if (!permissions.has(`upload:${kind}`)) throw new ServiceError('unauthorized', `The token lacks upload:${kind}.`);
-    if (!isCovered) throw new ServiceError('unauthorized', 'The customer_id claim of the token does not cover the customer.');
-    return true;
-  }
-
-  return mixin(KindUploadGuard);
 }
 
 /** The common part of the two upload operations. */
@@ -47,6 +30,7 @@ abstract class UploadController {
   constructor(
     private readonly uploadLoadData: UploadLoadData,
     private readonly limits: UploadLimits,
+    private readonly authorization: UploadAuthorization,
   ) {}
 
   /**
@@ -55,6 +39,7 @@ abstract class UploadController {
    * `Idempotent-Replayed: true` means that an earlier request stored the upload.
    */
   protected async store(kind: UploadKind, request: IncomingMessage, response: ServerResponse): Promise<void> {
+    if (this.authorization.guard) assertCustomer(request, new RawQuery(request).single('customer_id'));
     const head = readUploadHead(request, this.limits);
     const { customer_id: customerId, filename, manufacturer } = head.query;
     noteCustomer(request, customerId);
@@ -79,7 +64,8 @@ abstract class UploadController {
 export class HistoricalIngestionController extends UploadController {
   @Post('upload_historical')
   @HttpCode(200)
-  @UseGuards(UploadGuard('historical'))
+  @RequirePermission('upload:historical')
+  @UseGuards(UploadGuard)
   @ApiUpload({
     operationId: 'uploadHistorical',
     summary: 'Upload historical load data',
@@ -99,7 +85,8 @@ export class HistoricalIngestionController extends UploadController {
 export class NowcastIngestionController extends UploadController {
   @Post('upload_nowcast')
   @HttpCode(200)
-  @UseGuards(UploadGuard('nowcast'))
+  @RequirePermission('upload:nowcast')
+  @UseGuards(UploadGuard)
   @ApiUpload({
     operationId: 'uploadNowcast',
     summary: 'Upload nowcast load data',

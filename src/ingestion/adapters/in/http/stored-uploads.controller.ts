@@ -2,8 +2,7 @@ import { type IncomingMessage, type ServerResponse, validateHeaderValue } from '
 import { Delete, Get, HttpCode, Param, Req, Res } from '@nestjs/common';
 import { ApiTags } from '@nestjs/swagger';
 import contentDisposition from 'content-disposition';
-import { coversCustomer } from '../../../../authentication/access-token.js';
-import { customersOf } from '../../../../authentication/permission.guard.js';
+import { assertCustomer, coversCustomer } from '../../../../authentication/permission.guard.js';
 import { ServiceError } from '../../../../common/service-error.js';
 import { isCached, requestedRange } from '../../../../http/byte-range.js';
 import { sha256Field } from '../../../../http/digest-fields.js';
@@ -41,7 +40,7 @@ export class StoredUploadsController {
   @StoredUploadsOperation('read:uploads', { operationId: 'listUploads', summary: 'List uploads, newest first' })
   @ApiUploadPage()
   async list(@Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
-    assertCovered(request, new RawQuery(request).single('customer_id'));
+    assertCustomer(request, new RawQuery(request).single('customer_id'));
     const { filter, limit, after } = readUploadListQuery(request);
     noteCustomer(request, filter.customerId);
     await this.answer(request, response, async (memory) => {
@@ -110,7 +109,7 @@ export class StoredUploadsController {
   @StoredUploadsOperation('delete:uploads', { operationId: 'deleteUploads', summary: 'Remove all uploads of a customer' })
   @ApiRemovalOfAll()
   async removeAll(@Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
-    assertCovered(request, new RawQuery(request).single('customer_id'));
+    assertCustomer(request, new RawQuery(request).single('customer_id'));
     const filter = readUploadRemovalQuery(request);
     noteCustomer(request, filter.customerId);
     const deleted = await this.removeUploads.all(filter, { signal: whileConnected(response) });
@@ -181,24 +180,13 @@ const asAttachment = (filename: unknown): string =>
   typeof filename === 'string' ? contentDisposition(filename.toWellFormed(), { fallback: filename.replace(/[^ -~]/g, '?') }) : contentDisposition();
 
 /**
- * @throws ServiceError `unauthorized` if the request's token doesn't cover the customer; without a `customerId`, if the
- *   token doesn't cover all customers.
- */
-function assertCovered(request: IncomingMessage, customerId: string | undefined): void {
-  if (!coversCustomer(customersOf(request), customerId)) throw new ServiceError('unauthorized', 'The customer_id claim of the token does not cover the customer.');
-}
-
-/**
  * Returns a function that reports whether the client may access a customer's uploads, and notes the customer for the
  * log.
  */
-function accessOf(request: IncomingMessage): (customerId: string) => boolean {
-  const customers = customersOf(request);
-  return (customerId) => {
-    noteCustomer(request, customerId);
-    return coversCustomer(customers, customerId);
-  };
-}
+const accessOf = (request: IncomingMessage) => (customerId: string): boolean => {
+  noteCustomer(request, customerId);
+  return coversCustomer(request, customerId);
+};
 
 /** Returns a signal that aborts when the client disconnects, or when the answer was sent. */
 function whileConnected(response: ServerResponse): AbortSignal {
