@@ -4,7 +4,7 @@ import { ApiTags } from '@nestjs/swagger';
 import { assertCustomer, RequirePermission } from '../../../../authentication/permission.guard.js';
 import { sha256Field } from '../../../../http/digest-fields.js';
 import { noteCustomer, sendJson } from '../../../../http/exchange.js';
-import { RawQuery } from '../../../../http/query.js';
+import { parseQuery } from '../../../../http/query.js';
 import { ServiceController } from '../../../../http/service-controller.decorator.js';
 import { UploadLoadData } from '../../../application/upload-load-data.use-case.js';
 import type { UploadKind } from '../../../domain/upload.js';
@@ -39,8 +39,9 @@ abstract class UploadController {
    * `Idempotent-Replayed: true` means that an earlier request stored the upload.
    */
   protected async store(kind: UploadKind, request: IncomingMessage, response: ServerResponse): Promise<void> {
-    if (this.authorization.guard) assertCustomer(request, new RawQuery(request).single('customer_id'));
-    const head = readUploadHead(request, this.limits);
+    const query = parseQuery(request);
+    if (this.authorization.guard) assertCustomer(request, query.get('customer_id'));
+    const head = readUploadHead(request, query, this.limits);
     const { customer_id: customerId, filename, manufacturer } = head.query;
     noteCustomer(request, customerId);
     const body = await openUploadBody(request, head, this.limits);

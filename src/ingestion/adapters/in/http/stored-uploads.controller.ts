@@ -6,7 +6,7 @@ import { assertCustomer, coversCustomer } from '../../../../authentication/permi
 import { ServiceError } from '../../../../common/service-error.js';
 import { isCached, requestedRange } from '../../../../http/byte-range.js';
 import { sha256Field } from '../../../../http/digest-fields.js';
-import { RawQuery } from '../../../../http/query.js';
+import { parseQuery } from '../../../../http/query.js';
 import { AnswerMemory } from '../../../../http/answer-memory.js';
 import { noteCustomer, sendJson } from '../../../../http/exchange.js';
 import { ServiceController } from '../../../../http/service-controller.decorator.js';
@@ -20,7 +20,7 @@ import { RemoveUploads } from '../../../application/remove-uploads.use-case.js';
 import { UploadLimits } from '../../../ingestion.options.js';
 import { ApiContent, ApiUploadPage, ApiRemoval, ApiRemovalOfAll, ApiStoredUpload, StoredUploadsOperation } from './api-stored-uploads.decorator.js';
 import { DEFAULT_CONTENT_TYPE } from './upload-head.js';
-import { encodePageToken, readUploadListQuery, readUploadRemovalQuery } from './upload-list-query.dto.js';
+import { encodePageToken, readUploadListQuery, readUploadRemovalQuery } from './stored-uploads-query.js';
 
 /**
  * The operations that list, find, fetch and remove uploads. Each needs an access token that has the operation's
@@ -40,8 +40,9 @@ export class StoredUploadsController {
   @StoredUploadsOperation('read:uploads', { operationId: 'listUploads', summary: 'List uploads, newest first' })
   @ApiUploadPage()
   async list(@Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
-    assertCustomer(request, new RawQuery(request).single('customer_id'));
-    const { filter, limit, after } = readUploadListQuery(request);
+    const query = parseQuery(request);
+    assertCustomer(request, query.get('customer_id'));
+    const { filter, limit, after } = readUploadListQuery(query);
     noteCustomer(request, filter.customerId);
     await this.answer(request, response, async (memory) => {
       const { uploads, next } = await this.listUploads.execute(filter, limit, after, memory);
@@ -109,8 +110,9 @@ export class StoredUploadsController {
   @StoredUploadsOperation('delete:uploads', { operationId: 'deleteUploads', summary: 'Remove all uploads of a customer' })
   @ApiRemovalOfAll()
   async removeAll(@Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
-    assertCustomer(request, new RawQuery(request).single('customer_id'));
-    const filter = readUploadRemovalQuery(request);
+    const query = parseQuery(request);
+    assertCustomer(request, query.get('customer_id'));
+    const filter = readUploadRemovalQuery(query);
     noteCustomer(request, filter.customerId);
     const deleted = await this.removeUploads.all(filter, { signal: whileConnected(response) });
     sendJson(response, { status: 'success', deleted });
