@@ -1,5 +1,7 @@
-// Checks that each part of src imports only what it may import. `npm run lint` runs it. An argument names a folder to
-// check in place of src.
+// Checks that src has only known rooms, that its files are short, and that each part imports only what it may import.
+// `npm run lint` runs it. An argument names a folder to check in place of src.
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { cruise } from 'dependency-cruiser';
 import extractTSConfig from 'dependency-cruiser/config-utl/extract-ts-config';
 
@@ -7,8 +9,15 @@ const root = process.argv[2] ?? 'src';
 const FEATURE = '(?:ingestion|identity-management)';
 const inner = (path) => `^${root}/${path}`;
 
-/** Modules that only commands use: they check or move a store, or set up a provider. */
-const COMMAND_TOOLS = '/store-(verification|move)/|/(tenant|realm)-setup\\.ts$';
+/** The directories of src. README says what is in each. */
+const ROOMS = ['app', 'authentication', 'client', 'commands', 'common', 'configuration', 'http', 'identity-management', 'ingestion', 'operations', 'require', 'testing'];
+const LOOSE_FILES = ['index.ts', 'main.ts'];
+/** The most lines that a file may have, and the most that half of the files may have. Specs don't count. */
+const MAX_LINES = 350;
+const MAX_MEDIAN_LINES = 69;
+
+/** Modules that only commands use: they check, compact or move a store, set up a provider, or write reports. */
+const COMMAND_TOOLS = '/store-(verification|move)/|/(tenant-setup|realm-setup|compaction-run|compaction-report|report-text|progress-bar)\\.ts$';
 
 const forbidden = [
   {
@@ -91,6 +100,11 @@ const forbidden = [
     from: { path: inner('(?!client/)'), pathNot: '\\.spec\\.ts$' },
     to: { path: inner('client/') },
   },
+  {
+    name: 'nothing-imports-rxjs',
+    from: { path: inner('') },
+    to: { path: 'node_modules/rxjs/' },
+  },
   { name: 'no-circular', from: {}, to: { circular: true } },
 ].map((rule) => ({ ...rule, severity: 'error' }));
 
@@ -102,13 +116,24 @@ const { output } = await cruise(
 );
 
 const sources = output.modules.map(({ source }) => source);
-const loose = sources.filter((source) => source.startsWith(`${root}/`) && /^[^/]+$/.test(source.slice(root.length + 1)) && !/\/(main|index)\.ts$/.test(source));
 // A rule that matches no file checks nothing, because a folder was renamed or the rule's pattern is wrong.
 const idle = forbidden.filter(({ from }) => from.path && !sources.some((source) => new RegExp(from.path).test(source)));
 const { violations } = output.summary;
 
+const strangers = readdirSync(root)
+  .filter((name) => !ROOMS.includes(name) && !LOOSE_FILES.includes(name))
+  .map((name) => `${root}/${name}: neither ${LOOSE_FILES.join(', ')} nor a room (test/boundaries.mjs lists the rooms)`);
+
+const lengths = readdirSync(root, { recursive: true })
+  .filter((name) => name.endsWith('.ts') && !name.endsWith('.spec.ts'))
+  .map((name) => ({ name, lines: readFileSync(join(root, name), 'utf8').split('\n').length - 1 }))
+  .sort((one, other) => one.lines - other.lines);
+const median = lengths[lengths.length >> 1].lines;
+const tooLong = lengths.filter(({ lines }) => lines > MAX_LINES).map(({ name, lines }) => `${root}/${name}: ${lines} lines, more than ${MAX_LINES}`);
+if (median > MAX_MEDIAN_LINES) tooLong.push(`${root}: half of the files have ${median} lines or more, which is above ${MAX_MEDIAN_LINES}`);
+
 for (const { rule, from, to } of violations) console.error(`${rule.name}: ${from} -> ${to}`);
 for (const { name } of idle) console.error(`${name}: matches no file`);
-for (const source of loose) console.error(`${source}: only main.ts and index.ts stand outside of a room`);
+for (const text of [...strangers, ...tooLong]) console.error(text);
 console.log(`boundaries: ${sources.length} modules, ${violations.length} violations, ${idle.length} idle rules`);
-if (violations.length + idle.length + loose.length > 0) process.exitCode = 1;
+if (violations.length + idle.length + strangers.length + tooLong.length > 0) process.exitCode = 1;

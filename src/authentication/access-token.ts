@@ -8,15 +8,6 @@ export interface AccessToken {
   readonly customerIds: ReadonlySet<string>;
 }
 
-/**
- * Whether a token gives access to the data of a customer. Without a `customerId`: whether the token gives access to the
- * data of all customers, which takes a `*`.
- *
- * @param customerIds the token's customers, as in `AccessToken`: `*` means all customers.
- */
-export const coversCustomer = (customerIds: ReadonlySet<string>, customerId: string | undefined): boolean =>
-  customerIds.has('*') || (customerId !== undefined && customerIds.has(customerId));
-
 /** Identifies the caller by the bearer token of a request. Works the same with every identity provider. */
 export abstract class AccessTokenVerifier {
   /**

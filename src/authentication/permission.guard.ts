@@ -11,18 +11,16 @@ import type { Permission } from './permissions.js';
  */
 export const RequirePermission = Reflector.createDecorator<Permission>();
 
-const tokens = new WeakMap<IncomingMessage, AccessToken>();
+/**
+ * The property that holds the token of an admitted request. A WeakMap would cost far more in garbage collection.
+ */
+const TOKEN = Symbol('accessToken');
+interface AdmittedRequest {
+  [TOKEN]?: AccessToken;
+}
 
 /** The token with which `PermissionGuard` admitted the request; undefined if the guard hasn't admitted the request. */
-export const accessTokenOf = (request: IncomingMessage): AccessToken | undefined => tokens.get(request);
-
-const NO_CUSTOMERS: ReadonlySet<string> = new Set();
-
-/**
- * The customers that the token of an admitted request gives access to (`*`: all customers). None if `PermissionGuard`
- * hasn't admitted the request.
- */
-export const customersOf = (request: IncomingMessage): ReadonlySet<string> => accessTokenOf(request)?.customerIds ?? NO_CUSTOMERS;
+export const accessTokenOf = (request: IncomingMessage): AccessToken | undefined => (request as AdmittedRequest)[TOKEN];
 
 /**
  * Checks a further permission, for operations that require it only for some requests. Must be called after
@@ -33,6 +31,25 @@ export const customersOf = (request: IncomingMessage): ReadonlySet<string> => ac
  */
 export function assertPermission(request: IncomingMessage, permission: Permission): void {
   if (accessTokenOf(request)?.permissions.has(permission) !== true) throw lacks(permission);
+}
+
+/**
+ * Whether the token of an admitted request gives access to the data of a customer. Without a `customerId`: whether the
+ * token gives access to the data of all customers, which takes a `*`. False if `PermissionGuard` hasn't admitted the
+ * request.
+ */
+export function coversCustomer(request: IncomingMessage, customerId: string | undefined): boolean {
+  const customers = accessTokenOf(request)?.customerIds;
+  return customers !== undefined && (customers.has('*') || (customerId !== undefined && customers.has(customerId)));
+}
+
+/**
+ * Checks the customer whose data a request is about. Must be called after `PermissionGuard`.
+ *
+ * @throws ServiceError `unauthorized` when `coversCustomer` is false.
+ */
+export function assertCustomer(request: IncomingMessage, customerId: string | undefined): void {
+  if (!coversCustomer(request, customerId)) throw new ServiceError('unauthorized', 'The customer_id claim of the token does not cover the customer.');
 }
 
 const lacks = (permission: Permission): ServiceError => new ServiceError('unauthorized', `The token lacks ${permission}.`);
@@ -60,7 +77,7 @@ export class PermissionGuard implements CanActivate {
     const token = await this.verifier.verify(request);
     if (permission === undefined) throw new ServiceError('unauthorized', 'The operation has no @RequirePermission.');
     if (!token.permissions.has(permission)) throw lacks(permission);
-    tokens.set(request, token);
+    (request as AdmittedRequest)[TOKEN] = token;
     return true;
   }
 }

@@ -10,6 +10,7 @@ const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/;
 /** One request and its response, with the state that Node and Express don't keep. */
 export interface Exchange {
   readonly requestId: string;
+  /** When the request's head had arrived, on the clock of `performance.now()`. */
   readonly startedAt: number;
   readonly request: IncomingMessage;
   /** The requested path, cut to 256 characters. Kept because Express changes the URL of the request. */
@@ -35,10 +36,10 @@ export interface Exchange {
    */
   isAnsweredEarly?: boolean;
   /**
-   * Whether the log already has the line of this request. The line is written early when the HTTP parser refuses the
-   * rest of the request.
+   * When the request's line was written to the log, on the clock of `performance.now()`; undefined before. The line is
+   * written when the exchange is over, or earlier, when the HTTP parser refuses the rest of the request.
    */
-  isLogged?: boolean;
+  endedAt?: number;
   /** The id of the trace to which the request belongs, for the log. Undefined if the request isn't traced. */
   traceId?: string;
   /** The customer whose uploads the request is about, as soon as it is known. */
@@ -47,8 +48,10 @@ export interface Exchange {
   refusal?: { readonly kind: string; readonly reason: string };
 }
 
+export type EndedExchange = Exchange & { readonly endedAt: number };
+
 /**
- * The server emits this event, with an `Exchange`, when the response has been sent, or when the connection was lost
+ * The server emits this event, with an `EndedExchange`, when the response has been sent, or when the connection was lost
  * before that.
  */
 export const EXCHANGE_END = 'exchangeEnd';

@@ -246,10 +246,11 @@ function sendByHand(socket: Socket, kind: ErrorKind, requestId: string): void {
 }
 
 function logExchange(exchange: Exchange, status: number | undefined, details: object): void {
-  if (exchange.isLogged) return;
-  exchange.isLogged = true;
+  if (exchange.endedAt !== undefined) return;
+  const endedAt = performance.now();
+  exchange.endedAt = endedAt;
   const { requestId, startedAt, path, request, response, traceId: trace_id, customerId } = exchange;
-  const ms = Math.round((performance.now() - startedAt) * 10) / 10;
+  const ms = Math.round((endedAt - startedAt) * 10) / 10;
   logger.log(new LogEntry({ msg: 'request', requestId, trace_id, method: request.method, path, status, ms, uploadId: response.getHeader('x-upload-id'), [CUSTOMER_ID]: customerId, ...details }));
 }
 

@@ -1,5 +1,5 @@
 import type { DynamicModule, Type } from '@nestjs/common';
-import type { AccessTokenVerifier } from '../authentication/access-token.js';
+import type { PermissionGuard } from '../authentication/permission.guard.js';
 import type { ProviderDefinition } from '../common/provider-definition.js';
 import type { FileStorage } from './application/ports/file-storage.port.js';
 import type { UploadEvents } from './application/ports/upload-events.port.js';
@@ -55,7 +55,7 @@ export class UploadLimits {
   }
 }
 
-/** Holds the verifier for the access tokens of upload requests. The verifier is undefined if anyone may upload. */
+/** Holds the guard of upload requests. The guard is undefined if anyone may upload. */
 export class UploadAuthorization {
-  constructor(readonly accessTokens?: AccessTokenVerifier) {}
+  constructor(readonly guard?: PermissionGuard) {}
 }

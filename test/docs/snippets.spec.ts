@@ -116,6 +116,20 @@ describe('the pages', () => {
     expect(pages.filter((name) => !index.includes(`](${name})`))).toEqual([]);
   });
 
+  it('list every decision with its title', async () => {
+    const pages = (await readdir('docs/adr')).filter((name) => name !== 'README.md').sort();
+    const items = pages.map(async (name) => (await readFile(join('docs/adr', name), 'utf8')).replace(/^# (\d+\. )(.*)\n[^]*$/, `$1[$2](${name})`));
+    expect((await readFile('docs/adr/README.md', 'utf8')).match(/^\d+\. .*$/gm)).toEqual(await Promise.all(items));
+  });
+
+  it('name the suffixes of roles that files of src have', async () => {
+    const [, list = ''] = /has the role as its suffix: (.*?)\. /.exec(await readFile('CONTRIBUTING.md', 'utf8')) ?? [];
+    const suffixes = [...list.matchAll(/`(\.[a-z-]+\.ts)`/g)].map(([, suffix = '']) => suffix);
+    const files = await readdir('src', { recursive: true });
+    expect(suffixes).toContain('.port.ts');
+    expect(suffixes.filter((suffix) => !files.some((name) => name.endsWith(suffix)))).toEqual([]);
+  });
+
   it('link from secrets as files to the section of README that says which variables', async () => {
     const [, heading = ''] = /which variables\]\(\.\.\/README\.md#([^)]*)\)/.exec(await readFile('docs/deploying.md', 'utf8')) ?? [];
     const section = (await readFile('README.md', 'utf8')).split(/^(?=#+ )/m).find((text) => anchors(text).includes(heading));

@@ -182,6 +182,22 @@ it('with LOG_CUSTOMERS names the customer of each request about uploads, and not
   await service.close();
 });
 
+it('has the durations that the metrics have', async () => {
+  const service = await startLogging();
+  const requests = [['GET', '/uploads'], ['DELETE', '/uploads'], ...['users', 'roles'].map((name) => ['GET', `${IDENTITY}/${name}`]), ...['assign-role', 'create-role', 'create-user', 'update-user'].map((name) => ['POST', `${IDENTITY}/${name}`])] as const;
+  for (const [method, path] of requests) expect((await fetch(service.url + path, { method })).status).toBe(403);
+  const lines = await vi.waitFor(() => {
+    const found = service.logged().split('\n').filter((line) => line.includes('"msg":"request"'));
+    expect(found).toHaveLength(requests.length);
+    return found.map((line) => JSON.parse(line) as { readonly method: string; readonly path: string; readonly ms: number });
+  });
+  const metrics = await (await fetch(`${service.url}/metrics`)).text();
+  const seconds = [...metrics.matchAll(/^http_request_duration_seconds_sum\{method="(.*)",route="(.*)"\} (.*)$/gm)];
+  const measured = seconds.map(([, method, path, sum]) => ({ method, path, ms: Math.round(Number(sum) * 10_000) / 10 }));
+  expect(measured).toEqual(lines.map(({ method, path, ms }) => ({ method, path, ms })));
+  await service.close();
+});
+
 it('reports what failed on a disk and where, without the customer', async () => {
   const service = await startLogging();
   await writeFile(join(service.dataDirectory, 'files', 'kind=historical', 'customer_id=MARK-customer'), '');

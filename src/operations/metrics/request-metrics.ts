@@ -3,7 +3,7 @@ import { Injectable, type OnApplicationBootstrap } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
 import type { Request } from 'express';
 import type { Metric, MetricValueWithName } from 'prom-client';
-import { type Exchange, EXCHANGE_END } from '../../http/exchange.js';
+import { type EndedExchange, EXCHANGE_END } from '../../http/exchange.js';
 import { Metrics, SECONDS } from './metrics.js';
 
 interface RouteTally {
@@ -42,11 +42,11 @@ export class RequestMetrics implements OnApplicationBootstrap {
     server.on(EXCHANGE_END, this.count);
   }
 
-  private readonly count = ({ request, response, startedAt }: Exchange): void => {
+  private readonly count = ({ request, response, startedAt, endedAt }: EndedExchange): void => {
     if (!response.writableFinished) return;
     const { method = '' } = request;
     const route = ((request as Request).route as { path?: string } | undefined)?.path ?? 'unmatched';
-    const seconds = (performance.now() - startedAt) / 1000;
+    const seconds = (endedAt - startedAt) / 1000;
     const key = `${method} ${route}`;
     let tally = this.tallies.get(key);
     if (!tally) {

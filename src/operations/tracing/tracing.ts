@@ -10,7 +10,7 @@ import type { Observer } from '../../common/observer.js';
 import { ServiceError } from '../../common/service-error.js';
 import type { TracingEnvironment } from '../../configuration/tracing.js';
 import { supplyVariables } from '../../configuration/variables.js';
-import { type Exchange, EXCHANGE_END, exchangeOf } from '../../http/exchange.js';
+import { type EndedExchange, type Exchange, EXCHANGE_END, exchangeOf } from '../../http/exchange.js';
 import { ClientSpans } from './client-spans.js';
 import { ReportedExporter } from './reported-exporter.js';
 
@@ -87,7 +87,7 @@ export class Tracing implements OnApplicationShutdown {
         for (const handle of handlers) handle.call(server, request, response);
       });
     });
-    server.on(EXCHANGE_END, (exchange: Exchange) => { this.end(exchange); });
+    server.on(EXCHANGE_END, (exchange: EndedExchange) => { this.end(exchange); });
   }
 
   /**
@@ -112,10 +112,10 @@ export class Tracing implements OnApplicationShutdown {
     return trace.setSpan(parent, span);
   }
 
-  private end(exchange: Exchange): void {
+  private end(exchange: EndedExchange): void {
     const span = this.spans.get(exchange);
     if (!span?.isRecording()) return;
-    const { request, response, refusal } = exchange;
+    const { request, response, refusal, endedAt } = exchange;
     const { path: route } = ((request as Request).route ?? {}) as { readonly path?: string };
     if (route !== undefined) span.updateName(`${request.method ?? ''} ${route}`).setAttribute('http.route', route);
     const uploadId = response.getHeader('x-upload-id');
@@ -124,7 +124,7 @@ export class Tracing implements OnApplicationShutdown {
     if (refusal) span.setAttribute('error.type', refusal.kind);
     else if (!response.writableFinished) span.setAttribute('error.type', 'aborted');
     if (response.statusCode >= 500) span.setStatus({ code: SpanStatusCode.ERROR });
-    span.end();
+    span.end(endedAt);
   }
 }
 

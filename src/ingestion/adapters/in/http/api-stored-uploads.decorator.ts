@@ -7,6 +7,7 @@ import { ApiAnswer, REQUEST_ID_HEADER } from '../../../../http/api-answer.decora
 import { ApiErrors } from '../../../../http/api-errors.decorator.js';
 import { MAX_PARAMETER_LENGTH, UPLOAD_KINDS } from '../../../domain/upload.js';
 import { StoredUpload, UPLOAD_ID, UploadPageBody, UploadsRemoved } from './stored-uploads-answers.dto.js';
+import { DEFAULT_LIMIT, MAX_LIMIT } from './stored-uploads-query.js';
 
 const uploadId = ApiParam({ name: 'upload_id', description: 'The `X-Upload-Id` of the upload', schema: { type: 'string', format: 'uuid', example: UPLOAD_ID.example } });
 
@@ -42,7 +43,7 @@ export const ApiUploadPage = (): MethodDecorator =>
     query('kind', 'Only uploads of this kind', { type: 'string', enum: [...UPLOAD_KINDS] }),
     time('from', 'Only uploads received at this time (RFC 3339) or later'),
     time('to', 'Only uploads received before this time (RFC 3339)'),
-    query('limit', 'Maximum number of uploads in the page', { type: 'integer', minimum: 1, maximum: 1000, default: 100 }),
+    query('limit', 'Maximum number of uploads in the page', { type: 'integer', minimum: 1, maximum: MAX_LIMIT, default: DEFAULT_LIMIT }),
     query('page_token', 'The `next_page_token` of the page before', { type: 'string' }),
     ApiAnswer(200, 'A page of uploads', { body: UploadPageBody }),
     ApiErrors('invalid-query-parameter', 'unauthorized', 'not-found', 'provider-unavailable'),

@@ -2,12 +2,11 @@ import { type IncomingMessage, type ServerResponse, validateHeaderValue } from '
 import { Delete, Get, HttpCode, Param, Req, Res } from '@nestjs/common';
 import { ApiTags } from '@nestjs/swagger';
 import contentDisposition from 'content-disposition';
-import { coversCustomer } from '../../../../authentication/access-token.js';
-import { customersOf } from '../../../../authentication/permission.guard.js';
+import { assertCustomer, coversCustomer } from '../../../../authentication/permission.guard.js';
 import { ServiceError } from '../../../../common/service-error.js';
 import { isCached, requestedRange } from '../../../../http/byte-range.js';
 import { sha256Field } from '../../../../http/digest-fields.js';
-import { RawQuery } from '../../../../http/query.js';
+import { parseQuery } from '../../../../http/query.js';
 import { AnswerMemory } from '../../../../http/answer-memory.js';
 import { noteCustomer, sendJson } from '../../../../http/exchange.js';
 import { ServiceController } from '../../../../http/service-controller.decorator.js';
@@ -21,7 +20,7 @@ import { RemoveUploads } from '../../../application/remove-uploads.use-case.js';
 import { UploadLimits } from '../../../ingestion.options.js';
 import { ApiContent, ApiUploadPage, ApiRemoval, ApiRemovalOfAll, ApiStoredUpload, StoredUploadsOperation } from './api-stored-uploads.decorator.js';
 import { DEFAULT_CONTENT_TYPE } from './upload-head.js';
-import { encodePageToken, readUploadListQuery, readUploadRemovalQuery } from './upload-list-query.dto.js';
+import { encodePageToken, readUploadListQuery, readUploadRemovalQuery } from './stored-uploads-query.js';
 
 /**
  * The operations that list, find, fetch and remove uploads. Each needs an access token that has the operation's
@@ -41,8 +40,9 @@ export class StoredUploadsController {
   @StoredUploadsOperation('read:uploads', { operationId: 'listUploads', summary: 'List uploads, newest first' })
   @ApiUploadPage()
   async list(@Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
-    assertCovered(request, new RawQuery(request).single('customer_id'));
-    const { filter, limit, after } = readUploadListQuery(request);
+    const query = parseQuery(request);
+    assertCustomer(request, query.get('customer_id'));
+    const { filter, limit, after } = readUploadListQuery(query);
     noteCustomer(request, filter.customerId);
     await this.answer(request, response, async (memory) => {
       const { uploads, next } = await this.listUploads.execute(filter, limit, after, memory);
@@ -110,8 +110,9 @@ export class StoredUploadsController {
   @StoredUploadsOperation('delete:uploads', { operationId: 'deleteUploads', summary: 'Remove all uploads of a customer' })
   @ApiRemovalOfAll()
   async removeAll(@Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
-    assertCovered(request, new RawQuery(request).single('customer_id'));
-    const filter = readUploadRemovalQuery(request);
+    const query = parseQuery(request);
+    assertCustomer(request, query.get('customer_id'));
+    const filter = readUploadRemovalQuery(query);
     noteCustomer(request, filter.customerId);
     const deleted = await this.removeUploads.all(filter, { signal: whileConnected(response) });
     sendJson(response, { status: 'success', deleted });
@@ -181,24 +182,13 @@ const asAttachment = (filename: unknown): string =>
   typeof filename === 'string' ? contentDisposition(filename.toWellFormed(), { fallback: filename.replace(/[^ -~]/g, '?') }) : contentDisposition();
 
 /**
- * @throws ServiceError `unauthorized` if the request's token doesn't cover the customer; without a `customerId`, if the
- *   token doesn't cover all customers.
- */
-function assertCovered(request: IncomingMessage, customerId: string | undefined): void {
-  if (!coversCustomer(customersOf(request), customerId)) throw new ServiceError('unauthorized', 'The customer_id claim of the token does not cover the customer.');
-}
-
-/**
  * Returns a function that reports whether the client may access a customer's uploads, and notes the customer for the
  * log.
  */
-function accessOf(request: IncomingMessage): (customerId: string) => boolean {
-  const customers = customersOf(request);
-  return (customerId) => {
-    noteCustomer(request, customerId);
-    return coversCustomer(customers, customerId);
-  };
-}
+const accessOf = (request: IncomingMessage) => (customerId: string): boolean => {
+  noteCustomer(request, customerId);
+  return coversCustomer(request, customerId);
+};
 
 /** Returns a signal that aborts when the client disconnects, or when the answer was sent. */
 function whileConnected(response: ServerResponse): AbortSignal {

@@ -3,7 +3,7 @@ import { ServiceError } from '../../../../common/service-error.js';
 import { assertDeclaredLength, contentCoding, contentTypeAsSent, isJsonType, mediaType } from '../../../../http/request-head.js';
 import { type ExpectedDigest, parseDigestField } from '../../../../http/digest-fields.js';
 import { assertJsonContent } from '../../../../http/json-body.js';
-import { queryReader, Satisfies } from '../../../../http/query.js';
+import { queryReader, type RawQuery, required, textThat } from '../../../../http/query.js';
 import { isCustomerId, isFilename, isManufacturer } from '../../../domain/upload.js';
 import type { UploadLimits } from '../../../ingestion.options.js';
 
@@ -16,19 +16,12 @@ const FORM_OVERHEAD_BYTES = 1_048_576;
 export const DEFAULT_CONTENT_TYPE = 'application/octet-stream';
 const NO_DIGESTS: readonly ExpectedDigest[] = [];
 
-/** The query parameters of an upload (service interface, part 2). */
-export class UploadQueryDto {
-  @Satisfies('isCustomerId', isCustomerId)
-  readonly customer_id!: string;
-
-  @Satisfies('isFilename', isFilename)
-  readonly filename!: string;
-
-  @Satisfies('isManufacturer', isManufacturer)
-  readonly manufacturer!: string;
-}
-
-const readUploadQuery = queryReader(UploadQueryDto);
+/** Reads the query parameters of an upload (service interface, part 2). */
+const readUploadQuery = queryReader({
+  customer_id: required(textThat(isCustomerId)),
+  filename: required(textThat(isFilename)),
+  manufacturer: required(textThat(isManufacturer)),
+});
 
 /**
  * How an upload is sent: as JSON, as a form (multipart/form-data), or with the bytes of the file as the request's body.
@@ -42,7 +35,7 @@ export interface UploadHead {
   readonly contentType: string;
   /** Maximum length of the request's body in bytes. For JSON, the length after decompression (Content-Encoding). */
   readonly maxBodyBytes: number;
-  readonly query: UploadQueryDto;
+  readonly query: ReturnType<typeof readUploadQuery>;
   /** The client's `Idempotency-Key`; null without one. */
   readonly idempotencyKey: string | null;
   /** Expected digests of the file (`X-Upload-Digest`). */
@@ -55,18 +48,19 @@ export interface UploadHead {
 }
 
 /**
- * Reads and validates the head of an upload request (URL and headers), before the body is read.
+ * Reads and validates the head of an upload request (URL and headers), before the body is read. `query` is the query
+ * in the URL.
  *
  * @throws ServiceError of the first kind that applies, in this order: `payload-too-large`, `unsupported-media-type`,
  *   `invalid-query-parameter`, `invalid-idempotency-key`, `invalid-digest`.
  */
-export function readUploadHead(request: IncomingMessage, limits: UploadLimits): UploadHead {
+export function readUploadHead(request: IncomingMessage, query: RawQuery, limits: UploadLimits): UploadHead {
   const { form, maxBodyBytes } = assertUploadContent(request, limits);
   return {
     form,
     maxBodyBytes,
     contentType: contentTypeAsSent(request) ?? DEFAULT_CONTENT_TYPE,
-    query: readUploadQuery(request),
+    query: readUploadQuery(query),
     idempotencyKey: idempotencyKeyOf(request),
     ...expectedDigests(request),
   };

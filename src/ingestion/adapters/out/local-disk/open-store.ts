@@ -3,7 +3,8 @@ import { observeMethods, type Observer } from '../../../../common/observer.js';
 import { ServiceError } from '../../../../common/service-error.js';
 import type { Wakeup } from '../../../../common/wakeup.js';
 import type { DataDirectoryLock } from '../../../../common/data-directory/data-directory-lock.js';
-import { behindHead, digestOf, type Head, readContent, readHead } from '../../../application/content.js';
+import { behindHead, readHead, type StreamHead } from '../../../../common/stream-head.js';
+import { digestOf, readContent } from '../../../application/content.js';
 import type { UploadDraft, UploadReceipt } from '../../../application/ports/file-storage.port.js';
 import { storageFailure } from '../../../application/storage-failure.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
@@ -183,7 +184,7 @@ export class OpenStore {
     });
   }
 
-  private async keepLarge(draft: UploadDraft, contentPath: string, head: Head): Promise<Upload> {
+  private async keepLarge(draft: UploadDraft, contentPath: string, head: StreamHead<Uint8Array>): Promise<Upload> {
     try {
       return await this.withStaged(draft.uploadId, async (staged) => {
         const upload = await draft.conclude(await writeStagedFile(staged.file, behindHead(head)));

@@ -100,3 +100,9 @@ function isOwn(day: Day, { target, sources }: Plan): boolean {
   const isOriginal = (key: string): boolean => parseName(day, key).origin === 'original';
   return isThere(target) && !isOriginal(target) && sources.every((key) => isThere(key) && isOriginal(key));
 }
+
+/** The keys of the segments that may still exist although compaction has copied their lines to the merged segment. */
+export async function copiedSegments(bucket: Bucket, day: Day): Promise<ReadonlySet<string>> {
+  const { plan } = await readDayPlan(bucket, day);
+  return new Set(plan && (await sizeOf(bucket, plan.target)) === plan.bytes ? plan.sources : []);
+}

@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
 import { dirname } from 'node:path';
-import { z } from 'zod';
 import { eachOf } from '../../../../../common/each-of.js';
 import { ContentDigest } from '../../../../application/content.js';
 import { decodeIndexLine } from '../../../../application/line-decoding.js';
@@ -13,6 +12,7 @@ import { type Bucket, ObjectExistsError } from '../bucket.js';
 import { CLAIMS, HEALTH, MOVE } from '../keys.js';
 import { removeListed } from '../remove-listed.js';
 import { dayOf } from '../segment-names.js';
+import { bytesOf, type Note, NOTE } from './move-note.js';
 import { MovedLines } from './moved-lines.js';
 
 const FILES_AT_ONCE = 8;
@@ -22,20 +22,6 @@ const LOOKED_UP_AT_ONCE = 2_000;
 const MIN_PARTS_BYTES = 1024 * 1024;
 const FILES = 'files/';
 const LINES = 'uploads/';
-
-const NOTE = z.object({
-  /** The id of the store that is moved to the bucket. */
-  store_id: z.string(),
-  /** Whether the last step of a move (`finish`) has begun to write index lines. */
-  has_lines: z.boolean().optional(),
-  /** When the move was complete (RFC 3339, UTC). */
-  completed_at: z.string().optional(),
-  /** The sha-256 of all index lines that a complete move has written, in the order of the store. */
-  lines_sha256: z.string().optional(),
-});
-type Note = Readonly<z.infer<typeof NOTE>>;
-
-const bytesOf = (note: Note): Buffer => Buffer.from(`${JSON.stringify(note)}\n`);
 
 /** The store can't be moved to this bucket: it contains something else, or a service has used it. */
 export class BucketTakenError extends Error {

@@ -6,7 +6,7 @@ import { isSelected } from '../../../../domain/upload-filter.js';
 import { UPLOAD_KINDS, type Upload } from '../../../../domain/upload.js';
 import { DAY_MS } from '../../../../domain/layout.js';
 import { type Bucket, type ListedObject, StoreSilentError } from '../bucket.js';
-import { readDayPlan, sizeOf } from '../compaction-plan.js';
+import { copiedSegments } from '../compaction-plan.js';
 import { MARKERS, MAX_MARKER_BYTES } from '../keys.js';
 import { LOST_AFTER_MS } from '../lease.js';
 import { readAhead } from '../read-ahead.js';
@@ -345,13 +345,4 @@ interface BatchRemoval {
   /** The time of removal to give in the events; undefined if no events are to be delivered. */
   readonly removedAt: Date | undefined;
   readonly onRemoved: (count: number) => void;
-}
-
-/**
- * The keys of a day's segments whose lines compaction has already copied to the merged segment. Some of these segments
- * may still exist.
- */
-async function copiedSegments(bucket: Bucket, day: Day): Promise<ReadonlySet<string>> {
-  const { plan } = await readDayPlan(bucket, day);
-  return new Set(plan && (await sizeOf(bucket, plan.target)) === plan.bytes ? plan.sources : []);
 }

@@ -1,0 +1,78 @@
+import { optional, queryReader, type RawQuery, required, textThat } from '../../../../http/query.js';
+import type { UploadFilter, UploadPosition } from '../../../application/ports/stored-uploads.port.js';
+import { UPLOAD_ID } from '../../../domain/layout-names.js';
+import { parseTime } from '../../../domain/upload-filter.js';
+import { isCustomerId, UPLOAD_KINDS } from '../../../domain/upload.js';
+
+export const DEFAULT_LIMIT = 100;
+export const MAX_LIMIT = 1000;
+
+const readList = queryReader({
+  customer_id: optional(textThat(isCustomerId)),
+  kind: optional((text) => UPLOAD_KINDS.find((kind) => kind === text)),
+  from: optional(parseTime),
+  to: optional(parseTime),
+  limit: optional(parseLimit),
+  page_token: optional(decodePageToken),
+});
+
+/**
+ * A parameter of the list of uploads. If a removal ignored it, it would remove more than the client asked for.
+ */
+const OF_LIST = optional(() => undefined);
+
+const readRemoval = queryReader({
+  customer_id: required(textThat(isCustomerId)),
+  before: optional(parseTime),
+  kind: OF_LIST,
+  from: OF_LIST,
+  to: OF_LIST,
+  limit: OF_LIST,
+  page_token: OF_LIST,
+});
+
+/** The parsed parameters of a request for a list of uploads. */
+export interface UploadListQuery {
+  readonly filter: UploadFilter;
+  readonly limit: number;
+  readonly after: UploadPosition | undefined;
+}
+
+/**
+ * Reads the query of a list of uploads (`GET /uploads`).
+ *
+ * @throws ServiceError `invalid-query-parameter` if a parameter is repeated or invalid.
+ */
+export function readUploadListQuery(raw: RawQuery): UploadListQuery {
+  const { customer_id: customerId, kind, from, to, limit = DEFAULT_LIMIT, page_token: after } = readList(raw);
+  return { filter: { customerId, kind, from, to }, limit, after };
+}
+
+/**
+ * Reads the query of a removal (`DELETE /uploads`) of all uploads of a customer, or of those received before a time.
+ *
+ * @throws ServiceError `invalid-query-parameter` if a parameter is missing, repeated or invalid, or belongs only to the
+ * list of uploads.
+ */
+export function readUploadRemovalQuery(raw: RawQuery): UploadFilter {
+  const { customer_id: customerId, before: to } = readRemoval(raw);
+  return { customerId, to };
+}
+
+function parseLimit(text: string): number | undefined {
+  const limit = /^\d{1,4}$/.test(text) ? Number(text) : 0;
+  return limit >= 1 && limit <= MAX_LIMIT ? limit : undefined;
+}
+
+/** Encodes a position in the list of uploads as an opaque text, which `decodePageToken` decodes. */
+export const encodePageToken = ({ receivedAt, uploadId }: UploadPosition): string =>
+  Buffer.from(`${receivedAt.toISOString()}${uploadId}`).toString('base64url');
+
+function decodePageToken(token: string): UploadPosition | undefined {
+  const text = Buffer.from(token, 'base64url').toString('latin1');
+  const receivedAt = parseTime(text.slice(0, 24));
+  const uploadId = text.slice(24);
+  if (!receivedAt || (uploadId !== '' && !UPLOAD_ID.test(uploadId))) return undefined;
+  const position = { receivedAt, uploadId };
+  return encodePageToken(position) === token ? position : undefined;
+}

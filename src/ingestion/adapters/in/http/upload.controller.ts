@@ -1,0 +1,96 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { type CanActivate, type ExecutionContext, HttpCode, Injectable, Post, Req, Res, UseGuards } from '@nestjs/common';
+import { ApiTags } from '@nestjs/swagger';
+import { assertCustomer, RequirePermission } from '../../../../authentication/permission.guard.js';
+import { sha256Field } from '../../../../http/digest-fields.js';
+import { noteCustomer, sendJson } from '../../../../http/exchange.js';
+import { parseQuery } from '../../../../http/query.js';
+import { ServiceController } from '../../../../http/service-controller.decorator.js';
+import { UploadLoadData } from '../../../application/upload-load-data.use-case.js';
+import type { UploadKind } from '../../../domain/upload.js';
+import { UploadAuthorization, UploadLimits } from '../../../ingestion.options.js';
+import { ApiUpload } from './api-upload.decorator.js';
+import { openUploadBody } from './upload-body.js';
+import { readUploadHead } from './upload-head.js';
+
+/** Does what `PermissionGuard` does, unless uploads need no token. Then it admits every request. */
+@Injectable()
+class UploadGuard implements CanActivate {
+  constructor(private readonly authorization: UploadAuthorization) {}
+
+  /** Throws like `PermissionGuard`. */
+  canActivate(context: ExecutionContext): boolean | Promise<boolean> {
+    return this.authorization.guard?.canActivate(context) ?? true;
+  }
+}
+
+/** Receives load data: the two upload operations. */
+@ServiceController()
+export class UploadController {
+  constructor(
+    private readonly uploadLoadData: UploadLoadData,
+    private readonly limits: UploadLimits,
+    private readonly authorization: UploadAuthorization,
+  ) {}
+
+  /** Receives historical load data, for training forecasting models (service interface, 4.1). */
+  @Post('ingestHistoricalLoadData/upload_historical')
+  @HttpCode(200)
+  @RequirePermission('upload:historical')
+  @UseGuards(UploadGuard)
+  @ApiTags('Historical ingestion')
+  @ApiUpload({
+    operationId: 'uploadHistorical',
+    summary: 'Upload historical load data',
+    filename: 'nem12_multiple_meters.csv',
+    json: {
+      'with additional data': { value: { additional_data: 'meter replaced on 2003-12-04' } },
+    },
+  })
+  uploadHistorical(@Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
+    return this.store('historical', request, response);
+  }
+
+  /** Receives nowcast load data, for generating forecasts (service interface, 4.2). */
+  @Post('ingestNowcastLoadData/upload_nowcast')
+  @HttpCode(200)
+  @RequirePermission('upload:nowcast')
+  @UseGuards(UploadGuard)
+  @ApiTags('Nowcast ingestion')
+  @ApiUpload({
+    operationId: 'uploadNowcast',
+    summary: 'Upload nowcast load data',
+    filename: 'greenbutton_usage.xml',
+    json: {
+      'with additional data': { value: { additional_data: 'last 15 minutes' } },
+    },
+  })
+  uploadNowcast(@Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
+    return this.store('nowcast', request, response);
+  }
+
+  /**
+   * Stores the upload in a request, and responds when the upload is durable. The answer has the header `X-Upload-Id`
+   * and, for an upload with a file, `X-Upload-Digest` (in the syntax of RFC 9530). The header
+   * `Idempotent-Replayed: true` means that an earlier request stored the upload.
+   */
+  private async store(kind: UploadKind, request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const query = parseQuery(request);
+    if (this.authorization.guard) assertCustomer(request, query.get('customer_id'));
+    const head = readUploadHead(request, query, this.limits);
+    const { customer_id: customerId, filename, manufacturer } = head.query;
+    noteCustomer(request, customerId);
+    const body = await openUploadBody(request, head, this.limits);
+    try {
+      const { file, additionalData } = body;
+      const command = { kind, customerId, filename, manufacturer, idempotencyKey: head.idempotencyKey, file, additionalData };
+      const { uploadId, content, replayed } = await this.uploadLoadData.execute(command);
+      response.setHeader('X-Upload-Id', uploadId);
+      if (content) response.setHeader('X-Upload-Digest', sha256Field(content.sha256));
+      if (replayed) response.setHeader('Idempotent-Replayed', 'true');
+      sendJson(response, { status: 'success', message: 'Data uploaded successfully.' });
+    } finally {
+      body.end?.();
+    }
+  }
+}

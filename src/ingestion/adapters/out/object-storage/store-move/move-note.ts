@@ -1,0 +1,16 @@
+import { z } from 'zod';
+
+/** The object `move` in the bucket of a move. */
+export const NOTE = z.object({
+  /** The id of the store that is moved to the bucket. */
+  store_id: z.string(),
+  /** Whether the last step of a move (`finish`) has begun to write index lines. */
+  has_lines: z.boolean().optional(),
+  /** When the move was complete (RFC 3339, UTC). */
+  completed_at: z.string().optional(),
+  /** The sha-256 of all index lines that a complete move has written, in the order of the store. */
+  lines_sha256: z.string().optional(),
+});
+export type Note = Readonly<z.infer<typeof NOTE>>;
+
+export const bytesOf = (note: Note): Buffer => Buffer.from(`${JSON.stringify(note)}\n`);
