@@ -1,9 +1,9 @@
 import { join } from 'node:path';
 import { v7 as uuidV7 } from 'uuid';
 import { isContentOf, isLayoutPath, SEGMENTS } from '../../../domain/layout-names.js';
-import { hasCode } from './disk-error.js';
 import type { Disk } from './disk.js';
 import type { DurableDirectories } from './durable-directories.js';
+import { jsonOfLink } from './link-json.js';
 import type { StorePresence } from './store-presence.js';
 
 /** A lower bound for the position of an index line: the line is there or later. */
@@ -104,14 +104,7 @@ export class PendingMarkers {
 
   /** The marker with an id; undefined if no name in `pending/` is that id, or the name isn't that of a valid marker. */
   async read(id: string): Promise<Marker | undefined> {
-    try {
-      return asMarker(id, JSON.parse(await this.disk.readLink(this.path(id))));
-    } catch (error) {
-      // EINVAL: the name isn't that of a link. ENOENT: the marker was removed after its name was read, or the name on
-      // disk isn't valid UTF-8, so that its decoded form names nothing.
-      if (error instanceof SyntaxError || hasCode(error, 'EINVAL', 'ENOENT')) return undefined;
-      throw error;
-    }
+    return asMarker(id, await jsonOfLink(this.disk.readLink(this.path(id))));
   }
 
   sync(): Promise<void> {

@@ -3,9 +3,10 @@ import { basename, join } from 'node:path';
 import { UPLOAD_ID } from '../../../../domain/layout-names.js';
 import { members, type SegmentLine } from '../../../../application/store-verification/line-splitter.js';
 import { JOURNAL_EXTENSION } from '../content-journals.js';
-import { hasCode, unlessAbsent } from '../disk-error.js';
+import { unlessAbsent } from '../disk-error.js';
 import { decodeRecords } from '../journal.js';
-import type { Marker } from '../pending-markers.js';
+import { jsonOfLink } from '../link-json.js';
+import { asMarker, type Marker, type SegmentMarker } from '../pending-markers.js';
 import { decodeRemovalList, REMOVAL_EXTENSION } from '../stored-uploads/removal-list.js';
 import { READ_ONLY } from './content-check.js';
 
@@ -70,7 +71,7 @@ export class WorkInProgress {
   async stays(line: SegmentLine): Promise<boolean> {
     const { segment, offset, end } = line;
     const marker = await this.segmentMarker(segment);
-    if (marker && 'durable_length' in marker && marker.durable_length !== undefined && end > marker.durable_length) return false;
+    if (marker?.durable_length !== undefined && end > marker.durable_length) return false;
     const { upload_id: uploadId } = members(line);
     const file = await unlessAbsent(open(join(this.root, segment), READ_ONLY));
     if (!file) return false;
@@ -83,18 +84,13 @@ export class WorkInProgress {
     }
   }
 
-  private async segmentMarker(segment: string): Promise<Marker | undefined> {
+  private async segmentMarker(segment: string): Promise<SegmentMarker | undefined> {
     const marker = await this.marker(basename(segment, '.ndjson'));
     return marker?.segment === segment && !('content_path' in marker) ? marker : undefined;
   }
 
   private async marker(id: string): Promise<Marker | undefined> {
-    try {
-      return JSON.parse(await readlink(join(this.root, 'pending', id))) as Marker;
-    } catch (error) {
-      if (error instanceof SyntaxError || hasCode(error, 'ENOENT', 'ENOTDIR', 'EINVAL')) return undefined;
-      throw error;
-    }
+    return asMarker(id, await jsonOfLink(readlink(join(this.root, 'pending', id))));
   }
 }
 
