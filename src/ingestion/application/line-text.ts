@@ -1,8 +1,5 @@
 import { isUtf8 } from 'node:buffer';
 
-/** The byte that ends each index line. */
-export const NEWLINE = 0x0a;
-
 const MAX_WHOLE_BYTES = 64 * 1024;
 const MAX_TEXT_BYTES = 16 * 1024;
 const MAX_ABRIDGED_BYTES = 1024 * 1024;

@@ -1,5 +1,6 @@
-import { type FileHandle, open, readdir, readFile, readlink, stat } from 'node:fs/promises';
+import { open, readdir, readFile, readlink, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
+import { containsText } from '../../../../application/contains-text.js';
 import { UPLOAD_ID } from '../../../../domain/layout-names.js';
 import { members, type SegmentLine } from '../../../../application/store-verification/line-splitter.js';
 import { JOURNAL_EXTENSION } from '../content-journals.js';
@@ -77,8 +78,9 @@ export class WorkInProgress {
     if (!file) return false;
     try {
       if (typeof uploadId !== 'string' || !UPLOAD_ID.test(uploadId)) return (await file.stat()).size >= end;
-      const text = `"${uploadId}"`;
-      return (await contains(file, text, { start: offset, end: end - 1 })) || (await contains(file, text, { start: 0 }));
+      const isIn = (range: { readonly start: number; readonly end?: number }): Promise<boolean> =>
+        containsText(file.createReadStream({ ...range, autoClose: false }), `"${uploadId}"`);
+      return (await isIn({ start: offset, end: end - 1 })) || (await isIn({ start: 0 }));
     } finally {
       await file.close();
     }
@@ -105,17 +107,6 @@ async function filesIn(name: string, bytes: Buffer): Promise<string[]> {
   if (name.endsWith(JOURNAL_EXTENSION)) return [...decodeRecords(bytes)].map(({ marker }) => marker.content_path);
   const list = await decodeRemovalList(bytes);
   return list ? [list.segment, ...list.uploads.flatMap(({ contentPath }) => contentPath ?? [])] : [];
-}
-
-/** Whether a file contains a text in a range of bytes; without an `end`, up to the end of the file. */
-async function contains(file: FileHandle, text: string, range: { readonly start: number; readonly end?: number }): Promise<boolean> {
-  let rest: Uint8Array = Buffer.alloc(0);
-  for await (const chunk of file.createReadStream({ ...range, autoClose: false })) {
-    const bytes = Buffer.concat([rest, chunk as Buffer]);
-    if (bytes.includes(text)) return true;
-    rest = bytes.subarray(-text.length);
-  }
-  return false;
 }
 
 const namesIn = async (directory: string): Promise<string[]> => (await unlessAbsent(readdir(directory))) ?? [];
