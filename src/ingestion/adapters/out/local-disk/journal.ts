@@ -4,7 +4,7 @@ import { crc32 } from 'node:zlib';
 import { FileRemovedError } from './disk-error.js';
 import { closeQuietly, type Disk, type DiskFile } from './disk.js';
 import type { DurableDirectories } from './durable-directories.js';
-import { asMarker, type PublicationMarker } from './pending-markers.js';
+import { asPendingMarker, type PublicationMarker } from './pending-markers.js';
 import type { StorePresence } from './store-presence.js';
 
 /** A small file that is being published, as a journal records it. */
@@ -187,7 +187,7 @@ export function* decodeRecords(journal: Buffer): Generator<JournalRecord> {
 function parseText(text: string): Omit<JournalRecord, 'bytes'> | undefined {
   try {
     const { upload_id: uploadId, ...data } = JSON.parse(text) as { upload_id: string };
-    const marker = asMarker(uploadId, data);
+    const marker = asPendingMarker(uploadId, data);
     return marker && 'content_path' in marker ? { uploadId, marker } : undefined;
   } catch {
     return undefined;

@@ -7,7 +7,7 @@ import { JOURNAL_EXTENSION } from '../content-journals.js';
 import { unlessAbsent } from '../disk-error.js';
 import { decodeRecords } from '../journal.js';
 import { jsonOfLink } from '../link-json.js';
-import { asMarker, type Marker, type SegmentMarker } from '../pending-markers.js';
+import { asPendingMarker, type PendingMarker, type SegmentMarker } from '../pending-markers.js';
 import { decodeRemovalList, REMOVAL_EXTENSION } from '../stored-uploads/removal-list.js';
 import { READ_ONLY } from './content-check.js';
 
@@ -91,8 +91,8 @@ export class WorkInProgress {
     return marker?.segment === segment && !('content_path' in marker) ? marker : undefined;
   }
 
-  private async marker(id: string): Promise<Marker | undefined> {
-    return asMarker(id, await jsonOfLink(readlink(join(this.root, 'pending', id))));
+  private async marker(id: string): Promise<PendingMarker | undefined> {
+    return asPendingMarker(id, await jsonOfLink(readlink(join(this.root, 'pending', id))));
   }
 }
 
