@@ -1,5 +1,6 @@
+import { parseJson } from '../../../common/text.js';
 import { digestOf } from './digest-set.js';
-import { LineText, parseJson } from '../line-text.js';
+import { LineText } from '../line-text.js';
 import { NEWLINE, type RawLine, rawLines } from '../raw-lines.js';
 
 /** A line of a segment (a file of index lines), or the end of the segment after its last newline (`isTorn`). */

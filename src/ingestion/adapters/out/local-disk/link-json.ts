@@ -1,3 +1,4 @@
+import { parseJson } from '../../../../common/text.js';
 import { hasCode } from './disk-error.js';
 
 /**
@@ -8,11 +9,11 @@ import { hasCode } from './disk-error.js';
  */
 export async function jsonOfLink(target: Promise<string>): Promise<unknown> {
   try {
-    return JSON.parse(await target) as unknown;
+    return parseJson(await target);
   } catch (error) {
     // EINVAL: the name isn't that of a link. ENOENT: the link was removed after its name was read, or the name on disk
     // isn't valid UTF-8, so that its decoded form names nothing. ENOTDIR: the directory of the link is a file.
-    if (error instanceof SyntaxError || hasCode(error, 'EINVAL', 'ENOENT', 'ENOTDIR')) return undefined;
+    if (hasCode(error, 'EINVAL', 'ENOENT', 'ENOTDIR')) return undefined;
     throw error;
   }
 }

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { ServiceError } from '../../../../common/service-error.js';
+import { parseJson } from '../../../../common/text.js';
 import { decodeIndexLine } from '../../../application/line-decoding.js';
 import { requestDigest } from '../../../application/request-digest.js';
 import { receiptOf, type UploadReceipt } from '../../../application/ports/file-storage.port.js';
@@ -8,7 +9,6 @@ import type { StorageLogger } from '../../../application/storage-logger.js';
 import { IDEMPOTENCY_PERIOD_MS, idempotencyScope } from '../../../domain/idempotency.js';
 import { isContentOf } from '../../../domain/layout-names.js';
 import type { Upload, UploadKind } from '../../../domain/upload.js';
-import { parseJson } from '../../../application/line-text.js';
 import type { Bucket, ReadObject } from './bucket.js';
 import type { LateSegments } from './event-outbox/late-segments.js';
 import { findKeyedSegment } from './keyed-segments.js';

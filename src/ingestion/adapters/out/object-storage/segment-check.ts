@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
-import { parseJson } from '../../../application/line-text.js';
+import { parseJson } from '../../../../common/text.js';
 import { NEWLINE, rawLines } from '../../../application/raw-lines.js';
 
 const LINES_AT_ONCE_BYTES = 1024 * 1024;

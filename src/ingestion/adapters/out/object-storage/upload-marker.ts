@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { parseJson } from '../../../application/line-text.js';
+import { parseJson } from '../../../../common/text.js';
 import { isContentOf } from '../../../domain/layout-names.js';
 import { MARKERS } from './keys.js';
 import { isOwnSegment } from './segment-names.js';

@@ -1,5 +1,5 @@
+import { parseJson } from '../../../../../common/text.js';
 import { Turns } from '../../../../../common/turns.js';
-import { parseJson } from '../../../../application/line-text.js';
 import { NEWLINE, rawLines } from '../../../../application/raw-lines.js';
 import { idempotencyScope } from '../../../../domain/idempotency.js';
 import { isContentOf, isLayoutPath, SEGMENTS } from '../../../../domain/layout-names.js';
