@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import { Turns } from './turns.js';
 
 const BLANKS = ' \t';
@@ -37,6 +38,16 @@ export async function forEachPiece(text: string, work: (piece: string) => void):
     end = Math.min(at + PIECE_LENGTH, text.length);
     if (end < text.length && isLowSurrogate(text.charCodeAt(end)) && isHighSurrogate(text.charCodeAt(end - 1))) end -= 1;
     work(text.slice(at, end));
+  }
+}
+
+/** The value of a text or of bytes as JSON; undefined if they aren't JSON, or if the bytes aren't UTF-8. */
+export function parseJson(json: string | Buffer): unknown {
+  if (typeof json !== 'string' && !isUtf8(json)) return undefined;
+  try {
+    return JSON.parse(json.toString()) as unknown;
+  } catch {
+    return undefined;
   }
 }
 

@@ -1,9 +1,10 @@
 import { JsonReader } from '../../common/json-reader.js';
+import { parseJson } from '../../common/text.js';
 import { Turns } from '../../common/turns.js';
 import { parseIndexLine, uploadFrom } from '../domain/layout.js';
 import { isContentOf } from '../domain/layout-names.js';
 import type { Upload } from '../domain/upload.js';
-import { LineText, parseJson } from './line-text.js';
+import { LineText } from './line-text.js';
 
 /**
  * In an index line as the service writes it, TEXT_BEGIN is directly before the text of `additional_data`, and TEXT_END

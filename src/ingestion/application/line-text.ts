@@ -1,7 +1,4 @@
-import { isUtf8 } from 'node:buffer';
-
-/** The byte that ends each index line. */
-export const NEWLINE = 0x0a;
+import { parseJson } from '../../common/text.js';
 
 const MAX_WHOLE_BYTES = 64 * 1024;
 const MAX_TEXT_BYTES = 16 * 1024;
@@ -52,16 +49,6 @@ export class LineText {
    */
   parse(): unknown {
     return this.abridged ? this.abridged.parse() : parseJson(Buffer.concat(this.pieces));
-  }
-}
-
-/** The JSON value of bytes; undefined if the bytes aren't JSON in UTF-8. */
-export function parseJson(bytes: Buffer): unknown {
-  if (!isUtf8(bytes)) return undefined;
-  try {
-    return JSON.parse(bytes.toString()) as unknown;
-  } catch {
-    return undefined;
   }
 }
 

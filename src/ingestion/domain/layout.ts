@@ -1,4 +1,4 @@
-import { encodeWithText, jsonArray, LONG_TEXT } from '../../common/text.js';
+import { encodeWithText, jsonArray, LONG_TEXT, parseJson } from '../../common/text.js';
 import { encodePathSegment, type Upload, UPLOAD_KINDS, type UploadKind } from './upload.js';
 
 /**
@@ -122,11 +122,7 @@ const encodeLong = (upload: Upload, write: (upload: Upload) => string): Promise<
  * `received_at`. Nothing else about the members is checked.
  */
 export function parseIndexLine(line: string): Upload | undefined {
-  try {
-    return uploadFrom(JSON.parse(line));
-  } catch {
-    return undefined;
-  }
+  return uploadFrom(parseJson(line));
 }
 
 /** The upload that the JSON value of an index line describes, as `parseIndexLine` returns it. */

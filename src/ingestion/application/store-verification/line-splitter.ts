@@ -1,5 +1,7 @@
+import { parseJson } from '../../../common/text.js';
 import { digestOf } from './digest-set.js';
-import { LineText, NEWLINE, parseJson } from '../line-text.js';
+import { LineText } from '../line-text.js';
+import { NEWLINE, type RawLine, rawLines } from '../raw-lines.js';
 
 /** A line of a segment (a file of index lines), or the end of the segment after its last newline (`isTorn`). */
 export interface SegmentLine {
@@ -53,20 +55,15 @@ export class LineSplitter {
    * when the iteration has ended.
    */
   *add(bytes: Buffer): Generator<SplitLine> {
-    const from = this.position;
-    let begin = 0;
-    for (let end = bytes.indexOf(NEWLINE); end >= 0; end = bytes.indexOf(NEWLINE, begin)) {
-      const line = this.line(bytes.subarray(begin, end), from + end + 1);
-      begin = end + 1;
-      yield line;
-    }
-    if (begin < bytes.length) this.rest.add(bytes.subarray(begin));
-    this.position = from + bytes.length;
+    for (const line of rawLines(bytes, this.position)) yield this.split(line);
+    const rest = bytes.subarray(bytes.lastIndexOf(NEWLINE) + 1);
+    if (rest.length > 0) this.rest.add(rest);
+    this.position += bytes.length;
   }
 
-  private line(bytes: Buffer, end: number): SplitLine {
+  private split({ begin, end, bytes }: RawLine): SplitLine {
     const { rest } = this;
-    const offset = end - 1 - bytes.length - rest.length;
+    const offset = begin - rest.length;
     if (rest.length === 0) {
       const value = parseJson(bytes);
       return { offset, end, value, hasNul: value === undefined && bytes.includes(0) };

@@ -1,6 +1,6 @@
 import { constants } from 'node:buffer';
 import { membersOf } from '../../../application/line-decoding.js';
-import { NEWLINE } from '../../../application/line-text.js';
+import { NEWLINE, rawLines } from '../../../application/raw-lines.js';
 import type { DiskFile } from './disk.js';
 
 export const NEWLINE_BYTES = Buffer.from([NEWLINE]);
@@ -38,14 +38,12 @@ export async function* readLines(file: DiskFile, from: number, to: number, onFor
     const foreignLineEnd = isInForeignLine ? bytes.indexOf(NEWLINE) : -1;
     if (isInForeignLine && foreignLineEnd < 0) continue;
     isInForeignLine = false;
-    let begin = foreignLineEnd + 1;
-    for (let end = bytes.indexOf(NEWLINE, begin); end >= 0; end = bytes.indexOf(NEWLINE, begin)) {
-      const line = bytes.subarray(begin, end);
-      yield pieces.length > 0 ? Buffer.concat([...pieces, line]) : line;
+    for (const line of rawLines(bytes.subarray(foreignLineEnd + 1))) {
+      yield pieces.length > 0 ? Buffer.concat([...pieces, line.bytes]) : line.bytes;
       pieces = [];
-      begin = end + 1;
     }
-    if (begin < read) pieces.push(bytes.subarray(begin));
+    const rest = bytes.subarray(bytes.lastIndexOf(NEWLINE) + 1);
+    if (rest.length > 0) pieces.push(rest);
     if (isForeign(pieces)) {
       isInForeignLine = true;
       pieces = [];

@@ -1,10 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { dirname } from 'node:path';
 import { crc32 } from 'node:zlib';
+import { parseJson } from '../../../../common/text.js';
 import { FileRemovedError } from './disk-error.js';
 import { closeQuietly, type Disk, type DiskFile } from './disk.js';
 import type { DurableDirectories } from './durable-directories.js';
-import { asMarker, type PublicationMarker } from './pending-markers.js';
+import { asPendingMarker, type PublicationMarker } from './pending-markers.js';
 import type { StorePresence } from './store-presence.js';
 
 /** A small file that is being published, as a journal records it. */
@@ -185,11 +186,7 @@ export function* decodeRecords(journal: Buffer): Generator<JournalRecord> {
 
 /** The upload's id and its marker, from the text in a record of a journal. Undefined if the text isn't valid. */
 function parseText(text: string): Omit<JournalRecord, 'bytes'> | undefined {
-  try {
-    const { upload_id: uploadId, ...data } = JSON.parse(text) as { upload_id: string };
-    const marker = asMarker(uploadId, data);
-    return marker && 'content_path' in marker ? { uploadId, marker } : undefined;
-  } catch {
-    return undefined;
-  }
+  const { upload_id: uploadId, ...data } = (parseJson(text) ?? {}) as { upload_id: string };
+  const marker = asPendingMarker(uploadId, data);
+  return marker && 'content_path' in marker ? { uploadId, marker } : undefined;
 }

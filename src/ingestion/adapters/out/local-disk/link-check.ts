@@ -1,5 +1,5 @@
 import { dirname } from 'node:path';
-import type { Marker } from './pending-markers.js';
+import type { PendingMarker } from './pending-markers.js';
 import type { StoreDirectory } from './store-directory.js';
 import type { RemovalList } from './stored-uploads/removal-list.js';
 
@@ -13,7 +13,7 @@ export class LinkCheck {
 
   constructor(private readonly store: StoreDirectory) {}
 
-  async staysInside(marker: Marker): Promise<boolean> {
+  async staysInside(marker: PendingMarker): Promise<boolean> {
     const isSegmentInside = await this.isInside(dirname(marker.segment));
     return isSegmentInside && (!('content_path' in marker) || (await this.isInside(dirname(marker.content_path))));
   }

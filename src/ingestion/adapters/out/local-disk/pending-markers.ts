@@ -1,9 +1,9 @@
 import { join } from 'node:path';
 import { v7 as uuidV7 } from 'uuid';
 import { isContentOf, isLayoutPath, SEGMENTS } from '../../../domain/layout-names.js';
-import { hasCode } from './disk-error.js';
 import type { Disk } from './disk.js';
 import type { DurableDirectories } from './durable-directories.js';
+import { jsonOfLink } from './link-json.js';
 import type { StorePresence } from './store-presence.js';
 
 /** A lower bound for the position of an index line: the line is there or later. */
@@ -36,14 +36,14 @@ export interface SegmentMarker {
   readonly durable_length?: number;
 }
 
-export type Marker = PublicationMarker | SegmentMarker;
+export type PendingMarker = PublicationMarker | SegmentMarker;
 
 /**
  * Returns parsed JSON as the marker with the given id. Undefined if the data isn't a valid marker, or if it names the
  * file of another upload. Accepts only paths of the store's layout, because recovery truncates, writes and removes the
  * files that the paths name.
  */
-export function asMarker(id: string, data: unknown): Marker | undefined {
+export function asPendingMarker(id: string, data: unknown): PendingMarker | undefined {
   if (typeof data !== 'object' || data === null) return undefined;
   const { segment, offset, content_path: path, durable_length: length } = data as Partial<Record<string, unknown>>;
   if (typeof segment !== 'string' || !isLayoutPath(segment, SEGMENTS)) return undefined;
@@ -74,7 +74,7 @@ export class PendingMarkers {
    *
    * @throws StoreAwayError; an error of the file system.
    */
-  async add(id: string, marker: Marker): Promise<void> {
+  async add(id: string, marker: PendingMarker): Promise<void> {
     this.presence.assertHere();
     await this.directories.within(this.directory, () => this.disk.link(JSON.stringify(marker), this.path(id)));
     await this.directories.sync(this.directory);
@@ -84,7 +84,7 @@ export class PendingMarkers {
    * Replaces a marker. Resolves when the new marker is durable. Until then, either the old or the new marker is in
    * place. A crash or an error may leave the new marker in `pending/` under another name, too.
    */
-  async replace(id: string, marker: Marker): Promise<void> {
+  async replace(id: string, marker: PendingMarker): Promise<void> {
     this.presence.assertHere();
     const replacement = this.path(uuidV7());
     await this.directories.within(this.directory, () => this.disk.link(JSON.stringify(marker), replacement));
@@ -103,15 +103,8 @@ export class PendingMarkers {
   }
 
   /** The marker with an id; undefined if no name in `pending/` is that id, or the name isn't that of a valid marker. */
-  async read(id: string): Promise<Marker | undefined> {
-    try {
-      return asMarker(id, JSON.parse(await this.disk.readLink(this.path(id))));
-    } catch (error) {
-      // EINVAL: the name isn't that of a link. ENOENT: the marker was removed after its name was read, or the name on
-      // disk isn't valid UTF-8, so that its decoded form names nothing.
-      if (error instanceof SyntaxError || hasCode(error, 'EINVAL', 'ENOENT')) return undefined;
-      throw error;
-    }
+  async read(id: string): Promise<PendingMarker | undefined> {
+    return asPendingMarker(id, await jsonOfLink(this.disk.readLink(this.path(id))));
   }
 
   sync(): Promise<void> {

@@ -1,5 +1,5 @@
 import { Turns } from '../../../../common/turns.js';
-import { NEWLINE } from '../../../application/line-text.js';
+import { NEWLINE, rawLines } from '../../../application/raw-lines.js';
 import { hasCode } from './disk-error.js';
 import type { DiskFile } from './disk.js';
 import { MAX_BATCH_BYTES } from './index-log.js';
@@ -60,10 +60,10 @@ async function soundLength(file: DiskFile, size: number): Promise<number> {
 async function soundLines(bytes: Buffer, begin: number): Promise<number> {
   let sound = begin;
   const turns = new Turns();
-  for (let end = bytes.indexOf(NEWLINE, sound); end >= 0; end = bytes.indexOf(NEWLINE, sound)) {
+  for (const { end, bytes: line } of rawLines(bytes.subarray(begin), begin)) {
     if (turns.isOver) await turns.next();
-    if ((await uploadIdOf(bytes.subarray(sound, end))) === undefined) break;
-    sound = end + 1;
+    if ((await uploadIdOf(line)) === undefined) break;
+    sound = end;
   }
   return sound;
 }

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { parseJson } from '../../../application/line-text.js';
+import { parseJson } from '../../../../common/text.js';
 import type { Bucket } from './bucket.js';
 import { PLANS } from './keys.js';
 import { type Day, directoryOf, parseName } from './segment-names.js';

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { ServiceError } from '../../../../common/service-error.js';
+import { parseJson } from '../../../../common/text.js';
 import { decodeIndexLine } from '../../../application/line-decoding.js';
 import { requestDigest } from '../../../application/request-digest.js';
 import { receiptOf, type UploadReceipt } from '../../../application/ports/file-storage.port.js';
@@ -8,10 +9,9 @@ import type { StorageLogger } from '../../../application/storage-logger.js';
 import { IDEMPOTENCY_PERIOD_MS, idempotencyScope } from '../../../domain/idempotency.js';
 import { isContentOf } from '../../../domain/layout-names.js';
 import type { Upload, UploadKind } from '../../../domain/upload.js';
-import { parseJson } from '../../../application/line-text.js';
 import type { Bucket, ReadObject } from './bucket.js';
 import type { LateSegments } from './event-outbox/late-segments.js';
-import { findKeyedLine } from './keyed-line.js';
+import { findKeyedSegment } from './keyed-segments.js';
 import { claimKey, FENCE } from './keys.js';
 import { Lease, LOST_AFTER_MS } from './lease.js';
 import type { Retries } from './retries.js';
@@ -250,9 +250,9 @@ export class IdempotencyClaims {
   private async stateByLines(key: string, { kind, scope }: KeyedRequest, found: ReadObject): Promise<ClaimState> {
     if (this.isSearching) return 'running';
     this.isSearching = true;
-    const line = await findKeyedLine(this.bucket, kind, scope).finally(() => (this.isSearching = false));
-    if (!line) return found.ageMs < LOST_AFTER_MS ? 'running' : 'damaged';
-    const { upload, segment, ageMs } = line;
+    const keyed = await findKeyedSegment(this.bucket, kind, scope).finally(() => (this.isSearching = false));
+    if (!keyed) return found.ageMs < LOST_AFTER_MS ? 'running' : 'damaged';
+    const { upload, segment, ageMs } = keyed;
     await this.late.announceWritten(segment, upload.uploadId, ageMs);
     if ((await this.bucket.replace(key, claimBytes(keptClaim(upload)), found.version)) === undefined) return 'changed';
     this.logger.warn(`${key} was damaged. It was rebuilt from the line in ${segment}.`);

@@ -1,3 +1,4 @@
+import { OneAtATime } from '../../../../common/one-at-a-time.js';
 import type { Bucket } from './bucket.js';
 
 const RENEW_EVERY_MS = 15_000;
@@ -25,7 +26,7 @@ interface LeaseContent {
  */
 export class Lease<Content extends LeaseContent> {
   private readonly timer: NodeJS.Timeout;
-  private writing: Promise<void> = Promise.resolve();
+  private readonly writes = new OneAtATime();
   private isHeld = true;
   /** Whether a write has found that another process had replaced or removed the lease's object. */
   private isLost = false;
@@ -71,7 +72,7 @@ export class Lease<Content extends LeaseContent> {
   async end(): Promise<void> {
     this.isHeld = false;
     clearInterval(this.timer);
-    await this.writing.catch(() => undefined);
+    await this.writes.run(() => Promise.resolve());
   }
 
   /**
@@ -87,15 +88,11 @@ export class Lease<Content extends LeaseContent> {
   }
 
   private write(): Promise<void> {
-    const writing = this.writing
-      .catch(() => undefined)
-      .then(async () => {
-        if (!this.isHeld || (await this.replace(this.content))) return;
-        this.isLost = true;
-        throw new LeaseLostError(this.key);
-      });
-    this.writing = writing;
-    return writing;
+    return this.writes.run(async () => {
+      if (!this.isHeld || (await this.replace(this.content))) return;
+      this.isLost = true;
+      throw new LeaseLostError(this.key);
+    });
   }
 
   private async replace(content: Content): Promise<boolean> {

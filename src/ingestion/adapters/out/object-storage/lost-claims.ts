@@ -7,7 +7,7 @@ import { claimNumber, nothingCompared, readCompared, saveCompared } from './comp
 import type { LateSegments } from './event-outbox/late-segments.js';
 import { claimBytes, freeRemoved, keptClaim } from './idempotency-claims.js';
 import { CLAIMS } from './keys.js';
-import { keyedUpload } from './keyed-line.js';
+import { keyedUpload } from './keyed-segments.js';
 import { claimOf, type NeededClaims, neededClaims } from './needed-claims.js';
 import { Retries } from './retries.js';
 

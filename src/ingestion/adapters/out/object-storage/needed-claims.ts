@@ -6,7 +6,7 @@ import type { StorageLogger } from '../../../application/storage-logger.js';
 import type { Bucket, ListedObject } from './bucket.js';
 import { claimNumber, type ComparedClaims } from './compared-claims.js';
 import { CLAIMS, claimKey } from './keys.js';
-import { keyedUpload, youngSegments } from './keyed-line.js';
+import { keyedUpload, youngSegments } from './keyed-segments.js';
 import { readAhead } from './read-ahead.js';
 import { uploadIdIn } from './segment-names.js';
 

@@ -18,7 +18,6 @@ import { LateSegments } from './event-outbox/late-segments.js';
 import { type Claim, IdempotencyClaims } from './idempotency-claims.js';
 import { FENCE, HEALTH, HEALTH_RIGHTS } from './keys.js';
 import type { Lease } from './lease.js';
-import type { Marker } from './marker.js';
 import { LostClaims } from './lost-claims.js';
 import { Retries } from './retries.js';
 import { SegmentLog, TOO_MANY_TO_UNDO } from './segment-log.js';
@@ -26,6 +25,7 @@ import { segmentOf } from './segment-names.js';
 import { BucketUploads } from './stored-uploads/bucket-uploads.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
 import { Sweeper } from './sweeper.js';
+import type { UploadMarker } from './upload-marker.js';
 import { UploadMarkers } from './upload-markers.js';
 
 /**
@@ -261,7 +261,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
    * First the claim decides: if a repeated request found the upload's index line and was answered with the upload's
    * receipt, the upload stays. Then the marker decides in the same way: if a sweeper found the line, the upload stays.
    */
-  private takeBack(draft: UploadDraft, segment: string | undefined, marking?: Promise<Lease<Marker>>, claim?: Lease<Claim>): void {
+  private takeBack(draft: UploadDraft, segment: string | undefined, marking?: Promise<Lease<UploadMarker>>, claim?: Lease<Claim>): void {
     let hasFailed: boolean | undefined;
     this.retries.begin(`Undoing the upload ${draft.uploadId}`, async () => {
       if (claim && segment !== undefined) hasFailed ??= await this.claims.fail(claim);
@@ -302,7 +302,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
  * Writes the key of the upload's segment to the upload's leases (marker and claim) before anything of the upload is
  * visible. Resolves to that key. Rejects with `storage-failure`, also if another process has taken over a lease.
  */
-async function announce(upload: Upload, leases: readonly (Lease<Claim> | Lease<Marker>)[]): Promise<string> {
+async function announce(upload: Upload, leases: readonly (Lease<Claim> | Lease<UploadMarker>)[]): Promise<string> {
   const segment = segmentOf(upload);
   await Promise.all(leases.map((lease) => lease.setSegment(segment))).catch(storageFailure('A marker or claim could not be renewed.'));
   return segment;

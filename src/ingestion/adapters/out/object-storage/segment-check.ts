@@ -1,5 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
-import { NEWLINE, parseJson } from '../../../application/line-text.js';
+import { parseJson } from '../../../../common/text.js';
+import { NEWLINE, rawLines } from '../../../application/raw-lines.js';
 
 const LINES_AT_ONCE_BYTES = 1024 * 1024;
 
@@ -19,16 +20,14 @@ export async function checkSegment(bytes: Buffer): Promise<SegmentCheck> {
   let isKeyed = false;
   if (bytes.at(-1) !== NEWLINE) return { problem: 'its last line has no newline', isKeyed };
   let looked = 0;
-  for (let begin = 0; begin < bytes.length; ) {
-    const end = bytes.indexOf(NEWLINE, begin);
-    const line = parseJson(bytes.subarray(begin, end));
+  for (const { begin, end, bytes: text } of rawLines(bytes)) {
+    const line = parseJson(text);
     if (typeof line !== 'object' || line === null || Array.isArray(line)) {
       return { problem: `the line at byte ${begin} is not a JSON object in UTF-8`, isKeyed };
     }
     isKeyed ||= 'idempotency_key' in line;
-    begin = end + 1;
-    if (begin - looked > LINES_AT_ONCE_BYTES) {
-      looked = begin;
+    if (end - looked > LINES_AT_ONCE_BYTES) {
+      looked = end;
       await setImmediate();
     }
   }

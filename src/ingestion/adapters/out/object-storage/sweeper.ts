@@ -1,10 +1,10 @@
 import type { Bucket } from './bucket.js';
 import { FENCE, MARKERS, MAX_MARKER_BYTES } from './keys.js';
 import { LOST_AFTER_MS } from './lease.js';
-import { type Marker, parseMarker } from './marker.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
 import { isRemovalKey } from './stored-uploads/removal-marker.js';
 import { UploadRemoval } from './stored-uploads/upload-removal.js';
+import { parseUploadMarker, type UploadMarker } from './upload-marker.js';
 
 const SWEEP_EVERY_MS = 60_000;
 /** The store may carry out a request up to this many milliseconds after the service stopped waiting for the answer. */
@@ -72,7 +72,7 @@ export class Sweeper {
   async settle(key: string): Promise<void> {
     const found = await this.bucket.read(key);
     if (!found) return;
-    const marker = parseMarker(key, found.bytes);
+    const marker = parseUploadMarker(key, found.bytes);
     if (!marker) {
       this.warnOfMalformed(key);
       return;
@@ -106,7 +106,7 @@ export class Sweeper {
    *
    * @returns false if there is no fence: the other process has found the upload's line, so the upload stays.
    */
-  async removeFenced(key: string, marker: Marker): Promise<boolean> {
+  async removeFenced(key: string, marker: UploadMarker): Promise<boolean> {
     const written = await this.bucket.read(marker.segment);
     if (written?.bytes.length !== 0) return false;
     await this.bucket.create(key, bytesOf({ ...marker, failed: true, cleared: true }));
@@ -144,11 +144,11 @@ export class Sweeper {
    * Whether the upload's index line exists. If the segment for this line is missing, creates a fence (an empty object)
    * in its place, so that the line can't appear after the file was removed.
    */
-  private async isComplete({ segment }: Marker): Promise<boolean> {
+  private async isComplete({ segment }: UploadMarker): Promise<boolean> {
     if ((await this.bucket.create(segment, FENCE)) !== undefined) return false;
     const written = await this.bucket.read(segment);
     return written !== undefined && written.bytes.length > 0;
   }
 }
 
-const bytesOf = (marker: Marker): Buffer => Buffer.from(JSON.stringify(marker));
+const bytesOf = (marker: UploadMarker): Buffer => Buffer.from(JSON.stringify(marker));

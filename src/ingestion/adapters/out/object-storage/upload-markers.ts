@@ -3,7 +3,7 @@ import { storageFailure } from '../../../application/storage-failure.js';
 import type { Bucket } from './bucket.js';
 import { markerKey } from './keys.js';
 import { Lease } from './lease.js';
-import type { Marker } from './marker.js';
+import type { UploadMarker } from './upload-marker.js';
 
 /** Writes and removes the markers (objects in `staging/`) of this process's uploads with a file. */
 export class UploadMarkers {
@@ -16,7 +16,7 @@ export class UploadMarkers {
    *
    * @throws ServiceError `storage-failure`
    */
-  async begin(uploadId: string, marker: Marker): Promise<Lease<Marker>> {
+  async begin(uploadId: string, marker: UploadMarker): Promise<Lease<UploadMarker>> {
     const key = markerKey(uploadId);
     const version = await this.bucket
       .create(key, Buffer.from(JSON.stringify(marker)))
@@ -26,7 +26,7 @@ export class UploadMarkers {
   }
 
   /** Removes an upload's marker in the background. Tries only once: if that fails, the sweeper removes the marker. */
-  end(marking: Promise<Lease<Marker>>): void {
+  end(marking: Promise<Lease<UploadMarker>>): void {
     this.inBackground(async () => { await this.remove(await marking); });
   }
 
@@ -37,7 +37,7 @@ export class UploadMarkers {
    * @param path where the upload's file would be. An empty object there is removed too: Azure removes parts by creating
    *   an object and removing it, and may be interrupted in between.
    */
-  endFailed(marking: Promise<Lease<Marker>>, path: string): void {
+  endFailed(marking: Promise<Lease<UploadMarker>>, path: string): void {
     this.inBackground(async () => {
       const areGone = await this.removeFile(path).then(() => true, () => false);
       const marker = await marking;
@@ -55,7 +55,7 @@ export class UploadMarkers {
     await this.bucket.remove([path]);
   }
 
-  private async remove(marker: Lease<Marker>): Promise<void> {
+  private async remove(marker: Lease<UploadMarker>): Promise<void> {
     await marker.end();
     await this.bucket.remove([marker.key]);
   }

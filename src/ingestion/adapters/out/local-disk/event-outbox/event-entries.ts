@@ -7,6 +7,7 @@ import { isLayoutPath, SEGMENTS, UPLOAD_ID } from '../../../../domain/layout-nam
 import { hasCode } from '../disk-error.js';
 import type { Disk } from '../disk.js';
 import type { DurableDirectories } from '../durable-directories.js';
+import { jsonOfLink } from '../link-json.js';
 import type { StorePresence } from '../store-presence.js';
 import { UNFINISHED_EXTENSION, writeWhole } from '../whole-file.js';
 
@@ -189,12 +190,7 @@ export class EventEntries {
    * Reads the event entry with an id; undefined if `events/` has no such name, or the name isn't that of a valid entry.
    */
   async read(id: string): Promise<EventEntry | undefined> {
-    try {
-      return asEntry(id, JSON.parse(await this.disk.readLink(join(this.path, id))));
-    } catch (error) {
-      if (error instanceof SyntaxError || hasCode(error, 'EINVAL', 'ENOENT')) return undefined;
-      throw error;
-    }
+    return asEntry(id, await jsonOfLink(this.disk.readLink(join(this.path, id))));
   }
 
   /**

@@ -164,7 +164,7 @@ export class EventQueue {
         const event = await decode(bytes);
         if (event) events.push(event);
         else this.warnOnce(entry.lines, `${this.store.at(entry.lines)} has a line that is not valid, so its event is not delivered.`);
-        offset = end + 1;
+        offset = end;
       }
       if (events.length > 0) return this.inFlight(events, { id, end: offset, isLast: isComplete && offset >= file.length }, entry.lines);
       if (lines.length > 0) continue;

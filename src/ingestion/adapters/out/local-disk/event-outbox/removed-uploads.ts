@@ -1,5 +1,5 @@
+import { parseJson } from '../../../../../common/text.js';
 import type { RemovedEvent } from '../../../../application/ports/event-outbox.port.js';
-import { parseJson } from '../../../../application/line-text.js';
 import { kindOf } from '../../../../domain/layout.js';
 import { UPLOAD_KINDS, type UploadKind } from '../../../../domain/upload.js';
 import type { RemovalList } from '../stored-uploads/removal-list.js';

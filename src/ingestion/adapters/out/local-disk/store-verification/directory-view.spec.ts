@@ -432,7 +432,7 @@ describe('an operation in progress', () => {
     [
       'a file with the marker of another file',
       async () => {
-        await markPublication(`${FILES}/other.csv`);
+        await markPublication(`${FILES}/${id}.xml`);
         await copyFile(at(file.content.path), at(path));
       },
       () => [`defect line-absent ${path}`],
@@ -471,6 +471,30 @@ describe('an operation in progress', () => {
   ])('does not excuse %s', async (_, breakStore, expected) => {
     await breakStore();
     expect(await shown()).toEqual(expected());
+  });
+
+  it.each<[string, () => Promise<unknown>, () => string]>([
+    [
+      'a file whose marker has no offset',
+      async () => {
+        await symlink(JSON.stringify({ content_path: path, segment }), at(`pending/${id}`));
+        await copyFile(at(file.content.path), at(path));
+      },
+      () => `defect line-absent ${path}`,
+    ],
+    [
+      'a torn line whose marker has a negative length',
+      async () => {
+        await markSegment({ durable_length: -1 });
+        await appendFile(at(segment), '{"upload_id"');
+      },
+      () => `defect line-torn ${segment}`,
+    ],
+  ])('does not excuse what the next boot leaves alone: %s', async (_, breakStore, expected) => {
+    await breakStore();
+    expect(await shown()).toEqual([expected()]);
+    await (await open()).close();
+    expect(await shown()).toEqual([expected()]);
   });
 });
 

@@ -1,11 +1,13 @@
-import { type FileHandle, open, readdir, readFile, readlink, stat } from 'node:fs/promises';
+import { open, readdir, readFile, readlink, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
+import { containsText } from '../../../../application/contains-text.js';
 import { UPLOAD_ID } from '../../../../domain/layout-names.js';
 import { members, type SegmentLine } from '../../../../application/store-verification/line-splitter.js';
 import { JOURNAL_EXTENSION } from '../content-journals.js';
-import { hasCode, unlessAbsent } from '../disk-error.js';
+import { unlessAbsent } from '../disk-error.js';
 import { decodeRecords } from '../journal.js';
-import type { Marker } from '../pending-markers.js';
+import { jsonOfLink } from '../link-json.js';
+import { asPendingMarker, type PendingMarker, type SegmentMarker } from '../pending-markers.js';
 import { decodeRemovalList, REMOVAL_EXTENSION } from '../stored-uploads/removal-list.js';
 import { READ_ONLY } from './content-check.js';
 
@@ -70,31 +72,27 @@ export class WorkInProgress {
   async stays(line: SegmentLine): Promise<boolean> {
     const { segment, offset, end } = line;
     const marker = await this.segmentMarker(segment);
-    if (marker && 'durable_length' in marker && marker.durable_length !== undefined && end > marker.durable_length) return false;
+    if (marker?.durable_length !== undefined && end > marker.durable_length) return false;
     const { upload_id: uploadId } = members(line);
     const file = await unlessAbsent(open(join(this.root, segment), READ_ONLY));
     if (!file) return false;
     try {
       if (typeof uploadId !== 'string' || !UPLOAD_ID.test(uploadId)) return (await file.stat()).size >= end;
-      const text = `"${uploadId}"`;
-      return (await contains(file, text, { start: offset, end: end - 1 })) || (await contains(file, text, { start: 0 }));
+      const isIn = (range: { readonly start: number; readonly end?: number }): Promise<boolean> =>
+        containsText(file.createReadStream({ ...range, autoClose: false }), `"${uploadId}"`);
+      return (await isIn({ start: offset, end: end - 1 })) || (await isIn({ start: 0 }));
     } finally {
       await file.close();
     }
   }
 
-  private async segmentMarker(segment: string): Promise<Marker | undefined> {
+  private async segmentMarker(segment: string): Promise<SegmentMarker | undefined> {
     const marker = await this.marker(basename(segment, '.ndjson'));
     return marker?.segment === segment && !('content_path' in marker) ? marker : undefined;
   }
 
-  private async marker(id: string): Promise<Marker | undefined> {
-    try {
-      return JSON.parse(await readlink(join(this.root, 'pending', id))) as Marker;
-    } catch (error) {
-      if (error instanceof SyntaxError || hasCode(error, 'ENOENT', 'ENOTDIR', 'EINVAL')) return undefined;
-      throw error;
-    }
+  private async marker(id: string): Promise<PendingMarker | undefined> {
+    return asPendingMarker(id, await jsonOfLink(readlink(join(this.root, 'pending', id))));
   }
 }
 
@@ -109,17 +107,6 @@ async function filesIn(name: string, bytes: Buffer): Promise<string[]> {
   if (name.endsWith(JOURNAL_EXTENSION)) return [...decodeRecords(bytes)].map(({ marker }) => marker.content_path);
   const list = await decodeRemovalList(bytes);
   return list ? [list.segment, ...list.uploads.flatMap(({ contentPath }) => contentPath ?? [])] : [];
-}
-
-/** Whether a file contains a text in a range of bytes; without an `end`, up to the end of the file. */
-async function contains(file: FileHandle, text: string, range: { readonly start: number; readonly end?: number }): Promise<boolean> {
-  let rest: Uint8Array = Buffer.alloc(0);
-  for await (const chunk of file.createReadStream({ ...range, autoClose: false })) {
-    const bytes = Buffer.concat([rest, chunk as Buffer]);
-    if (bytes.includes(text)) return true;
-    rest = bytes.subarray(-text.length);
-  }
-  return false;
 }
 
 const namesIn = async (directory: string): Promise<string[]> => (await unlessAbsent(readdir(directory))) ?? [];

@@ -1,4 +1,5 @@
 import { OneAtATime } from '../../../../../common/one-at-a-time.js';
+import type { FoundLine } from '../../../../application/found-line.js';
 import { decodeIndexLine } from '../../../../application/line-decoding.js';
 import type { ByteRange, CustomerAccess, LineMemory, RemovalOptions, UploadFilter, UploadPage, UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
 import { DAY_MS, kindOf } from '../../../../domain/layout.js';
@@ -13,7 +14,7 @@ import { isCompleted, mayHaveUploadsOf, type ResumedRemovals } from './resumed-r
 import { idOf, isOfCustomer } from './line-head.js';
 import type { SegmentReader } from './segment-reader.js';
 import { UploadList } from './upload-list.js';
-import { type FoundLine, UploadSearch } from './upload-search.js';
+import { UploadSearch } from './upload-search.js';
 
 /** The maximum number of single uploads of a segment that are removed in one batch. */
 const MAX_AT_ONCE = 1_000;

@@ -1,5 +1,6 @@
+import { parseJson } from '../../../../../common/text.js';
 import { Turns } from '../../../../../common/turns.js';
-import { NEWLINE, parseJson } from '../../../../application/line-text.js';
+import { NEWLINE, rawLines } from '../../../../application/raw-lines.js';
 import { idempotencyScope } from '../../../../domain/idempotency.js';
 import { isContentOf, isLayoutPath, SEGMENTS } from '../../../../domain/layout-names.js';
 import { hasValidTime, type Upload } from '../../../../domain/upload.js';
@@ -60,16 +61,15 @@ const encodeLines = (lines: readonly object[]): Buffer => Buffer.from(lines.map(
  */
 export async function decodeRemovalList(bytes: Buffer): Promise<RemovalList | undefined> {
   if (bytes.at(-1) !== NEWLINE) return undefined;
-  const firstEnd = bytes.indexOf(NEWLINE);
+  const firstEnd = bytes.indexOf(NEWLINE) + 1;
   const first = parseJson(bytes.subarray(0, firstEnd)) ?? {};
   const { segment, removedAt } = first as { readonly segment?: unknown; readonly removedAt?: unknown };
   if (typeof segment !== 'string' || !isLayoutPath(segment, SEGMENTS)) return undefined;
   const uploads: RemovedUpload[] = [];
   const turns = new Turns();
-  for (let begin = firstEnd + 1, end; begin < bytes.length; begin = end + 1) {
+  for (const line of rawLines(bytes.subarray(firstEnd))) {
     if (turns.isOver) await turns.next();
-    end = bytes.indexOf(NEWLINE, begin);
-    const upload = parseJson(bytes.subarray(begin, end));
+    const upload = parseJson(line.bytes);
     if (!isRemovedUpload(upload)) return undefined;
     uploads.push(upload);
   }

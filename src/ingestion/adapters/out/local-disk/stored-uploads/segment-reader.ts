@@ -1,6 +1,6 @@
 import { MemoryBudget } from '../../../../../common/memory-budget.js';
-import { NEWLINE } from '../../../../application/line-text.js';
 import type { LineMemory } from '../../../../application/ports/stored-uploads.port.js';
+import { NEWLINE, type RawLine, rawLines } from '../../../../application/raw-lines.js';
 import { closeQuietly, type DiskFile } from '../disk.js';
 import { readLines } from '../index-lines.js';
 import { headOf } from './line-head.js';
@@ -15,16 +15,6 @@ const NEAR_BYTES = 64 * 1024;
 const CHUNK_BYTES = 256 * 1024;
 /** A budget for the long lines of all readers that are given no `memory`. These readers wait if it is used up. */
 const sharedMemory = new MemoryBudget();
-
-/**
- * An index line of a segment, without its newline. `begin` and `end` are offsets in the segment in bytes; the newline
- * is at `end`.
- */
-export interface SegmentLine {
-  readonly begin: number;
-  readonly end: number;
-  readonly bytes: Buffer;
-}
 
 /**
  * The order of lines in a segment isn't exact, because a line is written some time after its upload was complete: a
@@ -45,7 +35,7 @@ export interface SegmentSpan {
 /** Index lines that were read together, and the offset in the segment, in bytes, at which the first of them begins. */
 export interface SegmentChunk {
   readonly begin: number;
-  readonly lines: readonly SegmentLine[];
+  readonly lines: readonly RawLine[];
 }
 
 /**
@@ -112,7 +102,7 @@ export class SegmentReader {
       const line = await this.lineFrom(guess);
       if (!line || line.begin >= high.position) break;
       const time = (await headOf(line.bytes))?.receivedAt ?? receivedAt;
-      if (time < receivedAt) low = { position: line.end + 1, time };
+      if (time < receivedAt) low = { position: line.end, time };
       else high = { position: line.begin, time };
     }
     return { low: low.position, high: high.position };
@@ -130,38 +120,38 @@ export class SegmentReader {
       // Without a newline before its last byte, the chunk is only the end of a line. So a chunk with the same end and
       // twice the size is tried, if that is at most CHUNK_BYTES.
       if (from > 0 && (begin === 0 || begin === bytes.length)) continue;
-      return { begin: from + begin, lines: linesIn(bytes, begin, from) };
+      return { begin: from + begin, lines: [...rawLines(bytes.subarray(begin), from + begin)] };
     }
     const begin = (await this.newlineBefore(from)) + 1;
-    return { begin, lines: linesIn(await this.readLong(begin, end), 0, begin) };
+    return { begin, lines: [...rawLines(await this.readLong(begin, end), begin)] };
   }
 
   /** Reads a chunk of lines: the first ones that begin at `position` or after it. Empty if there are none. */
-  async linesFrom(position: number, chunkBytes = CHUNK_BYTES): Promise<readonly SegmentLine[]> {
+  async linesFrom(position: number, chunkBytes = CHUNK_BYTES): Promise<readonly RawLine[]> {
     const from = Math.max(0, position - 1);
     for (let size = chunkBytes; ; size *= 2) {
       const to = Math.min(this.length, from + size);
       const bytes = to > from ? await this.read(from, to) : Buffer.alloc(0);
       const begin = position === 0 ? 0 : bytes.indexOf(NEWLINE) + 1;
-      const lines = position === 0 || begin > 0 ? linesIn(bytes, begin, from) : [];
+      const lines = position === 0 || begin > 0 ? [...rawLines(bytes.subarray(begin), from + begin)] : [];
       if (lines.length > 0 || to >= this.length) return lines;
     }
   }
 
   /** The first line that begins at `position` or after it; undefined if there is none. */
-  async lineFrom(position: number): Promise<SegmentLine | undefined> {
+  async lineFrom(position: number): Promise<RawLine | undefined> {
     const from = Math.max(0, position - 1);
     for (let size = PROBE_BYTES; size <= CHUNK_BYTES; size *= 4) {
       const to = Math.min(this.length, from + size);
       const bytes = await this.read(from, to);
       const begin = position === 0 ? 0 : bytes.indexOf(NEWLINE) + 1;
-      const end = position === 0 || begin > 0 ? bytes.indexOf(NEWLINE, begin) : -1;
-      if (end >= 0) return { begin: from + begin, end: from + end, bytes: bytes.subarray(begin, end) };
+      const [line] = position === 0 || begin > 0 ? rawLines(bytes.subarray(begin), from + begin) : [];
+      if (line) return line;
       if (to === this.length) return undefined;
     }
     const begin = position === 0 ? 0 : ((await this.newlineFrom(from)) ?? this.length) + 1;
-    const end = await this.newlineFrom(begin);
-    return end === undefined ? undefined : { begin, end, bytes: await this.readLong(begin, end) };
+    const newline = await this.newlineFrom(begin);
+    return newline === undefined ? undefined : { begin, end: newline + 1, bytes: await this.readLong(begin, newline) };
   }
 
   /** The offset of the first newline at `position` or after it; undefined if there is none. */
@@ -205,21 +195,4 @@ export class SegmentReader {
     this.giveBack();
     return closeQuietly(this.file);
   }
-}
-
-/**
- * The complete lines of a chunk from an offset on.
- *
- * @param bytes the chunk.
- * @param from the offset in the chunk at which the first line begins.
- * @param position the offset of the chunk in the segment.
- */
-function linesIn(bytes: Buffer, from: number, position: number): SegmentLine[] {
-  const lines: SegmentLine[] = [];
-  let begin = from;
-  for (let end = bytes.indexOf(NEWLINE, begin); end >= 0; end = bytes.indexOf(NEWLINE, begin)) {
-    lines.push({ begin: position + begin, end: position + end, bytes: bytes.subarray(begin, end) });
-    begin = end + 1;
-  }
-  return lines;
 }

@@ -1,12 +1,13 @@
 import { eachOf } from '../../../../../common/each-of.js';
 import { OneAtATime } from '../../../../../common/one-at-a-time.js';
 import { timeOfUuid } from '../../../../../common/uuid.js';
+import type { FoundLine } from '../../../../application/found-line.js';
 import { decodeIndexLine, LONG_LINE_BYTES } from '../../../../application/line-decoding.js';
-import { NEWLINE } from '../../../../application/line-text.js';
 import type { LineMemory } from '../../../../application/ports/stored-uploads.port.js';
+import { NEWLINE } from '../../../../application/raw-lines.js';
 import { UPLOAD_ID } from '../../../../domain/layout-names.js';
 import { utcDate } from '../../../../domain/layout.js';
-import { MAX_UPLOAD_DURATION_MS, UPLOAD_KINDS, type Upload } from '../../../../domain/upload.js';
+import { MAX_UPLOAD_DURATION_MS, UPLOAD_KINDS } from '../../../../domain/upload.js';
 import { MAX_DISORDER_MS, type SegmentReader, type SegmentSpan } from './segment-reader.js';
 import type { Segments } from './segments.js';
 
@@ -28,15 +29,6 @@ const CHUNK_BYTES = 1024 * KIB;
 const NAME = /"upload_id"\s*:\s*$/;
 /** In how many bytes before an upload's id the name is looked for. */
 const NAME_BYTES = 64;
-
-/**
- * An upload that was found by its index line, and the path of the line's segment (file of index lines), relative to the
- * store's root.
- */
-export interface FoundLine {
-  readonly segment: string;
-  readonly upload: Upload;
-}
 
 interface Wanted {
   readonly uploadId: string;

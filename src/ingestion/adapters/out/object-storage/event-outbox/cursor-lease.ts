@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { OneAtATime } from '../../../../../common/one-at-a-time.js';
 import { withTimeLimit } from '../../../../../common/time-limit.js';
 import { type Bucket, StoreSilentError } from '../bucket.js';
 import { CURSOR } from '../keys.js';
@@ -37,7 +38,7 @@ export class CursorLease {
   private readonly id = randomUUID();
   private held: { readonly cursor: Cursor; version: string } | undefined;
   private timer: NodeJS.Timeout | undefined;
-  private writing: Promise<unknown> = Promise.resolve();
+  private readonly writes = new OneAtATime();
   private isClosed = false;
 
   /**
@@ -76,10 +77,8 @@ export class CursorLease {
    * @throws CursorLostError if this process doesn't hold the cursor (any more); an error of the bucket, after which the
    *   cursor may have been written.
    */
-  async write(): Promise<void> {
-    const writing = this.writing.catch(() => undefined).then(() => this.writeNow());
-    this.writing = writing;
-    return writing;
+  write(): Promise<void> {
+    return this.writes.run(() => this.writeNow());
   }
 
   /**

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { parseJson } from '../../../../application/line-text.js';
+import { parseJson } from '../../../../../common/text.js';
 import { UPLOAD_KINDS, type UploadKind } from '../../../../domain/upload.js';
 import { DAY_MS } from '../../../../domain/layout.js';
 import type { Bucket } from '../bucket.js';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
+import { parseJson } from '../../../../../common/text.js';
 import { uuidAt } from '../../../../../common/uuid.js';
-import { parseJson } from '../../../../application/line-text.js';
 import type { Bucket } from '../bucket.js';
 import { CURSOR, LATE_SEGMENTS } from '../keys.js';
 import { dayOf, parseName } from '../segment-names.js';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { parseJson } from '../../../../application/line-text.js';
+import { parseJson } from '../../../../../common/text.js';
 import type { RemovedEvent } from '../../../../application/ports/event-outbox.port.js';
 import { UPLOAD_KINDS } from '../../../../domain/upload.js';
 import type { Bucket } from '../bucket.js';

@@ -1,5 +1,5 @@
 import { MAX_EVENTS_BYTES } from '../../../../application/ports/event-outbox.port.js';
-import { NEWLINE } from '../../../../application/line-text.js';
+import { NEWLINE } from '../../../../application/raw-lines.js';
 import type { Bucket } from '../bucket.js';
 import { type Line, linesIn, readPart, SegmentGoneError } from '../stored-uploads/segment-lines.js';
 import type { BatchDraft } from './batch.js';
@@ -113,7 +113,7 @@ export class UnconfirmedLineReader {
     for (let at = offset; at < size; ) {
       const part = await readPart(this.bucket, key, { first: at, last: at + length - 1 });
       if (!part) return;
-      for await (const { upload, begin, end } of linesIn(part.bytes)) yield { upload, begin: part.offset + begin, end: part.offset + end };
+      yield* linesIn(part.bytes, part.offset);
       if (part.offset + part.bytes.length < at + length) return;
       const whole = part.bytes.lastIndexOf(NEWLINE) + 1;
       // A block without a newline means that a line is longer than the block. The line is then read again in a longer

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { dirname } from 'node:path';
 import { eachOf } from '../../../../../common/each-of.js';
+import { parseJson } from '../../../../../common/text.js';
 import { ContentDigest } from '../../../../application/content.js';
 import { decodeIndexLine } from '../../../../application/line-decoding.js';
-import { parseJson } from '../../../../application/line-text.js';
 import type { SourceLine, StoreSource } from '../../../../application/store-move/store-source.js';
 import { concurrently } from '../../../../application/store-verification/concurrently.js';
 import { checkLine } from '../../../../application/store-verification/line-rules.js';

@@ -23,7 +23,7 @@ import { claimKey, markerKey, MAX_MARKER_BYTES } from '../keys.js';
 import { dayOf, directoryOf, parseName } from '../segment-names.js';
 import { isRemovalKey, parseRemoval } from '../stored-uploads/removal-marker.js';
 import { mentions } from '../stored-uploads/segment-lines.js';
-import { parseMarker } from '../marker.js';
+import { parseUploadMarker } from '../upload-marker.js';
 import { readPlans } from './compaction-plans.js';
 import { type KeyEntry, walkKeys } from './key-walk.js';
 
@@ -128,7 +128,7 @@ class BucketView implements StoreView {
       if (removed.has(uploadId)) return true;
       const key = markerKey(uploadId);
       const marker = staged.has(uploadId) ? await this.bucket.read(key) : undefined;
-      return marker !== undefined && parseMarker(key, marker.bytes)?.content_path === contentPath;
+      return marker !== undefined && parseUploadMarker(key, marker.bytes)?.content_path === contentPath;
     };
   }
 

@@ -1,5 +1,5 @@
 import { LONG_LINE_BYTES } from '../../../../application/line-decoding.js';
-import { NEWLINE } from '../../../../application/line-text.js';
+import { NEWLINE } from '../../../../application/raw-lines.js';
 import type { ByteRange } from '../bucket.js';
 
 /** A line that contains the wanted text. */

@@ -1,6 +1,6 @@
 import { z } from 'zod';
+import { parseJson } from '../../../../../common/text.js';
 import { uuidAt } from '../../../../../common/uuid.js';
-import { parseJson } from '../../../../application/line-text.js';
 import { idempotencyScope } from '../../../../domain/idempotency.js';
 import { isContentOf } from '../../../../domain/layout-names.js';
 import { UPLOAD_KINDS, type Upload } from '../../../../domain/upload.js';

@@ -1,8 +1,9 @@
 import { joined } from '../../../../../common/joined.js';
 import { Turns } from '../../../../../common/turns.js';
+import { containsText } from '../../../../application/contains-text.js';
 import { decodeIndexLine } from '../../../../application/line-decoding.js';
+import { NEWLINE, rawLines } from '../../../../application/raw-lines.js';
 import { hasValidTime, type Upload } from '../../../../domain/upload.js';
-import { NEWLINE } from '../../../../application/line-text.js';
 import type { Bucket, ByteRange } from '../bucket.js';
 import { type FoundText, LineScan } from './line-scan.js';
 
@@ -20,29 +21,24 @@ export class SegmentGoneError extends Error {
 /** An index line of a segment (an object with one line for each upload). */
 export interface Line {
   readonly upload: Upload;
-  /**
-   * The offset of the line in bytes. `linesIn` counts from the beginning of its parameter `bytes`, and
-   * `UnconfirmedLineReader` from the beginning of the segment.
-   */
+  /** The offset of the line in the segment, in bytes. */
   readonly begin: number;
-  /** The offset of the first byte after the line and its newline, counted like `begin`. */
+  /** The offset of the first byte after the line and its newline. */
   readonly end: number;
 }
 
 /**
  * The index lines in `bytes`, which must begin where a line begins. Leaves out incomplete and invalid lines. Lets other
  * work of the process run in between.
+ *
+ * @param offset the offset of `bytes` in the segment.
  */
-export async function* linesIn(bytes: Buffer): AsyncGenerator<Line> {
+export async function* linesIn(bytes: Buffer, offset = 0): AsyncGenerator<Line> {
   const turns = new Turns();
-  for (let begin = 0; ; ) {
-    const newline = bytes.indexOf(NEWLINE, begin);
-    if (newline < 0) return;
-    const end = newline + 1;
+  for (const { begin, end, bytes: line } of rawLines(bytes, offset)) {
     if (turns.isOver) await turns.next();
-    const upload = await decodeIndexLine(bytes.subarray(begin, newline));
+    const upload = await decodeIndexLine(line);
     if (upload && hasValidTime(upload)) yield { upload, begin, end };
-    begin = end;
   }
 }
 
@@ -133,12 +129,7 @@ export async function mentions(bucket: Bucket, key: string, uploadId: string, ra
   for (const part of range ? [range, undefined] : [undefined]) {
     const pieces = await bucket.open(key, part);
     if (!pieces) return undefined;
-    let rest: Uint8Array = Buffer.alloc(0);
-    for await (const piece of pieces) {
-      const bytes = Buffer.concat([rest, piece]);
-      if (bytes.includes(text)) return true;
-      rest = bytes.subarray(-text.length);
-    }
+    if (await containsText(pieces, text)) return true;
   }
   return false;
 }

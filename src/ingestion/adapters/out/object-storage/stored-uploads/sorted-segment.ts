@@ -29,7 +29,7 @@ export async function probe(bucket: Bucket, { key, size }: ListedObject): Promis
   const probes = Array.from({ length: count }, async (_, index) => {
     const first = Math.floor((size * (index + 1)) / (count + 1));
     const part = await readPart(bucket, key, { first, last: first + PROBE_BYTES });
-    for await (const { upload, begin } of linesIn(part?.bytes ?? Buffer.alloc(0))) return { offset: (part?.offset ?? 0) + begin, upload };
+    for await (const { upload, begin: offset } of part ? linesIn(part.bytes, part.offset) : []) return { offset, upload };
     return undefined;
   });
   return (await Promise.all(probes)).filter((found) => found !== undefined);

@@ -1,5 +1,6 @@
 import { eachOf } from '../../../../../common/each-of.js';
 import { OneAtATime } from '../../../../../common/one-at-a-time.js';
+import type { FoundLine } from '../../../../application/found-line.js';
 import type { CustomerAccess, RemovalOptions, UploadFilter } from '../../../../application/ports/stored-uploads.port.js';
 import type { StorageLogger } from '../../../../application/storage-logger.js';
 import { isSelected } from '../../../../domain/upload-filter.js';
@@ -18,7 +19,7 @@ import { RemnantRemoval } from './remnant-removal.js';
 import { isRemovalKey, parseRemoval, type Remnant, remnantOf } from './removal-marker.js';
 import { linesIn } from './segment-lines.js';
 import { rewrite, type Rewriting, withoutLines } from './segment-rewriting.js';
-import { findLine, type FoundLine } from './upload-search.js';
+import { findLine } from './upload-search.js';
 
 const MAX_ROUNDS = 10;
 /** A batch of segments to rewrite has at most this many segments and bytes, or is a single longer segment. */

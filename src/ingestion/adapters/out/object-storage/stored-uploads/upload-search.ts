@@ -1,6 +1,7 @@
 import { MemoryBudget } from '../../../../../common/memory-budget.js';
 import { OneAtATime } from '../../../../../common/one-at-a-time.js';
 import { timeOfUuid } from '../../../../../common/uuid.js';
+import type { FoundLine } from '../../../../application/found-line.js';
 import { decodeIndexLine } from '../../../../application/line-decoding.js';
 import type { LineMemory } from '../../../../application/ports/stored-uploads.port.js';
 import { UPLOAD_ID } from '../../../../domain/layout-names.js';
@@ -42,12 +43,6 @@ const READS_AT_ONCE = 256;
 const LATEST = Date.parse('9999-12-31');
 /** The memory for long lines in searches whose caller gives no other memory, such as those of removals. */
 const sharedMemory = new MemoryBudget();
-
-/** An upload, and the key of the segment that contains its line. */
-export interface FoundLine {
-  readonly upload: Upload;
-  readonly segment: string;
-}
 
 /**
  * Finds the index line of an upload by the upload's id. Usually at most three requests follow each other. On the

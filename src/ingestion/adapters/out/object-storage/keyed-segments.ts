@@ -15,9 +15,10 @@ const HOUR_MS = 60 * 60 * 1000;
 const DAYS_FROM_NOW_MS = [HOUR_MS, 0, -IDEMPOTENCY_PERIOD_MS, -IDEMPOTENCY_PERIOD_MS - HOUR_MS];
 const KEY_MEMBER = Buffer.from('"idempotency_key":');
 
-/** An upload under an idempotency key, and the key of the segment that contains only the upload's line. */
-export interface KeyedLine {
+/** A segment (an object) with one index line, that of an upload with an idempotency key. */
+export interface KeyedSegment {
   readonly upload: Upload;
+  /** The segment's key in the bucket. */
   readonly segment: string;
   /** Milliseconds since the segment was written, by the store's clock. */
   readonly ageMs: number;
@@ -33,7 +34,7 @@ export interface KeyedLine {
  * these lines during the search: it merges no segment with such a key in the first 25 hours. Throws errors of the
  * bucket.
  */
-export async function findKeyedLine(bucket: Bucket, kind: UploadKind, scope: string): Promise<KeyedLine | undefined> {
+export async function findKeyedSegment(bucket: Bucket, kind: UploadKind, scope: string): Promise<KeyedSegment | undefined> {
   for await (const [{ key: segment }, object] of readListed(bucket, youngSegments(bucket, kind))) {
     const upload = object && (await keyedUpload(segment, object.bytes));
     if (upload && idempotencyScope(upload) === scope) return { upload, segment, ageMs: object.ageMs };

@@ -1,10 +1,10 @@
 import { z } from 'zod';
-import { parseJson } from '../../../application/line-text.js';
+import { parseJson } from '../../../../common/text.js';
 import { isContentOf } from '../../../domain/layout-names.js';
 import { MARKERS } from './keys.js';
 import { isOwnSegment } from './segment-names.js';
 
-const MARKER = z.object({
+const UPLOAD_MARKER = z.object({
   content_path: z.string(),
   /** The key of the segment (object) that will contain the upload's index line, and no other. */
   segment: z.string(),
@@ -18,15 +18,15 @@ const MARKER = z.object({
 });
 
 /** The content of a marker, an object in `staging/`: the state of an unfinished upload that has a file. */
-export type Marker = Readonly<z.infer<typeof MARKER>>;
+export type UploadMarker = Readonly<z.infer<typeof UPLOAD_MARKER>>;
 
 /**
  * Parses the bytes of an upload's marker. Undefined if they aren't a marker, or name the file or segment of another
  * upload. The sweeper removes the file that a marker names, and overwrites the segment, so a damaged marker must not
  * lead to another upload.
  */
-export function parseMarker(key: string, bytes: Buffer): Marker | undefined {
-  const marker = MARKER.safeParse(parseJson(bytes)).data;
+export function parseUploadMarker(key: string, bytes: Buffer): UploadMarker | undefined {
+  const marker = UPLOAD_MARKER.safeParse(parseJson(bytes)).data;
   const uploadId = key.slice(MARKERS.length);
   return marker && isContentOf(uploadId, marker.content_path) && isOwnSegment(marker.segment, uploadId) ? marker : undefined;
 }

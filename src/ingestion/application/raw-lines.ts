@@ -1,0 +1,25 @@
+/** The byte that ends each index line. */
+export const NEWLINE = 0x0a;
+
+/** A line of JSON, such as an index line, before it is decoded. */
+export interface RawLine {
+  /** The offset of the line in its file or object, in bytes. */
+  readonly begin: number;
+  /** The offset of the first byte after the line and its newline. */
+  readonly end: number;
+  /** The line without its newline. Shares the memory of the bytes in which it was found. */
+  readonly bytes: Buffer;
+}
+
+/**
+ * Yields the lines in `bytes`, which must begin where a line begins. Leaves out an incomplete last line.
+ *
+ * @param offset the offset of `bytes` in their file or object.
+ */
+export function* rawLines(bytes: Buffer, offset = 0): Generator<RawLine> {
+  let begin = 0;
+  for (let newline = bytes.indexOf(NEWLINE); newline >= 0; newline = bytes.indexOf(NEWLINE, begin)) {
+    yield { begin: offset + begin, end: offset + newline + 1, bytes: bytes.subarray(begin, newline) };
+    begin = newline + 1;
+  }
+}
