@@ -55,9 +55,10 @@ export class KeySet {
     this.#maxAgeMs = times.maxAgeMs ?? 600_000;
     this.#cooldownMs = times.cooldownMs ?? ('load' in source ? 0 : 2_000);
     this.#maxStaleMs = times.maxStaleMs ?? 3_600_000;
+    const timeoutMs = times.timeoutMs ?? 3_000;
     this.#remote = createRemoteJWKSet(urlOf(source), {
-      [customFetch]: fetchFrom(source),
-      timeoutDuration: times.timeoutMs ?? 3_000,
+      [customFetch]: fetchFrom(source, timeoutMs),
+      timeoutDuration: timeoutMs,
     });
   }
 
