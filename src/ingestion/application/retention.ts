@@ -1,16 +1,17 @@
 import { Injectable, Logger, type OnApplicationBootstrap, type OnApplicationShutdown } from '@nestjs/common';
 import { clockShiftMs } from '../../common/clock-shift.js';
+import { DAY_MS, HOUR_MS } from '../../common/durations.js';
 import { PeriodicJob } from '../../common/periodic-job.js';
-import { DAY_MS, utcDate } from '../domain/layout.js';
+import { utcDate } from '../domain/layout.js';
 import { FileStorage } from './ports/file-storage.port.js';
 import type { StoredUploads } from './ports/stored-uploads.port.js';
 
-const EVERY_MS = 60 * 60 * 1000;
+const EVERY_MS = HOUR_MS;
 /**
  * The clock counts as having jumped if, between two runs, it moved against the monotonic clock (which is never set) by
  * more milliseconds than this.
  */
-const MAX_SHIFT_MS = 60 * 60 * 1000;
+const MAX_SHIFT_MS = HOUR_MS;
 /** How long the clock must be steady after a jump before uploads are removed again, in milliseconds. */
 const STEADY_MS = DAY_MS;
 
@@ -79,7 +80,7 @@ export class Retention implements OnApplicationBootstrap, OnApplicationShutdown 
     this.clockShiftMs = clockShiftMs();
     const shift = this.clockShiftMs - earlier;
     if (Math.abs(shift) > MAX_SHIFT_MS) {
-      const hours = Math.round(Math.abs(shift) / EVERY_MS);
+      const hours = Math.round(Math.abs(shift) / HOUR_MS);
       this.logger.warn(`The clock of the machine jumped ${shift > 0 ? 'forward' : 'back'} by ${hours} hours. No uploads are removed by RETENTION_DAYS until the clock was steady for a day, or the service is restarted.`);
       this.jumpedAt = performance.now();
     } else if (this.jumpedAt !== undefined && performance.now() - this.jumpedAt >= STEADY_MS) {

@@ -1,4 +1,5 @@
 import { Logger } from '@nestjs/common';
+import { HOUR_MS, MINUTE_MS } from '../../../../common/durations.js';
 import { PeriodicJob } from '../../../../common/periodic-job.js';
 import { UPLOAD_KINDS } from '../../../domain/upload.js';
 import type { Bucket } from './bucket.js';
@@ -11,10 +12,9 @@ import type { Day } from './segment-names.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
 import { Turn } from './turn.js';
 
-const MINUTE_MS = 60_000;
 /** Maximum time from the start of the compactor until it first tries to take a turn, in milliseconds. */
 const FIRST_DELAY_MS = 10 * MINUTE_MS;
-const INTERVAL_MS = 60 * MINUTE_MS;
+const INTERVAL_MS = HOUR_MS;
 const JITTER_MS = 5 * MINUTE_MS;
 /** A replica takes no turn if the last turn of any replica began less than this many milliseconds ago. */
 const TURN_MS = 50 * MINUTE_MS;

@@ -1,10 +1,10 @@
+import { DAY_MS } from '../../../../../common/durations.js';
 import { eachOf } from '../../../../../common/each-of.js';
 import { OneAtATime } from '../../../../../common/one-at-a-time.js';
 import type { CustomerAccess, RemovalOptions, UploadFilter } from '../../../../application/ports/stored-uploads.port.js';
 import type { StorageLogger } from '../../../../application/storage-logger.js';
 import { isSelected } from '../../../../domain/upload-filter.js';
 import { UPLOAD_KINDS, type Upload } from '../../../../domain/upload.js';
-import { DAY_MS } from '../../../../domain/layout.js';
 import { type Bucket, type ListedObject, StoreSilentError } from '../bucket.js';
 import { readDayPlan, sizeOf } from '../compaction-plan.js';
 import { MARKERS, MAX_MARKER_BYTES } from '../keys.js';
