@@ -1,16 +1,8 @@
+import { ANSWER_WITHIN_MS, TOKEN_CHECK_MS } from '../../common/answer-times.js';
 import { ServiceError } from '../../common/service-error.js';
 import { withTimeLimit } from '../../common/time-limit.js';
 import { ProviderError, ProviderUnavailable } from '../domain/errors.js';
 import type { IdentityProvider, ProviderCallOptions } from './ports/identity-provider.port.js';
-
-/** The time within which a client of the service gets its answer, in milliseconds. */
-export const ANSWER_WITHIN_MS = 10_000;
-/**
- * The part of `ANSWER_WITHIN_MS` that is reserved for checking the access token of the request, in milliseconds. That
- * check may wait half a second for newer keys of the token's issuer. If the token's key isn't known yet, the check may
- * take several seconds. The client then gets its answer that much later.
- */
-const TOKEN_CHECK_MS = 600;
 
 /** Calls the identity provider with a time limit. The caller gets an error in time even if the adapter hangs. */
 export class ProviderDeadline {

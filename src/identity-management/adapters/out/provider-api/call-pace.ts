@@ -55,9 +55,9 @@ const HALF_A_SECOND_MS = 500;
  *
  * The call of the operation that arrived first goes first. An operation that is still waiting for its first call gives
  * up earlier than the others, so operations that have begun get finished however many new ones arrive. A call that
- * continues earlier work (`begun`), such as reading the next page of a list, waits in that order for about four
- * seconds, and then goes before all calls except urgent ones. A call answered with 429 wasn't carried out and is sent
- * again.
+ * continues earlier work (`begun`), such as reading the next page of a list, waits in that order for
+ * `BEGUN_GOES_FIRST_AFTER_MS`, and then goes before all calls except urgent ones. A call answered with 429 wasn't
+ * carried out and is sent again.
  */
 export class CallPace {
   /**
