@@ -23,7 +23,7 @@ const forbidden = [
   {
     name: 'domain-imports-domain-and-common-only',
     from: { path: inner(`(${FEATURE})/domain/`), pathNot: '\\.spec\\.ts$' },
-    to: { pathNot: [inner('$1/domain/'), inner('common/(service-error|text)\\.ts$')] },
+    to: { pathNot: [inner('$1/domain/'), inner('common/(durations|service-error|text)\\.ts$')] },
   },
   {
     name: 'application-imports-no-adapter-and-no-transport',

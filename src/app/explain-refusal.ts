@@ -2,6 +2,7 @@ import { DataDirectoryError } from '../common/data-directory/data-directory-erro
 import { DataDirectoryInUseError } from '../common/data-directory/data-directory-lock.js';
 import { type CodedError, explainFailure } from '../common/data-directory/explain-failure.js';
 import { ServiceError } from '../common/service-error.js';
+import { oneLine } from '../common/text.js';
 import { EnvironmentError } from '../configuration/variables.js';
 
 /**
@@ -38,5 +39,3 @@ function adviceOnListening(code: string): string {
 }
 
 const isCoded = (error: unknown): error is CodedError => error instanceof Error && 'code' in error && typeof error.code === 'string';
-
-const oneLine = (text: string): string => text.replaceAll(/\s+/g, ' ');

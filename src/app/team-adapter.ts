@@ -2,6 +2,8 @@ import { createRequire } from 'node:module';
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { AuthenticationOptions } from '../authentication/authentication.options.js';
+import { messageOf } from '../common/error-message.js';
+import { oneLine } from '../common/text.js';
 import type { AdapterModule, AdapterVariable } from '../configuration/adapter-module.js';
 import { EnvironmentError, problemOf, type Variables } from '../configuration/variables.js';
 import type { IdentityProvider } from '../identity-management/application/ports/identity-provider.port.js';
@@ -156,6 +158,4 @@ const nameOf = (part: PathPart): string => String(typeof part === 'object' ? par
 const hasMethod = (value: unknown, name: string): boolean =>
   typeof value === 'object' && value !== null && typeof (value as Readonly<Record<string, unknown>>)[name] === 'function';
 
-const refusal = (variable: string, problem: string): EnvironmentError => new EnvironmentError([`${variable}: ${problem}`.replaceAll(/\s+/g, ' ')]);
-
-const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+const refusal = (variable: string, problem: string): EnvironmentError => new EnvironmentError([oneLine(`${variable}: ${problem}`)]);

@@ -1,5 +1,5 @@
-import { once } from 'node:events';
 import type { FetchImplementation, JSONWebKeySet } from 'jose';
+import { withTimeLimit } from '../common/time-limit.js';
 
 /** The source of an issuer's keys (RFC 7517): an http(s) URL, or a function for an issuer in this process. */
 export type KeySetSource = { readonly url: string } | { readonly load: () => Promise<JSONWebKeySet> };
@@ -19,21 +19,15 @@ export function urlOf(source: KeySetSource): URL {
 }
 
 /**
- * Returns a function that fetches the key set from the source. The function rejects when its signal aborts, or when the
- * answer is over 1 MiB (decoded).
+ * Returns a function that fetches the key set from the source. The function rejects when its signal aborts, when the
+ * source is a function that takes longer than `timeoutMs` milliseconds, or when the answer is over 1 MiB (decoded).
  */
-export function fetchFrom(source: KeySetSource): FetchImplementation {
-  return async (url, init) => bounded('url' in source ? await fetch(url, init) : await inTime(source.load, init.signal));
+export function fetchFrom(source: KeySetSource, timeoutMs: number): FetchImplementation {
+  return async (url, init) => bounded('url' in source ? await fetch(url, init) : Response.json(await loaded(source.load, timeoutMs)));
 }
 
-async function inTime(load: () => Promise<JSONWebKeySet>, signal: AbortSignal): Promise<Response> {
-  return Response.json(await Promise.race([load(), aborted(signal)]));
-}
-
-async function aborted(signal: AbortSignal): Promise<never> {
-  await once(signal, 'abort');
-  throw signal.reason;
-}
+const loaded = (load: () => Promise<JSONWebKeySet>, timeoutMs: number): Promise<JSONWebKeySet> =>
+  withTimeLimit(timeoutMs, load(), () => new Error(`The key set was not loaded within ${timeoutMs} ms.`));
 
 async function bounded(response: Response): Promise<Response> {
   const body = response.body as AsyncIterable<Uint8Array> | null;

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { createRemoteJWKSet, customFetch, type RemoteJWKSet } from 'jose';
+import { KNOWN_KEY_WAIT_MS } from '../common/answer-times.js';
 import { ServiceError } from '../common/service-error.js';
 import { fetchFrom, urlOf, type KeySetSource } from './key-set-source.js';
 import { verificationKeys, type VerificationKey } from './verification-key.js';
@@ -19,8 +20,6 @@ export interface KeySetTimes {
   readonly timeoutMs?: number;
 }
 
-/** How long a lookup of a known key waits for a fetch, in milliseconds, while the key may still be used. */
-const KNOWN_KEY_WAIT_MS = 500;
 /** How many lookups of unknown keys may wait for the next fetch. */
 const MAX_WAITING = 1_000;
 
@@ -55,15 +54,16 @@ export class KeySet {
     this.#maxAgeMs = times.maxAgeMs ?? 600_000;
     this.#cooldownMs = times.cooldownMs ?? ('load' in source ? 0 : 2_000);
     this.#maxStaleMs = times.maxStaleMs ?? 3_600_000;
+    const timeoutMs = times.timeoutMs ?? 3_000;
     this.#remote = createRemoteJWKSet(urlOf(source), {
-      [customFetch]: fetchFrom(source),
-      timeoutDuration: times.timeoutMs ?? 3_000,
+      [customFetch]: fetchFrom(source, timeoutMs),
+      timeoutDuration: timeoutMs,
     });
   }
 
   /**
-   * Whether the key with this `kid` is known. If it is, `find` waits at most half a second for a fetch, unless the last
-   * successful fetch was longer ago than `maxStaleMs`.
+   * Whether the key with this `kid` is known. If it is, `find` waits at most `KNOWN_KEY_WAIT_MS` for a fetch, unless
+   * the last successful fetch was longer ago than `maxStaleMs`.
    */
   has(kid: string): boolean {
     return this.#keys.has(kid);
@@ -138,8 +138,8 @@ export class KeySet {
   }
 
   /**
-   * Waits for a fetch of the key set. If the key is known and may still be used (`maxStaleMs`), waits at most half a
-   * second, so that tokens signed with that key don't wait for an issuer that doesn't answer.
+   * Waits for a fetch of the key set. If the key is known and may still be used (`maxStaleMs`), waits at most
+   * `KNOWN_KEY_WAIT_MS`, so that tokens signed with that key don't wait for an issuer that doesn't answer.
    */
   async #refreshed(kid: string): Promise<void> {
     const refreshed = this.#refresh();

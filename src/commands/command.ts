@@ -1,4 +1,6 @@
+import { messageWithCause } from '../common/error-message.js';
 import { dropOutputWithoutReader, isOutputWithoutReader } from '../common/output-without-reader.js';
+import { oneLine } from '../common/text.js';
 import { EnvironmentError } from '../configuration/variables.js';
 
 /** Ends a command early. The error's message is printed for the user; the error's `cause` isn't. */
@@ -18,7 +20,7 @@ export async function runCommand(main: () => Promise<number>, failureCode: numbe
   try {
     process.exitCode = await main();
   } catch (error) {
-    const lines = error instanceof EnvironmentError ? error.problems : [oneLine(error as Error)];
+    const lines = error instanceof EnvironmentError ? error.problems : [oneLine(error instanceof CommandError ? error.message : messageWithCause(error))];
     if (!isOutputWithoutReader(error)) process.stderr.write(lines.map((line) => `${line}\n`).join(''));
     process.exitCode = error instanceof UsageError ? usageCode : failureCode;
   }
@@ -36,9 +38,4 @@ export function commandArguments<Arguments>(usage: string, parse: () => Argument
     const [problem] = (error as Error).message.split('\n');
     throw new UsageError(`${problem ?? ''} (usage: ${usage})`, { cause: error });
   }
-}
-
-function oneLine(error: Error): string {
-  const { message, cause } = error;
-  return (cause instanceof Error && !(error instanceof CommandError) ? `${message} (${cause.message})` : message).replaceAll(/\s+/g, ' ');
 }

@@ -1,9 +1,7 @@
-import { Readable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
 import { parseArgs } from 'node:util';
 import { openBucket } from '../app/bucket.factory.js';
 import { CommandError, commandArguments, runCommand } from './command.js';
-import { ProgressLine } from './progress-line.js';
+import { writeReport } from './progress-line.js';
 import { loadEnvironment } from '../configuration/service.js';
 import { closedDays, isClosed } from '../ingestion/adapters/out/object-storage/compaction-days.js';
 import { type CompactionReport, jsonReport, textReport } from '../ingestion/adapters/out/object-storage/compaction-report.js';
@@ -81,12 +79,7 @@ async function main(): Promise<number> {
 
 /** @returns the exit code. */
 async function printReport(run: CompactionRun, report: CompactionReport): Promise<number> {
-  const progress = new ProgressLine(() => `${run.progress.days} of ${run.days.length} days, ${run.progress.segmentsRead} segments read`);
-  try {
-    await pipeline(Readable.from(progress.beside(report(run))), process.stdout, { end: false });
-  } finally {
-    progress.end();
-  }
+  await writeReport(report(run), () => `${run.progress.days} of ${run.days.length} days, ${run.progress.segmentsRead} segments read`);
   const { malformed, failed } = run.totals;
   return failed > 0 ? 2 : malformed > 0 ? 1 : 0;
 }

@@ -1,3 +1,6 @@
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+
 const INTERVAL_MS = 200;
 
 /**
@@ -35,5 +38,21 @@ export class ProgressLine {
 
   private clear(): void {
     if (this.timer) process.stderr.write('\r\x1b[K');
+  }
+}
+
+/**
+ * Writes a report to standard output, no faster than it is read there, beside a progress line on standard error.
+ * Rejects with errors of the report, and when standard output is closed.
+ *
+ * @param lines the lines of the report, each with its newline.
+ * @param progressText returns the current progress.
+ */
+export async function writeReport(lines: AsyncIterable<string>, progressText: () => string): Promise<void> {
+  const progress = new ProgressLine(progressText);
+  try {
+    await pipeline(Readable.from(progress.beside(lines)), process.stdout, { end: false });
+  } finally {
+    progress.end();
   }
 }

@@ -159,11 +159,11 @@ async function change(parts: readonly Requirement[], dryRun: boolean): Promise<n
   for (const part of parts) {
     const changes = await part.changes();
     if (changes.length === 0) printLine(`= ${part.name}`);
-    for (const { line, make, note } of changes) {
+    for (const { text, make, note } of changes) {
       if (!dryRun) await make();
-      printLine(line);
-      const text = dryRun ? undefined : await note?.();
-      if (text !== undefined) printLine(text);
+      printLine(text);
+      const shown = dryRun ? undefined : await note?.();
+      if (shown !== undefined) printLine(shown);
       count++;
     }
   }

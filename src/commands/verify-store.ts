@@ -1,9 +1,7 @@
-import { Readable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
 import { parseArgs } from 'node:util';
 import { openBucket } from '../app/bucket.factory.js';
 import { CommandError, commandArguments, runCommand } from './command.js';
-import { ProgressLine } from './progress-line.js';
+import { writeReport } from './progress-line.js';
 import { loadEnvironment } from '../configuration/service.js';
 import { verifyStore } from '../ingestion/adapters/out/local-disk/store-verification/directory-view.js';
 import { verifyBucket } from '../ingestion/adapters/out/object-storage/store-verification/bucket-view.js';
@@ -57,13 +55,8 @@ async function main(): Promise<number> {
 
 /** @returns the exit code. */
 async function report(verification: StoreVerification, { json }: { json: boolean }): Promise<number> {
-  const progress = new ProgressLine(() => verificationProgress(verification));
   const lines: Report = json ? jsonReport : textReport;
-  try {
-    await pipeline(Readable.from(progress.beside(lines(verification))), process.stdout, { end: false });
-  } finally {
-    progress.end();
-  }
+  await writeReport(lines(verification), () => verificationProgress(verification));
   const { defects, unknown } = verification.totals;
   return unknown > 0 ? 2 : defects > 0 ? 1 : 0;
 }

@@ -1,34 +1,66 @@
-import { EventEmitter, once } from 'node:events';
+import { setImmediate } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import { OneAtATime } from './one-at-a-time.js';
 
-it('begins a job only after the earlier ones have ended, and in the order of the calls', async () => {
-  const jobs = new OneAtATime();
-  const signals = new EventEmitter();
-  const events: string[] = [];
-  const job = (name: string) => (): Promise<string> => {
-    events.push(`${name} begins`);
-    return Promise.resolve(name);
-  };
-  const begun = once(signals, 'begun');
-  const first = jobs.run(async () => {
-    signals.emit('begun');
-    await once(signals, 'go');
-    events.push('first ends');
-    return 'first';
+/** A job that ends when it is told to, and records its beginning and its end. */
+function job(name: string, events: string[]) {
+  let end = (): void => undefined;
+  let fail = (): void => undefined;
+  const result = new Promise<string>((resolve, reject) => {
+    end = () => { resolve(name); };
+    fail = () => { reject(new Error(name)); };
   });
-  const later = [jobs.run(job('second')), jobs.run(job('third'))];
-  await begun;
-  expect(events).toEqual([]);
-  signals.emit('go');
-  expect(await Promise.all([first, ...later])).toEqual(['first', 'second', 'third']);
-  expect(events).toEqual(['first ends', 'second begins', 'third begins']);
+  const run = (): Promise<string> => {
+    events.push(`${name} begins`);
+    return result.finally(() => events.push(`${name} ends`));
+  };
+  return { run, end, fail };
+}
+
+it('starts a job at once if there is no other', () => {
+  const events: string[] = [];
+  void new OneAtATime().run(job('a', events).run);
+  expect(events).toEqual(['a begins']);
 });
 
-it('runs a job after an earlier one has failed', async () => {
+it('runs jobs one at a time, in the order of the calls, and settles as they do', async () => {
+  const [jobs, events] = [new OneAtATime(), [] as string[]];
+  const [a, b, c, d] = [job('a', events), job('b', events), job('c', events), job('d', events)];
+  const results = [a, b, c].map(({ run }) => jobs.run(run));
+  b.end();
+  c.end();
+  await setImmediate();
+  expect(events).toEqual(['a begins']);
+  a.fail();
+  // Called at the moment at which the next job gets its turn.
+  const last = results[0]?.catch(() => jobs.run(d.run));
+  d.end();
+  expect(await Promise.allSettled(results)).toMatchObject([{ reason: new Error('a') }, { value: 'b' }, { value: 'c' }]);
+  expect(await last).toBe('d');
+  expect(events).toEqual(['a', 'b', 'c', 'd'].flatMap((name) => [`${name} begins`, `${name} ends`]));
+});
+
+it('rejects when a job throws, and runs the next one', async () => {
   const jobs = new OneAtATime();
-  const failed = jobs.run(() => Promise.reject(new Error('no space')));
-  const later = jobs.run(() => Promise.resolve('done'));
+  const failed = jobs.run(() => { throw new Error('no space'); });
+  const later = jobs.run(() => 'done');
   await expect(failed).rejects.toThrow('no space');
   expect(await later).toBe('done');
+});
+
+it('ends the wait of a job whose signal aborts, and runs the remaining jobs', async () => {
+  const [jobs, events] = [new OneAtATime(), [] as string[]];
+  const [a, b, c] = [job('a', events), job('b', events), job('c', events)];
+  const abort = new AbortController();
+  const gone = new Error('The caller has gone.');
+  const first = jobs.run(a.run, abort.signal);
+  const second = jobs.run(b.run, abort.signal);
+  const third = jobs.run(c.run);
+  abort.abort(gone);
+  await expect(second).rejects.toBe(gone);
+  await expect(jobs.run(b.run, abort.signal)).rejects.toBe(gone);
+  a.end();
+  c.end();
+  expect(await Promise.all([first, third])).toEqual(['a', 'c']);
+  expect(events).toEqual(['a begins', 'a ends', 'c begins', 'c ends']);
 });

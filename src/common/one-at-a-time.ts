@@ -1,12 +1,42 @@
-/** Runs asynchronous jobs one at a time, in the order of the calls of `run`. */
+/** Runs jobs one at a time, in the order of the calls of `run`. */
 export class OneAtATime {
-  /** Resolves when all jobs so far have ended. */
-  private ended: Promise<void> = Promise.resolve();
+  private isBusy = false;
+  /** One function for each waiting job, in their order, which ends the job's wait. */
+  private readonly waiting = new Set<() => void>();
 
-  /** Runs a job after all earlier ones have ended, whether or not they have failed. Settles as the job does. */
-  run<T>(job: () => Promise<T>): Promise<T> {
-    const done = this.ended.then(job);
-    this.ended = done.then(() => undefined, () => undefined);
-    return done;
+  /**
+   * Runs a job after all earlier ones have ended, whether or not they have failed. Settles as the job does. If no
+   * earlier job is left, the job starts before `run` returns.
+   *
+   * @param signal ends the wait when it aborts. It has no effect on a job that has started.
+   * @throws the reason of the signal, without running the job, if the signal aborts before the job starts.
+   */
+  async run<T>(job: () => T | Promise<T>, signal?: AbortSignal): Promise<T> {
+    signal?.throwIfAborted();
+    if (this.isBusy) await this.turn(signal);
+    this.isBusy = true;
+    try {
+      return await job();
+    } finally {
+      const [next] = this.waiting;
+      if (next) next();
+      else this.isBusy = false;
+    }
+  }
+
+  private turn(signal?: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const begin = () => {
+        this.waiting.delete(begin);
+        signal?.removeEventListener('abort', giveUp);
+        resolve();
+      };
+      const giveUp = () => {
+        this.waiting.delete(begin);
+        reject(signal?.reason as Error);
+      };
+      this.waiting.add(begin);
+      signal?.addEventListener('abort', giveUp, { once: true });
+    });
   }
 }

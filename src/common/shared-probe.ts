@@ -1,8 +1,10 @@
 import { withTimeLimit } from './time-limit.js';
 
 const REUSED_FOR_MS = 1_000;
-/** How long a probe is allowed to take, in milliseconds. */
-export const PROBE_TIMEOUT_MS = 4_000;
+/** How long a health check of a dependency may take, in milliseconds. The ports promise it. */
+export const HEALTH_CHECK_TIMEOUT_MS = 5_000;
+/** How long a probe may take, in milliseconds. A second is left for the health check to answer with the probe's error. */
+export const PROBE_TIMEOUT_MS = HEALTH_CHECK_TIMEOUT_MS - 1_000;
 
 /** A health probe whose result is shared by all its callers. */
 export class SharedProbe {

@@ -14,6 +14,9 @@ export function trimBlanks(text: string): string {
   return text.slice(begin, end);
 }
 
+/** The text with each run of white space, also of line breaks, replaced by one space. */
+export const oneLine = (text: string): string => text.replaceAll(/\s+/g, ' ');
+
 /**
  * The pattern of names as people write them: Unicode text of 1 to `most` code points, neither blank (only White_Space)
  * nor with control characters.

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { AUTH0_TENANT, AUTH0_VARIABLES, type Auth0Environment, KEYCLOAK_REALM, tenantUrl } from './identity.js';
 import { baseUrl, SERVED_VARIABLES, servedAddress } from './served-address.js';
 import { SERVICE_VARIABLES } from './service.js';
-import { EnvironmentError, oneLine, parseVariables, readVariables, type Variables } from './variables.js';
+import { EnvironmentError, parseVariables, plainText, readVariables, type Variables } from './variables.js';
 
 const { OIDC_ISSUER, OIDC_AUDIENCE, SWAGGER_UI_CLIENT_ID } = SERVICE_VARIABLES;
 
@@ -10,10 +10,10 @@ const KEYCLOAK_SETUP_VARIABLES = z.object({
   ...{ ...SERVED_VARIABLES, OIDC_ISSUER, OIDC_AUDIENCE },
   ...KEYCLOAK_REALM,
   KEYCLOAK_REALM: KEYCLOAK_REALM.KEYCLOAK_REALM.refine((realm) => realm !== 'master', "must be another realm than Keycloak's own"),
-  KEYCLOAK_CLIENT_ID: oneLine.default('load-data-service'),
-  KEYCLOAK_CLIENT_SECRET: oneLine.optional(),
-  KEYCLOAK_ADMIN_USERNAME: oneLine.optional(),
-  KEYCLOAK_ADMIN_PASSWORD: oneLine.optional(),
+  KEYCLOAK_CLIENT_ID: plainText.default('load-data-service'),
+  KEYCLOAK_CLIENT_SECRET: plainText.optional(),
+  KEYCLOAK_ADMIN_USERNAME: plainText.optional(),
+  KEYCLOAK_ADMIN_PASSWORD: plainText.optional(),
 });
 
 /**
@@ -72,9 +72,9 @@ const AUTH0_SETUP_VARIABLES = z
   .object({
     ...{ ...SERVED_VARIABLES, OIDC_ISSUER, SWAGGER_UI_CLIENT_ID },
     ...AUTH0_TENANT,
-    AUTH0_CLIENT_ID: oneLine.optional(),
-    AUTH0_SETUP_CLIENT_ID: oneLine.optional(),
-    AUTH0_SETUP_CLIENT_SECRET: oneLine.optional(),
+    AUTH0_CLIENT_ID: plainText.optional(),
+    AUTH0_SETUP_CLIENT_ID: plainText.optional(),
+    AUTH0_SETUP_CLIENT_SECRET: plainText.optional(),
   })
   .transform((found, context) => ({ ...found, url: tenantUrl(found, context) }));
 

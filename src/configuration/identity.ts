@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { httpUrl, oneLine, oneOf, required, withoutSlash } from './variables.js';
+import { httpUrl, oneOf, plainText, required, withoutSlash } from './variables.js';
 
 export const KEYCLOAK_REALM = {
   KEYCLOAK_URL: required.pipe(httpUrl).transform(withoutSlash),
@@ -36,9 +36,9 @@ const DOMAIN = /^(http:\/\/)?[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:\d{1,5})?$
 const urlOf = (domain: string): string => (domain.startsWith('http://') ? domain : `https://${domain}`);
 
 export const AUTH0_TENANT = {
-  NODE_ENV: oneLine.optional(),
+  NODE_ENV: plainText.optional(),
   AUTH0_DOMAIN: required.refine((domain) => DOMAIN.test(domain) && URL.canParse(urlOf(domain)), 'must be a host name such as tenant.eu.auth0.com'),
-  AUTH0_CONNECTION: oneLine.default('Username-Password-Authentication'),
+  AUTH0_CONNECTION: plainText.default('Username-Password-Authentication'),
   OIDC_AUDIENCE: required,
 };
 

@@ -8,7 +8,7 @@ import { SERVED_VARIABLES, servedAddress } from './served-address.js';
 import { FILE_STORAGES } from './storage.js';
 import { TRACING_SCHEMAS, TRACING_VARIABLES } from './tracing.js';
 import { NO_OTHER_READERS, type OtherReaders, unknownVariables } from './unknown-variables.js';
-import { effective, EnvironmentError, httpUrl, MAX_TIMEOUT_MS, oneLine, oneOf, problemOf, readVariables, type Variables, whole } from './variables.js';
+import { effective, EnvironmentError, httpUrl, MAX_TIMEOUT_MS, oneOf, plainText, problemOf, readVariables, type Variables, whole } from './variables.js';
 
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
@@ -20,14 +20,14 @@ const isOrigin = (text: string): boolean => text === '*' || (URL.canParse(text) 
  * events and of OpenTelemetry.
  */
 export const SERVICE_VARIABLES = {
-  NODE_ENV: oneLine.optional(),
+  NODE_ENV: plainText.optional(),
   ...SERVED_VARIABLES,
   TRUST_PROXY: whole(0, 0, 100),
-  DATA_DIR: oneLine.default('./data'),
+  DATA_DIR: plainText.default('./data'),
   FILE_STORAGE: adapterName('local', 's3', 'azure').default('local'),
   IDENTITY_PROVIDER: adapterName('embedded', 'keycloak', 'auth0').default('embedded'),
   OIDC_ISSUER: httpUrl.optional(),
-  OIDC_AUDIENCE: oneLine.default('load-data-api'),
+  OIDC_AUDIENCE: plainText.default('load-data-api'),
   EMBEDDED_ADMIN_SECRET: z.string().regex(ADMIN_SECRET, 'must be at least 16 visible ASCII characters').optional(),
   INGESTION_AUTH: oneOf('open', 'required').default('open'),
   MAX_UPLOAD_BYTES: whole(5_368_709_120, 1, Number.MAX_SAFE_INTEGER),
@@ -37,7 +37,7 @@ export const SERVICE_VARIABLES = {
     .transform((list) => list.split(',').map((origin) => origin.trim()))
     .refine((origins) => origins.every(isOrigin), 'must be origins such as https://app.example.com, separated by commas')
     .default([]),
-  SWAGGER_UI_CLIENT_ID: oneLine.optional(),
+  SWAGGER_UI_CLIENT_ID: plainText.optional(),
   RETENTION_DAYS: whole(0, 0, 36_500),
   RATE_LIMIT_PER_MINUTE: whole(0, 0, 1_000_000_000),
   REQUEST_TIMEOUT_MS: whole(7_200_000, 1, MAX_TIMEOUT_MS),

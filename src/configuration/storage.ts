@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { httpUrl, MAX_TIMEOUT_MS, oneLine, oneOf, required, whole } from './variables.js';
+import { httpUrl, MAX_TIMEOUT_MS, oneOf, plainText, required, whole } from './variables.js';
 
 const text = (pattern: RegExp, message: string) => z.string().regex(pattern, message);
 
@@ -34,7 +34,7 @@ const AZURE_VARIABLES = z
   .object({
     ...TIMEOUT,
     AZURE_STORAGE_CONTAINER: required,
-    AZURE_STORAGE_CONNECTION_STRING: oneLine.optional(),
+    AZURE_STORAGE_CONNECTION_STRING: plainText.optional(),
     AZURE_STORAGE_ACCOUNT_URL: httpUrl.optional(),
   })
   .transform((found, context) => {

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { parseEnv } from 'node:util';
 import { z } from 'zod';
+import { oneLine } from '../common/text.js';
 import { readSecretFiles } from './secret-files.js';
 
 /** Environment variables by name. */
@@ -44,9 +45,9 @@ const withoutControls = (text: z.ZodString) => text.regex(/^\P{Cc}*$/u, { error:
  * A text without control characters. A line break at the end, which many a secret of Kubernetes has, would otherwise
  * be noticed only when the text is used.
  */
-export const oneLine = withoutControls(z.string());
+export const plainText = withoutControls(z.string());
 
-/** A `oneLine` that must be set. */
+/** A `plainText` that must be set. */
 export const required = withoutControls(z.string({ error: ({ input }) => (input === undefined ? 'must be set' : undefined) }));
 
 // `URL` drops blanks and line breaks, and takes \ for a slash. The text itself is used, so it must not contain them.
@@ -83,7 +84,7 @@ export function problemOf({ path, message }: Pick<z.core.$ZodIssue, 'path' | 'me
   const name = path.join('.');
   const value = variables[name];
   const isHidden = value === undefined || secrets.includes(name) || mayBeSecret(name, value);
-  return `${name}: ${message.replaceAll(/\s+/g, ' ')}${isHidden ? '' : `; it is ${shown(value)}`}`;
+  return `${name}: ${oneLine(message)}${isHidden ? '' : `; it is ${shown(value)}`}`;
 }
 
 const MAX_SHOWN = 80;

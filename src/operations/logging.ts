@@ -46,14 +46,14 @@ const withoutCustomers = (text: string): string => text.replace(/customer_id(?:=
  * The message of an error as it may be logged. The message of a SyntaxError is replaced, because JSON.parse quotes its
  * input.
  */
-const messageOf = (error: Error): string => (error instanceof SyntaxError ? 'Malformed text.' : withoutCustomers(error.message));
+const loggableMessage = (error: Error): string => (error instanceof SyntaxError ? 'Malformed text.' : withoutCustomers(error.message));
 
 /** The parts of an error that may be logged. Its other members may contain data from a client or a provider. */
 function describeError(error: unknown): unknown {
   if (!(error instanceof Error)) return { type: typeof error };
   const { name, cause } = error;
   const code = 'code' in error ? error.code : undefined;
-  const message = messageOf(error);
+  const message = loggableMessage(error);
   const stack = withoutCustomers(error.stack?.replace(error.message, () => message) ?? '');
   return { type: name, message, code, stack, ...(cause === undefined ? {} : { cause: describeError(cause) }) };
 }
@@ -131,7 +131,7 @@ export class PinoLoggerService implements LoggerService {
       return;
     }
     const err = [message, ...rest].find((part) => part instanceof Error);
-    this.logger[level]({ context, stack, err }, message instanceof Error ? messageOf(message) : withoutCustomers(String(message)));
+    this.logger[level]({ context, stack, err }, message instanceof Error ? loggableMessage(message) : withoutCustomers(String(message)));
   }
 }
 

@@ -3,11 +3,10 @@ import type { Request } from 'express';
 import { type ExecutionContext, Injectable } from '@nestjs/common';
 import { SkipThrottle, ThrottlerGuard, type ThrottlerLimitDetail, type ThrottlerModuleOptions } from '@nestjs/throttler';
 import { bearerToken } from '../authentication/passport.access-token-verifier.js';
+import { MINUTE_MS } from '../common/durations.js';
 import { ServiceError } from '../common/service-error.js';
 import { clientNetwork } from '../http/client-network.js';
 import { RequestCounts } from './request-counts.js';
-
-const MINUTE_MS = 60_000;
 
 const token = (context: ExecutionContext): string | null => bearerToken(context.switchToHttp().getRequest<Request>());
 

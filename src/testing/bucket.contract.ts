@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
+import { MINUTE_MS } from '../common/durations.js';
 import { type Bucket, MissingRightError } from '../ingestion/adapters/out/object-storage/bucket.js';
 import { bucketReadingContract } from './bucket-reading.contract.js';
 import { bucketUploadContract } from './bucket-upload.contract.js';
@@ -11,7 +12,6 @@ import { currentTestRunner, type TestRunner } from './test-runner.js';
 
 export { type BucketContractSubject, type BucketRight, PAGE_SIZE };
 
-const MINUTE_MS = 60_000;
 /** How much a measured time may deviate: a store's times are whole seconds, and a busy machine is late. */
 const SLACK_MS = 30_000;
 

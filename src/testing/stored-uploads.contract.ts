@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { HOUR_MS } from '../common/durations.js';
 import type { FileStorage } from '../ingestion/application/ports/file-storage.port.js';
 import { comparePositions } from '../ingestion/domain/upload-filter.js';
 import type { Upload } from '../ingestion/domain/upload.js';
@@ -11,7 +12,6 @@ import { currentTestRunner, type TestRunner } from './test-runner.js';
 import { anUploadDraft, storeUpload, type UploadDraftBuilder } from './upload-draft.builder.js';
 
 const NOON = Date.parse('2025-03-30T12:00:00.000Z');
-const HOUR_MS = 60 * 60 * 1000;
 const UNKNOWN_ID = '0195e6f0-0000-7000-8000-000000000000';
 const at = (hour: number): Date => new Date(NOON + hour * HOUR_MS);
 

@@ -104,7 +104,7 @@ describe('the pages', () => {
     const readme = await readFile('README.md', 'utf8');
     const files = (await readdir('src/configuration')).filter((name) => !name.endsWith('.spec.ts'));
     const source = (await Promise.all(files.map((name) => readFile(join('src/configuration', name), 'utf8')))).join('');
-    const found = [...source.matchAll(/\b([A-Z][A-Z0-9_]+): (?:z$|z\.|whole|oneOf|adapterName|text|required|oneLine|httpUrl)/gm)].map(([, name = '']) => name).filter((name) => name !== 'NODE_ENV');
+    const found = [...source.matchAll(/\b([A-Z][A-Z0-9_]+): (?:z$|z\.|whole|oneOf|adapterName|text|required|plainText|httpUrl)/gm)].map(([, name = '']) => name).filter((name) => name !== 'NODE_ENV');
     const names = new Set(found);
     expect(names.size).toBe(57);
     for (const name of names) expect(readme).toContain(`\`${name}\``);

@@ -1,15 +1,8 @@
+import { ANSWER_WITHIN_MS, TOKEN_CHECK_MS } from '../../common/answer-times.js';
 import { ServiceError } from '../../common/service-error.js';
+import { withTimeLimit } from '../../common/time-limit.js';
 import { ProviderError, ProviderUnavailable } from '../domain/errors.js';
 import type { IdentityProvider, ProviderCallOptions } from './ports/identity-provider.port.js';
-
-/** The time within which a client of the service gets its answer, in milliseconds. */
-export const ANSWER_WITHIN_MS = 10_000;
-/**
- * The part of `ANSWER_WITHIN_MS` that is reserved for checking the access token of the request, in milliseconds. That
- * check may wait half a second for newer keys of the token's issuer. If the token's key isn't known yet, the check may
- * take several seconds. The client then gets its answer that much later.
- */
-const TOKEN_CHECK_MS = 600;
 
 /** Calls the identity provider with a time limit. The caller gets an error in time even if the adapter hangs. */
 export class ProviderDeadline {
@@ -54,28 +47,19 @@ export class ProviderDeadline {
       if (!hasEnded) {
         const hangs = signal.aborted;
         // An error while the provider's iterator is being ended is ignored: the client's answer doesn't depend on it.
-        const ended = this.inTime(controller, () => iterator?.return?.()).catch(() => undefined);
+        const ended = this.inTime(controller, async () => iterator?.return?.()).catch(() => undefined);
         if (!hangs) await ended;
       }
       controller.abort();
     }
   }
 
-  private async inTime<Result>(controller: AbortController, work: () => Result | PromiseLike<Result>): Promise<Result> {
-    let timer: NodeJS.Timeout | undefined;
-    const silence = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => {
-        const silent = new ProviderUnavailable(`The identity provider was silent for ${this.timeoutMs} ms.`);
-        reject(silent);
-        controller.abort(silent);
-      }, this.timeoutMs);
-    });
+  private async inTime<Result>(controller: AbortController, work: () => Promise<Result>): Promise<Result> {
+    const silence = (): Error => new ProviderUnavailable(`The identity provider was silent for ${this.timeoutMs} ms.`);
     try {
-      return await Promise.race([silence, work()]);
+      return await withTimeLimit(this.timeoutMs, work(), silence, (error) => { controller.abort(error); });
     } catch (error) {
       throw error instanceof ServiceError ? error : new ProviderError('The identity provider failed.', { cause: error });
-    } finally {
-      clearTimeout(timer);
     }
   }
 }

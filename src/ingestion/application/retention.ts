@@ -1,15 +1,17 @@
 import { Injectable, Logger, type OnApplicationBootstrap, type OnApplicationShutdown } from '@nestjs/common';
 import { clockShiftMs } from '../../common/clock-shift.js';
-import { DAY_MS, utcDate } from '../domain/layout.js';
+import { DAY_MS, HOUR_MS } from '../../common/durations.js';
+import { PeriodicJob } from '../../common/periodic-job.js';
+import { utcDate } from '../domain/layout.js';
 import { FileStorage } from './ports/file-storage.port.js';
 import type { StoredUploads } from './ports/stored-uploads.port.js';
 
-const EVERY_MS = 60 * 60 * 1000;
+const EVERY_MS = HOUR_MS;
 /**
  * The clock counts as having jumped if, between two runs, it moved against the monotonic clock (which is never set) by
  * more milliseconds than this.
  */
-const MAX_SHIFT_MS = 60 * 60 * 1000;
+const MAX_SHIFT_MS = HOUR_MS;
 /** How long the clock must be steady after a jump before uploads are removed again, in milliseconds. */
 const STEADY_MS = DAY_MS;
 
@@ -31,9 +33,7 @@ export class RetentionPeriod {
 @Injectable()
 export class Retention implements OnApplicationBootstrap, OnApplicationShutdown {
   private readonly logger = new Logger(Retention.name);
-  private readonly ending = new AbortController();
-  private timer: NodeJS.Timeout | undefined;
-  private removing: Promise<void> | undefined;
+  private readonly job = new PeriodicJob(() => this.run(), () => EVERY_MS);
   private clockShiftMs = clockShiftMs();
   /** When the last jump of the clock was noticed (a `performance.now()`); undefined while the clock is trusted. */
   private jumpedAt: number | undefined;
@@ -46,31 +46,24 @@ export class Retention implements OnApplicationBootstrap, OnApplicationShutdown 
   onApplicationBootstrap(): void {
     const { days } = this.period;
     if (days === 0) return;
-    const { storedUploads } = this.fileStorage;
-    if (storedUploads) this.schedule(storedUploads);
+    if (this.fileStorage.storedUploads) this.job.start(EVERY_MS);
     else this.logger.warn(`RETENTION_DAYS is ${days}, but the store can't remove uploads, so all are kept.`);
   }
 
   async onApplicationShutdown(): Promise<void> {
-    this.ending.abort();
-    clearTimeout(this.timer);
-    await this.removing;
+    await this.job.close();
   }
 
-  private schedule(storedUploads: StoredUploads): void {
-    this.timer = setTimeout(() => {
-      const removing = this.isClockTrusted() ? this.removeExpired(storedUploads) : Promise.resolve();
-      this.removing = removing.finally(() => {
-        if (!this.ending.signal.aborted) this.schedule(storedUploads);
-      });
-    }, EVERY_MS).unref();
+  private async run(): Promise<void> {
+    const { storedUploads } = this.fileStorage;
+    if (storedUploads && this.isClockTrusted()) await this.removeExpired(storedUploads);
   }
 
   /** Removes the expired uploads once. A failure is only logged, because the next run, an hour later, tries again. */
   private async removeExpired(storedUploads: StoredUploads): Promise<void> {
     const { days } = this.period;
     const first = utcDate(new Date(Date.now() - days * DAY_MS));
-    const { signal } = this.ending;
+    const { signal } = this.job;
     try {
       const uploads = await storedUploads.removeExpired(new Date(first), { signal });
       if (uploads > 0) this.logger.log(`Removed ${uploads} uploads of the days before ${first}, because RETENTION_DAYS is ${days}.`);
@@ -87,7 +80,7 @@ export class Retention implements OnApplicationBootstrap, OnApplicationShutdown 
     this.clockShiftMs = clockShiftMs();
     const shift = this.clockShiftMs - earlier;
     if (Math.abs(shift) > MAX_SHIFT_MS) {
-      const hours = Math.round(Math.abs(shift) / EVERY_MS);
+      const hours = Math.round(Math.abs(shift) / HOUR_MS);
       this.logger.warn(`The clock of the machine jumped ${shift > 0 ? 'forward' : 'back'} by ${hours} hours. No uploads are removed by RETENTION_DAYS until the clock was steady for a day, or the service is restarted.`);
       this.jumpedAt = performance.now();
     } else if (this.jumpedAt !== undefined && performance.now() - this.jumpedAt >= STEADY_MS) {

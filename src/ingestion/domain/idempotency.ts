@@ -1,10 +1,11 @@
+import { DAY_MS } from '../../common/durations.js';
 import type { Upload } from './upload.js';
 
 /**
  * How long an `Idempotency-Key` is kept, in milliseconds, from the time at which the first upload under the key was
  * complete. In this period, a repetition of that upload's request gets the answer of the first request.
  */
-export const IDEMPOTENCY_PERIOD_MS = 24 * 60 * 60 * 1000;
+export const IDEMPOTENCY_PERIOD_MS = DAY_MS;
 
 /**
  * The kind, the `Idempotency-Key` and the customer of an upload as one text; null for an upload without a key. For 24

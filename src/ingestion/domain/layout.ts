@@ -1,3 +1,4 @@
+import { DAY_MS } from '../../common/durations.js';
 import { encodeWithText, jsonArray, LONG_TEXT, parseJson } from '../../common/text.js';
 import { encodePathSegment, type Upload, UPLOAD_KINDS, type UploadKind } from './upload.js';
 
@@ -7,8 +8,6 @@ import { encodePathSegment, type Upload, UPLOAD_KINDS, type UploadKind } from '.
  */
 export const extensionOf = (filename: string): string => /\.[A-Za-z0-9]{1,8}$/.exec(filename)?.[0].toLowerCase() ?? '';
 
-/** The length of a UTC day in milliseconds. */
-export const DAY_MS = 24 * 60 * 60 * 1000;
 /** The result of the last call of `utcDate`, which is kept because most calls are for the same day. */
 let latestDay = { number: Number.NaN, date: '' };
 

@@ -1,3 +1,4 @@
+import { DAY_MS } from '../../common/durations.js';
 import { nameUpTo } from '../../common/text.js';
 
 export const UPLOAD_KINDS = ['historical', 'nowcast'] as const;
@@ -79,7 +80,7 @@ export function encodePathSegment(text: string): string {
  * hours. Because of this limit, a search for an upload by its id reads only the index lines of the 24 hours after the
  * time in the id.
  */
-export const MAX_UPLOAD_DURATION_MS = 24 * 60 * 60 * 1000;
+export const MAX_UPLOAD_DURATION_MS = DAY_MS;
 
 /**
  * Whether the `receivedAt` of an upload is a valid time. It is invalid only if someone has edited the upload's index

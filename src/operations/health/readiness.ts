@@ -1,12 +1,11 @@
 import { Injectable, Logger } from '@nestjs/common';
 import { type HealthIndicatorResult, HealthIndicatorService } from '@nestjs/terminus';
 import { AccessTokenVerifier } from '../../authentication/access-token.js';
+import { HEALTH_CHECK_TIMEOUT_MS } from '../../common/shared-probe.js';
 import { withTimeLimit } from '../../common/time-limit.js';
 import { IdentityProvider } from '../../identity-management/application/ports/identity-provider.port.js';
 import { ProviderMisconfigured } from '../../identity-management/domain/errors.js';
 import { FileStorage } from '../../ingestion/application/ports/file-storage.port.js';
-
-const CHECK_TIMEOUT_MS = 5_000;
 
 type Terminus12Indicator = ReturnType<HealthIndicatorService['check']>;
 /** Terminus 11 doesn't know `degraded`, so that method is optional. */
@@ -68,7 +67,7 @@ export class Readiness {
   }
 
   private async checkIdentityProvider(): Promise<void> {
-    const provider = this.identityProvider.checkHealth({ signal: AbortSignal.timeout(CHECK_TIMEOUT_MS) });
+    const provider = this.identityProvider.checkHealth({ signal: AbortSignal.timeout(HEALTH_CHECK_TIMEOUT_MS) });
     const tokens = this.accessTokens.checkHealth?.();
     await Promise.allSettled([provider, tokens]);
     // If both fail, the provider's error is thrown, because it may name what must be repaired.
@@ -79,7 +78,7 @@ export class Readiness {
   private async check(name: string, probe: () => Promise<void>, warningsOf: () => readonly string[] = () => []): Promise<HealthIndicatorResult> {
     const indicator: Indicator = this.indicators.check(name);
     try {
-      await withTimeLimit(CHECK_TIMEOUT_MS, probe(), () => new Error(`no answer within ${CHECK_TIMEOUT_MS} ms`));
+      await withTimeLimit(HEALTH_CHECK_TIMEOUT_MS, probe(), () => new Error(`no answer within ${HEALTH_CHECK_TIMEOUT_MS} ms`));
       if (this.unhealthy.delete(name)) this.logger.log({ msg: `${name} is healthy again` });
       const warnings = warningsOf();
       for (const line of this.notLoggedYet(name, warnings)) this.logger.warn({ msg: `${name}: ${line}` });

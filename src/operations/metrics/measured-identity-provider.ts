@@ -1,4 +1,5 @@
 import type { OnApplicationShutdown } from '@nestjs/common';
+import { type Observer, observeMethods } from '../../common/observer.js';
 import {
   IdentityProvider,
   type ProviderCallOptions,
@@ -6,6 +7,7 @@ import {
 import { IdentityRefusal } from '../../identity-management/domain/errors.js';
 import type { NewRole, Role } from '../../identity-management/domain/role.js';
 import type { NewUser, User } from '../../identity-management/domain/user.js';
+import { measuredCalls } from './measured-calls.js';
 import type { Metrics } from './metrics.js';
 import type { Ownership } from './ownership.js';
 
@@ -14,12 +16,15 @@ import type { Ownership } from './ownership.js';
  * page counts as a call. Forwards the application's shutdown to the provider if `ownership` is `owned`.
  */
 export class MeasuredIdentityProvider extends IdentityProvider implements OnApplicationShutdown {
+  private readonly measured: Observer;
+
   constructor(
     private readonly provider: IdentityProvider & Partial<OnApplicationShutdown>,
-    private readonly metrics: Metrics,
+    metrics: Metrics,
     private readonly ownership: Ownership = 'owned',
   ) {
     super();
+    this.measured = measuredCalls(metrics.providerCalls, (error) => (error instanceof IdentityRefusal ? 'refused' : 'failed'));
   }
 
   override createRole(role: NewRole, options: ProviderCallOptions): Promise<string> {
@@ -58,32 +63,12 @@ export class MeasuredIdentityProvider extends IdentityProvider implements OnAppl
     if (this.ownership === 'owned') await this.provider.onApplicationShutdown?.(signal);
   }
 
-  private async measured<Result>(operation: string, call: () => Promise<Result>): Promise<Result> {
-    const stop = this.metrics.providerSeconds.startTimer({ operation });
-    let outcome = 'failed';
-    this.metrics.providerCallsInProgress += 1;
-    try {
-      const result = await call();
-      outcome = 'ok';
-      return result;
-    } catch (error) {
-      if (error instanceof IdentityRefusal) outcome = 'refused';
-      throw error;
-    } finally {
-      stop();
-      this.metrics.providerCallsInProgress -= 1;
-      this.metrics.providerCalls.inc({ operation, outcome });
-    }
-  }
-
   private measuredPages<Item>(operation: string, pages: AsyncIterable<readonly Item[]>): AsyncIterable<readonly Item[]> {
     return {
       [Symbol.asyncIterator]: () => {
         const iterator = pages[Symbol.asyncIterator]();
-        return {
-          next: () => this.measured(operation, () => iterator.next()),
-          return: async () => (await iterator.return?.()) ?? { done: true, value: undefined },
-        };
+        observeMethods(iterator, this.measured, { next: operation });
+        return iterator;
       },
     };
   }

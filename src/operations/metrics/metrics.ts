@@ -22,6 +22,14 @@ const UPLOAD_FAILURES: readonly ErrorKind[] = [
   'idempotency-key-reused',
 ];
 
+/** The metrics of the calls to one other system. */
+export interface CallMetrics {
+  readonly total: Counter<'operation' | 'outcome'>;
+  readonly seconds: Histogram<'operation'>;
+  /** How many calls have begun and not ended. */
+  inProgress: number;
+}
+
 /** The lengths of the queues in which requests wait for memory for their bodies, or for a slot to decode them. */
 function queueLengths(): Gauge {
   return new Gauge({
@@ -60,19 +68,18 @@ export class Metrics {
    * all events were delivered.
    */
   oldestEvent: Date | undefined;
-  readonly bucketCalls = this.counter('load_data_bucket_calls_total', 'Calls to the bucket', ['operation', 'outcome']);
-  readonly bucketSeconds = this.histogram('load_data_bucket_call_duration_seconds', 'Time of a call to the bucket', ['operation']);
+  readonly bucketCalls: CallMetrics = {
+    total: this.counter('load_data_bucket_calls_total', 'Calls to the bucket', ['operation', 'outcome']),
+    seconds: this.histogram('load_data_bucket_call_duration_seconds', 'Time of a call to the bucket', ['operation']),
+    inProgress: 0,
+  };
   readonly bucketRetries = this.counter('load_data_bucket_retries_total', 'Requests to the bucket that were repeated', []);
   uploadsInProgress = 0;
-  bucketCallsInProgress = 0;
-  providerCallsInProgress = 0;
-  readonly providerCalls = this.counter('identity_provider_calls_total', 'Calls to the identity provider', [
-    'operation',
-    'outcome',
-  ]);
-  readonly providerSeconds = this.histogram('identity_provider_call_duration_seconds', 'Time of a call to the identity provider', [
-    'operation',
-  ]);
+  readonly providerCalls: CallMetrics = {
+    total: this.counter('identity_provider_calls_total', 'Calls to the identity provider', ['operation', 'outcome']),
+    seconds: this.histogram('identity_provider_call_duration_seconds', 'Time of a call to the identity provider', ['operation']),
+    inProgress: 0,
+  };
 
   constructor() {
     this.gauge('load_data_events_lag_seconds', 'Age of the oldest undelivered event, in seconds', () => {
@@ -80,8 +87,8 @@ export class Metrics {
       return Math.max(0, (Date.now() - oldestAt) / 1000);
     });
     this.gauge('load_data_uploads_in_progress', 'Uploads in progress', () => this.uploadsInProgress);
-    this.gauge('load_data_bucket_calls_in_progress', 'Calls to the bucket in progress', () => this.bucketCallsInProgress);
-    this.gauge('identity_provider_calls_in_progress', 'Calls to the identity provider in progress', () => this.providerCallsInProgress);
+    this.gauge('load_data_bucket_calls_in_progress', 'Calls to the bucket in progress', () => this.bucketCalls.inProgress);
+    this.gauge('identity_provider_calls_in_progress', 'Calls to the identity provider in progress', () => this.providerCalls.inProgress);
     this.gauge('load_data_clock_shift_seconds', 'How far the clock of the machine was set forward since the start, in seconds', () => clockShiftMs() / 1000);
     this.registry.registerMetric(queueLengths());
     const byKind = (of: 'count' | 'bytes') => () => UPLOAD_KINDS.map((kind) => ({ labels: { kind }, value: this.uploads[kind][of] }));

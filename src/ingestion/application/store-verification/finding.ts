@@ -1,3 +1,5 @@
+import { messageOf } from '../../../common/error-message.js';
+
 /** The kinds of problems of a store. */
 export type FindingKind =
   /** An index line whose file is missing, or isn't a regular file. */
@@ -61,9 +63,6 @@ export interface Finding {
   /** The finding in words, for a person. */
   readonly detail: string;
 }
-
-/** The `detail` of a finding about something that couldn't be read: the message of the error. */
-export const messageOf = (error: unknown): string => (error as Error).message;
 
 /** The finding about a directory or segment that can't be read. */
 export const unreadable = (path: string, error: unknown): Finding => ({

@@ -1,6 +1,7 @@
 import { dirname } from 'node:path';
+import { messageOf } from '../../../common/error-message.js';
 import { concurrently } from './concurrently.js';
-import { type Finding, messageOf } from './finding.js';
+import type { Finding } from './finding.js';
 import type { IndexReader } from './index-reader.js';
 import { keyedLine } from './keyed-line.js';
 import { lineFinding, placeOf } from './line-finding.js';

@@ -48,19 +48,19 @@ export function apiPart(admin: TenantAdmin, scopes: ApiScopes, audience: string)
   const name = `API ${audience}`;
   const path = `/resource-servers/${encodeURIComponent(audience)}`;
   const absence: Repair = {
-    line: `+ ${name}`,
+    text: `+ ${name}`,
     problem: `There is no API "${audience}" (OIDC_AUDIENCE).`,
     isFatal: true,
     make: () => admin.send('POST', '/resource-servers', newApi(audience)),
   };
   const setting = (api: Api, { name: member, problem }: Setting): Repair => ({
-    line: `~ ${name}: ${member}`,
+    text: `~ ${name}: ${member}`,
     problem: `The API "${audience}" ${problem(api)}`,
     isFatal: true,
     make: () => admin.send('PATCH', path, { [member]: alike(api, member) }),
   });
   const permission = (missing: readonly string[]) => (value: string): Repair => ({
-    line: `+ permission ${value}`,
+    text: `+ permission ${value}`,
     problem: `The API "${audience}" has no permission "${value}".`,
     isFatal: false,
     // The change for the first missing permission adds all missing scopes, because the API's list of scopes can only be

@@ -186,12 +186,12 @@ export class TenantSetup {
       name,
       changes: async () => {
         const present = await this.find(named);
-        if (!present) return [{ line: `+ ${name}`, make }];
+        if (!present) return [{ text: `+ ${name}`, make }];
         const change = lacking(present, wanted);
         const members = Object.keys(change);
         if (members.length === 0) return [];
         const alter = () => this.admin.send('PATCH', `/clients/${encodeURIComponent(present.client_id)}`, change);
-        return [{ line: `~ ${name}: ${members.join(', ')}`, make: alter }];
+        return [{ text: `~ ${name}: ${members.join(', ')}`, make: alter }];
       },
     };
   }
@@ -224,7 +224,7 @@ export class TenantSetup {
       changes: async () => {
         const application = await this.find(this.service);
         const missing = missingOf(application && (await this.grantOf(application)));
-        return missing.map((scope) => ({ line: `+ scope ${scope} of application ${SERVICE_NAME}`, make }));
+        return missing.map((scope) => ({ text: `+ scope ${scope} of application ${SERVICE_NAME}`, make }));
       },
     };
   }
@@ -245,7 +245,7 @@ export class TenantSetup {
       changes: async () => {
         const path = await pathOf();
         const application = await this.find(this.swaggerUi);
-        return application && (await this.isEnabled(path, application)) ? [] : [{ line: `+ ${name}`, make }];
+        return application && (await this.isEnabled(path, application)) ? [] : [{ text: `+ ${name}`, make }];
       },
     };
   }
@@ -286,11 +286,11 @@ export class TenantSetup {
       name,
       changes: async () => {
         const role = await this.role();
-        if (!role) return [{ line: `+ ${name}`, make }];
+        if (!role) return [{ text: `+ ${name}`, make }];
         const held = await this.admin.all(`/roles/${role.id}/permissions`, 'permissions', PERMISSION);
         const has = (permission: string) => held.some((one) => one.resource_server_identifier === audience && one.permission_name === permission);
         const missing = PERMISSIONS.filter((permission) => !has(permission));
-        return missing.map((permission) => ({ line: `+ permission ${permission} of ${name}`, make: () => give([permission]) }));
+        return missing.map((permission) => ({ text: `+ permission ${permission} of ${name}`, make: () => give([permission]) }));
       },
     };
   }
@@ -315,15 +315,15 @@ export class TenantSetup {
     };
     const giveRole = async () =>
       this.admin.send('POST', `/users/${encodeURIComponent(await existing())}/roles`, { roles: [await this.existingRole()] });
-    const user: Change = { line: `+ user ${email}`, make: create };
+    const user: Change = { text: `+ user ${email}`, make: create };
     const link: Change = {
-      line: `+ link for ${email} to set a password`,
+      text: `+ link for ${email} to set a password`,
       make: makeTicket,
       note: () => Promise.resolve(`With this link ${email} sets a password, within five days; whoever has it can: ${ticket}`),
     };
     // The role is assigned last, as the sign that the user is complete. If an earlier change for the user fails, the
     // user has no role yet, so the next run of the set-up makes the failed change again.
-    const role: Change = { line: `+ role ${ADMINISTRATOR_ROLE} of user ${email}`, make: giveRole };
+    const role: Change = { text: `+ role ${ADMINISTRATOR_ROLE} of user ${email}`, make: giveRole };
     return {
       name: `user ${email}`,
       changes: async () => {

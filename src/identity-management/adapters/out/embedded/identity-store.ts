@@ -1,6 +1,7 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { Logger } from '@nestjs/common';
+import { OneAtATime } from '../../../../common/one-at-a-time.js';
 import { SharedProbe } from '../../../../common/shared-probe.js';
 import { type DataDirectoryLock, isLocked, lockDataDirectory } from '../../../../common/data-directory/data-directory-lock.js';
 import { fileIdentity, identityUnlessUnreadable, placeCheck } from '../../../../common/data-directory/file-identity.js';
@@ -9,7 +10,6 @@ import { ProviderError, ProviderUnavailable } from '../../../domain/errors.js';
 import { type IdentityDatabase, idInFile, idOf, isIntact, openIdentityDatabase, type Statements, toProviderFailure, unlessBusy } from './identity-database.js';
 import { IdentityWriter } from './identity-writer.js';
 import { privateDirectory } from './private-files.js';
-import { WorkQueue } from './work-queue.js';
 
 interface WriteOptions<Result> {
   /**
@@ -46,7 +46,7 @@ export class IdentityStore {
   private readonly logger = new Logger('IdentityDatabase');
   private readonly id: number;
   /** Whatever uses `writer`, or closes or replaces `opened`, runs in this queue. */
-  private readonly queue = new WorkQueue();
+  private readonly queue = new OneAtATime();
   /** Tries to reopen the database. All callers share one attempt, and there is at most one attempt per second. */
   private readonly returning = new SharedProbe(() => this.queue.run(() => this.comeBack()));
   private isClosed = false;
@@ -123,7 +123,8 @@ export class IdentityStore {
       await this.available();
       return await unlessBusy(() => this.queue.run(committed, signal), signal);
     } catch (error) {
-      throw toProviderFailure(error);
+      // The wait in the queue ends with the signal's reason.
+      throw signal?.aborted && error === signal.reason ? noLongerAwaited(signal) : toProviderFailure(error);
     }
   }
 

@@ -12,14 +12,14 @@ const SCOPES = z.array(NAMED.extend({ protocolMappers: z.array(MAPPER).nullish()
 export function apiClient(admin: RealmAdmin, audience: string): Requirement<Repair> {
   const name = `client ${audience}`;
   const make = () => admin.send('POST', '/clients', { clientId: audience, ...API_CLIENT });
-  const repair = { line: `+ ${name}`, problem: `There is no client "${audience}" (OIDC_AUDIENCE).`, isFatal: true, make };
+  const repair = { text: `+ ${name}`, problem: `There is no client "${audience}" (OIDC_AUDIENCE).`, isFatal: true, make };
   return { name, changes: async () => ((await admin.client(audience)) ? [] : [repair]) };
 }
 
 /** The requirement that the client that represents the API has one role for each permission of the service. */
 export function permissions(admin: RealmAdmin, audience: string): Requirement<Repair> {
   const repair = (permission: string): Repair => ({
-    line: `+ permission ${permission}`,
+    text: `+ permission ${permission}`,
     problem: `The client "${audience}" has no role "${permission}".`,
     isFatal: false,
     make: async () => admin.send('POST', `${await admin.pathOfClient(audience)}/roles`, { name: permission }),
@@ -48,9 +48,9 @@ export function defaultClientScope(admin: RealmAdmin, audience: string): Require
     await admin.send('POST', '/client-scopes', wanted);
     await makeDefault();
   };
-  const absence = { line: `+ ${name}`, problem: `There is no client scope "${audience}".`, isFatal: false, make };
+  const absence = { text: `+ ${name}`, problem: `There is no client scope "${audience}".`, isFatal: false, make };
   const optional = {
-    line: `~ ${name}: a default`,
+    text: `~ ${name}: a default`,
     problem: `The client scope "${audience}" is no default of the realm.`,
     isFatal: false,
     make: makeDefault,
@@ -64,11 +64,11 @@ export function defaultClientScope(admin: RealmAdmin, audience: string): Require
       const mappers = protocolMappers(audience).flatMap((mapper): Repair[] => {
         const existing = scope.protocolMappers?.find((one) => one.name === mapper.name);
         const defect = { problem: `The client scope "${audience}" does not put ${mapper.name} into tokens.`, isFatal: false };
-        if (!existing) return [{ line: `+ ${name}: ${mapper.name}`, ...defect, make: () => admin.send('POST', path, mapper) }];
+        if (!existing) return [{ text: `+ ${name}: ${mapper.name}`, ...defect, make: () => admin.send('POST', path, mapper) }];
         const change = lacking(existing, mapper);
         if (Object.keys(change).length === 0) return [];
         const make = () => admin.send('PUT', `${path}/${existing.id}`, { ...existing, ...change });
-        return [{ line: `~ ${name}: ${mapper.name}`, ...defect, make }];
+        return [{ text: `~ ${name}: ${mapper.name}`, ...defect, make }];
       });
       const isDefault = (await admin.get(defaults, NAMED_ONES)).some(({ id }) => id === scope.id);
       return isDefault ? mappers : [...mappers, optional];
@@ -88,7 +88,7 @@ export function userProfile(admin: RealmAdmin): Requirement<Repair> {
       const profile = await admin.find(path, USER_PROFILE);
       if (!profile) return [];
       return profileDefects(profile).map(({ change, problem, isFatal, repair }) => ({
-        line: change,
+        text: change,
         problem,
         isFatal,
         make: async () => admin.send('PUT', path, repair(await admin.get(path, USER_PROFILE))),

@@ -143,9 +143,9 @@ export class RealmSetup {
       name,
       changes: async () => {
         const present = await this.admin.find('/', REALM);
-        if (!present) return [{ line: `+ ${name}`, make }];
+        if (!present) return [{ text: `+ ${name}`, make }];
         if (present.enabled === true) return [];
-        return [{ line: `~ ${name}: enabled`, make: () => this.admin.send('PUT', '/', { enabled: true }) }];
+        return [{ text: `~ ${name}: enabled`, make: () => this.admin.send('PUT', '/', { enabled: true }) }];
       },
     };
   }
@@ -157,11 +157,11 @@ export class RealmSetup {
       name,
       changes: async () => {
         const present = await this.admin.client(clientId);
-        if (!present) return [{ line: `+ ${name}`, make }];
+        if (!present) return [{ text: `+ ${name}`, make }];
         const change = lacking(present, wanted);
         const members = Object.keys(change);
         if (members.length === 0) return [];
-        return [{ line: `~ ${name}: ${members.join(', ')}`, make: () => this.admin.send('PUT', `/clients/${present.id}`, change) }];
+        return [{ text: `~ ${name}: ${members.join(', ')}`, make: () => this.admin.send('PUT', `/clients/${present.id}`, change) }];
       },
     };
   }
@@ -177,7 +177,7 @@ export class RealmSetup {
       changes: async () => {
         const given = new Set((await this.rights('/composite')).map(({ name }) => name));
         const missing = SERVICE_RIGHTS.filter((right) => !given.has(right));
-        return missing.map((right) => ({ line: `+ right ${right} of client ${clientId}`, make: () => give(right) }));
+        return missing.map((right) => ({ text: `+ right ${right} of client ${clientId}`, make: () => give(right) }));
       },
     };
   }
@@ -215,7 +215,7 @@ export class RealmSetup {
       changes: async () => {
         const client = await this.admin.client(SWAGGER_UI_CLIENT_ID);
         const isGiven = !client || SCOPE_NAMES.parse(client.defaultClientScopes).includes(audience);
-        return isGiven ? [] : [{ line: `+ ${name}`, make }];
+        return isGiven ? [] : [{ text: `+ ${name}`, make }];
       },
     };
   }
@@ -234,16 +234,16 @@ export class RealmSetup {
       name,
       changes: async () => {
         const present = await this.admin.find(path, ROLE);
-        if (!present) return [{ line: `+ ${name}`, make }];
+        if (!present) return [{ text: `+ ${name}`, make }];
         const { attributes } = lacking(present, { attributes: wanted.attributes });
         const change = { name: ADMINISTRATOR_ROLE, attributes };
-        const marking = { line: `~ ${name}: ${ROLE_ATTRIBUTE}`, make: () => this.admin.send('PUT', path, change) };
+        const marking = { text: `~ ${name}: ${ROLE_ATTRIBUTE}`, make: () => this.admin.send('PUT', path, change) };
         const api = await this.admin.client(audience);
         const composites = api ? await this.admin.get(`${path}/composites/clients/${api.id}`, NAMED_ONES) : [];
         const missing = PERMISSIONS.filter((permission) => !composites.some((role) => role.name === permission));
         return [
           ...(attributes === undefined ? [] : [marking]),
-          ...missing.map((permission) => ({ line: `+ permission ${permission} of ${name}`, make: () => add(permission) })),
+          ...missing.map((permission) => ({ text: `+ permission ${permission} of ${name}`, make: () => add(permission) })),
         ];
       },
     };
@@ -262,15 +262,15 @@ export class RealmSetup {
       const role = await this.admin.get(`/roles/${ADMINISTRATOR_ROLE}`, NAMED);
       await this.admin.send('POST', `${await path()}/role-mappings/realm`, [role]);
     };
-    const creation = { line: `+ user ${email}`, make: () => this.admin.send('POST', '/users', user) };
+    const creation = { text: `+ user ${email}`, make: () => this.admin.send('POST', '/users', user) };
     const temporary = {
-      line: `+ password of user ${email}`,
+      text: `+ password of user ${email}`,
       make: setPassword,
       note: () => Promise.resolve(`The password of ${email} is ${password} until the first login.`),
     };
     // The role is assigned last, as the sign that the user is complete. If setting the password fails, the user has no
     // role yet, so the next run of the set-up makes both changes.
-    const given = { line: `+ role ${ADMINISTRATOR_ROLE} of user ${email}`, make: giveRole };
+    const given = { text: `+ role ${ADMINISTRATOR_ROLE} of user ${email}`, make: giveRole };
     return {
       name: `user ${email}`,
       changes: async () => {

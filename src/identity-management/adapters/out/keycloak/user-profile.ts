@@ -18,7 +18,7 @@ export type UserProfile = z.infer<typeof USER_PROFILE>;
 /** A defect of a realm's user profile: something that prevents operations of the service, or is a security risk. */
 export interface ProfileDefect {
   /**
-   * The line that the set-up prints for the change that repairs the defect, for example `~ user profile: lastName not
+   * The text that the set-up prints for the change that repairs the defect, for example `~ user profile: lastName not
    * required`.
    */
   readonly change: string;

@@ -72,8 +72,8 @@ export class ApiClient {
    * second time. With a rate limiter (`pace`), also sends the request again after a 429.
    *
    * @throws ProviderUnavailable when the call would wait too long for the rate limiter, when there is no connection, no
-   * answer within 10 seconds (5 seconds for a token), or an answer with 408, 429 or 5xx, or when the signal aborts. The
-   * error is an `OutcomeUnknown` if the request may have been carried out.
+   * answer within `REQUEST_TIMEOUT_MS` (`TOKEN_TIMEOUT_MS` for a token), or an answer with 408, 429 or 5xx, or when the
+   * signal aborts. The error is an `OutcomeUnknown` if the request may have been carried out.
    * @throws ProviderError for a redirect, when the provider refuses the service or refuses to issue a token, or when
    * the answer's body isn't JSON. In the last case, the error is an `AnswerUnreadable` if the status reports success.
    * An empty body is no error if the status reports success.

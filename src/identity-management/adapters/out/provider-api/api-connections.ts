@@ -56,8 +56,8 @@ export class ApiConnections {
    * Sends a request. If that fails and the request is repeatable, sends the request a second time, unless its time
    * limit is over or its signal has aborted.
    *
-   * @throws ProviderUnavailable when no connection is made (each attempt waits 3 seconds for one to open), no complete
-   * answer of at most 64 MiB arrives within the request's time limit, or the signal aborts. The error is an
+   * @throws ProviderUnavailable when no connection is made (each attempt waits `CONNECT_TIMEOUT_MS` for one to open),
+   * no complete answer of at most 64 MiB arrives within the request's time limit, or the signal aborts. The error is an
    * `OutcomeUnknown` if the request may have been carried out.
    */
   async send(raw: RawRequest): Promise<RawAnswer> {

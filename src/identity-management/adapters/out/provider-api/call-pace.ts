@@ -55,16 +55,16 @@ const HALF_A_SECOND_MS = 500;
  *
  * The call of the operation that arrived first goes first. An operation that is still waiting for its first call gives
  * up earlier than the others, so operations that have begun get finished however many new ones arrive. A call that
- * continues earlier work (`begun`), such as reading the next page of a list, waits in that order for about four
- * seconds, and then goes before all calls except urgent ones. A call answered with 429 wasn't carried out and is sent
- * again.
+ * continues earlier work (`begun`), such as reading the next page of a list, waits in that order for
+ * `BEGUN_GOES_FIRST_AFTER_MS`, and then goes before all calls except urgent ones. A call answered with 429 wasn't
+ * carried out and is sent again.
  */
 export class CallPace {
   /**
    * The known rate limits, by bucket size. Nothing else in an answer says to which of the limits its headers belong.
    */
   private readonly limits = new Map<number, Limit>();
-  private readonly line: Waiter[] = [];
+  private readonly queue: Waiter[] = [];
   private count = 0;
   private inFlight = 0;
   private isKnown = false;
@@ -126,16 +126,16 @@ export class CallPace {
     await new Promise<void>((resolve, reject) => {
       const waiter = { place, go: resolve };
       const leave = (reason: () => Error) => () => {
-        const at = this.line.indexOf(waiter);
+        const at = this.queue.indexOf(waiter);
         // A call that is no longer in the queue has been released already.
         if (at < 0) return;
-        this.line.splice(at, 1);
+        this.queue.splice(at, 1);
         reject(reason());
       };
       timer = setTimeout(leave(() => this.refusal()), end - performance.now());
       stopListening = onAbort(signal, leave(() => noLongerAwaited(signal)));
-      const behind = this.line.findIndex((other) => other.place.order > place.order);
-      this.line.splice(behind < 0 ? this.line.length : behind, 0, waiter);
+      const behind = this.queue.findIndex((other) => other.place.order > place.order);
+      this.queue.splice(behind < 0 ? this.queue.length : behind, 0, waiter);
       this.moveOn();
     }).finally(() => {
       clearTimeout(timer);
@@ -146,7 +146,7 @@ export class CallPace {
   /** Releases the waiting calls that the rate limits allow now. Sets a timer for the next waiting call. */
   private moveOn(): void {
     clearTimeout(this.timer);
-    while (this.line.length > 0) {
+    while (this.queue.length > 0) {
       const wait = this.waitMs();
       if (wait > 0) {
         // If the wait is infinite, there is no timer: the arrival of an answer calls `moveOn` again.
@@ -154,7 +154,7 @@ export class CallPace {
         return;
       }
       this.inFlight++;
-      this.line.splice(this.nextIndex(), 1)[0]?.go();
+      this.queue.splice(this.nextIndex(), 1)[0]?.go();
     }
   }
 
@@ -166,7 +166,7 @@ export class CallPace {
   private nextIndex(): number {
     const longAgo = performance.now() - BEGUN_GOES_FIRST_AFTER_MS;
     const isFirst = ({ standing, since }: Place): boolean => standing === 'urgent' || (standing === 'begun' && since < longAgo);
-    return Math.max(0, this.line.findIndex(({ place }) => isFirst(place)));
+    return Math.max(0, this.queue.findIndex(({ place }) => isFirst(place)));
   }
 
   /**

@@ -1,4 +1,5 @@
 import { Logger } from '@nestjs/common';
+import { OneAtATime } from '../../../../common/one-at-a-time.js';
 
 /**
  * Sends invitation mails to new users through the identity provider. The mails are sent one at a time in the
@@ -7,18 +8,17 @@ import { Logger } from '@nestjs/common';
  */
 export abstract class Invitations {
   private readonly log = new Logger('Invitations');
-  private latest: Promise<void> = Promise.resolve();
+  private readonly mails = new OneAtATime();
 
   /** Queues a mail to a new user with a link to set the password. */
   send(userId: string, email: string): void {
-    this.latest = this.latest.then(() => this.mail(userId, email)).then(
-      (isTaken) => {
-        if (isTaken) this.log.log({ msg: 'The identity provider accepted the invitation of a new user', userId });
-      },
-      (error: unknown) => {
+    void this.mails.run(async () => {
+      try {
+        if (await this.mail(userId, email)) this.log.log({ msg: 'The identity provider accepted the invitation of a new user', userId });
+      } catch (error) {
         this.log.warn({ msg: 'Inviting a new user failed; the user may have got no mail', userId, err: error });
-      },
-    );
+      }
+    });
   }
 
   /**
@@ -26,7 +26,7 @@ export abstract class Invitations {
    * fail at once.
    */
   async close(): Promise<void> {
-    await this.latest;
+    await this.mails.run(() => undefined);
   }
 
   /**

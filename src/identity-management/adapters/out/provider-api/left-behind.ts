@@ -1,5 +1,6 @@
 import { Logger } from '@nestjs/common';
 import { BackgroundRetries } from '../../../../common/background-retries.js';
+import { OneAtATime } from '../../../../common/one-at-a-time.js';
 import { noLongerAwaited } from '../../../application/ports/awaited.js';
 import { mayBeDone } from './api-failure.js';
 import { Operation, type Standing } from './operation.js';
@@ -58,8 +59,8 @@ export class LeftBehind {
   private readonly remnants = new Set<Remnant>();
   /** The attempts in progress to remove a remnant, by remnant. */
   private readonly attempts = new Map<Remnant, Promise<boolean | undefined>>();
-  private latestLook: Promise<unknown> = Promise.resolve();
-  private latestRemoval: Promise<unknown> = Promise.resolve();
+  private readonly searches = new OneAtATime();
+  private readonly removals = new OneAtATime();
 
   /**
    * Creates a user or role. If a step fails, or the operation's signal has aborted when the steps are done, the user or
@@ -159,10 +160,8 @@ export class LeftBehind {
    * are two kinds: searches for uncertain remnants, and removals of all others.
    */
   private attemptInTurn(remnant: Remnant): Promise<boolean | undefined> {
-    const line = remnant.isUncertain ? 'latestLook' : 'latestRemoval';
-    const attempt = this[line].then(() => (this.retries.isClosed ? undefined : this.attempt(remnant, 'begun')));
-    this[line] = attempt;
-    return attempt;
+    const queue = remnant.isUncertain ? this.searches : this.removals;
+    return queue.run(() => (this.retries.isClosed ? undefined : this.attempt(remnant, 'begun')));
   }
 
   private attempt(remnant: Remnant, standing: Standing): Promise<boolean | undefined> {

@@ -2,11 +2,11 @@
  * How the calls of an operation wait in the queue of the rate limiter (`CallPace`), and how long. All times are counted
  * from the operation's first call.
  *
- * - `new`: behind the calls of all operations that arrived earlier. A call gives up after six seconds; once a call of
- *   the operation was answered, the next ones give up after nine.
- * - `begun`: behind the same calls, but gives up only after nine seconds, even if it is the first call. After about
- *   four seconds it goes before all calls except urgent ones, so that it isn't kept waiting however many operations
- *   there are.
+ * - `new`: behind the calls of all operations that arrived earlier. A call gives up after `FIRST_CALL_WITHIN_MS`; once
+ *   a call of the operation was answered, the next ones give up after `LAST_CALL_WITHIN_MS`.
+ * - `begun`: behind the same calls, but gives up only after `LAST_CALL_WITHIN_MS`, even if it is the first call. After
+ *   `BEGUN_GOES_FIRST_AFTER_MS` it goes before all calls except urgent ones, so that it isn't kept waiting however many
+ *   operations there are.
  * - `urgent`: before all other calls. For rare calls that must not fail because of a high load: a health check, and the
  *   first attempt to remove what a failed creation left.
  */

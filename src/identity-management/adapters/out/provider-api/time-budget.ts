@@ -1,4 +1,4 @@
-import { ANSWER_WITHIN_MS } from '../../../application/provider-deadline.js';
+import { ANSWER_WITHIN_MS } from '../../../../common/answer-times.js';
 
 // The time limits of the steps at an identity provider, in milliseconds, derived from the time within which a client of
 // the service gets its answer (`ANSWER_WITHIN_MS`).

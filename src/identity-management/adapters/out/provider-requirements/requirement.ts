@@ -1,10 +1,10 @@
 /** A change that brings the identity provider closer to the state that the service needs. */
 export interface Change {
   /**
-   * The line that the set-up prints for the change, for example `+ client load-data-api`. `+` means that something is
+   * The text that the set-up prints for the change, for example `+ client load-data-api`. `+` means that something is
    * created, `~` that something existing is changed.
    */
-  readonly line: string;
+  readonly text: string;
   readonly make: () => Promise<unknown>;
   /**
    * A text that the set-up shows once, after the change was made. It may contain a secret, such as a first password.

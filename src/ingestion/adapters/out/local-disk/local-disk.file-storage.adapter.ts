@@ -1,5 +1,6 @@
 import { resolve } from 'node:path';
 import { Logger, type OnApplicationShutdown } from '@nestjs/common';
+import { messageWithCause } from '../../../../common/error-message.js';
 import type { Observer } from '../../../../common/observer.js';
 import { ServiceError } from '../../../../common/service-error.js';
 import { SharedProbe } from '../../../../common/shared-probe.js';
@@ -199,7 +200,8 @@ export class LocalDiskFileStorage extends FileStorage implements OnApplicationSh
   }
 
   private warnOfAbsence(reason: unknown): void {
-    this.warn(`Uploads are refused: ${messageOf(reason)}.`);
+    const error = reason instanceof ServiceError && reason.cause instanceof Error ? reason.cause : reason;
+    this.warn(`Uploads are refused: ${messageWithCause(error)}.`);
   }
 
   /** Logs a warning, unless the last warning had the same text. */
@@ -207,9 +209,4 @@ export class LocalDiskFileStorage extends FileStorage implements OnApplicationSh
     if (message !== this.lastWarning) this.options.logger.warn(message);
     this.lastWarning = message;
   }
-}
-
-function messageOf(error: unknown): string {
-  const { message, cause } = error instanceof ServiceError && error.cause instanceof Error ? error.cause : (error as Error);
-  return cause instanceof Error ? `${message} (${cause.message})` : message;
 }

@@ -1,5 +1,5 @@
+import { DAY_MS } from '../../../../common/durations.js';
 import { UPLOAD_KINDS, type UploadKind } from '../../../domain/upload.js';
-import { DAY_MS } from '../../../domain/layout.js';
 import type { Bucket } from './bucket.js';
 import { PLANS } from './keys.js';
 import { dateAt, type Day, DAY_GRACE_MS, endOf } from './segment-names.js';

@@ -1,3 +1,4 @@
+import { HOUR_MS, MINUTE_MS } from '../../../../common/durations.js';
 import { uuidAt } from '../../../../common/uuid.js';
 import type { Bucket, ListedObject, ReadObject } from './bucket.js';
 import type { Plan } from './compaction-plan.js';
@@ -8,8 +9,6 @@ import { checkSegment } from './segment-check.js';
 import { type Day, DAY_GRACE_MS, directoryOf, endOf, parseName, targetName, uploadIdIn } from './segment-names.js';
 
 const MIB = 1024 * 1024;
-const MINUTE_MS = 60_000;
-const HOUR_MS = 60 * MINUTE_MS;
 /**
  * Only segments older than this are merged, in milliseconds. The writer of a younger segment may have got no answer
  * from the store, and may still retry or undo the write.

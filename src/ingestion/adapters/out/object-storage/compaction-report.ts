@@ -1,4 +1,6 @@
+import { messageOf } from '../../../../common/error-message.js';
 import { count, number, printable } from '../../../../common/report-text.js';
+import { oneLine } from '../../../../common/text.js';
 import type { CompactionRun } from './compaction-run.js';
 
 /** Formats the outcomes of a compaction run as lines of text, each with its newline. The last line is the summary. */
@@ -14,7 +16,7 @@ export async function* textReport(run: CompactionRun): AsyncGenerator<string> {
   const removed = dryRun ? 'would be removed' : 'removed';
   for await (const outcome of run) {
     if ('error' in outcome) {
-      yield line(`failed: ${outcome.path}: ${messageOf(outcome.error)}`);
+      yield line(`failed: ${outcome.path}: ${oneLine(messageOf(outcome.error))}`);
       continue;
     }
     const { kind, date, sources, targets, fences, malformed, isBusy } = outcome;
@@ -40,7 +42,7 @@ export async function* textReport(run: CompactionRun): AsyncGenerator<string> {
 export async function* jsonReport(run: CompactionRun): AsyncGenerator<string> {
   for await (const outcome of run) {
     if ('error' in outcome) {
-      yield json({ state: 'failed', path: outcome.path, detail: messageOf(outcome.error) });
+      yield json({ state: 'failed', path: outcome.path, detail: oneLine(messageOf(outcome.error)) });
       continue;
     }
     const { kind, date, sources, targets, bytes, fences, malformed, isBusy } = outcome;
@@ -52,8 +54,6 @@ export async function* jsonReport(run: CompactionRun): AsyncGenerator<string> {
 }
 
 const json = (value: object): string => `${JSON.stringify(value)}\n`;
-
-const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error)).replaceAll(/\s+/g, ' ');
 
 /** Makes a line of the report from a text, with its newline. */
 const line = (text: string): string => `${printable(text)}\n`;

@@ -1,4 +1,6 @@
 import { Logger } from '@nestjs/common';
+import { HOUR_MS, MINUTE_MS } from '../../../../common/durations.js';
+import { PeriodicJob } from '../../../../common/periodic-job.js';
 import { UPLOAD_KINDS } from '../../../domain/upload.js';
 import type { Bucket } from './bucket.js';
 import { lastDays, plannedDays } from './compaction-days.js';
@@ -10,10 +12,9 @@ import type { Day } from './segment-names.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
 import { Turn } from './turn.js';
 
-const MINUTE_MS = 60_000;
 /** Maximum time from the start of the compactor until it first tries to take a turn, in milliseconds. */
 const FIRST_DELAY_MS = 10 * MINUTE_MS;
-const INTERVAL_MS = 60 * MINUTE_MS;
+const INTERVAL_MS = HOUR_MS;
 const JITTER_MS = 5 * MINUTE_MS;
 /** A replica takes no turn if the last turn of any replica began less than this many milliseconds ago. */
 const TURN_MS = 50 * MINUTE_MS;
@@ -27,9 +28,7 @@ const DAYS = 7;
  * process alive.
  */
 export class Compactor {
-  private readonly ending = new AbortController();
-  private timer: NodeJS.Timeout | undefined;
-  private running: Promise<void> | undefined;
+  private readonly job = new PeriodicJob(() => this.turn(), () => INTERVAL_MS + (Math.random() * 2 - 1) * JITTER_MS);
   /**
    * Keys of segments that have a line under an idempotency key. They are remembered so that compaction doesn't read
    * these segments again each hour before they can be merged. The set is emptied once a day.
@@ -44,25 +43,15 @@ export class Compactor {
   ) {}
 
   start(): void {
-    this.schedule(MINUTE_MS + Math.random() * (FIRST_DELAY_MS - MINUTE_MS));
+    this.job.start(MINUTE_MS + Math.random() * (FIRST_DELAY_MS - MINUTE_MS));
   }
 
   /**
    * Stops a compaction in progress at its next step. Another replica, or this one after its next start, continues it.
    * Call `close` before the bucket is closed.
    */
-  async close(): Promise<void> {
-    this.ending.abort();
-    clearTimeout(this.timer);
-    await this.running;
-  }
-
-  private schedule(delayMs: number): void {
-    this.timer = setTimeout(() => {
-      this.running = this.turn().finally(() => {
-        if (!this.ending.signal.aborted) this.schedule(INTERVAL_MS + (Math.random() * 2 - 1) * JITTER_MS);
-      });
-    }, delayMs).unref();
+  close(): Promise<void> {
+    return this.job.close();
   }
 
   private async turn(): Promise<void> {
@@ -70,7 +59,7 @@ export class Compactor {
       if (!(await new Turn(this.bucket, COMPACTION_TURN, TURN_MS).take())) return;
       await this.attempt('Rebuilding lost claims', () => this.lostClaims.rebuild({ isSaved: true }));
       for (const day of await this.days()) await this.attempt(`Compacting ${day.kind} of ${day.date}`, () => this.compact(day));
-      await this.attempt('Removing old claims', () => removeOldClaims(this.bucket, { signal: this.ending.signal }));
+      await this.attempt('Removing old claims', () => removeOldClaims(this.bucket, { signal: this.job.signal }));
     });
   }
 
@@ -87,13 +76,13 @@ export class Compactor {
   }
 
   private async compact({ kind, date }: Day): Promise<void> {
-    const { signal } = this.ending;
+    const { signal } = this.job;
     const { malformed } = await compactDay(this.bucket, kind, date, { signal, waiting: this.waiting });
     for (const { key, problem } of malformed) this.logger.warn(`${key} is left alone by compaction: ${problem}.`);
   }
 
   private async attempt(what: string, action: () => Promise<unknown>): Promise<void> {
-    const { signal } = this.ending;
+    const { signal } = this.job;
     try {
       signal.throwIfAborted();
       await action();

@@ -1,3 +1,4 @@
+import { HOUR_MS } from '../../../../common/durations.js';
 import { decodeIndexLine } from '../../../application/line-decoding.js';
 import { IDEMPOTENCY_PERIOD_MS, idempotencyScope } from '../../../domain/idempotency.js';
 import type { Upload, UploadKind } from '../../../domain/upload.js';
@@ -5,7 +6,6 @@ import type { Bucket, ListedObject } from './bucket.js';
 import { readListed } from './read-ahead.js';
 import { dateAt, directoryOf, parseName, segmentOf } from './segment-names.js';
 
-const HOUR_MS = 60 * 60 * 1000;
 /**
  * Offsets from the present time, in milliseconds. The index lines of unexpired idempotency keys are in the UTC days of
  * the resulting times: two days, or three near midnight. One hour is added on both sides of the last 24 hours, because

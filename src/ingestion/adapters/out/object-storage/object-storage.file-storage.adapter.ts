@@ -1,7 +1,7 @@
 import { Logger, type OnApplicationShutdown } from '@nestjs/common';
 import { observeMethods, type Observer } from '../../../../common/observer.js';
 import { ServiceError } from '../../../../common/service-error.js';
-import { SharedProbe } from '../../../../common/shared-probe.js';
+import { PROBE_TIMEOUT_MS, SharedProbe } from '../../../../common/shared-probe.js';
 import { withTimeLimit } from '../../../../common/time-limit.js';
 import { readContent } from '../../../application/content.js';
 import { FileStorage, type UploadDraft, type UploadReceipt } from '../../../application/ports/file-storage.port.js';
@@ -33,12 +33,10 @@ import { UploadMarkers } from './upload-markers.js';
  * failed uploads or free their idempotency keys.
  */
 const MAX_LEFT = 1_000;
-/** Maximum time that a health check waits for the store, in milliseconds. */
-const MAX_PROBE_MS = 3_500;
 /**
  * For this long after a successful check of the service's rights in the bucket, health checks don't check them again.
  */
-const RIGHTS_GOOD_FOR_MS = 60_000;
+const RIGHTS_HEALTHY_FOR_MS = 60_000;
 
 export interface ObjectStorageOptions {
   readonly bucket: Bucket;
@@ -75,7 +73,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
   private readonly compactor: Compactor;
   private readonly health: SharedProbe;
   private readonly storing = new Set<Promise<unknown>>();
-  private rightsGoodUntil = 0;
+  private rightsHealthyUntil = 0;
   private closing: Promise<void> | undefined;
 
   /**
@@ -142,19 +140,19 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
 
   /**
    * Checks the store for a health check: writes an object, and checks the service's rights in the bucket unless they
-   * were checked in the last minute. Rejects if new uploads are refused. If a call hangs, rejects after 3.5 s, so that
-   * the next health check isn't delayed.
+   * were checked in the last minute. Rejects if new uploads are refused. If a call hangs, rejects in time, so that the
+   * next health check can begin a new probe.
    */
   private async probe(): Promise<void> {
     if (this.isRefusing) throw new Error(TOO_MANY_TO_UNDO);
     const writing = this.bucket.replace(HEALTH, Buffer.from('well\n'));
-    await withTimeLimit(MAX_PROBE_MS, Promise.all([writing, this.checkRights()]), () => new StoreSilentError(MAX_PROBE_MS));
+    await withTimeLimit(PROBE_TIMEOUT_MS, Promise.all([writing, this.checkRights()]), () => new StoreSilentError(PROBE_TIMEOUT_MS));
   }
 
   private async checkRights(): Promise<void> {
-    if (performance.now() < this.rightsGoodUntil) return;
+    if (performance.now() < this.rightsHealthyUntil) return;
     await this.bucket.checkRights(HEALTH_RIGHTS);
-    this.rightsGoodUntil = performance.now() + RIGHTS_GOOD_FOR_MS;
+    this.rightsHealthyUntil = performance.now() + RIGHTS_HEALTHY_FOR_MS;
   }
 
   private async storeNow(draft: UploadDraft): Promise<UploadReceipt> {

@@ -1,5 +1,6 @@
+import { DAY_MS } from '../../../../common/durations.js';
 import { timeOfUuid } from '../../../../common/uuid.js';
-import { DAY_MS, linesDirectory, segmentDirectory, utcDate } from '../../../domain/layout.js';
+import { linesDirectory, segmentDirectory, utcDate } from '../../../domain/layout.js';
 import type { Upload, UploadKind } from '../../../domain/upload.js';
 import type { Bucket, ListedObject } from './bucket.js';
 import { ownSegment } from './keys.js';

@@ -1,3 +1,4 @@
+import { PeriodicJob } from '../../../../common/periodic-job.js';
 import type { Bucket } from './bucket.js';
 import { FENCE, MARKERS, MAX_MARKER_BYTES } from './keys.js';
 import { LOST_AFTER_MS } from './lease.js';
@@ -16,12 +17,10 @@ const LATE_FOR_MS = 10 * 60_000;
  * of processes may clean up at once.
  */
 export class Sweeper {
-  private timer: NodeJS.Timeout | undefined;
-  private sweeping: Promise<void> | undefined;
+  private readonly job = new PeriodicJob(() => this.sweep(), () => SWEEP_EVERY_MS);
   private readonly removal: UploadRemoval;
   /** The keys of malformed markers (objects in `staging/`) that this process has already logged. */
   private readonly malformed = new Set<string>();
-  private isClosed = false;
 
   constructor(
     private readonly bucket: Bucket,
@@ -30,32 +29,26 @@ export class Sweeper {
     this.removal = new UploadRemoval(bucket, logger);
   }
 
-  /** Begins to look at the markers in `staging/`: now and each minute. */
+  /** Begins to sweep: now, and a minute after the end of each sweep. */
   start(): void {
-    this.timer = setInterval(() => { void this.sweep(); }, SWEEP_EVERY_MS).unref();
-    void this.sweep();
+    this.job.start(0);
   }
 
   /** Ends the sweeps. A sweep in progress stops before its next marker; `close` resolves when the sweep has stopped. */
-  async close(): Promise<void> {
-    this.isClosed = true;
-    clearInterval(this.timer);
-    await this.sweeping;
+  close(): Promise<void> {
+    return this.job.close();
   }
 
   /**
-   * Settles each upload, and resumes each removal, whose marker in `staging/` is at least a minute old. If a sweep is
-   * already in progress, waits for that one instead. A failure is logged, and left to the next sweep.
+   * Settles each upload, and resumes each removal, whose marker in `staging/` is at least a minute old. A failure is
+   * logged, and left to the next sweep.
    */
-  sweep(): Promise<void> {
-    this.sweeping ??= this.sweepNow()
-      .catch((error: unknown) => {
-        this.logger.warn('Cleaning up after crashed processes failed; retrying.', error);
-      })
-      .finally(() => {
-        this.sweeping = undefined;
-      });
-    return this.sweeping;
+  async sweep(): Promise<void> {
+    try {
+      await this.sweepMarkers();
+    } catch (error) {
+      this.logger.warn('Cleaning up after crashed processes failed; retrying.', error);
+    }
   }
 
   /**
@@ -114,9 +107,9 @@ export class Sweeper {
     return true;
   }
 
-  private async sweepNow(): Promise<void> {
+  private async sweepMarkers(): Promise<void> {
     for await (const { key, size, ageMs } of this.bucket.list(MARKERS)) {
-      if (this.isClosed) return;
+      if (this.job.signal.aborted) return;
       if (ageMs < LOST_AFTER_MS) continue;
       if (size > MAX_MARKER_BYTES) {
         this.warnOfMalformed(key);

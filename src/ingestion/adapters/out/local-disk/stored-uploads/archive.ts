@@ -1,8 +1,9 @@
+import { DAY_MS } from '../../../../../common/durations.js';
 import { OneAtATime } from '../../../../../common/one-at-a-time.js';
 import type { FoundLine } from '../../../../application/found-line.js';
 import { decodeIndexLine } from '../../../../application/line-decoding.js';
 import type { ByteRange, CustomerAccess, LineMemory, RemovalOptions, UploadFilter, UploadPage, UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
-import { DAY_MS, kindOf } from '../../../../domain/layout.js';
+import { kindOf } from '../../../../domain/layout.js';
 import { isSelected } from '../../../../domain/upload-filter.js';
 import { hasValidTime, UPLOAD_KINDS, type Upload, type UploadKind } from '../../../../domain/upload.js';
 import { unlessAbsent } from '../disk-error.js';

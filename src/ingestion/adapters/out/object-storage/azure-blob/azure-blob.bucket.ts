@@ -275,11 +275,8 @@ export class AzureBlobBucket extends Bucket {
   private async ask<T>(request: (abortSignal: AbortSignal, onProgress: () => void) => Promise<T>): Promise<T> {
     await beginCall();
     const controller = new AbortController();
-    return withSilenceLimit(this.timeoutMs, (onProgress) => request(controller.signal, onProgress), () => {
-      const error = new StoreSilentError(this.timeoutMs);
-      controller.abort(error);
-      return error;
-    });
+    const silence = (): Error => new StoreSilentError(this.timeoutMs);
+    return withSilenceLimit(this.timeoutMs, (onProgress) => request(controller.signal, onProgress), silence, (error) => { controller.abort(error); });
   }
 }
 

@@ -1,7 +1,7 @@
 import { z } from 'zod';
+import { DAY_MS } from '../../../../../common/durations.js';
 import { parseJson } from '../../../../../common/text.js';
 import { UPLOAD_KINDS, type UploadKind } from '../../../../domain/upload.js';
-import { DAY_MS } from '../../../../domain/layout.js';
 import type { Bucket } from '../bucket.js';
 import { CURSOR } from '../keys.js';
 import { dateAt, type Day, endOf, NAME_TOLERANCE_MS, parseName, uploadIdIn } from '../segment-names.js';

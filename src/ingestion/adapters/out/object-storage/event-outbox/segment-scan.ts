@@ -1,6 +1,6 @@
+import { DAY_MS } from '../../../../../common/durations.js';
 import type { StorageLogger } from '../../../../application/storage-logger.js';
 import type { UploadKind } from '../../../../domain/upload.js';
-import { DAY_MS } from '../../../../domain/layout.js';
 import type { Bucket } from '../bucket.js';
 import { dateAt, type Day, dayOf, directoryOf, endOf, FINEST_MS, NAME_TOLERANCE_MS, parseName, prefixesBetween } from '../segment-names.js';
 import { DayHold, HoldLostError } from '../stored-uploads/day-hold.js';

@@ -103,10 +103,7 @@ export class S3Connection {
     const ending = new AbortController();
     // Aborting by the signal isn't enough, because some operations ignore the signal, for example fetching credentials.
     // So the time limit ends the call too.
-    return withTimeLimit(this.timeoutMs, call({ abortSignal: ending.signal }), () => {
-      ending.abort();
-      return this.silence();
-    });
+    return withTimeLimit(this.timeoutMs, call({ abortSignal: ending.signal }), this.silence, () => { ending.abort(); });
   }
 
   /**

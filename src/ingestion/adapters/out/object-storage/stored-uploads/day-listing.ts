@@ -1,10 +1,10 @@
+import { HOUR_MS } from '../../../../../common/durations.js';
 import type { Bucket, ListedObject } from '../bucket.js';
 import { linesDirectory } from '../../../../domain/layout.js';
 import { isDate } from '../../../../domain/layout-names.js';
 import type { UploadKind } from '../../../../domain/upload.js';
 import { type Day, DAY_GRACE_MS, directoryOf, endOf, listNamed, slowPrefix, parseName } from '../segment-names.js';
 
-const HOUR_MS = 60 * 60_000;
 /** How many objects of a day `firstPage` lists at most. Stores return this many in answer to one request. */
 const FIRST_PAGE = 1_000;
 /**

@@ -1,6 +1,6 @@
+import { DAY_MS, MINUTE_MS } from '../../../../../common/durations.js';
 import type { UploadFilter, UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
 import { UPLOAD_KINDS } from '../../../../domain/upload.js';
-import { DAY_MS } from '../../../../domain/layout.js';
 import type { Bucket, ListedObject } from '../bucket.js';
 import { dateAt, type Day, directoryOf, endOf, FINEST_MS, listNamed, NAME_TOLERANCE_MS, parseName, slowPrefix } from '../segment-names.js';
 import { allTargets, daysOf, firstPage, isFew, mayBeCompacted } from './day-listing.js';
@@ -8,7 +8,6 @@ import type { OnLine, Source } from './newest-first.js';
 import { allLines } from './segment-lines.js';
 import { SortedSource, WHOLE_BYTES } from './sorted-segment.js';
 
-const MINUTE_MS = 60_000;
 const FIRST_WINDOW_MS = FINEST_MS * 16;
 const MAX_WINDOW_MS = FINEST_MS * 16 ** 3;
 const FEW_IN_WINDOW = 100;

@@ -1,3 +1,4 @@
+import { DAY_MS } from '../../../../../common/durations.js';
 import { eachOf } from '../../../../../common/each-of.js';
 import { OneAtATime } from '../../../../../common/one-at-a-time.js';
 import type { FoundLine } from '../../../../application/found-line.js';
@@ -5,7 +6,6 @@ import type { CustomerAccess, RemovalOptions, UploadFilter } from '../../../../a
 import type { StorageLogger } from '../../../../application/storage-logger.js';
 import { isSelected } from '../../../../domain/upload-filter.js';
 import { UPLOAD_KINDS, type Upload } from '../../../../domain/upload.js';
-import { DAY_MS } from '../../../../domain/layout.js';
 import { type Bucket, type ListedObject, StoreSilentError } from '../bucket.js';
 import { copiedSegments } from '../compaction-plan.js';
 import { MARKERS, MAX_MARKER_BYTES } from '../keys.js';

@@ -1,3 +1,4 @@
+import { DAY_MS } from '../../../../../common/durations.js';
 import { MemoryBudget } from '../../../../../common/memory-budget.js';
 import { OneAtATime } from '../../../../../common/one-at-a-time.js';
 import { timeOfUuid } from '../../../../../common/uuid.js';
@@ -6,7 +7,6 @@ import { decodeIndexLine } from '../../../../application/line-decoding.js';
 import type { LineMemory } from '../../../../application/ports/stored-uploads.port.js';
 import { UPLOAD_ID } from '../../../../domain/layout-names.js';
 import { hasValidTime, MAX_UPLOAD_DURATION_MS, UPLOAD_KINDS, type Upload } from '../../../../domain/upload.js';
-import { DAY_MS } from '../../../../domain/layout.js';
 import { asJob } from '../begin-call.js';
 import type { Bucket, ByteRange, ListedObject } from '../bucket.js';
 import { dateAt, type Day, dayOf, directoryOf, endOf, listNamed, NAME_TOLERANCE_MS, parseName, slowPrefix, uploadIdIn } from '../segment-names.js';

@@ -1,0 +1,9 @@
+/** The time within which a client of the service gets its answer, in milliseconds. */
+export const ANSWER_WITHIN_MS = 10_000;
+/** How long the check of an access token with a known key waits for newer keys of the issuer, in milliseconds. */
+export const KNOWN_KEY_WAIT_MS = 500;
+/**
+ * The part of `ANSWER_WITHIN_MS` that is reserved for checking the access token of the request, in milliseconds. If the
+ * token's key isn't known yet, the check may take several seconds. The client then gets its answer that much later.
+ */
+export const TOKEN_CHECK_MS = KNOWN_KEY_WAIT_MS + 100;

@@ -1,0 +1,38 @@
+/** Runs a job again and again in the background, one run at a time. The timer doesn't keep the process alive. */
+export class PeriodicJob {
+  private readonly ending = new AbortController();
+  private timer: NodeJS.Timeout | undefined;
+  private running: Promise<void> | undefined;
+
+  /**
+   * @param job makes one run. Must not reject.
+   * @param pauseMs called after each run. Returns how long to wait before the next one, in milliseconds.
+   */
+  constructor(
+    private readonly job: () => Promise<void>,
+    private readonly pauseMs: () => number,
+  ) {}
+
+  /** Aborts when `close` is called. A long run should then end early. */
+  get signal(): AbortSignal {
+    return this.ending.signal;
+  }
+
+  /** Begins the first run after `delayMs` milliseconds; 0: before `start` returns. */
+  start(delayMs: number): void {
+    if (delayMs > 0) {
+      this.timer = setTimeout(() => { this.start(0); }, delayMs).unref();
+      return;
+    }
+    this.running = this.job().finally(() => {
+      if (!this.signal.aborted) this.start(this.pauseMs());
+    });
+  }
+
+  /** Begins no further run. Resolves when the run in progress has ended. */
+  async close(): Promise<void> {
+    this.ending.abort();
+    clearTimeout(this.timer);
+    await this.running;
+  }
+}
