@@ -2,6 +2,7 @@ import { vi } from 'vitest';
 
 const now = performance.now.bind(performance);
 let skippedMs = 0;
+let clock: { mockRestore(): unknown } | undefined;
 
 /**
  * Moves the monotonic clock of this process ahead, until `restoreTime` is called. Timers and `Date` don't change. So a
@@ -9,7 +10,7 @@ let skippedMs = 0;
  */
 export function skipTime(ms: number): void {
   skippedMs += ms;
-  vi.spyOn(performance, 'now').mockImplementation(() => now() + skippedMs);
+  clock ??= vi.spyOn(performance, 'now').mockImplementation(() => now() + skippedMs);
 }
 
 /**
@@ -17,6 +18,7 @@ export function skipTime(ms: number): void {
  * would go back.
  */
 export function restoreTime(): void {
+  clock?.mockRestore();
+  clock = undefined;
   skippedMs = 0;
-  vi.mocked(performance.now).mockRestore();
 }
