@@ -18,10 +18,17 @@ const CHUNKED_HEAD = head(`POST ${UPLOAD} HTTP/1.1`, 'Content-Type: text/csv', '
 const OK = '{"status":"success","message":"Data uploaded successfully."}';
 
 let service: RunningService;
+/** A service that waits only briefly for clients: for those that fall silent or never end. */
+let impatient: RunningService;
 beforeAll(async () => {
-  service = await startService({ MAX_UPLOAD_BYTES: '100000000', REQUEST_IDLE_TIMEOUT_MS: '400', REQUEST_TIMEOUT_MS: '3000' });
+  impatient = await startService({ REQUEST_IDLE_TIMEOUT_MS: '400', REQUEST_TIMEOUT_MS: '3000' });
+  // Last, because Nest logs to the application that was created last.
+  service = await startService({ MAX_UPLOAD_BYTES: '100000000' });
 });
-afterAll(() => service.close());
+afterAll(async () => {
+  await service.close();
+  await impatient.close();
+});
 
 function expectError(answer: RawAnswer, status: number, error: string): void {
   expect({ status: answer.status, body: answer.body }).toEqual({ status, body: JSON.stringify({ error }) });
@@ -49,7 +56,7 @@ describe('the HTTP edge', () => {
     ['CONNECT', head('CONNECT x:1 HTTP/1.1'), 404, 'Not found.'],
     ['headers that never end', `GET / HTTP/1.1\r\n${HOST}`, 408, 'Request timeout.'],
   ])('answers %s in the form of the service', async (_name, request, status, error) => {
-    const answer = await exchange(service.port, request);
+    const answer = await exchange((status === 408 ? impatient : service).port, request);
     expectError(answer, status, error);
     expect(service.log.text).toContain(`"requestId":"${answer.headers['x-request-id'] ?? ''}"`);
   });
@@ -578,7 +585,7 @@ describe('early answers', () => {
     ['whose request was answered early', refused('Transfer-Encoding: chunked')],
     ['whose request is malformed', 'GRAB / HTTP/1.1\r\n\r\n'],
   ])('end the connection of a client %s, and that never stops sending', async (_name, request) => {
-    const socket = await open(service.port);
+    const socket = await open(impatient.port);
     socket.on('error', () => undefined);
     const closed = new Promise((resolve) => socket.once('close', resolve));
     socket.resume();
@@ -602,10 +609,9 @@ describe('the service and interrupted uploads:', () => {
    */
   const STAGED = 'x'.repeat(70_000);
   const begin = (...headers: string[]): string => head(`POST ${UPLOAD} HTTP/1.1`, 'Content-Type: text/csv', ...headers);
-  const staging = (): Promise<string[]> => service.files('staging');
 
-  async function untilStagingIs(count: number): Promise<void> {
-    await expect.poll(async () => (await staging()).length, { interval: 5, timeout: 5_000 }).toBe(count);
+  async function untilStagingIs(count: number, at = service): Promise<void> {
+    await expect.poll(async () => (await at.files('staging')).length, { interval: 5, timeout: 5_000 }).toBe(count);
   }
 
   it.each([
@@ -640,22 +646,27 @@ describe('the service and interrupted uploads:', () => {
     ['never begins', begin('Content-Length: 100')],
     ['stops in JSON', begin('Content-Length: 100').replace('text/csv', 'application/json') + '{'],
   ])('answers a client that %s, and ends the connection', async (_name, request) => {
-    const answer = await exchange(service.port, request);
+    const answer = await exchange(impatient.port, request);
     expectError(answer, 408, 'Request timeout.');
     expect(answer.headers.connection).toBe('close');
-    await untilStagingIs(0);
+    await untilStagingIs(0, impatient);
   });
 
   it('accepts bytes that arrive slowly but steadily', async () => {
-    const socket = await open(service.port);
+    // Much longer than the pauses, so that the test does not fail on a busy machine.
+    const idleTimeoutMs = 1_000;
+    const own = await startService({ REQUEST_IDLE_TIMEOUT_MS: String(idleTimeoutMs) });
+    const socket = await open(own.port);
     const answer = readAnswer(socket);
-    socket.write(begin('Content-Length: 6'));
-    for (const byte of 'abcdef') {
+    const bytes = Array.from({ length: 12 }, () => 'a');
+    socket.write(begin(`Content-Length: ${bytes.length}`));
+    for (const byte of bytes) {
       socket.write(byte);
-      await new Promise((resolve) => setTimeout(resolve, 100));
+      await new Promise((resolve) => setTimeout(resolve, idleTimeoutMs / 10));
     }
     expect((await answer).body).toBe(OK);
     socket.destroy();
+    await own.close();
   });
 });
 

@@ -31,6 +31,7 @@ identityOperations('the embedded provider', {
   userPrefix: 'embedded|',
   rolePrefix: 'role_',
   unknownRoleId: `role_${'0'.repeat(32)}`,
+  triesAllCharacters: true,
   start: async () => {
     embedded = await startService();
     return { url: embedded.url, token: await embedded.adminToken() };
@@ -47,23 +48,27 @@ it.each(['roles', 'users'])('GET /%s returns an empty list from an empty provide
   await empty.close();
 });
 
+const BAD_BODIES: [what: string, body: string | Buffer][] = [
+  ['empty', ''],
+  ['blank', ' '],
+  ['not JSON', 'role_name=x'],
+  ['truncated', '{"user_id":"a"'],
+  ['followed by more', '{}{}'],
+  ['not UTF-8', Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d])],
+  ['an empty object', '{}'],
+  ['an array', '[]'],
+  ['an array with an object', '[{}]'],
+  ['null', 'null'],
+  ['true', 'true'],
+  ['a number', '1'],
+  ['a string', '"{}"'],
+  ['deeply nested', `{"user_id":${'['.repeat(15_000)}${']'.repeat(15_000)}}`],
+];
+/** The bodies that are enough for the other operations, because all read them in the same way. */
+const A_FEW = ['not JSON', 'an empty object', 'an array'];
+
 describe.each(OPERATIONS)('the body of POST /%s', (operation) => {
-  it.each<[string, string | Buffer]>([
-    ['empty', ''],
-    ['blank', ' '],
-    ['not JSON', 'role_name=x'],
-    ['truncated', '{"user_id":"a"'],
-    ['followed by more', '{}{}'],
-    ['not UTF-8', Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d])],
-    ['an empty object', '{}'],
-    ['an array', '[]'],
-    ['an array with an object', '[{}]'],
-    ['null', 'null'],
-    ['true', 'true'],
-    ['a number', '1'],
-    ['a string', '"{}"'],
-    ['deeply nested', `{"user_id":${'['.repeat(15_000)}${']'.repeat(15_000)}}`],
-  ])('is rejected if it is %s', async (_what, body) => {
+  it.each(BAD_BODIES.filter(([what]) => operation === 'assign-role' || A_FEW.includes(what)))('is rejected if it is %s', async (_what, body) => {
     expectError(await postRaw(operation, body), 400, REFUSAL[operation]);
   });
 
@@ -227,8 +232,10 @@ describe('the order of refusals', () => {
   ] as const;
   const statuses = REFUSALS.map(([status]) => status);
   const subsets = Array.from({ length: 63 }, (_, index) => statuses.filter((_status, bit) => ((index + 1) >> bit) & 1));
+  // The operations share the code that checks, so that one of them shows the order of any two refusals.
+  const subsetsOf = (operation: string) => subsets.filter(({ length }) => operation === 'create-role' || length === 1 || length === statuses.length);
 
-  it.each(OPERATIONS.flatMap((operation) => subsets.map((subset) => [operation, subset] as const)))('%s answers with the first of %j', async (operation, subset) => {
+  it.each(OPERATIONS.flatMap((operation) => subsetsOf(operation).map((subset) => [operation, subset] as const)))('%s answers with the first of %j', async (operation, subset) => {
     const has = (status: number): boolean => subset.includes(status as never);
     const body = has(400) ? '{' : '{}';
     const request = [

@@ -31,7 +31,7 @@ const post = (body: Buffer | string, headers: Record<string, string> = {}, path 
   fetch(service.url + path, { method: 'POST', body: new Uint8Array(Buffer.from(body)), headers: { 'Content-Type': 'application/json', ...headers } });
 const line = async (answer: Response): Promise<Record<string, unknown>> => {
   expect({ status: answer.status, body: await answer.json() }).toMatchObject({ status: 200 });
-  return (await service.lines()).find(({ upload_id }) => upload_id === answer.headers.get('x-upload-id')) ?? {};
+  return (await service.line(answer.headers.get('x-upload-id') ?? '')) ?? {};
 };
 const keptFile = async (answer: Response): Promise<Buffer> => readFile(join(service.dataDirectory, String((await line(answer)).content_path)));
 const refused = async (answer: Response, status = 400, error = 'Invalid request body.'): Promise<void> => {

@@ -29,7 +29,7 @@ const post = (path: string, body: string, ...headers: string[]): string =>
 describe('the log', () => {
   let service: Awaited<ReturnType<typeof startLogging>>;
   beforeAll(async () => {
-    service = await startLogging({ REQUEST_IDLE_TIMEOUT_MS: '400' });
+    service = await startLogging();
   });
   afterAll(() => service.close());
 

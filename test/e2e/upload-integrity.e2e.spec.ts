@@ -71,7 +71,12 @@ const ABOUT: [name: string, sent: Sent, field: string, bytes: Buffer][] = [
 ];
 const OTHER = Buffer.from('other bytes');
 
-describe.each(ABOUT)('$0 with $2', (_name, sent, field, bytes) => {
+/** All values are tried with each reader of bodies and each field once. For the rest of `ABOUT`, two values are enough. */
+const TRIED_IN_FULL = ['raw with X-Upload-Digest', 'a form with Content-Digest', 'JSON with Repr-Digest'];
+
+describe.each(ABOUT)('$0 with $2', (name, sent, field, bytes) => {
+  const few = TRIED_IN_FULL.includes(`${name} with ${field}`) ? undefined : 1;
+
   it.each([
     ['sha-256', digest(bytes)],
     ['sha-512', digest(bytes, 'sha512')],
@@ -80,7 +85,7 @@ describe.each(ABOUT)('$0 with $2', (_name, sent, field, bytes) => {
     ['an unknown algorithm', `md5=:AAAA:,${digest(bytes)}`],
     ['only an unknown algorithm', 'unixsum=:AAAA:'],
     ['a repeated algorithm, whose last digest counts', `${digest(OTHER)}, ${digest(bytes)}`],
-  ])('is accepted with a matching digest: %s', async (_, value) => {
+  ].slice(0, few))('is accepted with a matching digest: %s', async (_, value) => {
     expect((await post(withHeaders(sent, { [field]: value }))).status).toBe(200);
   });
 
@@ -89,7 +94,7 @@ describe.each(ABOUT)('$0 with $2', (_name, sent, field, bytes) => {
     ['sha-512', digest(OTHER, 'sha512')],
     ['the second of two', `${digest(bytes)}, ${digest(OTHER, 'sha512')}`],
     ['the first of two', `${digest(OTHER)}, ${digest(bytes, 'sha512')}`],
-  ])('is rejected with another digest: %s', async (_, value) => {
+  ].slice(0, few))('is rejected with another digest: %s', async (_, value) => {
     await expectRefused(withHeaders(sent, { [field]: value }), 400, 'Digest mismatch.');
   });
 });

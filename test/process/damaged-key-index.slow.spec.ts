@@ -1,6 +1,6 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type ServiceProcess, Workspace } from '../support/process.js';
 
 const UPLOAD = 'ingestHistoricalLoadData/upload_historical?customer_id=c&filename=load.csv&manufacturer=m';
@@ -8,11 +8,17 @@ const KEYS = ['a', 'b', 'c'];
 
 describe('the index of keys, damaged after a kill -9', () => {
   let workspace: Workspace;
+  /** The service that was started last, for which the keys are known. */
+  let service: ServiceProcess;
+  let uploads: Awaited<ReturnType<typeof upload>>[];
 
-  beforeEach(async () => {
+  beforeAll(async () => {
     workspace = await Workspace.create();
+    service = await workspace.start();
+    uploads = await Promise.all(KEYS.map((key) => upload(service, key)));
+    expect(uploads).toEqual(KEYS.map(() => ({ status: 200, id: expect.any(String) as string, replayed: false })));
   });
-  afterEach(() => workspace.dispose());
+  afterAll(() => workspace.dispose());
 
   const upload = async ({ origin }: ServiceProcess, key: string) => {
     const headers = { 'Content-Type': 'text/csv', 'Idempotency-Key': key };
@@ -31,16 +37,13 @@ describe('the index of keys, damaged after a kill -9', () => {
     ['replaced by a dangling link', (path) => { inPlaceOf(path, () => { symlinkSync('/nowhere/at/all', path); }); }],
     ['removed', (path) => { rmSync(path); }],
   ])('lets the service boot and replay every key with all files %s', async (_, damage) => {
-    const first = await workspace.start();
-    const uploads = await Promise.all(KEYS.map((key) => upload(first, key)));
-    expect(uploads).toEqual(KEYS.map(() => ({ status: 200, id: expect.any(String) as string, replayed: false })));
-    await first.program.end('SIGKILL');
+    await service.program.end('SIGKILL');
 
     const directory = join(workspace.data, 'idempotency');
     for (const name of readdirSync(directory)) damage(join(directory, name));
-    const second = await workspace.start();
-    expect(await Promise.all(KEYS.map((key) => upload(second, key)))).toEqual(uploads.map((first) => ({ ...first, replayed: true })));
-    expect((await fetch(`${second.origin}/health/ready`)).status).toBe(200);
+    service = await workspace.start();
+    expect(await Promise.all(KEYS.map((key) => upload(service, key)))).toEqual(uploads.map((first) => ({ ...first, replayed: true })));
+    expect((await fetch(`${service.origin}/health/ready`)).status).toBe(200);
     const segments = readdirSync(join(workspace.data, 'uploads'), { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.ndjson'));
     const lines = segments.flatMap((name) => readFileSync(join(workspace.data, 'uploads', name), 'utf8').trimEnd().split('\n'));
     expect(lines).toHaveLength(KEYS.length);

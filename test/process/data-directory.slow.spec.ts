@@ -25,7 +25,7 @@ describe('DATA_DIR across restarts', () => {
   const statusOf = async (origin: string, token: string): Promise<number> =>
     (await fetch(`${origin}/idpManagementBackend/users`, { headers: { Authorization: `Bearer ${token}` } })).status;
 
-  it('is free immediately after a kill -9, and the secret, the keys and their tokens stay valid', async () => {
+  it('is free immediately after a kill -9, the secret, the keys and their tokens stay valid, and only its owner can read identity/', async () => {
     // A fixed PUBLIC_URL: without it, the issuer of the tokens would change with the port at each start.
     const variables = { PUBLIC_URL: 'http://grid.example' };
     const first = await workspace.start(variables);
@@ -39,6 +39,12 @@ describe('DATA_DIR across restarts', () => {
     expect(await statusOf(second.origin, token)).toBe(200);
     expect(await statusOf(second.origin, await adminToken(second.origin, secret))).toBe(200);
     expect(second.program.stderr).toBe('');
+
+    await workspace.token([], variables);
+    expect(await mode('identity')).toBe('700');
+    const names = await readdir(join(workspace.data, 'identity'));
+    expect(names.length).toBeGreaterThan(2);
+    for (const name of names) expect([name, await mode(`identity/${name}`)]).toEqual([name, '600']);
   });
 
   it.each(['store-id', 'store-id.new'])('lets the service start when %s is a directory, and one warning names its new place', async (name) => {
@@ -53,14 +59,5 @@ describe('DATA_DIR across restarts', () => {
   it('is used with the given secret instead of its own', async () => {
     const { origin } = await workspace.start({ EMBEDDED_ADMIN_SECRET: 'given-by-somebody' });
     expect(await statusOf(origin, await adminToken(origin, 'given-by-somebody'))).toBe(200);
-  });
-
-  it('lets only its owner read identity/', async () => {
-    await workspace.start();
-    await workspace.token();
-    expect(await mode('identity')).toBe('700');
-    const names = await readdir(join(workspace.data, 'identity'));
-    expect(names.length).toBeGreaterThan(2);
-    for (const name of names) expect([name, await mode(`identity/${name}`)]).toEqual([name, '600']);
   });
 });

@@ -1,9 +1,9 @@
 import { readdir, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { DataDirectoryView } from '../../src/testing/data-directory.view.js';
 import { Load } from '../support/load.js';
-import { Workspace } from '../support/process.js';
+import { type ServiceProcess, Workspace } from '../support/process.js';
 
 interface Summary {
   readonly uploads: number;
@@ -21,26 +21,6 @@ describe('npm run verify:store', () => {
     workspace = await Workspace.create();
   });
   afterEach(() => workspace.dispose());
-
-  /**
-   * Fills the store with uploads, and kills the service with `kill -9`. Resolves to the number of acknowledged uploads.
-   */
-  async function fill(uploads = 60): Promise<number> {
-    const { program, origin } = await workspace.start({ LOG_LEVEL: 'silent' });
-    const load = new Load(origin);
-    await load.reached(uploads);
-    await program.end('SIGKILL');
-    await load.ended();
-    return load.acknowledged.length;
-  }
-
-  async function summary(parameters: readonly string[] = [], variables: Record<string, string> = {}) {
-    const { code, stdout, stderr, lines } = await workspace.verifyStore(['--json', ...parameters], variables);
-    expect(stdout.endsWith('\n')).toBe(true);
-    const objects = lines.map((line) => JSON.parse(line) as Record<string, unknown>);
-    const { summary } = objects.pop() as unknown as { summary: Summary };
-    return { code, stderr, findings: objects, summary };
-  }
 
   it('shows its progress on a terminal, and then the result', async () => {
     const { program, url } = await workspace.start({ LOG_LEVEL: 'silent' });
@@ -63,72 +43,6 @@ describe('npm run verify:store', () => {
     expect(terminal.stdout.endsWith(`${erased}${output}${erased}`)).toBe(true);
   });
 
-  it('finds no defect while a service accepts uploads', async () => {
-    const { program, origin } = await workspace.start({ LOG_LEVEL: 'silent' });
-    const load = new Load(origin);
-    for (let round = 1; round <= 5; round++) {
-      await load.reached(round * 40);
-      const before = load.acknowledged.length;
-      const { code, stderr, findings, summary: found } = await summary();
-      expect({ code, stderr, defects: findings.filter(({ state }) => state !== 'under-way') }).toEqual({ code: 0, stderr: '', defects: [] });
-      expect(found.uploads).toBeGreaterThanOrEqual(before);
-    }
-    expect(await program.end('SIGTERM')).toEqual({ code: 0, signal: null });
-    await load.ended();
-    const { code, findings, summary: found } = await summary();
-    expect({ code, findings }).toEqual({ code: 0, findings: [] });
-    expect(found.uploads).toBeGreaterThanOrEqual(load.acknowledged.length);
-  });
-
-  it('reports what a crash left as no defect, before and after the next boot', async () => {
-    const acknowledged = await fill();
-    expect((await summary()).code).toBe(0);
-    await (await workspace.start()).program.end('SIGTERM');
-    const { code, findings, summary: found } = await summary();
-    expect({ code, findings }).toEqual({ code: 0, findings: [] });
-    expect(found.uploads).toBeGreaterThanOrEqual(acknowledged);
-  });
-
-  it('ends with 1 and names each defect, even while the service runs', async () => {
-    await fill();
-    const { program } = await workspace.start();
-    const view = new DataDirectoryView(workspace.data);
-    const [lost = '', cut = ''] = await view.contentPaths();
-    await rm(view.at(lost));
-    await writeFile(view.at(cut), '');
-    for (const end of [() => program.end('SIGTERM'), () => undefined]) {
-      const { code, findings, summary: found } = await summary();
-      expect({ code, defects: found.defects }).toEqual({ code: 1, defects: 2 });
-      expect(findings.map(({ state, kind, path }) => ({ state, kind, path }))).toEqual(
-        expect.arrayContaining([
-          { state: 'defect', kind: 'bytes-absent', path: lost },
-          { state: 'defect', kind: 'bytes-size', path: cut },
-        ]),
-      );
-      const { code: again, lines } = await workspace.verifyStore();
-      expect(again).toBe(1);
-      expect(lines.slice(0, -1).sort()).toEqual([`${lost}: the file is absent`, expect.stringContaining(`${cut}: the file has 0 bytes, its line says `)]);
-      expect(lines.at(-1)).toMatch(/^\d+ uploads, \d+ files, [\d,]+ bytes, 2 defects$/);
-      await end();
-    }
-  });
-
-  it('accepts another directory, and needs no environment for it', async () => {
-    await fill(3);
-    expect(await summary([workspace.data], { DATA_DIR: '/nowhere', PORT: 'x' })).toMatchObject({ code: 0, stderr: '' });
-  });
-
-  it('changes nothing', async () => {
-    await fill();
-    const names = await readdir(workspace.data, { recursive: true });
-    const look = (): Promise<unknown> =>
-      Promise.all(names.map(async (name) => [name, await stat(join(workspace.data, name)).then(({ mtimeMs, ctimeMs, size }) => [mtimeMs, ctimeMs, size], () => 'no file')]));
-    const before = await look();
-    expect((await summary()).code).toBe(0);
-    expect(await look()).toEqual(before);
-    expect((await readdir(workspace.data, { recursive: true })).sort()).toEqual(names.sort());
-  });
-
   it.each<[string, string[], Record<string, string>, RegExp]>([
     ['the directory does not exist', ['nowhere'], {}, /^nowhere: ENOENT.*\n$/],
     ['the directory is not a store', ['.'], {}, /^\.: it has neither uploads\/ nor files\/\n$/],
@@ -145,5 +59,79 @@ describe('npm run verify:store', () => {
     const { code, stdout, stderr } = await workspace.verifyStore(['--help']);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(stdout).toContain('[--json] [<directory>]');
+  });
+});
+
+// Each test goes on with the store that the test before it leaves.
+describe('npm run verify:store, on the store of a service under load,', () => {
+  let workspace: Workspace;
+  let service: ServiceProcess;
+  let load: Load;
+
+  beforeAll(async () => {
+    workspace = await Workspace.create();
+    service = await workspace.start({ LOG_LEVEL: 'silent' });
+    load = new Load(service.origin);
+  });
+  afterAll(() => workspace.dispose());
+
+  async function summary(parameters: readonly string[] = [], variables: Record<string, string> = {}) {
+    const { code, stdout, stderr, lines } = await workspace.verifyStore(['--json', ...parameters], variables);
+    expect(stdout.endsWith('\n')).toBe(true);
+    const objects = lines.map((line) => JSON.parse(line) as Record<string, unknown>);
+    const { summary } = objects.pop() as unknown as { summary: Summary };
+    return { code, stderr, findings: objects, summary };
+  }
+
+  it('finds no defect while the service accepts uploads', async () => {
+    for (let round = 1; round <= 3; round++) {
+      await load.reached(round * 40);
+      const before = load.acknowledged.length;
+      const { code, stderr, findings, summary: found } = await summary();
+      expect({ code, stderr, defects: findings.filter(({ state }) => state !== 'under-way') }).toEqual({ code: 0, stderr: '', defects: [] });
+      expect(found.uploads).toBeGreaterThanOrEqual(before);
+    }
+  });
+
+  it('changes nothing, and accepts another directory, for which it needs no environment', async () => {
+    await service.program.end('SIGKILL');
+    await load.ended();
+    const names = await readdir(workspace.data, { recursive: true });
+    const look = (): Promise<unknown> =>
+      Promise.all(names.map(async (name) => [name, await stat(join(workspace.data, name)).then(({ mtimeMs, ctimeMs, size }) => [mtimeMs, ctimeMs, size], () => 'no file')]));
+    const before = await look();
+    expect(await summary([workspace.data], { DATA_DIR: '/nowhere', PORT: 'x' })).toMatchObject({ code: 0, stderr: '' });
+    expect(await look()).toEqual(before);
+    expect((await readdir(workspace.data, { recursive: true })).sort()).toEqual(names.sort());
+  });
+
+  it('reports what a crash left as no defect, before and after the next boot', async () => {
+    expect((await summary()).code).toBe(0);
+    service = await workspace.start();
+    const { code, findings, summary: found } = await summary();
+    expect({ code, findings }).toEqual({ code: 0, findings: [] });
+    expect(found.uploads).toBeGreaterThanOrEqual(load.acknowledged.length);
+  });
+
+  it('ends with 1 and names each defect, even while the service runs', async () => {
+    const view = new DataDirectoryView(workspace.data);
+    const [lost = '', cut = ''] = await view.contentPaths();
+    await rm(view.at(lost));
+    await writeFile(view.at(cut), '');
+    for (const end of [() => service.program.end('SIGTERM'), () => undefined]) {
+      const { code, findings, summary: found } = await summary();
+      expect({ code, defects: found.defects }).toEqual({ code: 1, defects: 2 });
+      expect(findings.map(({ state, kind, path }) => ({ state, kind, path }))).toEqual(
+        expect.arrayContaining([
+          { state: 'defect', kind: 'bytes-absent', path: lost },
+          { state: 'defect', kind: 'bytes-size', path: cut },
+        ]),
+      );
+      const { code: again, lines } = await workspace.verifyStore();
+      expect(again).toBe(1);
+      expect(lines.slice(0, -1).sort()).toEqual([`${lost}: the file is absent`, expect.stringContaining(`${cut}: the file has 0 bytes, its line says `)]);
+      expect(lines.at(-1)).toMatch(/^\d+ uploads, \d+ files, [\d,]+ bytes, 2 defects$/);
+      await end();
+    }
   });
 });

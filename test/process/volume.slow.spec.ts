@@ -1,23 +1,22 @@
 import { execFileSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type ServiceProcess, Workspace } from '../support/process.js';
 
 const UPLOAD = 'ingestHistoricalLoadData/upload_historical?customer_id=c&filename=load.csv&manufacturer=m';
-/** Time limit for starting the service and running the token command, which happens before each test. */
-const STARTED_WITHIN_MS = 60_000;
 /** An upload's body that is too large for a journal, so that the service writes it to a new file. */
 const LARGE = 'x'.repeat(50_000);
 
+// The tests share a service. Each but the last leaves it healthy.
 describe('DATA_DIR while the service runs', () => {
   let workspace: Workspace;
   let service: ServiceProcess;
   let token: string;
 
   const at = (path: string) => join(workspace.data, path);
-  const keyedUpload = async () => {
-    const headers = { 'Idempotency-Key': 'k' };
+  const keyedUpload = async (key: string) => {
+    const headers = { 'Idempotency-Key': key };
     const { status, headers: answered } = await fetch(`${service.origin}/${UPLOAD}`, { method: 'POST', headers });
     return [status, answered.get('X-Upload-Id')];
   };
@@ -27,7 +26,9 @@ describe('DATA_DIR while the service runs', () => {
   };
   const uploads = async () => [await upload(), await upload('small'), await upload(LARGE)];
   const ready = async () => (await fetch(`${service.origin}/health/ready`)).status;
-  const createUser = async (name: string) => {
+  let users = 0;
+  const createUser = async () => {
+    const name = `user${++users}`;
     const headers = { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' };
     const body = JSON.stringify({ email: `${name}@example.com`, name, roles: [] });
     return fetch(`${service.origin}/idpManagementBackend/create-user`, { method: 'POST', headers, body });
@@ -47,12 +48,12 @@ describe('DATA_DIR while the service runs', () => {
       .filter((name) => name.endsWith('.ndjson'))
       .flatMap((name) => readFileSync(join(root, 'uploads', name), 'utf8').trimEnd().split('\n'));
 
-  beforeEach(async () => {
+  beforeAll(async () => {
     workspace = await Workspace.create();
     service = await workspace.start();
     token = (await workspace.token()).stdout.trim();
-  }, STARTED_WITHIN_MS);
-  afterEach(() => workspace.dispose());
+  });
+  afterAll(() => workspace.dispose());
 
   it.each<[string, () => void, () => void]>([
     ['with nothing in its place', () => undefined, () => undefined],
@@ -79,33 +80,35 @@ describe('DATA_DIR while the service runs', () => {
         rmSync(workspace.data, { recursive: true });
       },
     ],
-  ])('can be moved away %s and return', async (_, replace, clear) => {
+  ])('can be moved away %s and return', async (what, replace, clear) => {
+    const key = what.replaceAll(' ', '-');
     expect(await uploads()).toEqual([200, 200, 200]);
-    const keyed = await keyedUpload();
+    const keyed = await keyedUpload(key);
     expect(keyed).toEqual([200, expect.any(String)]);
-    expect((await createUser('ada')).status).toBe(201);
+    expect((await createUser()).status).toBe(201);
+    const stored = lines(workspace.data).length;
     renameSync(workspace.data, `${workspace.data}-away`);
     replace();
     const before = existsSync(workspace.data) ? readdirSync(workspace.data, { recursive: true }).sort() : undefined;
 
     expect(await uploads()).toEqual([500, 500, 500]);
-    const refused = await createUser('bob');
+    const refused = await createUser();
     expect([refused.status, refused.headers.has('Retry-After')]).toEqual([503, true]);
     expect((await fetch(`${service.origin}/idpManagementBackend/users`, { headers: { Authorization: `Bearer ${token}` } })).status).toBe(503);
     const secret = readFileSync(join(`${workspace.data}-away`, 'identity/admin-secret'), 'utf8').trim();
     expect((await issueToken(secret)).status).toBe(503);
     await untilReady(503);
     expect(await uploads()).toEqual([500, 500, 500]);
-    expect((await keyedUpload())[0]).toBe(500);
+    expect((await keyedUpload(key))[0]).toBe(500);
     expect(existsSync(workspace.data) ? readdirSync(workspace.data, { recursive: true }).sort() : undefined).toEqual(before);
 
     clear();
     renameSync(`${workspace.data}-away`, workspace.data);
     await untilReady(200);
     expect(await uploads()).toEqual([200, 200, 200]);
-    expect(await keyedUpload()).toEqual(keyed);
-    expect((await createUser('bob')).status).toBe(201);
-    expect(lines(workspace.data)).toHaveLength(7);
+    expect(await keyedUpload(key)).toEqual(keyed);
+    expect((await createUser()).status).toBe(201);
+    expect(lines(workspace.data)).toHaveLength(stored + 3);
   });
 
   const today = () => `uploads/kind=historical/date=${new Date().toISOString().slice(0, 10)}`;
@@ -132,13 +135,13 @@ describe('DATA_DIR while the service runs', () => {
     const path = at('identity/identity.db');
     renameSync(path, `${path}-aside`);
     execFileSync('mkfifo', [path]);
-    expect((await createUser('ada')).status).toBe(503);
+    expect((await createUser()).status).toBe(503);
     await untilReady(503);
     expect(await uploads()).toEqual([200, 200, 200]);
     rmSync(path);
     renameSync(`${path}-aside`, path);
     await untilReady(200);
-    expect((await createUser('ada')).status).toBe(201);
+    expect((await createUser()).status).toBe(201);
   });
 
   it('without its lock files is locked again, and no other process becomes ready', async () => {
@@ -146,7 +149,7 @@ describe('DATA_DIR while the service runs', () => {
     await uploads();
     await untilReady(200);
     expect(await uploads()).toEqual([200, 200, 200]);
-    expect((await createUser('ada')).status).toBe(201);
+    expect((await createUser()).status).toBe(201);
     const second = workspace.launch();
     expect(await second.exited).toEqual({ code: 1, signal: null });
     expect(second.stderr).toMatch(/^DATA_DIR .*in use by another process[^\n]*\n$/);
@@ -156,7 +159,7 @@ describe('DATA_DIR while the service runs', () => {
     for (const name of ['uploads.lock', 'identity.lock']) rmSync(at(name));
     const second = await workspace.start();
     expect(await uploads()).toEqual([500, 500, 500]);
-    expect((await createUser('ada')).status).toBe(503);
+    expect((await createUser()).status).toBe(503);
     await untilReady(503);
     await second.program.end('SIGKILL');
     await untilReady(200);
@@ -164,24 +167,27 @@ describe('DATA_DIR while the service runs', () => {
   });
 
   it('without its signing keys makes npm run token fail instead of creating others that the service would not accept', async () => {
-    rmSync(at('identity/signing-keys.json'));
+    const path = at('identity/signing-keys.json');
+    renameSync(path, `${path}-aside`);
     const command = await workspace.token();
     expect([command.code, command.stdout]).toEqual([1, '']);
     expect(command.stderr).toMatch(/^[^\n]*signing-keys\.json is gone while the service runs: put it back; a restart[^\n]*\n$/);
-    expect(existsSync(at('identity/signing-keys.json'))).toBe(false);
+    expect(existsSync(path)).toBe(false);
+    renameSync(`${path}-aside`, path);
   });
 
   it('without identity/ makes requests about users fail, and npm run token creates nothing', async () => {
-    expect((await createUser('ada')).status).toBe(201);
+    const before = service.program.lines.length;
+    expect((await createUser()).status).toBe(201);
     rmSync(at('identity'), { recursive: true });
-    expect((await createUser('bob')).status).toBe(503);
+    expect((await createUser()).status).toBe(503);
     await untilReady(503);
     const command = await workspace.token();
     expect([command.code, command.stdout]).toEqual([1, '']);
     expect(command.stderr).toMatch(/^[^\n]*identity\.db is gone[^\n]*\n$/);
     expect(existsSync(at('identity'))).toBe(false);
     expect(await uploads()).toEqual([200, 200, 200]);
-    const warnings = service.program.lines.filter((line) => /"msg":"[^"]*identity\.db is gone: put it back or mount its volume/.test(line));
+    const warnings = service.program.lines.slice(before).filter((line) => /"msg":"[^"]*identity\.db is gone: put it back or mount its volume/.test(line));
     expect(warnings).toHaveLength(1);
   });
 });

@@ -26,6 +26,8 @@ export interface RunningService {
   adminToken(customerIds?: string[]): Promise<string>;
   /** All index lines, parsed. */
   lines(): Promise<Record<string, unknown>[]>;
+  /** The index line of an upload, parsed; undefined if there is none. Parses no other line. */
+  line(uploadId: string): Promise<Record<string, unknown> | undefined>;
   /** The paths of all files below a folder of the data directory. */
   files(folder: string): Promise<string[]>;
   close(): Promise<void>;
@@ -55,6 +57,10 @@ export async function startService(
     const entries = await readdir(join(dataDirectory, folder), { recursive: true, withFileTypes: true });
     return entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
   };
+  const indexLines = async (): Promise<string[]> => {
+    const segments = await Promise.all((await files('uploads')).map((file) => readFile(file, 'utf8')));
+    return segments.flatMap((segment) => segment.split('\n').filter(Boolean));
+  };
   return {
     app,
     url,
@@ -63,11 +69,10 @@ export async function startService(
     log,
     files,
     adminToken: (customerIds) => app.get(TokenIssuer, { strict: false }).administratorToken(customerIds),
-    lines: async () => {
-      const segments = await Promise.all((await files('uploads')).map((file) => readFile(file, 'utf8')));
-      return segments.flatMap((segment) =>
-        segment.split('\n').filter(Boolean).map((line) => JSON.parse(line) as Record<string, unknown>),
-      );
+    lines: async () => (await indexLines()).map((line) => JSON.parse(line) as Record<string, unknown>),
+    line: async (uploadId) => {
+      const found = (await indexLines()).filter((line) => line.includes(uploadId)).map((line) => JSON.parse(line) as Record<string, unknown>);
+      return found.find(({ upload_id }) => upload_id === uploadId);
     },
     close: async () => {
       server.closeAllConnections();
