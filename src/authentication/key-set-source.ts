@@ -27,7 +27,7 @@ export function fetchFrom(source: KeySetSource, timeoutMs: number): FetchImpleme
 }
 
 const loaded = (load: () => Promise<JSONWebKeySet>, timeoutMs: number): Promise<JSONWebKeySet> =>
-  withTimeLimit(timeoutMs, load(), () => new Error(`The key set was not loaded within ${timeoutMs} ms.`));
+  withTimeLimit(timeoutMs, load, () => new Error(`The key set was not loaded within ${timeoutMs} ms.`));
 
 async function bounded(response: Response): Promise<Response> {
   const body = response.body as AsyncIterable<Uint8Array> | null;

@@ -23,8 +23,8 @@ export class SharedProbe {
    */
   async check(): Promise<void> {
     if (this.answeredAt !== undefined && performance.now() - this.answeredAt >= REUSED_FOR_MS) this.answer = undefined;
-    this.answer ??= this.ask();
-    await withTimeLimit(PROBE_TIMEOUT_MS, this.answer, () => new Error(`No answer within ${PROBE_TIMEOUT_MS} ms.`));
+    const answer = (this.answer ??= this.ask());
+    await withTimeLimit(PROBE_TIMEOUT_MS, () => answer, () => new Error(`No answer within ${PROBE_TIMEOUT_MS} ms.`));
   }
 
   private async ask(): Promise<void> {

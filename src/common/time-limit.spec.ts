@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { withSilenceLimit, withTimeLimit } from './time-limit.js';
+import { withTimeLimit } from './time-limit.js';
 
 beforeEach(() => { vi.useFakeTimers(); });
 afterEach(() => { vi.useRealTimers(); });
@@ -7,8 +7,8 @@ afterEach(() => { vi.useRealTimers(); });
 const silence = (): Error => new Error('silent');
 
 it('settles as the call does, and leaves no timer', async () => {
-  expect(await withTimeLimit(10, Promise.resolve('done'), silence)).toBe('done');
-  await expect(withTimeLimit(10, Promise.reject(new Error('failed')), silence)).rejects.toThrow('failed');
+  expect(await withTimeLimit(10, () => Promise.resolve('done'), silence)).toBe('done');
+  await expect(withTimeLimit(10, () => Promise.reject(new Error('failed')), silence)).rejects.toThrow('failed');
   expect(vi.getTimerCount()).toBe(0);
 });
 
@@ -20,7 +20,7 @@ it.each(['resolves', 'rejects'])('rejects with the error of the limit, even if t
       else reject(new Error('aborted'));
     });
   });
-  const limited = withTimeLimit(10, call, silence, (error) => { ending.abort(error); });
+  const limited = withTimeLimit(10, () => call, silence, (error) => { ending.abort(error); });
   const failed = expect(limited).rejects.toThrow('silent');
   await vi.advanceTimersByTimeAsync(10);
   await failed;
@@ -30,7 +30,7 @@ it.each(['resolves', 'rejects'])('rejects with the error of the limit, even if t
 it('restarts the limit at each progress', async () => {
   let progress = (): void => undefined;
   let hasFailed = false;
-  const limited = withSilenceLimit(10, (onProgress) => {
+  const limited = withTimeLimit(10, (onProgress) => {
     progress = onProgress;
     return new Promise(() => undefined);
   }, silence).catch(() => { hasFailed = true; });

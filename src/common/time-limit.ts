@@ -1,15 +1,12 @@
 /**
- * Settles like the promise `call`, if that settles within `limitMs` milliseconds. Otherwise rejects with the error that
- * `silence` returns. The work behind `call` isn't cancelled then, and its later outcome is ignored.
+ * Settles as `work` does, if that settles within `limitMs` milliseconds after it began or last called `onProgress`.
+ * Otherwise rejects with the error that `silence` returns. The work isn't cancelled then, and its later outcome is
+ * ignored.
  *
  * @param onSilence called with that error after the rejection, for example to abort the work. Whatever the work does
  * then, the promise rejects with that error.
  */
-export const withTimeLimit = <T>(limitMs: number, call: Promise<T>, silence: () => Error, onSilence?: (error: Error) => void): Promise<T> =>
-  withSilenceLimit(limitMs, () => call, silence, onSilence);
-
-/** Like `withTimeLimit`, but the limit restarts each time the work calls `onProgress`. */
-export async function withSilenceLimit<T>(
+export async function withTimeLimit<T>(
   limitMs: number,
   work: (onProgress: () => void) => Promise<T>,
   silence: () => Error,

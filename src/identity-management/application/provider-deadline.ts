@@ -57,7 +57,7 @@ export class ProviderDeadline {
   private async inTime<Result>(controller: AbortController, work: () => Promise<Result>): Promise<Result> {
     const silence = (): Error => new ProviderUnavailable(`The identity provider was silent for ${this.timeoutMs} ms.`);
     try {
-      return await withTimeLimit(this.timeoutMs, work(), silence, (error) => { controller.abort(error); });
+      return await withTimeLimit(this.timeoutMs, work, silence, (error) => { controller.abort(error); });
     } catch (error) {
       throw error instanceof ServiceError ? error : new ProviderError('The identity provider failed.', { cause: error });
     }

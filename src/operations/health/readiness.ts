@@ -78,7 +78,7 @@ export class Readiness {
   private async check(name: string, probe: () => Promise<void>, warningsOf: () => readonly string[] = () => []): Promise<HealthIndicatorResult> {
     const indicator: Indicator = this.indicators.check(name);
     try {
-      await withTimeLimit(HEALTH_CHECK_TIMEOUT_MS, probe(), () => new Error(`no answer within ${HEALTH_CHECK_TIMEOUT_MS} ms`));
+      await withTimeLimit(HEALTH_CHECK_TIMEOUT_MS, probe, () => new Error(`no answer within ${HEALTH_CHECK_TIMEOUT_MS} ms`));
       if (this.unhealthy.delete(name)) this.logger.log({ msg: `${name} is healthy again` });
       const warnings = warningsOf();
       for (const line of this.notLoggedYet(name, warnings)) this.logger.warn({ msg: `${name}: ${line}` });

@@ -1,5 +1,5 @@
 import type { OnApplicationShutdown } from '@nestjs/common';
-import { type Observer, observeMethods } from '../../common/observer.js';
+import type { Observer } from '../../common/observer.js';
 import {
   IdentityProvider,
   type ProviderCallOptions,
@@ -67,8 +67,10 @@ export class MeasuredIdentityProvider extends IdentityProvider implements OnAppl
     return {
       [Symbol.asyncIterator]: () => {
         const iterator = pages[Symbol.asyncIterator]();
-        observeMethods(iterator, this.measured, { next: operation });
-        return iterator;
+        return {
+          next: () => this.measured(operation, () => iterator.next()),
+          return: async () => (await iterator.return?.()) ?? { done: true, value: undefined },
+        };
       },
     };
   }

@@ -249,7 +249,7 @@ export class ContentJournals {
 
   private async untilOneIsSettled(): Promise<void> {
     const tooLong = () => new JournalUnavailableError(`The files of all journals have been syncing for ${MAX_WAIT_MS} ms.`);
-    await withTimeLimit(MAX_WAIT_MS, Promise.race(this.retiring), tooLong);
+    await withTimeLimit(MAX_WAIT_MS, () => Promise.race(this.retiring), tooLong);
   }
 
   private async makeJournal(): Promise<Journal> {

@@ -146,7 +146,7 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
   private async probe(): Promise<void> {
     if (this.isRefusing) throw new Error(TOO_MANY_TO_UNDO);
     const writing = this.bucket.replace(HEALTH, Buffer.from('well\n'));
-    await withTimeLimit(PROBE_TIMEOUT_MS, Promise.all([writing, this.checkRights()]), () => new StoreSilentError(PROBE_TIMEOUT_MS));
+    await withTimeLimit(PROBE_TIMEOUT_MS, () => Promise.all([writing, this.checkRights()]), () => new StoreSilentError(PROBE_TIMEOUT_MS));
   }
 
   private async checkRights(): Promise<void> {

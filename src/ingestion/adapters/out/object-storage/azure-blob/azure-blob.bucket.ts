@@ -4,7 +4,7 @@ import { buffer } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type BlobRequestConditions, type BlockBlobClient, RestError } from '@azure/storage-blob';
 import { eachOf } from '../../../../../common/each-of.js';
-import { withSilenceLimit } from '../../../../../common/time-limit.js';
+import { withTimeLimit } from '../../../../../common/time-limit.js';
 import { beginCall } from '../begin-call.js';
 import { Bucket, type ByteRange, type ListedObject, missingRight, newKeys, ObjectExistsError, type ReadObject, SHORT_BODY_BYTES, significantOffset, StoreSilentError } from '../bucket.js';
 import { PartMemory } from '../part-memory.js';
@@ -276,7 +276,7 @@ export class AzureBlobBucket extends Bucket {
     await beginCall();
     const controller = new AbortController();
     const silence = (): Error => new StoreSilentError(this.timeoutMs);
-    return withSilenceLimit(this.timeoutMs, (onProgress) => request(controller.signal, onProgress), silence, (error) => { controller.abort(error); });
+    return withTimeLimit(this.timeoutMs, (onProgress) => request(controller.signal, onProgress), silence, (error) => { controller.abort(error); });
   }
 }
 

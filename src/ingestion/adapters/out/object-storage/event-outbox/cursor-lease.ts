@@ -158,4 +158,4 @@ export class CursorLease {
 /**
  * Rejects with StoreSilentError if a request takes longer than MAX_CALL_MS. The store may still carry it out later.
  */
-const within = <T>(request: Promise<T>): Promise<T> => withTimeLimit(MAX_CALL_MS, request, () => new StoreSilentError(MAX_CALL_MS));
+const within = <T>(request: Promise<T>): Promise<T> => withTimeLimit(MAX_CALL_MS, () => request, () => new StoreSilentError(MAX_CALL_MS));

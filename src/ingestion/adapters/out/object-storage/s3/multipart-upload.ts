@@ -140,7 +140,7 @@ export class MultipartUpload {
       return;
     }
     try {
-      await withTimeLimit(MAX_GIVING_BACK_MS, action(), connection.silence);
+      await withTimeLimit(MAX_GIVING_BACK_MS, action, connection.silence);
     } catch {
       // The removal of the parts is retried later. Its error isn't reported: the caller gets the error of the upload.
       leftovers.add(action);

@@ -103,7 +103,7 @@ export class S3Connection {
     const ending = new AbortController();
     // Aborting by the signal isn't enough, because some operations ignore the signal, for example fetching credentials.
     // So the time limit ends the call too.
-    return withTimeLimit(this.timeoutMs, call({ abortSignal: ending.signal }), this.silence, () => { ending.abort(); });
+    return withTimeLimit(this.timeoutMs, () => call({ abortSignal: ending.signal }), this.silence, () => { ending.abort(); });
   }
 
   /**
@@ -140,7 +140,7 @@ export class S3Connection {
     let hasLearntSkew = false;
     for (;;) {
       try {
-        return await (lastMs === Infinity ? send() : withTimeLimit(lastMs - performance.now(), send(), this.silence));
+        return await (lastMs === Infinity ? send() : withTimeLimit(lastMs - performance.now(), send, this.silence));
       } catch (error) {
         if (isSkewLearnt(error) && !hasLearntSkew) {
           hasLearntSkew = true;
