@@ -13,7 +13,7 @@ export default defineConfig({
     // Many tests wait, so that more workers than cores are busy.
     maxWorkers: 4,
     // Those that use dist follow when it is built: ready-line, team-adapters, embedded, start-refused.
-    sequence: { sequencer: longestFirst(['stored-uploads', 'local-disk', 'auth0', 'large-bodies', 'directory-view', 'client', 'openapi', 'move-store', 's3', 'ready-line', 'team-adapters', 'embedded', 'start-refused']) },
+    sequence: { sequencer: longestFirst(['local-disk', 'auth0', 'stored-uploads', 'large-bodies', 'directory-view', 'idempotency-keys', 'client', 'long-lines-in-a-bucket', 'move-store', 's3', 'http-edge', 'ready-line', 'team-adapters', 'embedded', 'start-refused']) },
     testTimeout: 60_000,
     retry,
     hookTimeout: 60_000,

@@ -9,7 +9,7 @@ describe('the packed package in a new application on Nest 12, ES modules', () =>
     example: 'nest-12',
     nest: '^12.0.0',
     more: { jest: '^30.0.0' },
-    resolutions: [['node16', 'node16'], ['esnext', 'bundler'], ['nodenext', 'nodenext']],
+    resolutions: [['node16', 'node16'], ['esnext', 'bundler']],
     passed: /Tests +52 passed \(52\)/,
   });
 

@@ -17,8 +17,10 @@ import { type Answer, type Connection, type Protocol, PROTOCOLS, tlsConnection }
 const UPLOAD = '/ingestHistoricalLoadData/upload_historical?customer_id=acme&filename=load.csv&manufacturer=m';
 const CSV = { 'Content-Type': 'text/csv' };
 const MIB = 1024 ** 2;
-/** The size of the large upload: the default of MAX_UPLOAD_BYTES, and less over HTTP/1.1, to save time. */
-const LARGE_BYTES = { 'HTTP/1.1': 256 * MIB, 'HTTP/2': 5 * 1024 * MIB };
+/** The size of a large upload: many times what all buffers on its way hold. */
+const LARGE_BYTES = 256 * MIB;
+/** The default of MAX_UPLOAD_BYTES. One upload has this size, which is more than 32 bits can count. */
+const LARGEST_BYTES = 5 * 1024 * MIB;
 /** The bytes that large uploads repeat. */
 const CHUNK = randomBytes(MIB);
 /** What of a stream may be on its way to the store: in buffers of client, system, proxy and service. */
@@ -74,7 +76,7 @@ for (const kind of [NGINX, HAPROXY]) describe.skipIf(MISSING_PROXIES.includes(ki
       });
 
       it('streams a large upload, and writes nothing of it to its own disk', async () => {
-        const size = LARGE_BYTES[protocol];
+        const size = kind === NGINX && protocol === 'HTTP/2' ? LARGEST_BYTES : LARGE_BYTES;
         const half = size / MIB / 2;
         const { body, answer } = open(protocol).begin(UPLOAD, { headers: { ...CSV, 'Content-Length': size } });
         await send(body, half);
