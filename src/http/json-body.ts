@@ -6,6 +6,7 @@ import { type JsonMember, OTHER_VALUE } from '../common/json-members.js';
 import { JsonReader, MAX_JSON_DEPTH } from '../common/json-reader.js';
 import { joined } from '../common/joined.js';
 import { ServiceError } from '../common/service-error.js';
+import { behindHead, readHead } from '../common/stream-head.js';
 import { Turns } from '../common/turns.js';
 import { arrivedBytes } from './arrived-bytes.js';
 import { BodyMemory } from './body-memory.js';
@@ -94,9 +95,10 @@ export async function openJson(
   if (!hasBody(request) && !limits.digests?.length) return undefined;
   const coding = contentCoding(request);
   const body = isJsonCoding(coding) ? decodedBody(request, coding, limits) : requestBody(request, limits);
-  const head = await readHead(body);
-  if (head.isWhole) return head.length === 0 ? undefined : parseSmall(joined(head.chunks), wanted);
-  return openLarge(head.chunks, body, wanted, limits.memory);
+  const head = await readHead(body, SMALL_BODY_BYTES);
+  if (head.rest) return openLarge(behindHead(head), () => void body.return(), wanted, limits.memory);
+  const bytes = joined(head.chunks);
+  return bytes.length === 0 ? undefined : parseSmall(bytes, wanted);
 }
 
 /**
@@ -145,42 +147,16 @@ export async function readJson(
   }
 }
 
-interface Head {
-  readonly chunks: Buffer[];
-  readonly length: number;
-  /** Whether `chunks` are the whole body. */
-  readonly isWhole: boolean;
-}
-
-/** Reads a body to its end, or until more than SMALL_BODY_BYTES bytes have been read. */
-async function readHead(body: Chunks): Promise<Head> {
-  const chunks: Buffer[] = [];
-  let length = 0;
-  while (length <= SMALL_BODY_BYTES) {
-    const next = await body.next();
-    if (next.done) return { chunks, length, isWhole: true };
-    chunks.push(next.value);
-    length += next.value.length;
-  }
-  return { chunks, length, isWhole: false };
-}
-
-async function* behind(chunks: readonly Buffer[], rest: Chunks): Chunks {
-  yield* chunks;
-  yield* rest;
-}
-
-async function openLarge(head: readonly Buffer[], body: Chunks, wanted: ReadonlySet<string>, memory: BodyMemory): Promise<JsonObject> {
+async function openLarge(body: Chunks, end: () => void, wanted: ReadonlySet<string>, memory: BodyMemory): Promise<JsonObject> {
   const reader = new JsonReader(wanted);
-  const checked = checkedBody(behind(head, body), reader, memory);
-  const held: Buffer[] = [];
+  const rest = checkedBody(body, reader, memory);
+  const chunks: Buffer[] = [];
   while (!reader.hasOtherMembers) {
-    const next = await checked.next();
+    const next = await rest.next();
     if (next.done) return { members: reader.members, bytes: undefined, end: nothingToEnd };
-    held.push(next.value);
+    chunks.push(next.value);
   }
-  // `end` ends the body and not `bytes`, because ending a generator whose reading hasn't begun runs none of its code.
-  return { members: reader.members, bytes: behind(held, checked), end: () => void body.return() };
+  return { members: reader.members, bytes: behindHead({ chunks, rest }), end };
 }
 
 /**
@@ -227,11 +203,9 @@ function parseSmall(bytes: Buffer, wanted: ReadonlySet<string>): JsonObject {
     if (wanted.has(name)) members.set(name, toMember(member));
     else hasOthers = true;
   }
-  return { members, bytes: hasOthers ? behind([bytes], nothing()) : undefined, end: nothingToEnd };
+  return { members, bytes: hasOthers ? behindHead({ chunks: [bytes], rest: undefined }) : undefined, end: nothingToEnd };
 }
 
-// eslint-disable-next-line @typescript-eslint/no-empty-function
-async function* nothing(): Chunks {}
 const nothingToEnd = (): void => undefined;
 
 function toMember(value: unknown): JsonMember {

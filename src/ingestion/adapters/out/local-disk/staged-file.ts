@@ -1,5 +1,6 @@
 import { type HeldMemory, processMemory } from '../../../../common/memory-budget.js';
-import { MAX_CHUNKS, readContent } from '../../../application/content.js';
+import { MAX_CHUNKS } from '../../../../common/stream-head.js';
+import { readContent } from '../../../application/content.js';
 import type { StoredContent } from '../../../application/ports/file-storage.port.js';
 import { storageFailure } from '../../../application/storage-failure.js';
 import type { DiskFile } from './disk.js';
