@@ -3,7 +3,6 @@ import { Reflector } from '@nestjs/core';
 import { AccessTokenVerifier } from '../authentication/access-token.js';
 import { PermissionGuard } from '../authentication/permission.guard.js';
 import { HttpModule } from '../http/http.module.js';
-import { HistoricalIngestionController, NowcastIngestionController } from './adapters/in/http/ingestion.controllers.js';
 import { EventRelay, EventRelayOptions } from './application/event-relay.js';
 import { FileStorage } from './application/ports/file-storage.port.js';
 import { UploadEvents } from './application/ports/upload-events.port.js';
@@ -12,6 +11,7 @@ import { ListUploads } from './application/list-uploads.use-case.js';
 import { RemoveUploads } from './application/remove-uploads.use-case.js';
 import { Retention, RetentionPeriod } from './application/retention.js';
 import { StoredUploadsController } from './adapters/in/http/stored-uploads.controller.js';
+import { UploadController } from './adapters/in/http/upload.controller.js';
 import { UploadLoadData } from './application/upload-load-data.use-case.js';
 import {
   type IngestionAdapters,
@@ -60,7 +60,7 @@ function withAdapters(definition: DynamicModule, { fileStorage, authentication, 
  */
 @Module({
   imports: [HttpModule],
-  controllers: [HistoricalIngestionController, NowcastIngestionController],
+  controllers: [UploadController],
   providers: [
     UploadLoadData,
     FindUpload,

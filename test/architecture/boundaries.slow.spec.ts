@@ -11,7 +11,7 @@ const FORBIDDEN = [
   ['identity-management/application/create-role.use-case.ts', '../../http/error-table.js', 'application-imports-no-adapter-and-no-transport'],
   ['ingestion/ingestion.module.ts', '../identity-management/domain/user.js', 'features-stay-apart'],
   [
-    'ingestion/adapters/in/http/ingestion.controllers.ts',
+    'ingestion/adapters/in/http/upload.controller.ts',
     '../../out/local-disk/local-disk.file-storage.adapter.js',
     'ways-in-and-out-meet-in-the-application-only',
   ],

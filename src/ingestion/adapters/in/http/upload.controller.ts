@@ -24,21 +24,57 @@ class UploadGuard implements CanActivate {
   }
 }
 
-/** The common part of the two upload operations. */
-@Injectable()
-abstract class UploadController {
+/** Receives load data: the two upload operations. */
+@ServiceController()
+export class UploadController {
   constructor(
     private readonly uploadLoadData: UploadLoadData,
     private readonly limits: UploadLimits,
     private readonly authorization: UploadAuthorization,
   ) {}
 
+  /** Receives historical load data, for training forecasting models (service interface, 4.1). */
+  @Post('ingestHistoricalLoadData/upload_historical')
+  @HttpCode(200)
+  @RequirePermission('upload:historical')
+  @UseGuards(UploadGuard)
+  @ApiTags('Historical ingestion')
+  @ApiUpload({
+    operationId: 'uploadHistorical',
+    summary: 'Upload historical load data',
+    filename: 'nem12_multiple_meters.csv',
+    json: {
+      'with additional data': { value: { additional_data: 'meter replaced on 2003-12-04' } },
+    },
+  })
+  uploadHistorical(@Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
+    return this.store('historical', request, response);
+  }
+
+  /** Receives nowcast load data, for generating forecasts (service interface, 4.2). */
+  @Post('ingestNowcastLoadData/upload_nowcast')
+  @HttpCode(200)
+  @RequirePermission('upload:nowcast')
+  @UseGuards(UploadGuard)
+  @ApiTags('Nowcast ingestion')
+  @ApiUpload({
+    operationId: 'uploadNowcast',
+    summary: 'Upload nowcast load data',
+    filename: 'greenbutton_usage.xml',
+    json: {
+      'with additional data': { value: { additional_data: 'last 15 minutes' } },
+    },
+  })
+  uploadNowcast(@Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
+    return this.store('nowcast', request, response);
+  }
+
   /**
    * Stores the upload in a request, and responds when the upload is durable. The answer has the header `X-Upload-Id`
    * and, for an upload with a file, `X-Upload-Digest` (in the syntax of RFC 9530). The header
    * `Idempotent-Replayed: true` means that an earlier request stored the upload.
    */
-  protected async store(kind: UploadKind, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  private async store(kind: UploadKind, request: IncomingMessage, response: ServerResponse): Promise<void> {
     const query = parseQuery(request);
     if (this.authorization.guard) assertCustomer(request, query.get('customer_id'));
     const head = readUploadHead(request, query, this.limits);
@@ -56,47 +92,5 @@ abstract class UploadController {
     } finally {
       body.end?.();
     }
-  }
-}
-
-/** Receives historical load data, for training forecasting models (service interface, 4.1). */
-@ApiTags('Historical ingestion')
-@ServiceController('ingestHistoricalLoadData')
-export class HistoricalIngestionController extends UploadController {
-  @Post('upload_historical')
-  @HttpCode(200)
-  @RequirePermission('upload:historical')
-  @UseGuards(UploadGuard)
-  @ApiUpload({
-    operationId: 'uploadHistorical',
-    summary: 'Upload historical load data',
-    filename: 'nem12_multiple_meters.csv',
-    json: {
-      'with additional data': { value: { additional_data: 'meter replaced on 2003-12-04' } },
-    },
-  })
-  upload(@Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
-    return this.store('historical', request, response);
-  }
-}
-
-/** Receives nowcast load data, for generating forecasts (service interface, 4.2). */
-@ApiTags('Nowcast ingestion')
-@ServiceController('ingestNowcastLoadData')
-export class NowcastIngestionController extends UploadController {
-  @Post('upload_nowcast')
-  @HttpCode(200)
-  @RequirePermission('upload:nowcast')
-  @UseGuards(UploadGuard)
-  @ApiUpload({
-    operationId: 'uploadNowcast',
-    summary: 'Upload nowcast load data',
-    filename: 'greenbutton_usage.xml',
-    json: {
-      'with additional data': { value: { additional_data: 'last 15 minutes' } },
-    },
-  })
-  upload(@Req() request: IncomingMessage, @Res() response: ServerResponse): Promise<void> {
-    return this.store('nowcast', request, response);
   }
 }
