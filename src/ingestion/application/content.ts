@@ -1,4 +1,4 @@
-import { createHash, hash } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import type { StoredContent } from './ports/file-storage.port.js';
 
 /** Computes the size and sha-256 of bytes that are added chunk by chunk. */
@@ -34,6 +34,3 @@ export async function readContent(
   }
   return digest.end();
 }
-
-/** Size and sha-256 of bytes that are all in memory. */
-export const digestOf = (bytes: Uint8Array): StoredContent => ({ size: bytes.length, sha256: hash('sha256', bytes) });

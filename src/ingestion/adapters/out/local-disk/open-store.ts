@@ -1,10 +1,11 @@
+import { hash } from 'node:crypto';
 import { basename } from 'node:path';
 import { observeMethods, type Observer } from '../../../../common/observer.js';
 import { ServiceError } from '../../../../common/service-error.js';
 import type { Wakeup } from '../../../../common/wakeup.js';
 import type { DataDirectoryLock } from '../../../../common/data-directory/data-directory-lock.js';
 import { behindHead, readHead, type StreamHead } from '../../../../common/stream-head.js';
-import { digestOf, readContent } from '../../../application/content.js';
+import { readContent } from '../../../application/content.js';
 import type { UploadDraft, UploadReceipt } from '../../../application/ports/file-storage.port.js';
 import { storageFailure } from '../../../application/storage-failure.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
@@ -159,7 +160,7 @@ export class OpenStore {
   }
 
   private async keepWhole(draft: UploadDraft, contentPath: string, bytes: Buffer): Promise<Upload> {
-    const upload = await draft.conclude(digestOf(bytes));
+    const upload = await draft.conclude({ size: bytes.length, sha256: hash('sha256', bytes) });
     const publication = publicationOf(upload, contentPath, await encodeIndexLine(upload));
     await this.finish(() => this.publishWhole(this.logs[draft.kind], bytes, publication));
     return upload;
