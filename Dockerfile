@@ -6,8 +6,11 @@ RUN npm ci
 COPY nest-cli.json tsconfig.json tsconfig.build.json ./
 COPY src src
 RUN npm run build && rm dist/.tsbuildinfo && mkdir /data
+# What only tests import: the service's own, and those of adapters.
+RUN rm -r dist/testing dist/require/testing.* dist/require/contracts.* src/testing src/require/testing.cts src/require/contracts.cts
 COPY deploy/image deploy/image
-RUN npm prune --omit=dev && node deploy/image/prune.mjs && npm pkg delete devDependencies \
+RUN npm prune --omit=dev && node deploy/image/prune.mjs \
+  && npm pkg delete devDependencies 'exports[./testing]' 'exports[./testing/contracts]' \
   && node deploy/image/sbom.mjs > sbom.cdx.json
 
 FROM node:24-bookworm-slim
@@ -19,7 +22,7 @@ COPY --from=build /app/package.json /app/sbom.cdx.json ./
 COPY --from=build /app/node_modules node_modules
 COPY --from=build /app/dist dist
 # Where the source maps in dist find their sources.
-COPY src src
+COPY --from=build /app/src src
 # The pages that Swagger UI links to.
 COPY README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md ./
 COPY docs docs

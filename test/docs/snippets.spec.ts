@@ -74,6 +74,16 @@ describe('the webhook in docs/telling-uploads.md', () => {
   });
 });
 
+describe("README's table of commands", () => {
+  it('has every script of the package', async () => {
+    const { scripts } = JSON.parse(await readFile('package.json', 'utf8')) as { scripts: Record<string, string> };
+    const [, table = ''] = /\n## Commands\n([^]*?)\n## /.exec(await readFile('README.md', 'utf8')) ?? [];
+    const documented = [...table.matchAll(/\bnpm (?:run )?(?:--silent )?([\w:]+)/g)].map(([, name]) => name);
+    // npm runs those that begin with pre or post itself.
+    expect(Object.keys(scripts).filter((name) => !/^(?:pre|post)/.test(name) && !documented.includes(name))).toEqual([]);
+  });
+});
+
 describe('npm test', () => {
   it('says what it leaves out', async () => {
     const { scripts } = JSON.parse(await readFile('package.json', 'utf8')) as { scripts: Record<string, string> };
@@ -140,6 +150,24 @@ describe('the pages', () => {
     const [operations, growth] = await Promise.all(['docs/operations.md', 'docs/growth-and-quotas.md'].map((page) => readFile(page, 'utf8')));
     for (const page of ['monitoring.md', 'runbook.md', 'log.md']) expect(operations).toContain(`](${page})`);
     for (const text of ['`load_data_disk_free_bytes`', '](runbook.md#loaddatadiskfullinfourhours)']) expect(growth).toContain(text);
+  });
+
+  it('name each requirement of ASVS that they count once, and no file that is missing', async () => {
+    const page = await readFile('docs/security.md', 'utf8');
+    const [, counted] = /The \[standard\][^.]*? has (\d+) requirements/.exec(page.replace(/\(http[^)]*\)/g, '')) ?? [];
+    const cells = [...page.matchAll(/^\| (\d+\.\d+\.\d.*?) \|/gm)].map(([, cell = '']) => cell);
+    const named = cells.flatMap((cell) =>
+      [...cell.matchAll(/(\d+\.\d+)\.(\d+)(?:-\1\.(\d+))?/g)].flatMap(([, section = '', first, last = first]) =>
+        Array.from({ length: Number(last) - Number(first) + 1 }, (_, index) => `${section}.${Number(first) + index}`),
+      ),
+    );
+    expect(named.filter((requirement, index) => named.indexOf(requirement) !== index)).toEqual([]);
+    expect(named).toHaveLength(Number(counted));
+
+    const files = (await Promise.all(['src', 'test'].map(async (root) => (await readdir(root, { recursive: true })).map((name) => `/${join(root, name)}`)))).flat();
+    const cited = [...page.matchAll(/`([\w./-]+\.ts)`/g)].map(([, name = '']) => name);
+    expect(cited.length).toBeGreaterThan(40);
+    expect(cited.filter((name) => !files.some((file) => file.endsWith(`/${name}`)))).toEqual([]);
   });
 
   it('explain each kind of error, with its status', async () => {

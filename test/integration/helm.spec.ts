@@ -180,6 +180,19 @@ describe.runIf(isHelmAvailable())('the Helm chart', () => {
     expect([...kinds].sort()).toEqual(['CronJob', 'Deployment', 'HorizontalPodAutoscaler', 'Ingress', 'Job', 'NetworkPolicy', 'PodDisruptionBudget', 'PrometheusRule', 'Service', 'ServiceAccount', 'ServiceMonitor', 'StatefulSet']);
   });
 
+  it('is documented with the values that are tested, and the versions of Kubernetes', async () => {
+    const versions = KUBERNETES.join(', ').replace(/, ([^,]*)$/, ' and $1');
+    expect(await readFile('docs/kubernetes.md', 'utf8')).toMatch(new RegExp(`rendered with ${cases.length} sets of values, .* Kubernetes ${versions} accept`));
+    const tested = cases.map(({ name }) => name.split(', '));
+    const options = new Set(tested.map((parts) => parts[3]));
+    const table = Object.keys(STORES).map((store) => {
+      const providers = ['embedded', 'distributed'].map((shape) => new Set(tested.filter((parts) => parts[0] === shape && parts[1] === store).map((parts) => parts[2])));
+      return `| ${store} | ${providers.map((names) => [...names].join(', ') || '–').join(' | ')} |\n`;
+    });
+    const readme = await readFile(`${CHART}/README.md`, 'utf8');
+    for (const text of [...options, `${cases.length} sets of values`, `Kubernetes ${versions}`, `|---|---|---|\n${table.join('')}`]) expect(readme).toContain(text);
+  });
+
   it('is valid with its examples', async () => {
     const render = (name: string) => runHelm(['template', RELEASE, CHART, '--kube-version', '1.34', '--values', `${CHART}/examples/${name}.yaml`]);
     expect((await readManifests([await render('embedded'), await render('distributed')], KUBERNETES)).problems).toEqual([]);

@@ -16,18 +16,21 @@ const TAR_BLOCK_BYTES = 512;
 const BUILT_WITHIN_MS = 600_000;
 const STARTED_WITHIN_MS = 120_000;
 const UPLOAD = '/ingestHistoricalLoadData/upload_historical?customer_id=c&filename=load.csv&manufacturer=m';
+/** What `verify` finds after one upload of a file. */
+const SOUND = { uploads: 1, files: 1, defects: 0, unknown: 0 };
 /** The parameters of `unshare` for a container, whose first process is the command. */
 const NAMESPACES = ['--mount', '--propagation', 'private', '--pid', '--fork'];
 /**
- * Runs a command in a root file system, as a container runtime does with `--read-only`. There is no writable `/tmp`, and
- * no shell or other program of Debian.
+ * Runs a command in a root file system, as a container runtime does with `--read-only`, with a volume that is mounted
+ * `rw` or `ro`. There is no writable `/tmp`, and no shell or other program of Debian.
  */
 const CONTAINER = `
-root=$0 volume=$1; shift
+root=$0 volume=$1 mode=$2; shift 2
 mount --rbind "$root" "$root"
 mount --rbind /dev "$root/dev"
 mount -t proc proc "$root/proc"
 mount --bind "$volume" "$root/data"
+mount -o "remount,bind,$mode" "$root/data"
 mount -t tmpfs -o size=4k tmpfs "$root/usr/bin"
 mount -o remount,bind,ro "$root"
 exec env -i "$@"`;
@@ -128,11 +131,11 @@ describe.runIf(missing === undefined)('the image', { timeout: STARTED_WITHIN_MS 
   });
 
   /** Runs a command in a container of the image, with the image's variables and these. Default: the image's command. */
-  function run(variables: Variables = {}, command: readonly string[] = [...(configuration.Entrypoint ?? []), ...configuration.Cmd]): Program {
+  function run(variables: Variables = {}, command: readonly string[] = [...(configuration.Entrypoint ?? []), ...configuration.Cmd], volumeMode: 'rw' | 'ro' = 'rw'): Program {
     const environment = [...configuration.Env, ...Object.entries(variables).map(([name, value]) => `${name}=${value}`)];
     const [user = '', group = ''] = configuration.User.split(':');
     const enter = ['nsenter', `--root=${root}`, `--wd=${root}${configuration.WorkingDir}`, '--setuid', user, '--setgid', group, '--'];
-    const program = workspace.run('unshare', [...NAMESPACES, 'sh', '-ec', CONTAINER, root, volume, ...environment, ...enter, ...command], {});
+    const program = workspace.run('unshare', [...NAMESPACES, 'sh', '-ec', CONTAINER, root, volume, volumeMode, ...environment, ...enter, ...command], {});
     programs.push(program);
     return program;
   }
@@ -147,8 +150,9 @@ describe.runIf(missing === undefined)('the image', { timeout: STARTED_WITHIN_MS 
   const upload = async (url: string) => (await fetch(`${url}${UPLOAD}`, { method: 'POST', body: 'bytes', headers: { 'Content-Type': 'text/csv' } })).status;
 
   /** The output of a command that succeeds, in a container with the same volume. */
-  async function output(variables: Variables, ...command: string[]): Promise<string> {
-    const program = run(variables, ['node', ...command]);
+  const output = (variables: Variables, ...command: string[]): Promise<string> => outputOf(run(variables, ['node', ...command]), command);
+
+  async function outputOf(program: Program, command: readonly string[]): Promise<string> {
     expect([command, await program.exited, program.stderr]).toEqual([command, { code: 0, signal: null }, '']);
     return program.stdout;
   }
@@ -199,7 +203,7 @@ describe.runIf(missing === undefined)('the image', { timeout: STARTED_WITHIN_MS 
     for (const [command = ''] of [configuration.Cmd, configuration.Healthcheck.Test.slice(1)]) expect(command).toBe('node');
   });
 
-  it('has no TypeScript of packages, no source map without its source, and the licence of each package', async () => {
+  it('has no TypeScript of packages, no source map without its source, no test code, and the licence of each package', async () => {
     const app = join(root, configuration.WorkingDir);
     const files = (await readdir(app, { recursive: true, withFileTypes: true })).filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
     const known = new Set(files);
@@ -209,7 +213,8 @@ describe.runIf(missing === undefined)('the image', { timeout: STARTED_WITHIN_MS 
     }
     const modules = join(app, 'node_modules');
     expect(files.filter((file) => file.startsWith(modules) && /\.[cm]?tsx?$/.test(file))).toEqual([]);
-    expect(files.filter((file) => file.includes('.spec.') && !file.startsWith(modules))).toEqual([]);
+    const own = files.filter((file) => file.startsWith(join(app, 'dist')) || file.startsWith(join(app, 'src')));
+    expect(own.filter((file) => /\.spec\.|\/testing[/.]|\/contracts\./.test(file))).toEqual([]);
 
     const isLicence = (name: string) => /^(licen[cs]e|copying|notice)/i.test(name) && !/\.(map|ts)$/.test(name);
     for (const manifest of files.filter((file) => file.startsWith(modules) && /node_modules\/(@[^/]+\/)?[^/@]+\/package\.json$/.test(file))) {
@@ -223,6 +228,7 @@ describe.runIf(missing === undefined)('the image', { timeout: STARTED_WITHIN_MS 
     const app = join(root, configuration.WorkingDir);
     const list = join(app, 'sbom.cdx.json');
     const { metadata, components } = (await readJson(list)) as Sbom;
+    expect(await readFile('docs/deploying.md', 'utf8')).toContain(`.components.length"\n\`\`\`\n\`\`\`text\n${components.length}\n`);
     const own = (await readJson('package.json')) as Manifest;
     expect(metadata.component).toMatchObject({ name: own.name, version: own.version });
 
@@ -242,7 +248,7 @@ describe.runIf(missing === undefined)('the image', { timeout: STARTED_WITHIN_MS 
     if (isCycloneDxAvailable()) expect(await checkCycloneDx(list)).toBe('valid');
   });
 
-  it('serves on a read-only root, stores an upload in its volume, and exits with 0 on SIGTERM', async () => {
+  it('serves on a read-only root, stores an upload in its volume, verifies the volume mounted read-only, and exits with 0 on SIGTERM', async () => {
     const port = await freePort();
     const begun = performance.now();
     const program = run({ PORT: port, BASE_PATH: '/grid/v1' });
@@ -254,11 +260,14 @@ describe.runIf(missing === undefined)('the image', { timeout: STARTED_WITHIN_MS 
       expect([page, (await fetch(`${service.swaggerUrl}/pages/${page}`)).status]).toEqual([page, 200]);
     }
     expect(await upload(service.url)).toBe(200);
+    // As the CronJob of the Helm chart does, beside the service.
+    const verify = ['node', 'dist/main.js', 'verify', '--json'];
+    expect(JSON.parse(await outputOf(run({}, verify, 'ro'), verify))).toMatchObject({ summary: SOUND });
     expect(await stop(program)).toEqual({ code: 0, signal: null });
     expect(program.stderr).toBe('');
 
     expect(await output({}, 'dist/main.js', 'token')).toMatch(/^[\w-]+\.[\w-]+\.[\w-]+\n$/);
-    expect(JSON.parse(await output({}, 'dist/main.js', 'verify', '--json'))).toEqual(expect.anything());
+    expect(JSON.parse(await output({}, 'dist/main.js', 'verify', '--json'))).toMatchObject({ summary: SOUND });
     expect(await output({}, 'dist/main.js', 'erase', '--customer', 'c')).toMatch(/1 upload/);
   });
 
@@ -283,6 +292,17 @@ describe.runIf(missing === undefined)('the image', { timeout: STARTED_WITHIN_MS 
     await expect.poll(() => healthcheck(variables, 'ready'), { timeout: 20_000 }).toBe(`1 ${url}/ready answered 503\n`);
     expect(await healthcheck(variables)).toBe('0 ');
     await stop(program);
+  });
+
+  it('has the entry points that its package.json names, which adapters use', async () => {
+    const program = `
+      import { createRequire } from 'node:module';
+      const require = createRequire(process.cwd() + '/');
+      const { name, exports } = require('./package.json');
+      const paths = Object.keys(exports).map((path) => name + path.slice(1));
+      for (const path of paths) for (const load of [require, (module) => import(module)]) await load(path);
+      console.log(paths.join());`;
+    expect(await output({}, '--input-type=module', '--eval', program)).toBe('load-data-service,load-data-service/app,load-data-service/client\n');
   });
 
   it('has what each command needs', async () => {

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { DataDirectoryView } from '../../src/testing/data-directory.view.js';
 import { type Azurite, startAzurite } from '../servers/azurite.mjs';
+import { startFaultProxy } from '../servers/fault-proxy.mjs';
 import { isVersitygwAvailable, startVersitygw, type Versitygw } from '../servers/versitygw.mjs';
 import { type ServiceProcess, type Variables, Workspace } from '../support/process.js';
 
@@ -146,5 +147,27 @@ describe('npm run move:store to Azure Blob Storage', () => {
     const container = `load-data-${count++}`;
     await server.createContainer(container);
     return { AZURE_STORAGE_CONTAINER: container, AZURE_STORAGE_CONNECTION_STRING: server.connectionString };
+  });
+
+  it('shows on a terminal what it does and how far it is, until the result', async () => {
+    const service = await workspace.start();
+    await upload(service, 'shown');
+    await service.program.end('SIGTERM');
+    await server.createContainer('terminal');
+    const proxy = await startFaultProxy(server.endpoint);
+    try {
+      // The line is renewed every 200 ms, and each part of the move waits for an answer at least once.
+      proxy.delay(300);
+      const connection = server.connectionString.replace(server.endpoint, proxy.endpoint);
+      const terminal = workspace.onTerminal('move-store', '--to azure', { AZURE_STORAGE_CONTAINER: 'terminal', AZURE_STORAGE_CONNECTION_STRING: connection });
+      expect(await terminal.exited).toEqual({ code: 0, signal: null });
+      expect(proxy.requests.length).toBeGreaterThan(3);
+      const shown = terminal.stdout.split('\r\x1b[K').filter(Boolean);
+      const [whole, empty] = ['[####################] 100 %', '[....................]   0 %'];
+      expect(shown).toEqual(expect.arrayContaining(['counting uploads (0)', `${empty} copying files (0 copied)`, `${whole} copying files (1 copied)`, `${whole} writing lines (1 of 1)`]));
+      expect(shown.at(-1)).toBe('Moved 1 upload, 1 file, 5 bytes. Start the service with FILE_STORAGE=azure.\r\n');
+    } finally {
+      await proxy.close();
+    }
   });
 });

@@ -132,6 +132,16 @@ for (const kind of [NGINX, HAPROXY]) describe.skipIf(MISSING_PROXIES.includes(ki
       expect(lines.filter((line) => /secret-token|customer_id|load\.csv/.test(line))).toEqual([]);
     });
 
+    it.each([['TLSv1.1', 'refused'], ['TLSv1.2', 'TLSv1.2'], ['TLSv1.3', 'TLSv1.3']] as const)('a client that speaks only %s: %s', async (version, outcome) => {
+      const { port, certificate: ca } = deployment.proxy;
+      // Of the client, so that only the proxy can refuse TLS 1.1.
+      const ciphers = 'DEFAULT@SECLEVEL=0';
+      const socket = connect({ host: '127.0.0.1', port, ca, minVersion: version, maxVersion: version, ciphers });
+      const met = await once(socket, 'secureConnect').then(() => socket.getProtocol(), (error: unknown) => ((error as NodeJS.ErrnoException).code === 'ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION' ? 'refused' : error));
+      socket.destroy();
+      expect(met).toBe(outcome);
+    });
+
     it.runIf(HAS_IPV6)('accepts connections over IPv6', async () => {
       const { port, certificate: ca } = deployment.proxy;
       const socket = connect({ host: '::1', port, ca }).setEncoding('utf8');
@@ -412,6 +422,11 @@ describe('the configurations of the proxies', () => {
     expect(seconds).toBeLessThan(Number(headers.get('keep-alive')?.replace('timeout=', '')));
     await replica.dispose();
     expect(await readFile(HAPROXY.configuration, 'utf8')).toMatch(/^ +option http-server-close$/m);
+  });
+
+  it('allow no TLS before 1.2, also where the system would', async () => {
+    expect(await readFile(NGINX.configuration, 'utf8')).toMatch(/^ +ssl_protocols TLSv1\.2 TLSv1\.3;$/m);
+    expect(await readFile(HAPROXY.configuration, 'utf8')).toMatch(/^ +ssl-default-bind-options ssl-min-ver TLSv1\.2$/m);
   });
 
   it("don't let HAProxy run as root", async () => {

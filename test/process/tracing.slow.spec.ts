@@ -55,6 +55,28 @@ describe('with Keycloak', () => {
   });
 });
 
+describe('with a sampler', () => {
+  it('only requests that it takes are traced, and all are served', async () => {
+    const [workspace, receiver] = await Promise.all([Workspace.create(), OtlpReceiver.start()]);
+    try {
+      const service = await workspace.start({ ...receiver.variables, OTEL_TRACES_SAMPLER: 'parentbased_traceidratio', OTEL_TRACES_SAMPLER_ARG: '0' });
+      const upload = (headers: Record<string, string> = {}) => fetch(`${service.url}${UPLOAD}?${QUERY}`, { method: 'POST', headers });
+      const answers = [await upload(), await upload({ traceparent: TRACEPARENT }), await upload({ traceparent: TRACEPARENT.replace(/01$/, '00') })];
+      expect(answers.map(({ status }) => status)).toEqual([200, 200, 200]);
+      // It exports what is left before it ends.
+      expect(await service.program.end('SIGTERM')).toEqual({ code: 0, signal: null });
+      const request = await receiver.span(`POST ${UPLOAD}`);
+      expect(request).toMatchObject({ traceId: TRACE, parentSpanId: PARENT, attributes: { 'load_data.upload_id': answers[1]?.headers.get('x-upload-id') } });
+      expect(receiver.below(request)).toContain('UploadLoadData > FileStorage.store');
+      expect(receiver.spans.filter(({ name }) => name.startsWith('POST'))).toEqual([request]);
+      expect(receiver.spans.filter(({ traceId }) => traceId !== TRACE)).toEqual([]);
+    } finally {
+      await workspace.dispose();
+      await receiver.stop();
+    }
+  });
+});
+
 describe('without a receiver of traces', () => {
   const withWorkspace = async (work: (workspace: Workspace) => Promise<void>) => {
     const workspace = await Workspace.create();

@@ -15,7 +15,7 @@ import { isKeycloakAvailable } from '../servers/keycloak.mjs';
 import { freePort } from '../servers/server.mjs';
 import { Clients } from './clients.mjs';
 import { missingNginx, startNginx } from './nginx.mjs';
-import { programOf } from './other-version.mjs';
+import { otherProgramOf } from './other-version.mjs';
 import { People } from './people.mjs';
 import { Replica, restarts } from './replica.mjs';
 import { Secrets } from './secrets.mjs';
@@ -171,7 +171,7 @@ async function main() {
   }
   console.log(`seed ${seed}, ${count} replicas, ${rounds} rounds`);
   return withServices(async ({ directory }) => {
-    const other = values.other && (await programOf(values.other, directory));
+    const other = values.other && (await otherProgramOf(values.other, directory));
     const realm = await Realm.start();
     try {
       return (await replicas({ count, rounds, random: new Random(seed), other, only, realm, progress: new Progress() })) ? 0 : 1;

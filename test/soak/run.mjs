@@ -74,7 +74,7 @@ function soak(name, { minutes, rate, seed, mostGrowth, directory, progress }) {
   const seconds = minutes * 60;
   return SETUPS[name]((variables, newToken) =>
     withServices(async (services) => {
-      const service = await services.start({ NODE_OPTIONS: INSPECTED, LOG_LEVEL: 'info', UV_THREADPOOL_SIZE: '4', ...variables });
+      const service = await services.start({ NODE_OPTIONS: INSPECTED, LOG_LEVEL: 'info', ...variables });
       const load = new MixedLoad(service, () => newToken(service), new Random(seed));
       await load.prepare();
       const ending = new AbortController();

@@ -9,7 +9,7 @@ import { Random } from '../../dist/testing/random.js';
 import { EventReceiver } from '../crash/event-receiver.mjs';
 import { Ledger } from '../crash/ledger.mjs';
 import { Load, sendAgain } from '../crash/load.mjs';
-import { programOf } from '../replicas/other-version.mjs';
+import { otherProgramOf } from '../replicas/other-version.mjs';
 
 /** How many uploads each version takes, and how many of them are removed, before the other version starts. */
 const UPLOADS = 200;
@@ -112,7 +112,7 @@ async function main() {
   }
   console.log(`seed ${seed}`);
   return withServices(async ({ directory }) => {
-    const programs = [await programOf(values.other, directory), resolve('dist/main.js')];
+    const programs = [await otherProgramOf(values.other, directory), resolve('dist/main.js')];
     const findings = await history(programs, { rounds, random: new Random(seed) });
     for (const finding of findings.slice(0, MOST_SHOWN)) console.log(`  ${finding}`);
     console.log(findings.length === 0 ? 'Nothing was lost, stored twice, half stored or wrongly answered.' : `${findings.length} findings`);

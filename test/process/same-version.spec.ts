@@ -1,0 +1,32 @@
+import { cp, writeFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { Workspace } from '../support/process.js';
+
+describe('npm run test:versions', () => {
+  let workspace: Workspace;
+  /** The `main.js` of a copy of the build. */
+  let copy: string;
+  beforeEach(async () => {
+    workspace = await Workspace.create();
+    await cp('dist', join(workspace.directory, 'copy'), { recursive: true });
+    copy = join(workspace.directory, 'copy', 'main.js');
+  });
+  afterEach(() => workspace.dispose());
+
+  const compare = async () => {
+    const program = workspace.run(process.execPath, ['test/versions/run.mjs', `--other=${copy}`], {}, resolve('.'));
+    const { code } = await program.exited;
+    return { code, stderr: program.stderr };
+  };
+
+  it('refuses to compare this version with itself, and says so in one line', async () => {
+    const stderr = `--other=${copy} has the same code as the build in dist. docs/testing.md shows how to pack another version.\n`;
+    expect(await compare()).toEqual({ code: 1, stderr });
+  });
+
+  it('starts a version whose code differs', async () => {
+    await writeFile(copy, "console.error('The other version was started.'); process.exit(1);\n");
+    expect(await compare()).toEqual({ code: 1, stderr: expect.stringContaining('The other version was started.') as string });
+  });
+});
