@@ -17,9 +17,11 @@ function job(name: string, events: string[]) {
   return { run, end, fail };
 }
 
-it('starts a job at once if there is no other', () => {
+it('starts a job only after the call, also if there is no other', async () => {
   const events: string[] = [];
   void new OneAtATime().run(job('a', events).run);
+  expect(events).toEqual([]);
+  await setImmediate();
   expect(events).toEqual(['a begins']);
 });
 
@@ -38,6 +40,14 @@ it('runs jobs one at a time, in the order of the calls, and settles as they do',
   expect(await Promise.allSettled(results)).toMatchObject([{ reason: new Error('a') }, { value: 'b' }, { value: 'c' }]);
   expect(await last).toBe('d');
   expect(events).toEqual(['a', 'b', 'c', 'd'].flatMap((name) => [`${name} begins`, `${name} ends`]));
+});
+
+it('lets the caller of a job go on before the next job starts', async () => {
+  const [jobs, events] = [new OneAtATime(), [] as string[]];
+  const first = jobs.run(() => undefined).then(() => events.push('first is over'));
+  const second = jobs.run(() => events.push('second begins'));
+  await Promise.all([first, second]);
+  expect(events).toEqual(['first is over', 'second begins']);
 });
 
 it('rejects when a job throws, and runs the next one', async () => {

@@ -5,23 +5,28 @@ export class OneAtATime {
   private readonly waiting = new Set<() => void>();
 
   /**
-   * Runs a job after all earlier ones have ended, whether or not they have failed. Settles as the job does. If no
-   * earlier job is left, the job starts before `run` returns.
+   * Runs a job after all earlier ones have ended, whether or not they have failed, and never before `run` returns.
+   * Settles as the job does. The caller of a job goes on before the next job starts.
    *
-   * @param signal ends the wait when it aborts. It has no effect on a job that has started.
-   * @throws the reason of the signal, without running the job, if the signal aborts before the job starts.
+   * @param signal ends the wait for earlier jobs when it aborts. It has no effect on a job that has started.
+   * @throws the reason of the signal, without running the job, if the signal aborts before the job's turn comes.
    */
   async run<T>(job: () => T | Promise<T>, signal?: AbortSignal): Promise<T> {
     signal?.throwIfAborted();
-    if (this.isBusy) await this.turn(signal);
+    const turn = this.isBusy ? this.turn(signal) : undefined;
     this.isBusy = true;
+    await turn;
     try {
       return await job();
     } finally {
-      const [next] = this.waiting;
-      if (next) next();
-      else this.isBusy = false;
+      queueMicrotask(() => { this.beginNext(); });
     }
+  }
+
+  private beginNext(): void {
+    const [next] = this.waiting;
+    if (next) next();
+    else this.isBusy = false;
   }
 
   private turn(signal?: AbortSignal): Promise<void> {
