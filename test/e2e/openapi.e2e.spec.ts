@@ -466,7 +466,7 @@ describe('every documented response is served by', () => {
     readonly body?: string;
     /** Sends an invalid token. */
     readonly stranger?: boolean;
-    /** Which end the request doesn't have, so that the service waits for it: that of its head, or that of its body. */
+    /** The part of the request whose end isn't sent, so that the service waits for it. */
     readonly unended?: 'head' | 'body';
   }
 
