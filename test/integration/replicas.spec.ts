@@ -19,10 +19,19 @@ describe.runIf(isVersitygwAvailable() && isKeycloakAvailable() && !MISSING_PROXI
     await workspace.dispose();
   });
 
-  it('finds nothing lost, stored twice or failed when replicas are restarted, with the same secrets and with new ones', async () => {
-    rehearsal = workspace.run(process.execPath, ['test/replicas/run.mjs', '--rounds=1', '--only=stop,rotate'], cacheVariables(), resolve('.'));
-    const { code } = await rehearsal.exited;
+  const rehearse = async (...parameters: string[]) => {
+    rehearsal = workspace.run(process.execPath, ['test/replicas/run.mjs', '--rounds=1', ...parameters], cacheVariables(), resolve('.'));
+    return (await rehearsal.exited).code;
+  };
+
+  it('finds nothing lost or stored twice when replicas are restarted, killed and get new secrets, and nothing failed that was not in flight during a kill', async () => {
+    const code = await rehearse('--only=stop,kill,rotate');
     expect(code, rehearsal.stdout + rehearsal.stderr).toBe(0);
-    for (const part of ['SIGTERM', 'new secrets, SIGTERM']) expect(rehearsal.stdout).toMatch(new RegExp(`^${part} +\\d+ `, 'm'));
+    for (const part of ['SIGTERM', 'kill -9', 'new secrets, SIGTERM']) expect(rehearsal.stdout).toMatch(new RegExp(`^${part} +\\d+ `, 'm'));
   }, WITHIN_MS);
+
+  it('refuses to compare this version with itself', async () => {
+    expect(await rehearse('--only=update', '--other=dist/main.js')).toBe(1);
+    expect(rehearsal.stderr).toBe('--other=dist/main.js has the same code as the build in dist. docs/testing.md shows how to pack another version.\n');
+  });
 });
