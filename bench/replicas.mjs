@@ -7,11 +7,15 @@ import { interruptible } from './support/interruption.mjs';
 import { Progress } from './support/progress.mjs';
 import { median } from './support/table.mjs';
 
+/** How many shared segments a replica writes at the same time. */
+const SEGMENTS_AT_ONCE = 4;
 const COLUMNS = ['PUT', 'GET', 'LIST', 'DELETE', 'service', 'nginx', 'store', 'client'];
 
 /**
  * Measures uploads through nginx to 1, 2 and 4 replicas on one bucket. Prints for each row the medians over the rounds:
- * uploads in a second, requests to the bucket for each upload, and processor time for 1,000 uploads.
+ * uploads in a second, requests to the bucket for each upload, and processor time for 1,000 uploads. For the rows with
+ * delayed requests to the store also prints PUTs in a second, beside the most that the model of docs/sizing-replicas.md
+ * allows.
  *
  * @param {string[]} parameters
  * @returns {Promise<boolean>} whether each upload was answered with 200.
@@ -37,6 +41,7 @@ export default async function replicas(parameters) {
     console.log('requests to the bucket for each upload; processor seconds for 1,000 uploads\n');
     console.log(`| work | replicas | uploads/s | ${COLUMNS.join(' | ')} |\n|---|${'---|'.repeat(2 + COLUMNS.length)}`);
     for (const [{ work, replicas: count }, each] of outcomes) console.log(`| ${work} | ${count} | ${cells(each).join(' | ')} |`);
+    printModel([...outcomes].filter(([{ delayMs }]) => delayMs > 0));
     const others = [...outcomes].flatMap(([{ name }, each]) => each.flatMap((outcome) => Object.entries(outcome.others).map(([status, count]) => `${name}: ${count} x ${status}`)));
     for (const other of others) console.log(other);
     return others.length === 0;
@@ -44,7 +49,21 @@ export default async function replicas(parameters) {
 }
 
 function cells(outcomes) {
-  const values = (name) => outcomes.map(({ figures }) => figures[name]).sort((a, b) => a - b);
-  const rates = values('rate').map((rate) => Math.round(rate));
-  return [`${Math.round(median(rates))} (${rates[0]}-${rates.at(-1)})`, ...COLUMNS.map((name) => median(values(name)).toFixed(2))];
+  const values = (name) => outcomes.map(({ figures }) => figures[name]);
+  return [spread(values('rate')), ...COLUMNS.map((name) => median(values(name)).toFixed(2))];
+}
+
+function printModel(distant) {
+  if (distant.length === 0) return;
+  console.log('\nPUTs in a second\n\n| delay | replicas | by the model, at most | measured |\n|---|---|---|---|');
+  for (const [{ delayMs, replicas: count }, each] of distant) {
+    const measured = spread(each.map(({ figures: { rate, PUT } }) => rate * PUT));
+    console.log(`| ${delayMs} ms | ${count} | ${(count * SEGMENTS_AT_ONCE * 1000) / delayMs} | ${measured} |`);
+  }
+}
+
+/** The median, and from the lowest to the highest. */
+function spread(values) {
+  const rounded = values.map(Math.round).sort((a, b) => a - b);
+  return `${Math.round(median(rounded))} (${rounded[0]}-${rounded.at(-1)})`;
 }

@@ -7,7 +7,8 @@ import { Services } from '../support/service.mjs';
 
 /** The latency that the proxy adds to each request, in milliseconds. */
 export const LATENCY_MS = 10;
-const PROXY = fileURLToPath(new URL('latency-proxy.mjs', import.meta.url));
+/** The path of the program that delays the requests. */
+export const LATENCY_PROXY = fileURLToPath(new URL('latency-proxy.mjs', import.meta.url));
 const BUCKET = 'load-data';
 
 /** An S3 store with an empty bucket, behind a proxy that delays the requests to the store. */
@@ -30,7 +31,7 @@ export class DistantStore {
 
   static async start() {
     const server = await startVersitygw();
-    const proxies = new Services(await mkdtemp(join(tmpdir(), 'load-data-bench-')), PROXY);
+    const proxies = new Services(await mkdtemp(join(tmpdir(), 'load-data-bench-')), LATENCY_PROXY);
     try {
       await server.createBucket(BUCKET);
       const proxy = await proxies.start({ TARGET: server.endpoint, LATENCY_MS: String(LATENCY_MS) });

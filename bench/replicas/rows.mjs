@@ -7,5 +7,10 @@ const LOADS = {
   keyed: { work: '4 KiB files under a key', load: keyedFiles4KiB(CONNECTIONS) },
 };
 
-/** The rows of the bench: each load with 1, 2 and 4 replicas. */
-export const ROWS = Object.entries(LOADS).flatMap(([name, load]) => [1, 2, 4].map((replicas) => ({ name: `${name}-${replicas}`, replicas, ...load })));
+const NEAR = Object.entries(LOADS).flatMap(([name, load]) => [1, 2, 4].map((replicas) => ({ name: `${name}-${replicas}`, replicas, delayMs: 0, ...load })));
+const DISTANT = [20, 50].flatMap((delayMs) =>
+  [1, 2].map((replicas) => ({ name: `json-${replicas}-${delayMs}ms`, replicas, delayMs, work: `small JSON, requests to the store delayed by ${delayMs} ms`, load: LOADS.json.load })),
+);
+
+/** The rows of the bench: each load with 1, 2 and 4 replicas, and small JSON with delayed requests to the store. */
+export const ROWS = [...NEAR, ...DISTANT];

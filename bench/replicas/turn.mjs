@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { withBucket } from '../../test/crash/bucket.mjs';
 import { startNginx } from '../../test/replicas/nginx.mjs';
+import { LATENCY_PROXY } from '../object-storage/distant-store.mjs';
 import { machineSeconds, processorSeconds } from '../support/processor-meter.mjs';
 import { withServices } from '../support/service.mjs';
 import { countRequests } from './bucket-requests.mjs';
@@ -15,16 +16,18 @@ const WARM_UP = 2;
  * time in seconds for 1,000 uploads, of all replicas (`service`), of `nginx`, of the `store`, and of everything else on
  * the machine (`client`).
  *
- * @param {{ replicas: number, load: import('../uploads/loads.mjs').Load }} row
+ * @param {{ replicas: number, delayMs: number, load: import('../uploads/loads.mjs').Load }} row `delayMs`: how much later
+ *   each request reaches the store; 0 for none.
  * @returns {Promise<import('../support/contests.mjs').Outcome>}
  */
-export function takeTurn({ replicas: count, load }, { signal, seconds }) {
+export function takeTurn({ replicas: count, delayMs, load }, { signal, seconds }) {
   return withBucket(({ server, variables }) =>
     withServices(async (services) => {
+      const delayed = delayMs > 0 && { S3_ENDPOINT: (await services.start({ TARGET: server.endpoint, LATENCY_MS: String(delayMs) }, LATENCY_PROXY)).url };
       const replicas = [];
       for (let number = 0; number < count; number++) {
         const own = { DATA_DIR: join(services.directory, `replica-${number}`), TRUST_PROXY: '1' };
-        replicas.push(await services.start({ NODE_ENV: 'production', ...variables, ...own }));
+        replicas.push(await services.start({ NODE_ENV: 'production', ...variables, ...delayed, ...own }));
       }
       const nginx = await startNginx(replicas.map(({ port }) => port));
       try {

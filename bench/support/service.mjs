@@ -57,17 +57,18 @@ export class Services {
    * Starts the service and waits for its ready line.
    *
    * @param {Record<string, string>} variables
+   * @param {string} [program] another program that prints a ready line like the service
    */
-  async start(variables) {
-    const service = this.launch(variables);
+  async start(variables, program) {
+    const service = this.launch(variables, program);
     await service.ready;
     return service;
   }
 
   /** Starts the service without waiting for its ready line. */
-  launch(variables = {}) {
+  launch(variables = {}, program = this.program) {
     const env = { PATH: process.env.PATH, PORT: '0', LOG_LEVEL: 'error', UV_THREADPOOL_SIZE: '16', DATA_DIR: this.data, ...variables };
-    const child = spawn(process.execPath, [this.program], { cwd: this.directory, env });
+    const child = spawn(process.execPath, [program], { cwd: this.directory, env });
     const service = new Service(child, env);
     this.#running.add(service);
     service.exited.then(() => this.#running.delete(service));

@@ -751,6 +751,7 @@ describe('metrics and HEAD', () => {
       /^load_data_clock_shift_seconds -?[\d.e-]+$/m,
       /^load_data_queue_length\{queue="body_memory"\} 0$/m,
       /^load_data_queue_length\{queue="decoding"\} 0$/m,
+      /^load_data_queue_length\{queue="index"\} 0$/m,
       /^load_data_uploads_in_progress \d+$/m,
       /^identity_provider_calls_in_progress [01]$/m,
       /^load_data_bucket_retries_total 0$/m,

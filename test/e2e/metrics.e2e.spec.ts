@@ -14,6 +14,7 @@ import { Metrics } from '../../src/operations/metrics/metrics.js';
 import { TokenIssuer } from '../../src/identity-management/adapters/out/embedded/token-issuer.js';
 import type { NewRole, ProviderCallOptions, UploadDraft, UploadReceipt } from '../../src/index.js';
 import { InMemoryBucket, InMemoryFileStorage, InMemoryIdentityProvider } from '../../src/testing/index.js';
+import { deferred } from '../support/deferred.js';
 import { SlowUpload } from '../support/slow-upload.js';
 
 const UPLOAD = '/ingestHistoricalLoadData/upload_historical?customer_id=a&filename=b.csv&manufacturer=c';
@@ -224,6 +225,17 @@ describe('the metrics of a bucket', () => {
     const answers = await Promise.all([json, json, file].map((request) => fetch(url + UPLOAD, request)));
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 200]);
     expect(await values('load_data_flushed_lines_total')).toEqual({ '': 3 });
+  });
+
+  it('count the lines that wait while four segments are being written', async () => {
+    const waiting = async () => (await values('load_data_queue_length'))['queue="index"'];
+    const { promise, resolve: writeSegments } = deferred();
+    bucket.before = (operation, key) => (operation === 'create' && key.startsWith('uploads/') ? promise : undefined);
+    const uploads = Array.from({ length: 6 }, () => fetch(url + UPLOAD, json));
+    await expect.poll(waiting, { interval: 5 }).toBe(2);
+    writeSegments();
+    expect((await Promise.all(uploads)).map(({ status }) => status)).toEqual(uploads.map(() => 200));
+    expect(await waiting()).toBe(0);
   });
 });
 

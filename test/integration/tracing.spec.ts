@@ -5,12 +5,16 @@ import { buffer } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { startAzurite } from '../servers/azurite.mjs';
 import { decodeTraces, isDecoderAvailable } from '../servers/opentelemetry-proto.mjs';
+import { isOtelCollectorAvailable, startOtelCollector } from '../servers/otel-collector.mjs';
 import { OtlpReceiver } from '../support/otlp-receiver.js';
 import { Workspace } from '../support/process.js';
 
 const UPLOAD = '/ingestHistoricalLoadData/upload_historical';
 const QUERY = 'customer_id=acme&filename=load.csv&manufacturer=m';
 const CONTAINER = 'load-data';
+const TRACE_ID = '0af7651916cd43dd8448eb211c80319c';
+const PARENT_SPAN_ID = 'b7ad6b7169203331';
+const traceparent = `00-${TRACE_ID}-${PARENT_SPAN_ID}-01`;
 
 let workspace: Workspace;
 beforeEach(async () => {
@@ -50,7 +54,6 @@ describe.runIf(isDecoderAvailable())('traces as protobuf, which is the default',
     try {
       const { port } = receiver.address() as AddressInfo;
       const service = await workspace.start({ OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${port}` });
-      const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
       expect((await fetch(`${service.url}${UPLOAD}?${QUERY}`, { method: 'POST', headers: { traceparent } })).status).toBe(200);
       // Ending the service exports what it has.
       expect(await service.program.end('SIGTERM')).toEqual({ code: 0, signal: null });
@@ -58,10 +61,30 @@ describe.runIf(isDecoderAvailable())('traces as protobuf, which is the default',
       const { resourceSpans } = await decodeTraces(bodies[0] ?? Buffer.alloc(0));
       const spans = resourceSpans.flatMap(({ scopeSpans }) => scopeSpans.flatMap((scope) => scope.spans));
       expect(spans.map(({ name }) => name).sort()).toEqual(['FileStorage.store', `POST ${UPLOAD}`, 'UploadLoadData', 'wait for the index']);
-      for (const { traceId } of spans) expect(Buffer.from(traceId, 'base64').toString('hex')).toBe('0af7651916cd43dd8448eb211c80319c');
+      for (const { traceId } of spans) expect(Buffer.from(traceId, 'base64').toString('hex')).toBe(TRACE_ID);
     } finally {
       receiver.closeAllConnections();
       receiver.close();
+    }
+  });
+});
+
+describe.runIf(isOtelCollectorAvailable())('an OpenTelemetry Collector', () => {
+  it.each<['' | 'gzip', Record<string, string>]>([
+    ['', {}],
+    ['gzip', { OTEL_EXPORTER_OTLP_COMPRESSION: 'gzip' }],
+  ])("receives traces, Content-Encoding '%s'", async (encoding, variables) => {
+    const collector = await startOtelCollector({ encoding });
+    try {
+      const service = await workspace.start({ OTEL_EXPORTER_OTLP_ENDPOINT: collector.endpoint, ...variables });
+      expect((await fetch(`${service.url}${UPLOAD}?${QUERY}`, { method: 'POST', headers: { traceparent } })).status).toBe(200);
+      // Ending the service exports what it has.
+      expect(await service.program.end('SIGTERM')).toEqual({ code: 0, signal: null });
+      await expect.poll(() => collector.spans.map(({ name }) => name).sort()).toEqual(['FileStorage.store', `POST ${UPLOAD}`, 'UploadLoadData', 'wait for the index']);
+      for (const { traceId } of collector.spans) expect(traceId).toBe(TRACE_ID);
+      expect(collector.spans.find(({ name }) => name.startsWith('POST'))?.parentSpanId).toBe(PARENT_SPAN_ID);
+    } finally {
+      await collector.stop();
     }
   });
 });

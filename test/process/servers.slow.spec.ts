@@ -36,6 +36,7 @@ describe('before npm run test:integration', () => {
       'Left out: the tests of the Helm chart, for there is no Go to install Helm with, or no Python with pip for the schemas of Kubernetes.',
       ...MISSING_PROXIES.map((name) => `Left out: the tests behind ${name}, for it is missing; on Debian: apt-get install ${name}.`),
       'Left out: the test that reads exported traces as protobuf, for there is no Python with pip.',
+      'Left out: the test that sends traces to an OpenTelemetry Collector, for there is no Go to build it with.',
       'Left out: the test of the webhook in Python, for there is no Python with pip.',
       'Left out: the tests of the rules and the dashboard, for Prometheus is missing; on Debian: apt-get install prometheus.',
     ]);

@@ -11,17 +11,19 @@ const CACHE = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'loa
 export class GoProgram {
   #title;
   #home;
-  #packagePath;
+  #source;
+  #directory;
 
   /**
    * @param {string} name the name of the binary.
    * @param {string} version
-   * @param {string} packagePath the path of the package to install, without the version.
+   * @param {string | URL} source the path of the package to install, without the version, or the directory of a module
+   *   in this repository, whose name is that of the binary.
    */
-  constructor(name, version, packagePath) {
+  constructor(name, version, source) {
     this.#title = `${name} ${version}`;
     this.#home = join(CACHE, `${name}-${version}`);
-    this.#packagePath = `${packagePath}@v${version}`;
+    [this.#source, this.#directory] = source instanceof URL ? ['.', source] : [`${source}@v${version}`, undefined];
     this.binary = join(this.#home, name);
   }
 
@@ -42,7 +44,7 @@ export class GoProgram {
     const fresh = await mkdtemp(`${this.#home}.`);
     try {
       const env = { ...process.env, GOBIN: fresh, CGO_ENABLED: '0' };
-      await promisify(execFile)('go', ['install', this.#packagePath], { env });
+      await promisify(execFile)('go', ['install', this.#source], { env, cwd: this.#directory });
       await rename(fresh, this.#home);
     } catch (error) {
       // Another process may have installed the program in the meantime.

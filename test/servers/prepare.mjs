@@ -6,6 +6,7 @@ import { installKeycloak, isKeycloakAvailable } from './keycloak.mjs';
 import { installNatsServer, isNatsServerAvailable } from './nats-server.mjs';
 import { MISSING_PROXIES } from './proxies.mjs';
 import { installDecoder, isDecoderAvailable } from './opentelemetry-proto.mjs';
+import { installOtelCollector, isOtelCollectorAvailable } from './otel-collector.mjs';
 import { isPrometheusAvailable } from './prometheus.mjs';
 import { FLASK_RECEIVER, POLARS } from './python-packages.mjs';
 import { MISSING_RUNTIMES } from './runtimes.mjs';
@@ -34,6 +35,8 @@ export default async function prepare() {
   for (const name of MISSING_PROXIES) console.log(`Left out: the tests behind ${name}, for it is missing; on Debian: apt-get install ${name}.`);
   if (isDecoderAvailable()) await installDecoder();
   else console.log('Left out: the test that reads exported traces as protobuf, for there is no Python with pip.');
+  if (isOtelCollectorAvailable()) await installOtelCollector();
+  else console.log('Left out: the test that sends traces to an OpenTelemetry Collector, for there is no Go to build it with.');
   if (FLASK_RECEIVER.areAvailable) await FLASK_RECEIVER.install();
   else console.log('Left out: the test of the webhook in Python, for there is no Python with pip.');
   if (!isPrometheusAvailable()) console.log('Left out: the tests of the rules and the dashboard, for Prometheus is missing; on Debian: apt-get install prometheus.');

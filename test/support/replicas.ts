@@ -52,6 +52,11 @@ export class Replica {
     return Math.max(0, ...unread);
   }
 
+  /** An access token of the administrator. */
+  async token(): Promise<string> {
+    return (await this.workspace.token()).stdout.trim();
+  }
+
   signal(signal: 'SIGSTOP' | 'SIGCONT'): void {
     this.service.program.child.kill(signal);
   }

@@ -2,6 +2,7 @@ import type { EventEmitter } from 'node:events';
 import http2 from 'node:http2';
 import https from 'node:https';
 import type { Readable, Writable } from 'node:stream';
+import { text } from 'node:stream/consumers';
 import { connect, type ConnectionOptions } from 'node:tls';
 
 export const PROTOCOLS = ['HTTP/1.1', 'HTTP/2'] as const;
@@ -32,6 +33,8 @@ export interface RequestOptions {
 export interface Connection {
   begin(path: string, options?: RequestOptions): BegunRequest;
   request(path: string, options?: RequestOptions & { readonly body?: string | Buffer }): Promise<Answer>;
+  /** Sends a GET request. Resolves to the body of the answer, for the caller to read. Rejects if it isn't answered with 200. */
+  read(path: string, headers: Record<string, string>): Promise<Readable>;
   close(): void;
 }
 
@@ -42,9 +45,10 @@ interface Target {
 
 /** Connects to a server with TLS on this machine, from any address of the loopback interface. */
 export function tlsConnection(protocol: Protocol, { port, certificate: ca }: Target, localAddress = '127.0.0.1'): Connection {
-  const { begin, close } = protocol === 'HTTP/2' ? overHttp2(port, ca, localAddress) : overHttp1(port, ca, localAddress);
+  const { begin, read, close } = protocol === 'HTTP/2' ? overHttp2(port, ca, localAddress) : overHttp1(port, ca, localAddress);
   return {
     begin,
+    read,
     close,
     request: async (path, { body, ...options } = {}) => {
       const { answer, body: writable } = begin(path, options);
@@ -54,7 +58,7 @@ export function tlsConnection(protocol: Protocol, { port, certificate: ca }: Tar
   };
 }
 
-function overHttp1(port: number, ca: string, localAddress: string): Pick<Connection, 'begin' | 'close'> {
+function overHttp1(port: number, ca: string, localAddress: string): Omit<Connection, 'request'> {
   const agent = new https.Agent({ keepAlive: true, maxSockets: 1 });
   const begin: Connection['begin'] = (path, { method = 'POST', headers } = {}) => {
     const request = https.request({ host: '127.0.0.1', port, ca, localAddress, agent, method, path, headers });
@@ -68,10 +72,15 @@ function overHttp1(port: number, ca: string, localAddress: string): Pick<Connect
     });
     return handled({ body: request, ...continuing, answer });
   };
-  return { begin, close: () => { agent.destroy(); } };
+  const read: Connection['read'] = (path, headers) =>
+    new Promise((resolve, reject) => {
+      const request = https.get({ host: '127.0.0.1', port, ca, localAddress, agent, path, headers });
+      request.once('error', reject).once('response', (response) => { bodyOf(response, response.statusCode).then(resolve, reject); });
+    });
+  return { begin, read, close: () => { agent.destroy(); } };
 }
 
-function overHttp2(port: number, ca: string, localAddress: string): Pick<Connection, 'begin' | 'close'> {
+function overHttp2(port: number, ca: string, localAddress: string): Omit<Connection, 'request'> {
   const createConnection = () => connect({ host: '127.0.0.1', port, ca, ALPNProtocols: ['h2'], localAddress } as ConnectionOptions);
   const open = () => http2.connect(`https://127.0.0.1:${port}`, { createConnection }).on('error', () => undefined);
   let session = open();
@@ -88,7 +97,12 @@ function overHttp2(port: number, ca: string, localAddress: string): Pick<Connect
     });
     return handled({ body: stream, ...continuing, answer });
   };
-  return { begin, close: () => { session.destroy(); } };
+  const read: Connection['read'] = (path, headers) =>
+    new Promise((resolve, reject) => {
+      const stream = session.request({ ':path': path, ...headers });
+      stream.once('error', reject).once('response', ({ ':status': status }) => { bodyOf(stream, status).then(resolve, reject); });
+    });
+  return { begin, read, close: () => { session.destroy(); } };
 }
 
 function continuation(request: EventEmitter): Pick<BegunRequest, 'isContinued' | 'continued'> {
@@ -107,6 +121,11 @@ function handled(begun: BegunRequest): BegunRequest {
   begun.body.on('error', () => undefined);
   begun.answer.catch(() => undefined);
   return begun;
+}
+
+async function bodyOf(body: Readable, status?: number): Promise<Readable> {
+  if (status === 200) return body;
+  throw new Error(`${status ?? ''} ${await text(body)}`);
 }
 
 function collect(stream: Readable, done: (text: string) => void): void {

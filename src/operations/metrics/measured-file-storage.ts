@@ -4,6 +4,7 @@ import { FileStorage, type UploadDraft, type UploadReceipt } from '../../ingesti
 import type { EventOutbox } from '../../ingestion/application/ports/event-outbox.port.js';
 import type { StoredUploads } from '../../ingestion/application/ports/stored-uploads.port.js';
 import type { IndexFlush } from '../../ingestion/application/ports/index-flush.js';
+import type { LineQueue } from '../../ingestion/application/ports/line-queue.js';
 import { MeasuredEventOutbox } from './measured-event-outbox.js';
 import type { Metrics } from './metrics.js';
 import type { Ownership } from './ownership.js';
@@ -20,19 +21,20 @@ export const measuredFlush = (metrics: Metrics) => ({ lines, seconds, ok }: Inde
 
 /**
  * Passes all calls on to a file storage. For the metrics, counts the calls of `store` in progress, the stored uploads,
- * their bytes, and the calls that failed. If `ownership` is `owned`, also passes on the application's shutdown.
+ * their bytes, and the calls that failed. Also reads the length of the storage's `LineQueue` if it has one. If `ownership` is `owned`, also passes on the application's shutdown.
  */
 export class MeasuredFileStorage extends FileStorage implements OnApplicationShutdown {
   override readonly storedUploads: StoredUploads | undefined;
   override readonly eventOutbox: EventOutbox | undefined;
 
   constructor(
-    private readonly storage: FileStorage & Partial<OnApplicationShutdown>,
+    private readonly storage: FileStorage & Partial<LineQueue & OnApplicationShutdown>,
     private readonly metrics: Metrics,
     private readonly ownership: Ownership = 'owned',
   ) {
     super();
     this.storedUploads = storage.storedUploads;
+    if (storage.waitingLines !== undefined) metrics.readWaitingLines = () => storage.waitingLines;
     this.eventOutbox = storage.eventOutbox && new MeasuredEventOutbox(storage.eventOutbox, metrics);
   }
 

@@ -30,16 +30,21 @@ export interface CallMetrics {
   inProgress: number;
 }
 
-/** The lengths of the queues in which requests wait for memory for their bodies, or for a slot to decode them. */
-function queueLengths(): Gauge {
+/**
+ * The lengths of the queues in which requests wait for memory for their bodies or for a slot to decode them, and index
+ * lines for a flush. `waitingLines` returns undefined if the store has no such queue.
+ */
+function queueLengths(waitingLines: () => number | undefined): Gauge {
   return new Gauge({
     name: 'load_data_queue_length',
-    help: 'Requests that wait for memory for their bodies, or for a slot to decode them',
+    help: 'Requests that wait for memory for their bodies, or for a slot to decode them, and index lines that wait for a flush',
     labelNames: ['queue'],
     registers: [],
     collect() {
       this.set({ queue: 'body_memory' }, processMemory.waitingCount);
       this.set({ queue: 'decoding' }, decodingSlots.waitingCount);
+      const lines = waitingLines();
+      if (lines !== undefined) this.set({ queue: 'index' }, lines);
     },
   });
 }
@@ -74,6 +79,8 @@ export class Metrics {
     inProgress: 0,
   };
   readonly bucketRetries = this.counter('load_data_bucket_retries_total', 'Requests to the bucket that were repeated', []);
+  /** Returns the number of index lines that wait for a flush; undefined if the store has no such queue. */
+  readWaitingLines: () => number | undefined = () => undefined;
   uploadsInProgress = 0;
   readonly providerCalls: CallMetrics = {
     total: this.counter('identity_provider_calls_total', 'Calls to the identity provider', ['operation', 'outcome']),
@@ -90,7 +97,7 @@ export class Metrics {
     this.gauge('load_data_bucket_calls_in_progress', 'Calls to the bucket in progress', () => this.bucketCalls.inProgress);
     this.gauge('identity_provider_calls_in_progress', 'Calls to the identity provider in progress', () => this.providerCalls.inProgress);
     this.gauge('load_data_clock_shift_seconds', 'How far the clock of the machine was set forward since the start, in seconds', () => clockShiftMs() / 1000);
-    this.registry.registerMetric(queueLengths());
+    this.registry.registerMetric(queueLengths(() => this.readWaitingLines()));
     const byKind = (of: 'count' | 'bytes') => () => UPLOAD_KINDS.map((kind) => ({ labels: { kind }, value: this.uploads[kind][of] }));
     this.tallied('load_data_uploads_total', 'Uploads acknowledged', ['kind'], byKind('count'));
     this.tallied('load_data_upload_bytes_total', 'Bytes of the files acknowledged', ['kind'], byKind('bytes'));

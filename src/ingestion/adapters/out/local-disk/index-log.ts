@@ -52,6 +52,11 @@ export class IndexLog {
     private readonly options: IndexLogOptions,
   ) {}
 
+  /** The number of lines that wait for the next flush. Those being flushed don't count. */
+  get waitingLines(): number {
+    return this.waiting.length;
+  }
+
   /**
    * A lower bound for the positions of all index lines that are appended to a directory from now on.
    *

@@ -236,8 +236,10 @@ describe('LocalDiskFileStorage', () => {
     const store = (length: number) => storage.store(anUploadDraft().with({ additionalData: 'x'.repeat(length) }).build());
     const stores = [10, 10, 10, ...Array.from({ length: 20 }, () => 60_000), 10].map(store);
     await held.reached;
+    await expect.poll(() => storage.waitingLines).toBe(23);
     held.release();
     await Promise.all(stores);
+    expect(storage.waitingLines).toBe(0);
     await store(2_000_000);
 
     expect(flushes.map(({ lines }) => lines)).toEqual([1, 1, 19, 4, 1]);

@@ -8,6 +8,7 @@ import { Wakeup } from '../../../../common/wakeup.js';
 import type { EventOutbox } from '../../../application/ports/event-outbox.port.js';
 import { FileStorage, type UploadDraft, type UploadReceipt } from '../../../application/ports/file-storage.port.js';
 import type { IndexFlush } from '../../../application/ports/index-flush.js';
+import type { LineQueue } from '../../../application/ports/line-queue.js';
 import { storageFailure } from '../../../application/storage-failure.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
 import { StoreAwayError } from './disk-error.js';
@@ -52,7 +53,7 @@ export interface LocalDiskOptions {
  * directory's volume goes away, is replaced or becomes read-only, uploads and health checks fail. When the same store
  * is back, a later upload, health check or other call opens it again as at boot.
  */
-export class LocalDiskFileStorage extends FileStorage implements OnApplicationShutdown {
+export class LocalDiskFileStorage extends FileStorage implements LineQueue, OnApplicationShutdown {
   override readonly storedUploads: StoredUploads = new LocalDiskStoredUploads((work) => this.withStore(work));
   override readonly eventOutbox: EventOutbox;
   /** The open store; undefined while the store is away. */
@@ -98,6 +99,10 @@ export class LocalDiskFileStorage extends FileStorage implements OnApplicationSh
       await store.close();
       throw error;
     }
+  }
+
+  get waitingLines(): number {
+    return this.current?.waitingLines ?? 0;
   }
 
   override store(draft: UploadDraft): Promise<UploadReceipt> {

@@ -109,6 +109,11 @@ export class OpenStore {
     return this.directory.presence.whyAway;
   }
 
+  /** See `LineQueue`. */
+  get waitingLines(): number {
+    return this.logs.historical.waitingLines + this.logs.nowcast.waitingLines;
+  }
+
   async store(draft: UploadDraft): Promise<UploadReceipt> {
     const { idempotencyScope: scope, content } = draft;
     if (scope === null) return this.keep(draft);

@@ -6,6 +6,7 @@ import { withTimeLimit } from '../../../../common/time-limit.js';
 import { readContent } from '../../../application/content.js';
 import { FileStorage, type UploadDraft, type UploadReceipt } from '../../../application/ports/file-storage.port.js';
 import type { IndexFlush } from '../../../application/ports/index-flush.js';
+import type { LineQueue } from '../../../application/ports/line-queue.js';
 import type { StoredUploads } from '../../../application/ports/stored-uploads.port.js';
 import { storageFailure } from '../../../application/storage-failure.js';
 import { encodeIndexLine, segmentDirectory } from '../../../domain/layout.js';
@@ -58,7 +59,7 @@ export interface ObjectStorageOptions {
  * segment before the segment exists. If another process creates an empty object in place of the segment first, the
  * upload has failed for good.
  */
-export class ObjectStorageFileStorage extends FileStorage implements OnApplicationShutdown {
+export class ObjectStorageFileStorage extends FileStorage implements LineQueue, OnApplicationShutdown {
   override readonly storedUploads: StoredUploads;
   override readonly eventOutbox: BucketEventOutbox;
   private readonly bucket: Bucket;
@@ -99,6 +100,10 @@ export class ObjectStorageFileStorage extends FileStorage implements OnApplicati
     this.sweeper.start();
     this.lostClaims.start();
     this.compactor.start();
+  }
+
+  get waitingLines(): number {
+    return this.log.waitingLines;
   }
 
   override async store(draft: UploadDraft): Promise<UploadReceipt> {

@@ -66,6 +66,11 @@ export class SegmentLog {
     return this.doubtful.size >= MAX_DOUBTFUL;
   }
 
+  /** The number of lines that wait for a segment. Those being written don't count. */
+  get waitingLines(): number {
+    return [...this.waiting.values()].reduce((sum, lines) => sum + lines.length, 0);
+  }
+
   /**
    * Whether the index line of an upload may join a shared segment now: the upload isn't slow, and its `received_at` is
    * at most MAX_APART_MS from the present time. The name of a shared segment contains the time at which its first line

@@ -1,0 +1,59 @@
+// Builds and starts an OpenTelemetry Collector, which receives traces by OTLP/HTTP and prints them.
+// `node test/servers/otel-collector.mjs` runs one until it is interrupted.
+import { readFileSync } from 'node:fs';
+import { GoProgram } from './go-program.mjs';
+import { freePort, serveShell, Server } from './server.mjs';
+
+const MODULE = new URL('otel-collector/', import.meta.url);
+const [, VERSION] = /^\s+go\.opentelemetry\.io\/collector\/otelcol v(\S+)$/m.exec(readFileSync(new URL('go.mod', MODULE), 'utf8'));
+const PROGRAM = new GoProgram('otel-collector', VERSION, MODULE);
+/** A span as the debug exporter prints it. */
+const SPAN = /^ +Trace ID +: (?<traceId>\w+)\n +Parent ID +: (?<parentSpanId>\w*)\n +ID +: (?<spanId>\w+)\n +Name +: (?<name>.*)$/gm;
+
+class OtelCollector extends Server {
+  #output = '';
+
+  constructor(port, log) {
+    super('OpenTelemetry Collector', port, (text) => {
+      this.#output += text;
+      log?.(text);
+    });
+  }
+
+  get spans() {
+    return [...this.#output.matchAll(SPAN)].map(({ groups }) => ({ ...groups }));
+  }
+}
+
+/** Whether the collector is available on this machine: it is built, or Go exists to build it. */
+export const isOtelCollectorAvailable = () => PROGRAM.isAvailable;
+
+/** Builds the collector outside the repository unless it is built (`GoProgram`). */
+export const installOtelCollector = () => PROGRAM.install();
+
+/**
+ * Starts an OpenTelemetry Collector, and builds it before if needed. Rejects if it isn't available or doesn't start.
+ *
+ * @param {{ encoding?: '' | 'gzip', log?: (text: string) => void }} [options]
+ * @returns {Promise<import('./otel-collector.mjs').OtelCollector>}
+ */
+export async function startOtelCollector({ encoding = '', log } = {}) {
+  await installOtelCollector();
+  const port = await freePort();
+  const collector = new OtelCollector(port, log);
+  const configuration = {
+    receivers: { otlp: { protocols: { http: { endpoint: `127.0.0.1:${port}`, compression_algorithms: [encoding] } } } },
+    exporters: { debug: { verbosity: 'detailed', use_internal_logger: false } },
+    service: { pipelines: { traces: { receivers: ['otlp'], exporters: ['debug'] } } },
+  };
+  // JSON is YAML.
+  await collector.start(PROGRAM.binary, ['--config', `yaml:${JSON.stringify(configuration)}`]);
+  return collector;
+}
+
+if (process.argv[1] === import.meta.filename) {
+  await serveShell(async () => {
+    const server = await startOtelCollector({ log: console.log });
+    return { server, variables: { OTEL_EXPORTER_OTLP_ENDPOINT: server.endpoint } };
+  });
+}
