@@ -228,6 +228,8 @@ export class EventEntries {
     await this.jobs.run(async () => {
       const id = basename(segment, '.ndjson');
       const entry = await this.read(id);
+      // If `events/` is away, the entry only looks missing, and would keep an offset that is too high.
+      this.presence.assertHere(this.parts);
       if (entry && movedTo(entry.offset) !== entry.offset) {
         await this.replace(id, { ...entry, offset: movedTo(entry.offset) });
         await this.directories.sync(this.path);

@@ -124,6 +124,8 @@ export class EventQueue {
   private async batchOf(id: string, limit: number): Promise<OutboxBatch | undefined> {
     const entry = (await this.entries.read(id)) ?? (await this.repaired(id));
     if (!entry) {
+      // If `events/` is away, the entry only looks missing.
+      this.store.presence.assertHere(this.entries.parts);
       this.forget(id);
       return undefined;
     }

@@ -222,6 +222,18 @@ describe('the outbox on a local disk', () => {
     expect(await deliverAll()).toEqual([first, second]);
   });
 
+  it('removes no upload while its directory is away, because the events that follow in the segment would be lost', async () => {
+    await outbox.open();
+    const [first, second, third] = [await store(), await store(), await store()];
+    expect(await deliver(2)).toEqual([first, second]);
+    await rename(view.at('events'), view.at('aside'));
+    await expect(storage.storedUploads.remove(first)).rejects.toMatchObject({ kind: 'storage-failure' });
+    await rename(view.at('aside'), view.at('events'));
+    await expect.poll(() => storage.checkHealth().then(() => 'healthy', () => 'away'), { timeout: 5_000 }).toBe('healthy');
+    await storage.storedUploads.remove(first);
+    expect(await deliverAll()).toContain(third);
+  });
+
   it('keeps the entries of segments whose volume is away', async () => {
     await outbox.open();
     const id = await store();
