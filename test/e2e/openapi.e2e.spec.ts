@@ -47,6 +47,7 @@ interface Operation {
 }
 interface Document {
   readonly servers: readonly { readonly url: string }[];
+  readonly tags?: readonly { readonly name: string }[];
   readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
   readonly components: {
     readonly schemas: Readonly<Record<string, Schema>>;
@@ -268,6 +269,13 @@ describe.each([
   it('lists the operations and no others', () => {
     const listed = Object.entries(document.paths).flatMap(([path, operations]) => Object.keys(operations).map((method) => `${method} ${path}`));
     expect(listed.sort()).toEqual([...OPERATIONS.map(({ method, path }) => `${method} ${path}`), ...FURTHER].sort());
+  });
+
+  it('puts each operation into one of the declared groups', () => {
+    const declared = (document.tags ?? []).map(({ name }) => name);
+    const found = Object.values(document.paths).flatMap((operations) => Object.values(operations).map(({ tags }) => tags));
+    for (const tags of found) expect(declared.map((name) => [name])).toContainEqual(tags);
+    expect(new Set(found.flat())).toEqual(new Set(declared));
   });
 
   it('contains the URL of the service', () => {

@@ -36,6 +36,8 @@ const parameter = (name: string, maxLength: number, description: string, example
 
 /** The parts of the OpenAPI document that differ between the upload operations. */
 interface DocumentedUpload {
+  /** The operation's only tag. `@ApiTags` would add it to the tag that @nestjs/swagger derives from the controller's name. */
+  readonly tag: string;
   readonly operationId: string;
   readonly summary: string;
   readonly filename: string;
@@ -58,11 +60,11 @@ const DESCRIPTION = [
  * names, the request's body can be the bytes of the file itself.
  */
 export function ApiUpload(upload: DocumentedUpload): MethodDecorator {
-  const { operationId, summary, filename } = upload;
+  const { tag, operationId, summary, filename } = upload;
   return applyDecorators(
     ApiExtraModels(UploadForm, UploadJson),
     // `@ApiBody` isn't used, because it keeps only one content type of the request's body.
-    ApiOperation({ operationId, summary, description: DESCRIPTION, requestBody: { required: false, content: contentOf(upload) } }),
+    ApiOperation({ tags: [tag], operationId, summary, description: DESCRIPTION, requestBody: { required: false, content: contentOf(upload) } }),
     parameter('customer_id', MAX_PARAMETER_LENGTH, 'Unique ID of the customer', 'acme-energy'),
     parameter('filename', MAX_FILENAME_LENGTH, 'Name of the file being uploaded', filename),
     parameter('manufacturer', MAX_PARAMETER_LENGTH, 'Manufacturer of the data source', 'Landis+Gyr'),

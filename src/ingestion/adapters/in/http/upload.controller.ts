@@ -1,6 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type CanActivate, type ExecutionContext, HttpCode, Injectable, Post, Req, Res, UseGuards } from '@nestjs/common';
-import { ApiTags } from '@nestjs/swagger';
 import { assertCustomer, RequirePermission } from '../../../../authentication/permission.guard.js';
 import { sha256Field } from '../../../../http/digest-fields.js';
 import { noteCustomer, sendJson } from '../../../../http/exchange.js';
@@ -38,8 +37,8 @@ export class UploadController {
   @HttpCode(200)
   @RequirePermission('upload:historical')
   @UseGuards(UploadGuard)
-  @ApiTags('Historical ingestion')
   @ApiUpload({
+    tag: 'Historical ingestion',
     operationId: 'uploadHistorical',
     summary: 'Upload historical load data',
     filename: 'nem12_multiple_meters.csv',
@@ -56,8 +55,8 @@ export class UploadController {
   @HttpCode(200)
   @RequirePermission('upload:nowcast')
   @UseGuards(UploadGuard)
-  @ApiTags('Nowcast ingestion')
   @ApiUpload({
+    tag: 'Nowcast ingestion',
     operationId: 'uploadNowcast',
     summary: 'Upload nowcast load data',
     filename: 'greenbutton_usage.xml',

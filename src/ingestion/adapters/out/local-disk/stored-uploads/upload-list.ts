@@ -135,8 +135,9 @@ export class UploadList {
     for (const { segment, begin, text, uploadId, receivedAt } of candidates) {
       const line = text ?? (await segment.lineFrom(begin))?.bytes;
       if (line === undefined) continue;
-      const bytes = this.lineBytes + line.length;
-      if (bytes > LONG_LINE_BYTES) await this.memory?.take(line.length);
+      const length = Buffer.byteLength(line);
+      const bytes = this.lineBytes + length;
+      if (bytes > LONG_LINE_BYTES) await this.memory?.take(length);
       const upload = typeof line === 'string' ? decodeShortLine(line) : await decodeIndexLine(line);
       if (!upload) continue;
       const previous = this.uploads.at(-1);
