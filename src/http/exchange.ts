@@ -98,15 +98,17 @@ export const CUSTOMER_ID = Symbol('customerId');
  * print a plain object over many lines, but prints this one as one line: the message, and the members that aren't
  * undefined.
  *
- * The customer is hidden behind a symbol, which JSON leaves out, because customers may be households, whose data is
- * personal. The service's logger writes it only with `LOG_CUSTOMERS`.
+ * The customer of a request isn't among the members, because customers may be households, whose data is personal. A
+ * logger must read CUSTOMER_ID to get it. The service's logger does so only with `LOG_CUSTOMERS`.
  */
 export class LogEntry {
   declare readonly msg: string;
-  declare readonly [CUSTOMER_ID]?: string;
+  declare readonly [CUSTOMER_ID]: string | undefined;
 
-  constructor(members: { readonly msg: string; readonly [CUSTOMER_ID]?: string | undefined; readonly [member: string]: unknown }) {
+  constructor(members: { readonly msg: string; readonly [member: string]: unknown }, customerId?: string) {
     Object.assign(this, members);
+    // Not enumerable, so that it isn't in a copy of the entry that another logger makes.
+    Object.defineProperty(this, CUSTOMER_ID, { value: customerId });
   }
 
   [inspect.custom](): string {

@@ -7,7 +7,7 @@ import { bodyPace } from './body-pace.js';
 import { hasBody, requestHeadDefect } from './request-head.js';
 import { closeAfterDrain, drain } from './drain.js';
 import { ERROR_TABLE } from './error-table.js';
-import { beginExchange, CUSTOMER_ID, type Exchange, EXCHANGE_END, latestExchange, LogEntry, requestIdOf } from './exchange.js';
+import { beginExchange, type Exchange, EXCHANGE_END, latestExchange, LogEntry, requestIdOf } from './exchange.js';
 import { gatherShortChunks } from './short-chunks.js';
 import { answerError, errorBody } from './service-exception.filter.js';
 
@@ -251,7 +251,7 @@ function logExchange(exchange: Exchange, status: number | undefined, details: ob
   exchange.endedAt = endedAt;
   const { requestId, startedAt, path, request, response, traceId: trace_id, customerId } = exchange;
   const ms = Math.round((endedAt - startedAt) * 10) / 10;
-  logger.log(new LogEntry({ msg: 'request', requestId, trace_id, method: request.method, path, status, ms, uploadId: response.getHeader('x-upload-id'), [CUSTOMER_ID]: customerId, ...details }));
+  logger.log(new LogEntry({ msg: 'request', requestId, trace_id, method: request.method, path, status, ms, uploadId: response.getHeader('x-upload-id'), ...details }, customerId));
 }
 
 /**

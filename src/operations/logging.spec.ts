@@ -1,7 +1,9 @@
 import { PassThrough } from 'node:stream';
+import { inspect } from 'node:util';
 import { type Logger, pino } from 'pino';
 import pretty from 'pino-pretty';
 import { describe, expect, it } from 'vitest';
+import { LogEntry } from '../http/exchange.js';
 import { LOG_SERIALIZERS, PinoLoggerService, PRETTY } from './logging.js';
 
 function logged(write: (logger: PinoLoggerService) => void, of: (logger: Logger) => PinoLoggerService = (logger) => new PinoLoggerService(logger)): Record<string, unknown>[] {
@@ -19,6 +21,14 @@ describe('the log', () => {
     });
     expect(line).toMatchObject({ level: 50, msg: 'failed', err: { type: 'Error', message: 'failed', cause: { message: 'refused', code: 'ECONNREFUSED' } } });
     expect(JSON.stringify(line)).not.toContain('secret');
+  });
+
+  it("has a request's customer only if asked, also when another logger copies the entry", () => {
+    const entry = new LogEntry({ msg: 'request', status: 200 }, 'household-7');
+    const log = (logger: PinoLoggerService): void => { logger.log(entry); };
+    expect(logged(log)).toEqual([expect.not.objectContaining({ customerId: 'household-7' })]);
+    expect(logged(log, (logger) => new PinoLoggerService(logger, { customers: true }))).toMatchObject([{ msg: 'request', customerId: 'household-7' }]);
+    expect(inspect({ ...entry }, { showHidden: true })).not.toContain('household-7');
   });
 
   it('contains only the type of a thrown value that is not an error', () => {
