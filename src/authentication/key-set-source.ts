@@ -19,15 +19,16 @@ export function urlOf(source: KeySetSource): URL {
 }
 
 /**
- * Returns a function that fetches the key set from the source. The function rejects when its signal aborts, when the
- * source is a function that takes longer than `timeoutMs` milliseconds, or when the answer is over 1 MiB (decoded).
+ * Returns a function that fetches the key set from the source. The function rejects when the answer is over 1 MiB
+ * (decoded); for a URL, when its signal aborts; and for a function, when that takes longer than `timeoutMs`
+ * milliseconds.
  */
 export function fetchFrom(source: KeySetSource, timeoutMs: number): FetchImplementation {
   return async (url, init) => bounded('url' in source ? await fetch(url, init) : Response.json(await loaded(source.load, timeoutMs)));
 }
 
 const loaded = (load: () => Promise<JSONWebKeySet>, timeoutMs: number): Promise<JSONWebKeySet> =>
-  withTimeLimit(timeoutMs, load, () => new Error(`The key set was not loaded within ${timeoutMs} ms.`));
+  withTimeLimit(timeoutMs, () => load(), () => new Error(`The key set was not loaded within ${timeoutMs} ms.`));
 
 async function bounded(response: Response): Promise<Response> {
   const body = response.body as AsyncIterable<Uint8Array> | null;

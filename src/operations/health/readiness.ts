@@ -1,7 +1,7 @@
 import { Injectable, Logger } from '@nestjs/common';
 import { type HealthIndicatorResult, HealthIndicatorService } from '@nestjs/terminus';
 import { AccessTokenVerifier } from '../../authentication/access-token.js';
-import { HEALTH_CHECK_TIMEOUT_MS } from '../../common/shared-probe.js';
+import { HEALTH_CHECK_TIMEOUT_MS, PROBE_TIMEOUT_MS } from '../../common/shared-probe.js';
 import { withTimeLimit } from '../../common/time-limit.js';
 import { IdentityProvider } from '../../identity-management/application/ports/identity-provider.port.js';
 import { ProviderMisconfigured } from '../../identity-management/domain/errors.js';
@@ -67,7 +67,7 @@ export class Readiness {
   }
 
   private async checkIdentityProvider(): Promise<void> {
-    const provider = this.identityProvider.checkHealth({ signal: AbortSignal.timeout(HEALTH_CHECK_TIMEOUT_MS) });
+    const provider = this.identityProvider.checkHealth({ signal: AbortSignal.timeout(PROBE_TIMEOUT_MS) });
     const tokens = this.accessTokens.checkHealth?.();
     await Promise.allSettled([provider, tokens]);
     // If both fail, the provider's error is thrown, because it may name what must be repaired.

@@ -21,7 +21,8 @@ export const measuredFlush = (metrics: Metrics) => ({ lines, seconds, ok }: Inde
 
 /**
  * Passes all calls on to a file storage. For the metrics, counts the calls of `store` in progress, the stored uploads,
- * their bytes, and the calls that failed. Also reads the length of the storage's `LineQueue` if it has one. If `ownership` is `owned`, also passes on the application's shutdown.
+ * their bytes, and the calls that failed. Also reads the length of the storage's `LineQueue` if it has one. If
+ * `ownership` is `owned`, also passes on the application's shutdown.
  */
 export class MeasuredFileStorage extends FileStorage implements OnApplicationShutdown {
   override readonly storedUploads: StoredUploads | undefined;
