@@ -64,9 +64,9 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
     await makeKnown();
   }, START_MS);
   afterAll(async () => {
+    restoreTime();
     expect(service.log.text).not.toMatch(/service-secret|eyJ/);
     await service.close();
-    restoreTime();
     await proxy.close();
     await server.stop();
   });

@@ -1,16 +1,17 @@
-import { cp, writeFile } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
+import { copyFile, mkdir, writeFile } from 'node:fs/promises';
+import { dirname, join, resolve } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Workspace } from '../support/process.js';
 
 describe('npm run test:versions', () => {
   let workspace: Workspace;
-  /** The `main.js` of a copy of the build. */
+  /** A copy of the build's `main.js`. */
   let copy: string;
   beforeEach(async () => {
     workspace = await Workspace.create();
-    await cp('dist', join(workspace.directory, 'copy'), { recursive: true });
     copy = join(workspace.directory, 'copy', 'main.js');
+    await mkdir(dirname(copy));
+    await copyFile('dist/main.js', copy);
   });
   afterEach(() => workspace.dispose());
 

@@ -67,6 +67,8 @@ describe('npm run verify:store, on the store of a service under load,', () => {
   let workspace: Workspace;
   let service: ServiceProcess;
   let load: Load;
+  /** The files that the last test damages, also if it is repeated. */
+  let files: readonly string[] | undefined;
 
   beforeAll(async () => {
     workspace = await Workspace.create();
@@ -115,8 +117,9 @@ describe('npm run verify:store, on the store of a service under load,', () => {
 
   it('ends with 1 and names each defect, even while the service runs', async () => {
     const view = new DataDirectoryView(workspace.data);
-    const [lost = '', cut = ''] = await view.contentPaths();
-    await rm(view.at(lost));
+    files ??= await view.contentPaths();
+    const [lost = '', cut = ''] = files;
+    await rm(view.at(lost), { force: true });
     await writeFile(view.at(cut), '');
     for (const end of [() => service.program.end('SIGTERM'), () => undefined]) {
       const { code, findings, summary: found } = await summary();

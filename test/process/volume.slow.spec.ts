@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { type ServiceProcess, Workspace } from '../support/process.js';
 
 const UPLOAD = 'ingestHistoricalLoadData/upload_historical?customer_id=c&filename=load.csv&manufacturer=m';
@@ -52,6 +52,12 @@ describe('DATA_DIR while the service runs', () => {
     workspace = await Workspace.create();
     service = await workspace.start();
     token = (await workspace.token()).stdout.trim();
+  });
+  afterEach(() => {
+    // Left by a test that has failed.
+    if (!existsSync(`${workspace.data}-away`)) return;
+    rmSync(workspace.data, { recursive: true, force: true });
+    renameSync(`${workspace.data}-away`, workspace.data);
   });
   afterAll(() => workspace.dispose());
 

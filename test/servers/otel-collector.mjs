@@ -1,12 +1,16 @@
 // Builds and starts an OpenTelemetry Collector, which receives traces by OTLP/HTTP and prints them.
 // `node test/servers/otel-collector.mjs` runs one until it is interrupted.
+import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { GoProgram } from './go-program.mjs';
 import { freePort, serveShell, Server } from './server.mjs';
 
 const MODULE = new URL('otel-collector/', import.meta.url);
-const [, VERSION] = /^\s+go\.opentelemetry\.io\/collector\/otelcol v(\S+)$/m.exec(readFileSync(new URL('go.mod', MODULE), 'utf8'));
-const PROGRAM = new GoProgram('otel-collector', VERSION, MODULE);
+const [source, versions, sums] = ['main.go', 'go.mod', 'go.sum'].map((name) => readFileSync(new URL(name, MODULE), 'utf8'));
+const [, VERSION] = /^\s+go\.opentelemetry\.io\/collector\/otelcol v(\S+)$/m.exec(versions);
+/** Changes with the sources, so that a changed collector is built again. */
+const BUILD = createHash('sha256').update(source + versions + sums).digest('hex').slice(0, 8);
+const PROGRAM = new GoProgram('otel-collector', `${VERSION}-${BUILD}`, MODULE);
 /** A span as the debug exporter prints it. */
 const SPAN = /^ +Trace ID +: (?<traceId>\w+)\n +Parent ID +: (?<parentSpanId>\w*)\n +ID +: (?<spanId>\w+)\n +Name +: (?<name>.*)$/gm;
 
