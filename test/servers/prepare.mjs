@@ -9,6 +9,7 @@ import { installDecoder, isDecoderAvailable } from './opentelemetry-proto.mjs';
 import { installOtelCollector, isOtelCollectorAvailable } from './otel-collector.mjs';
 import { isPrometheusAvailable } from './prometheus.mjs';
 import { FLASK_RECEIVER, POLARS } from './python-packages.mjs';
+import { isReleaseAvailable, packRelease } from './release-1.0.0.mjs';
 import { MISSING_RUNTIMES } from './runtimes.mjs';
 import { installVersitygw, isVersitygwAvailable } from './versitygw.mjs';
 
@@ -40,5 +41,7 @@ export default async function prepare() {
   if (FLASK_RECEIVER.areAvailable) await FLASK_RECEIVER.install();
   else console.log('Left out: the test of the webhook in Python, for there is no Python with pip.');
   if (!isPrometheusAvailable()) console.log('Left out: the tests of the rules and the dashboard, for Prometheus is missing; on Debian: apt-get install prometheus.');
+  if (isReleaseAvailable()) await packRelease();
+  else console.log('Left out: the test with release 1.0.0, for its commit is not in the history of this clone.');
   for (const name of MISSING_RUNTIMES) console.log(`Left out: the client in ${name}, for npm has none for this machine.`);
 }
