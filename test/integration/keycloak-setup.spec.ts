@@ -84,7 +84,7 @@ describe.runIf(isKeycloakAvailable())('npm run keycloak:setup', { timeout: 60_00
    */
   async function setUp(...parameters: string[]): Promise<{ changes: string[]; notes: string; environment: Record<string, string> }> {
     const { code, stdout, stderr } = await workspace.keycloakSetup(parameters, variables);
-    expect({ code, stderr }).toMatchObject({ code: 0 });
+    expect(code, stderr).toBe(0);
     const changes = stderr.split('\n').filter((line) => /^[+~] /.test(line));
     return { changes, notes: stderr, environment: parseEnv(stdout) as Record<string, string> };
   }
