@@ -12,6 +12,11 @@ import { setTimeout } from 'node:timers/promises';
  * connection takes a server's port between its kill and its restart.
  */
 const PORTS = { first: 20_000, count: 10_000 };
+/**
+ * The number in PORTS of the port to try next. Each process begins anywhere and counts up, because two processes that
+ * each drew every port at random would now and then draw the same one, before either of them listens.
+ */
+let nextPort = Math.floor(Math.random() * PORTS.count);
 /** The interval between two checks of a condition, such as whether the server answers, in milliseconds. */
 const RETRY_MS = 10;
 const MOST_READY_SECONDS = 180;
@@ -169,7 +174,7 @@ async function isStopped(pid) {
 /** Finds a free port of the loopback interface in the range `PORTS`. */
 export async function freePort() {
   for (;;) {
-    const port = PORTS.first + Math.floor(Math.random() * PORTS.count);
+    const port = PORTS.first + (nextPort++ % PORTS.count);
     const server = createServer().listen(port, '127.0.0.1');
     const isFree = await once(server, 'listening').then(
       () => true,
