@@ -3,9 +3,9 @@
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
-import { homedir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { promisify } from 'node:util';
+import { CACHE } from '../servers/cache.mjs';
 
 const NODE = { name: `node-${process.platform === 'win32' ? 'win' : process.platform}-${process.arch}`, version: '24.9.0' };
 const PACKAGES = {
@@ -20,7 +20,6 @@ const PACKAGES = {
   typescript: '5.9.3',
 };
 const PYTHON_PACKAGE = 'openapi-python-client==0.29.1';
-const CACHE = join(process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'load-data-service');
 /**
  * The folder of the installed tools. Raise the number in its name when a version above changes, so that the tools are
  * installed again.

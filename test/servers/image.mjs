@@ -6,9 +6,10 @@ import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { CACHE } from './cache.mjs';
 import { installNode } from './runtimes.mjs';
 
-const STORE = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'load-data-service', 'images');
+const STORE = join(CACHE, 'images');
 const PULLED_WITHIN_MS = 120_000;
 const IMAGE = 'localhost/load-data-service';
 

@@ -3,13 +3,12 @@
 import { execFile, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { mkdir, mkdtemp, rename, rm } from 'node:fs/promises';
-import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { parseEnv, promisify } from 'node:util';
+import { CACHE } from './cache.mjs';
 import { freePort, serveShell, Server } from './server.mjs';
 
 const VERSION = '26.7.3';
-const CACHE = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'load-data-service');
 const HOME = join(CACHE, `keycloak-${VERSION}`);
 const ADMINISTRATOR = { KC_BOOTSTRAP_ADMIN_USERNAME: 'admin', KC_BOOTSTRAP_ADMIN_PASSWORD: 'admin-secret' };
 

@@ -2,11 +2,9 @@
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { cp, mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
-import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-
-const CACHE = join(process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'load-data-service');
+import { CACHE } from './cache.mjs';
 
 const run = promisify(execFile);
 

@@ -2,12 +2,13 @@
 import { execFile, spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { copyFile, mkdir, mkdtemp, rename, rm } from 'node:fs/promises';
-import { homedir, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
+import { CACHE } from './cache.mjs';
 
 const COMMIT = 'b504796cc402924dbc89d4414ecc404d00cb6d27';
-const HOME = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'load-data-service', 'release-1.0.0');
+const HOME = join(CACHE, 'release-1.0.0');
 const NAME = 'load-data-service-1.0.0.tgz';
 const REPOSITORY = resolve(import.meta.dirname, '../..');
 const run = promisify(execFile);
