@@ -89,8 +89,9 @@ export async function encodeWithText(json: string, member: string, text: string)
   return bytes.subarray(0, length);
 }
 
-/** Whether a long text is well-formed Unicode, without lone surrogates. Checks it in turns with other jobs. */
+/** Whether a text is well-formed Unicode, without lone surrogates. Checks a long text in turns with other jobs. */
 export async function isUnicodeText(text: string): Promise<boolean> {
+  if (text.length <= LONG_TEXT) return text.isWellFormed();
   let isUnicode = true;
   await forEachPiece(text, (piece) => {
     isUnicode &&= piece.isWellFormed();

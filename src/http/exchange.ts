@@ -83,7 +83,7 @@ export const exchangeOf = (request: IncomingMessage): Exchange | undefined => (r
 
 /** Notes, for the log, the customer whose uploads a request is about. The id must be valid. */
 export function noteCustomer(request: IncomingMessage, customerId: string | undefined): void {
-  const exchange = (request as InExchange)[EXCHANGE];
+  const exchange = exchangeOf(request);
   if (exchange && customerId !== undefined) exchange.customerId = customerId;
 }
 

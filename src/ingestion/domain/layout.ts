@@ -84,7 +84,7 @@ export const describedUpload = (upload: Upload) => ({
  * `additional_data` is long.
  */
 export const encodeIndexLine = (upload: Upload): Buffer | Promise<Buffer> =>
-  hasLongText(upload) ? encodeLong(upload, (each) => `${indexLine(each)}\n`) : Buffer.from(`${indexLine(upload)}\n`);
+  hasLongText(upload) ? encodeLong(upload, lineWithNewline) : Buffer.from(lineWithNewline(upload));
 
 /** The bytes of `describedUpload` as JSON. Yields to other work if `additional_data` is long. */
 export const encodeDescription = (upload: Upload): Buffer | Promise<Buffer> =>
@@ -100,6 +100,8 @@ export async function encodeDescriptions(uploads: readonly Upload[]): Promise<Bu
   for (const upload of uploads) items.push(await encodeDescription(upload));
   return jsonArray(items);
 }
+
+const lineWithNewline = (upload: Upload): string => `${indexLine(upload)}\n`;
 
 const description = (upload: Upload): string => JSON.stringify(describedUpload(upload));
 

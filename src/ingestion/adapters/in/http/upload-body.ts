@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import { isUnicodeText, LONG_TEXT } from '../../../../common/text.js';
+import { isUnicodeText } from '../../../../common/text.js';
 import { ServiceError } from '../../../../common/service-error.js';
 import { Turns } from '../../../../common/turns.js';
 import { Utf8Decoder } from '../../../../common/utf8.js';
@@ -108,9 +108,7 @@ function openBytes(request: IncomingMessage, head: UploadHead, { idleTimeoutMs }
 async function additionalDataOf(object: JsonObject | undefined): Promise<string | null> {
   if (object?.members.has('file')) throw malformed('a member "file"');
   const value = object?.members.get('additional_data') ?? null;
-  if (value === null) return value;
-  const isText = typeof value === 'string' && (value.length > LONG_TEXT ? await isUnicodeText(value) : value.isWellFormed());
-  if (!isText) throw malformed('additional_data is not Unicode text');
+  if (value !== null && (typeof value !== 'string' || !(await isUnicodeText(value)))) throw malformed('additional_data is not Unicode text');
   return value;
 }
 

@@ -1,3 +1,4 @@
+import { messageOf } from '../../../../common/error-message.js';
 import type { ByteRange } from '../../../application/ports/stored-uploads.port.js';
 
 export type { ByteRange };
@@ -166,7 +167,7 @@ export class ObjectExistsError extends Error {
 export class MissingRightError extends Error {
   /** @param right the name of the missing right as the store's administrator knows it, such as `s3:ListBucket`. */
   constructor(right: string, cause: unknown) {
-    super(`The store refused ${right}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
+    super(`The store refused ${right}: ${messageOf(cause)}`, { cause });
     this.name = new.target.name;
   }
 }

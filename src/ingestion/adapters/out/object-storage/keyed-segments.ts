@@ -1,4 +1,5 @@
 import { HOUR_MS } from '../../../../common/durations.js';
+import type { FoundLine } from '../../../application/found-line.js';
 import { decodeIndexLine } from '../../../application/line-decoding.js';
 import { IDEMPOTENCY_PERIOD_MS, idempotencyScope } from '../../../domain/idempotency.js';
 import type { Upload, UploadKind } from '../../../domain/upload.js';
@@ -16,10 +17,7 @@ const DAYS_FROM_NOW_MS = [HOUR_MS, 0, -IDEMPOTENCY_PERIOD_MS, -IDEMPOTENCY_PERIO
 const KEY_MEMBER = Buffer.from('"idempotency_key":');
 
 /** A segment (an object) with one index line, that of an upload with an idempotency key. */
-export interface KeyedSegment {
-  readonly upload: Upload;
-  /** The segment's key in the bucket. */
-  readonly segment: string;
+export interface KeyedSegment extends FoundLine {
   /** Milliseconds since the segment was written, by the store's clock. */
   readonly ageMs: number;
 }
