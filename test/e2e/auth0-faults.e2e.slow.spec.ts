@@ -82,9 +82,12 @@ describe('the service on an Auth0 tenant that', { timeout: 60_000 }, () => {
     await makeKnown();
   });
   afterAll(async () => {
-    restoreTime();
-    await service.close();
-    await tenant.stop();
+    try {
+      await service.close();
+      await tenant.stop();
+    } finally {
+      restoreTime();
+    }
   });
 
   /** The users and roles with these e-mails and names that the tenant itself lists. */

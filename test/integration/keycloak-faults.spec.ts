@@ -64,9 +64,12 @@ describe.runIf(isKeycloakAvailable())('the service on a Keycloak that', { timeou
     await makeKnown();
   }, START_MS);
   afterAll(async () => {
-    restoreTime();
-    expect(service.log.text).not.toMatch(/service-secret|eyJ/);
-    await service.close();
+    try {
+      expect(service.log.text).not.toMatch(/service-secret|eyJ/);
+      await service.close();
+    } finally {
+      restoreTime();
+    }
     await proxy.close();
     await server.stop();
   });
