@@ -104,7 +104,7 @@ export function checkEnvironment(variables: Variables) {
     ...unlikelyIssuer(set),
     ...unknownVariables(Object.keys(set), KNOWN_NAMES, others),
   ];
-  // Two schemas may report the same problem: OIDC_AUDIENCE is a variable of the service and of Auth0.
+  // Two schemas may report the same problem: the service's and Auth0's both contain OIDC_AUDIENCE and NODE_ENV.
   const problems = [...new Set(issues.map((issue) => problemOf(issue, set)))];
   const checked = { problems, modules, warnings };
   if (!parsed.success || !fileStorage.success || !identityProvider.success || !webhook.success || !tracing.success) return { ...checked, settings: undefined };

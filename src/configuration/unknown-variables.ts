@@ -40,8 +40,8 @@ export function unknownVariables(names: readonly string[], ownNames: readonly st
     .flatMap((name) => {
       const nearest = nearestOf(name, known);
       const isSlip = nearest.edits <= MAX_EDITS && name.length >= MIN_LENGTH;
-      // Other programs may read variables with the prefix of a declared name. So a name with such a prefix counts only
-      // if its rest is similar to that of a known name.
+      // Other programs may read variables with the prefix of a declared name. So the prefix alone isn't enough: the
+      // rest of the name must be similar to that of a known name, too.
       const isLikeDeclared = prefixes.some((prefix) => name.startsWith(prefix) && nearest.edits <= (name.length - prefix.length) / 2);
       if (!isSlip && !isLikeDeclared && !OWN_FAMILIES.test(name)) return [];
       const advice = nearest.edits <= name.length / 2 ? `: did you mean ${nearest.name}?` : '';

@@ -75,7 +75,7 @@ async function* receivedBody(
       } else {
         events ??= new RequestEvents(request);
         // The rate is checked only for a body that may hold shared memory: one of which more than 64 KiB have arrived,
-        // or a compressed one that has grown while it was decoded.
+        // or a compressed one that has grown to more than 64 KiB while it was decoded.
         if (bytes > FREE_BYTES || memory?.isHeld) rate ??= rateSince(bytes, memory);
         await nextEvent(events, rate, idleTimeoutMs);
       }

@@ -26,7 +26,7 @@ export const PROMISES = {
     advice: 'Read with for await, and write each chunk before the next one is read: collect none.',
   },
   conclude: {
-    sentence: 'A store calls this function at most once: after the last byte of the file, and before anything of the upload is visible.',
+    sentence: 'A store calls this function at most once: after it has read the last byte of the file, and before anything of the upload is visible.',
     advice: 'Read all bytes first, then call conclude() once, and make line and bytes visible after it.',
   },
   concludeThrows: {

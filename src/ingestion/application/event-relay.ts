@@ -59,7 +59,7 @@ export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShut
   private running: Promise<void> | undefined;
   /** The number of failed attempts (to open the outbox, deliver or confirm) since the last one that succeeded. */
   private failures = 0;
-  /** Whether this process gave way to others since its last attempt that succeeded. */
+  /** Whether this process has given way to others (`giveWay`), and hasn't delivered events itself since. */
   private hasGivenWay = false;
 
   constructor(

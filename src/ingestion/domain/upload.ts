@@ -6,8 +6,9 @@ export const UPLOAD_KINDS = ['historical', 'nowcast'] as const;
 export type UploadKind = (typeof UPLOAD_KINDS)[number];
 
 /**
- * The three query parameters of an upload (service interface, part 2). Their values are valid: `isCustomerId`,
- * `isFilename` and `isManufacturer` were applied when the request was read.
+ * The three query parameters of an upload (service interface, part 2). Their values were checked when the request was
+ * read (`isCustomerId`, `isFilename`, `isManufacturer`). They aren't checked again when an index line is read, so they
+ * may be invalid if someone has edited the line.
  */
 export interface UploadParameters {
   readonly customerId: string;
@@ -77,8 +78,8 @@ export function encodePathSegment(text: string): string {
 
 /**
  * The longest time between the beginning of an upload (the time in its id) and its `receivedAt`, in milliseconds: 24
- * hours. Because of this limit, a search for an upload by its id reads only the index lines of the 24 hours after the
- * time in the id.
+ * hours. If an upload takes longer, its `receivedAt` is 24 hours after its beginning. So a search for an upload by its
+ * id needs to look only at the index lines of the 24 hours after the time in the id.
  */
 export const MAX_UPLOAD_DURATION_MS = DAY_MS;
 

@@ -67,7 +67,7 @@ export interface LoadUsersOptions {
    * are numbered from 0. Default: one user per second, from the beginning of 2024 on.
    */
   readonly createdAt?: (index: number) => number;
-  /** The part of the user ids before the `|`. Default: `auth0`. */
+  /** The part before the `|` in the ids of these users. Default: `auth0`. */
   readonly provider?: string;
   /** The beginning of the users' names. A number is appended to it. Default: `User `. */
   readonly namePrefix?: string;

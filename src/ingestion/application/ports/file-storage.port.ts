@@ -50,11 +50,11 @@ export interface UploadDraft {
     readonly bytes: AsyncIterable<Uint8Array>;
   } | null;
   /**
-   * Completes the upload, and returns its data. A store calls this function at most once: after the last byte of the
-   * file, and before anything of the upload is visible. If the function throws, the store keeps nothing and rejects
-   * with that error.
+   * Completes the upload, and returns its data. A store calls this function at most once: after it has read the last
+   * byte of the file, and before anything of the upload is visible. If the function throws, the store keeps nothing and
+   * rejects with that error.
    *
-   * @param stored size and digest of the stored file; null for an upload without a file.
+   * @param stored size and digest of the bytes that the store has read; null for an upload without a file.
    */
   conclude(stored: StoredContent | null): Promise<Upload>;
 }

@@ -109,7 +109,7 @@ export class SelfCheckingDatabase {
         try {
           database.exec(RELEASE);
         } catch {
-          // The error that is thrown below says what is wrong.
+          // This error isn't reported: the original error, which is thrown below, says what is wrong.
         }
         database.close();
         throw error;

@@ -92,10 +92,12 @@ export const slowPrefix = (day: Day): string => `${directoryOf(day)}${SLOW}`;
 /** The properties of a segment that are known from its key. */
 export interface SegmentName {
   /**
-   * - `original`: a name that uploads give to a segment when they write it.
-   * - `target`: a name that compaction gives to a merged segment, whose lines are in the order of the names of the
-   *   segments that it was merged from. A move of a store gives such names too.
-   * - `foreign`: any other name, which the service doesn't give.
+   * - `original`: a name of the form that uploads give to their segments.
+   * - `target`: a name of the form that compaction gives to a merged segment. Compaction writes the lines in the order
+   *   of the names of the segments that it merges.
+   * - `foreign`: any other name. The service never gives such a name.
+   *
+   * A move of a store gives names of the first two forms (`MovedLines`).
    */
   readonly origin: 'original' | 'target' | 'foreign';
   readonly isSlow: boolean;

@@ -49,7 +49,8 @@ export class EventQueue {
     return this.entries.jobs.run(async () => {
       if (!this.entries.isBegun) return undefined;
       this.store.presence.assertHere(this.entries.parts);
-      // A batch that wasn't confirmed is returned again, even if an older event entry has got events since.
+      // After a batch that wasn't confirmed, the next one begins with the same events, even if an older event entry has
+      // got events since. How many events it has depends on `limit`.
       const { inFlight } = this.entries;
       const repeated = inFlight && (await this.batchOf(inFlight.id, limit));
       return repeated ?? (await this.oldest(limit));

@@ -23,7 +23,12 @@ export const AHEAD_MS = 60_000;
  * after the time in its name, in milliseconds. Includes a margin.
  */
 const MAYBE_ANNOUNCED_MS = 10_000;
-/** An announcement of a segment may appear up to this long after the segment was written, in milliseconds. */
+/**
+ * How long, in milliseconds, the cursor remembers that a segment's events were confirmed, because the segment may still
+ * be announced as late (`Cursor.late`). The time is counted from the segment's write, or from the confirmation if the
+ * events were delivered after an announcement. If another process announces the segment even later
+ * (`announceWritten`), the events may be delivered again.
+ */
 export const ANNOUNCED_WITHIN_MS = 5 * 60_000;
 /** About how many listed segments of one kind are held in memory at most, until their events are confirmed. */
 const MAX_SEGMENTS = 5_000;

@@ -3,7 +3,10 @@ import { S3ServiceException } from '@aws-sdk/client-s3';
 /** The code of an S3 error, or the name of any other Error; empty for anything else. */
 export const errorNameOf = (error: unknown): string => (error instanceof Error ? error.name : '');
 
-/** Whether an error says that an object is missing. A missing bucket is another error. */
+/**
+ * Whether an error says that an object is missing. If the whole bucket is missing, most requests fail with another
+ * error. A HEAD request fails with `NotFound` in both cases, because its answer has no body that says what is missing.
+ */
 const isNotFound = (error: unknown): boolean => ['NoSuchKey', 'NotFound'].includes(errorNameOf(error));
 
 /** Whether an error says that the store doesn't permit the request. */
