@@ -11,8 +11,9 @@ const MAX_EVENTS = 500;
 const FIRST_PAUSE_MS = 1_000;
 const MAX_PAUSE_MS = 5 * 60 * 1000;
 /**
- * During a pause of at least this many milliseconds, another process may deliver the events. Each process of a store
- * asks for events at shorter intervals, so another one has the time to take over during such a pause.
+ * During a pause of at least this many milliseconds after a failed delivery, another process may deliver the events,
+ * unless the receiver asked for the pause. A process that isn't in a pause itself asks the store for events at shorter
+ * intervals, so it has the time to take over.
  */
 const GIVING_WAY_MS = 10_000;
 /**
@@ -21,8 +22,8 @@ const GIVING_WAY_MS = 10_000;
  */
 const GATHERING_MS = 200;
 /**
- * The longest time that the boot of the service waits for the event outbox to open, in milliseconds. Opening takes
- * longer only while the store is unavailable; the service then boots without an open outbox.
+ * The longest time that the boot of the service waits for the event outbox to open, in milliseconds. If opening takes
+ * longer, usually because the store is unavailable, the service boots anyway, and the outbox opens later.
  */
 const OPENING_MS = 5_000;
 /** When the service stops, a delivery in progress is aborted after this many milliseconds. */
@@ -42,22 +43,25 @@ export class EventRelayOptions {
 
 /**
  * Takes events from the store's outbox and delivers them to a receiver, one batch at a time. A failed delivery is
- * repeated until it succeeds, with pauses of about 1 s, 2 s, 4 s, and so on up to five minutes, each shortened at
- * random by up to half. The receiver can ask for a longer pause, but five minutes is the limit. Uploads never wait for
- * a delivery.
+ * repeated until it succeeds, after a pause of 1 s, 2 s, 4 s, and so on, shortened at random by up to half. The receiver
+ * can ask for a longer pause. No pause is longer than five minutes. Uploads never wait for a delivery.
  *
- * During a pause of GIVING_WAY_MS or more, another process of the store may deliver, because it may reach a receiver
- * that this one can't reach. A pause that the receiver asked for is an exception: this process did reach the receiver.
+ * During a pause of GIVING_WAY_MS (10 s) or more, another process of the store may deliver, because it may reach a
+ * receiver that this process can't reach. If the receiver asked for the pause, no other process may deliver, because
+ * this process did reach the receiver.
  */
 @Injectable()
 export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShutdown {
   private readonly logger = new Logger(EventRelay.name);
-  /** Aborted when the service begins to stop. All pauses then end, and no further delivery begins. */
+  /** Aborted when the service begins to stop. All pauses then end, and no further batch of events is requested. */
   private readonly stopping = new AbortController();
-  /** Aborted ENDING_MS after the service began to stop. A delivery that is still in progress then ends. */
+  /** Aborted at the latest ENDING_MS after the service began to stop, to end a delivery that is still in progress. */
   private readonly cutting = new AbortController();
   private running: Promise<void> | undefined;
-  /** The number of failed attempts (to open the outbox, deliver or confirm) since the last one that succeeded. */
+  /**
+   * The number of failed attempts (to open the outbox, deliver or confirm) since the last one that succeeded. While
+   * `hasGivenWay` is true, an attempt that finds no events to deliver doesn't count as a success.
+   */
   private failures = 0;
   /** Whether this process has given way to others (`giveWay`), and hasn't delivered events itself since. */
   private hasGivenWay = false;
@@ -119,15 +123,18 @@ export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShut
     return this.untilSuccess(async () => {
       const batch = await outbox.next(limit);
       if (!batch) return undefined;
-      // If this delivery fails, the next attempt asks for the same number of events. So it delivers the same events,
-      // even if more were stored meanwhile.
+      // If the delivery fails, the next attempt asks for the same number of events. So it delivers the same events, even
+      // if more were stored meanwhile. Only the events of uploads that were removed meanwhile are left out.
       limit = batch.events.length;
       await this.events.deliver(batch.events.map((event) => uploadEventOf(event, source)), this.cutting.signal);
       return batch;
     }, outbox);
   }
 
-  /** If the delivered batch isn't full and its last event is younger than GATHERING_MS, waits for further events. */
+  /**
+   * If the delivered batch isn't full and its last event is younger than GATHERING_MS, pauses for GATHERING_MS, so that
+   * further events gather.
+   */
   private async gather({ events }: OutboxBatch): Promise<void> {
     if (events.length < MAX_EVENTS && Math.abs(Date.now() - timeOf(events.at(-1))) < GATHERING_MS) await this.pause(GATHERING_MS);
   }
@@ -136,8 +143,8 @@ export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShut
    * Runs a step, and repeats it until it succeeds, with a growing pause after each failure. Resolves to the result of
    * the step; undefined if the service stops before the step succeeds.
    *
-   * @param outbox the outbox that other processes may take over during a pause of GIVING_WAY_MS or more. Default: no
-   *   other process may take over.
+   * @param outbox the outbox that other processes may take over during a pause of GIVING_WAY_MS or more, unless the
+   *   receiver asked for the pause. Default: no other process may take over.
    */
   private async untilSuccess<T>(step: () => Promise<T>, outbox?: EventOutbox): Promise<T | undefined> {
     for (;;) {

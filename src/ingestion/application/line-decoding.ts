@@ -29,7 +29,7 @@ export async function decodeIndexLine(line: Buffer): Promise<Upload | undefined>
 /** Like `decodeIndexLine`, for the text of a line of at most 64 KiB. Synchronous. */
 export const decodeShortLine = (line: string): Upload | undefined => withOwnContent(parseIndexLine(line));
 
-/** The upload without its content if the content's path isn't a path for the upload's file. */
+/** The upload, but without its content if the content's path isn't one that the upload's file can have. */
 function withOwnContent(upload: Upload | undefined): Upload | undefined {
   const path = upload?.content?.path;
   return upload && path !== undefined && !isContentOf(upload.uploadId, path) ? { ...upload, content: null } : upload;

@@ -10,9 +10,9 @@ const isEscape = (byte: number): boolean => '"\\/bfnrtu'.includes(String.fromCha
 const isHexDigit = (byte: number): boolean => /^[0-9a-fA-F]$/.test(String.fromCharCode(byte));
 
 /**
- * Collects one index line from pieces, in bounded memory. If the line is longer than 64 KiB, each text (JSON string) in
- * it is abridged: its first 16 KiB are kept, and the rest of the text is only validated. In an index line, only the
- * text of `additional_data` can be longer than 16 KiB.
+ * Collects one index line from pieces, in bounded memory. If the line is longer than 64 KiB, each text (JSON string) of
+ * more than 16 KiB in it is abridged: the first 16 KiB of the text are kept, and the rest is only validated. In a valid
+ * index line, only the text of `additional_data` can be that long.
  */
 export class LineText {
   private pieces: Buffer[] = [];

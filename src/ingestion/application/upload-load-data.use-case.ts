@@ -19,8 +19,8 @@ export interface UploadLoadDataCommand extends UploadParameters {
     readonly expectedSha256: readonly string[];
   } | null;
   /**
-   * The `additional_data` of the upload; null without any. Called once, after the last byte of the file was read,
-   * because the data may follow the file in the request.
+   * The `additional_data` of the upload; null without any. Called at most once: after the last byte of the file was
+   * read, because the data may follow the file in the request.
    */
   additionalData(): Promise<string | null> | string | null;
 }

@@ -30,7 +30,8 @@ export interface OutboxBatch {
    * Records in the store that the receiver has taken the events of this batch, so that `next` no longer returns them.
    * If the process crashes before the promise resolves, the events may be delivered again. A power cut may undo a
    * confirmation. If another process has taken over the outbox, or the store was opened again since `next` returned the
-   * batch, the promise resolves without effect, and the events are delivered again.
+   * batch, the promise resolves without effect, and the events are delivered again. The same may happen if `next` has
+   * returned another batch since.
    */
   confirm(): Promise<void>;
 }
@@ -52,9 +53,9 @@ export abstract class EventOutbox {
 
   /**
    * Returns the next unconfirmed events. Events of the same segment (a file of index lines) are in the order of its
-   * lines. After a batch that wasn't confirmed, the next call begins with the same events again: with the length of
-   * that batch as its `limit`, it returns the same batch, without uploads that were removed meanwhile. There is one
-   * call at a time.
+   * lines. After a batch that wasn't confirmed, the next call begins with the same events again: those of that batch,
+   * as far as `limit` allows, without uploads that were removed meanwhile. If none was removed and `limit` is the
+   * length of that batch, the call returns the same batch. There is one call at a time.
    *
    * Memory is bounded by `limit` and `MAX_EVENTS_BYTES`, however many events wait.
    *
@@ -72,14 +73,17 @@ export abstract class EventOutbox {
   /**
    * Allows another process to deliver the events of the store until the next call of `next`. Called before a long pause
    * after deliveries that failed, because another process may reach the receiver. If none has taken over by then, `next`
-   * returns the same batch again, as after any failed delivery. Default: does nothing, as in a store that only one
-   * process uses.
+   * returns the same events again, as after any failed delivery. This default implementation does nothing: it is for a
+   * store that only one process uses.
    */
   giveWay(): Promise<void> {
     return Promise.resolve();
   }
 
-  /** Allows another process to deliver the events of the store. Resolves when this process no longer prevents that. */
+  /**
+   * Allows another process to deliver the events of the store. If the store fails, other processes may have to wait
+   * until they consider this process crashed.
+   */
   abstract close(): Promise<void>;
 }
 

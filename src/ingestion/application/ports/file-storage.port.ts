@@ -21,7 +21,7 @@ export interface UploadReceipt {
   readonly replayed?: boolean;
 }
 
-/** The receipt of an upload that was just stored, and isn't a repetition of an earlier one. */
+/** Makes the receipt of a stored upload, for the request that stored the upload (`replayed` is false). */
 export const receiptOf = ({ uploadId, content }: Upload): UploadReceipt => ({
   uploadId,
   content: content && { size: content.size, sha256: content.sha256 },
@@ -70,7 +70,8 @@ export abstract class FileStorage {
    * Stores an upload. Its index line and the bytes of its file are one unit. If the promise
    *
    * - resolves: both are durable (they survive a power cut) and visible;
-   * - rejects: neither is visible, at the latest after the next boot;
+   * - rejects: neither is visible, at the latest after the next boot; in a store that several processes use, both may
+   *   stay after a `storage-failure`, if another process has already counted the upload as stored;
    * - is still pending when the process dies: after the next boot either both are visible or neither is.
    *
    * Of uploads with the same `idempotencyScope` within 24 hours, only the first that succeeds is kept. Its scope is
@@ -100,9 +101,10 @@ export abstract class FileStorage {
   readonly eventOutbox?: EventOutbox | undefined;
 
   /**
-   * Returns the present time by the store's clock, in milliseconds since 1970. The times in an upload's id and in its
-   * `receivedAt` come from this clock, so that all machines that share the store use the same clock. Undefined if the
-   * store has no clock of its own: this machine's time is used then.
+   * Returns the present time for new uploads, in milliseconds since 1970: the store's, or this machine's if the two
+   * differ little. The times in an upload's id and in its `receivedAt` come from here, so that these times are right
+   * even if the clock of a machine is wrong. The method is undefined if the store has no clock of its own: this
+   * machine's time is used then.
    */
   now?(): number;
 

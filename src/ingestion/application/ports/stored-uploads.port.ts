@@ -94,8 +94,9 @@ export abstract class StoredUploads {
 
   /**
    * Removes all uploads that a filter selects, as `remove` does. Uploads that are stored meanwhile may be removed too.
-   * After an error, call `removeAll` again to remove the rest. The call also completes removals that failed earlier,
-   * and resolves only when nothing is left of those uploads either.
+   * After an error, call `removeAll` again to remove the rest. Unless `dryRun` is set, the call also completes removals
+   * that failed earlier, at least those of the filter's customer (all of them if the filter has no customer). It
+   * resolves only when no file and no idempotency key of those uploads is left.
    *
    * @returns the number of uploads that were removed.
    */
@@ -104,7 +105,8 @@ export abstract class StoredUploads {
   /**
    * Removes the uploads that were received before a time, as `removeAll` does. Called regularly by each process that
    * uses the store. A store that several processes may use overrides this method, so that only one of them does the
-   * work. A store with a clock of its own moves `end` back by as much as this machine's clock is ahead.
+   * work. A store with a clock of its own moves `end` back by whole days if this machine's clock already shows a later
+   * day (UTC) than the store's.
    *
    * @returns the number of uploads that this call removed.
    */
@@ -116,7 +118,7 @@ export abstract class StoredUploads {
 export interface RemovalOptions {
   /** Whether to count the uploads only, and remove nothing. */
   readonly dryRun?: boolean;
-  /** Called each time a segment (a file of index lines) was read. */
+  /** Called repeatedly, each time one or more further segments (files of index lines) were read. */
   readonly onProgress?: (progress: RemovalProgress) => void;
   /** When this signal aborts, the call stops at its next step and rejects with the signal's reason. */
   readonly signal?: AbortSignal;

@@ -48,12 +48,13 @@ export interface ToldRemoval {
 export abstract class UploadEvents {
   /**
    * Delivers events in their order. Resolves when the receiver has taken all of them. If the promise rejects, the same
-   * events are delivered again, at growing intervals of up to five minutes, until a delivery succeeds. So a receiver
-   * may get an event more than once, and recognises it by its `id`. There is one call at a time.
+   * events are delivered again, except those of uploads that were removed meanwhile, at growing intervals of up to five
+   * minutes, until a delivery succeeds. Another process of the store may do that. So a receiver may get an event more
+   * than once, and recognises it by its `id`. A process makes one call at a time.
    *
    * @param events at least one, at most 500.
-   * @param signal aborts when the service stops. The delivery must then end soon; the events are delivered again after
-   *   the next start.
+   * @param signal aborts less than a second after the service began to stop. The delivery must then end soon; the
+   *   events are delivered again after the next start, or by another process.
    * @throws DeliveryError, or any other error. Its message is logged, so it must contain no secret.
    */
   abstract deliver(events: readonly UploadEvent[], signal: AbortSignal): Promise<void>;

@@ -55,8 +55,8 @@ export class DuplicateLines {
   /**
    * Reads the index again to find out which suspected uploads really have two lines. Any other suspected upload has one
    * line, which was read twice because it was moved to another segment, or is being moved. Yields a finding for each
-   * second line, and one (`under-way`) for each segment that takes part in a move. Reads nothing if no upload is
-   * suspected.
+   * second line. For lines that are being moved, yields one finding (`under-way`) for each segment in which such a line
+   * was read a second time. Reads nothing if no upload is suspected.
    */
   async *findings(): AsyncGenerator<Finding> {
     const { suspects } = this;
@@ -89,7 +89,7 @@ const duplicate = (line: SegmentLine): Finding =>
 
 /**
  * The uploads that may have two lines: for each, lines were read at two places. Records for each upload the place of
- * the line that `findings` read first.
+ * the line that `findings` read first, or the place to which that line has moved.
  */
 class Suspects {
   private readonly places = new Map<string, LinePlace | undefined>();

@@ -35,15 +35,15 @@ export type FindingKind =
    * that a crash left there; or, beside a file or segment, the new version that is to replace it.
    */
   | 'staged'
-  /** A directory, segment or file that couldn't be read, so that its state is unknown. */
+  /** A directory, segment, file or claim that couldn't be read, so that its state is unknown. */
   | 'unreadable';
 
 /** A difference between a store and a complete store that no service is writing to. */
 export interface Finding {
   /**
    * - `defect`: something is wrong.
-   * - `under-way`: nothing is wrong. Either a running service will soon finish this piece of work, or the next service
-   *   that starts will clean up or repair what a crash left.
+   * - `under-way`: nothing is wrong. Either a running service will soon finish this piece of work, or a crash left it,
+   *   and a service will clean it up or repair it: in a bucket any running one, elsewhere the next one that starts.
    * - `unknown`: something couldn't be checked.
    */
   readonly state: 'defect' | 'under-way' | 'unknown';
