@@ -1,4 +1,7 @@
-/** The time within which a client of the service gets its answer, in milliseconds. */
+/**
+ * The time within which a client gets the answer of an operation on users or roles, or the beginning of a list of them,
+ * in milliseconds. The answer to an upload may take longer.
+ */
 export const ANSWER_WITHIN_MS = 10_000;
 /** How long the check of an access token with a known key waits for newer keys of the issuer, in milliseconds. */
 export const KNOWN_KEY_WAIT_MS = 500;

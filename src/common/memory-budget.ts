@@ -11,7 +11,7 @@ const SHORT_AFTER_MS = 1_000;
 /**
  * The uses of memory. `text`: JSON, or a form's text before its file. `part`: part of a file on its way to a bucket.
  * `staged`: bytes that wait to be written to a file on disk; a request never waits for memory of this use. `rest`: a
- * form's text after its file. `line`: the index line of a long text. `download`: chunks of a file on their way to a
+ * form's text after its file. `line`: an index line with a long text. `download`: chunks of a file on their way to a
  * client; a request never waits for memory of this use either. `answer`: long index lines, and answers with them. A
  * request that holds memory for one use waits only for more memory of that use, or of a later use in this order.
  * Together with `Queue.favoured`, this keeps requests from waiting for each other in a cycle.

@@ -1,5 +1,6 @@
 /**
- * Lets one consumer sleep until there is news. News announced while the consumer is awake end its next sleep at once.
+ * Lets one consumer sleep until there is news. News that is announced while the consumer is awake ends its next sleep
+ * at once, unless the consumer calls `clear` in between.
  */
 export class Wakeup {
   private isDue = false;

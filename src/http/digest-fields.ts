@@ -102,7 +102,7 @@ class ExpectedDigests {
     for (const { hash } of this.hashes) hash.update(chunk);
   }
 
-  /** @throws ServiceError `digest-mismatch` when the added bytes don't have one of the expected digests. */
+  /** @throws ServiceError `digest-mismatch` unless the added bytes have all of the expected digests. */
   end(): void {
     if (!this.hashes.every(({ value, hash }) => hash.digest().equals(value))) throw new ServiceError('digest-mismatch');
   }

@@ -59,8 +59,8 @@ export interface JsonLimits extends RequestBodyLimits {
 /** A JSON object in a request's body. Possibly, only the beginning of the body has been read so far. */
 export interface JsonObject {
   /**
-   * The members that the caller wanted, by name. If `bytes` is defined, the map is complete only after `bytes` has been
-   * read to the end.
+   * The members that the caller wanted, by name. If `bytes` is defined, the map may be incomplete until `bytes` has
+   * been read to the end.
    */
   readonly members: ReadonlyMap<string, JsonMember>;
   /**

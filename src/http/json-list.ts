@@ -8,8 +8,8 @@ import { breakIfUnread } from './unread-answer.js';
  * Sends a list as the JSON answer `{"<member>": [...]}`, page by page, no faster than the client reads. Holds only a
  * few pages at a time. The first page is fetched before anything is sent. If fetching the first page fails, the promise
  * rejects, and the caller can still answer with an error. If fetching a later page fails, breaks the connection, so
- * that no client takes a partial list for a complete one. If the client hangs up, no pages are fetched after the one in
- * progress, or after one or two more.
+ * that no client takes a partial list for a complete one. If the client hangs up, at most a few more pages are fetched
+ * after the one in progress.
  *
  * @param idleTimeoutMs how long the client may read nothing although bytes wait for it, in milliseconds. After that,
  * the connection is broken.

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { identityUnlessUnreadable } from './file-identity.js';
 
-/** The lowest offset of a byte that SQLite locks in any of its files (PENDING_BYTE in SQLite's source). */
+/** The lowest offset of a byte that SQLite locks in a database file (PENDING_BYTE in SQLite's source). */
 const FIRST_LOCKED_BYTE = 0x4000_0000;
 
 /**

@@ -55,8 +55,8 @@ const NO_CONTENT = '"content_path":null,"content_type":null,"content_size":null,
 /** The index line of an upload as JSON text, without a newline at its end. */
 export function indexLine(upload: Upload): string {
   const { uploadId, kind, customerId, filename, manufacturer, additionalData, receivedAt, content, idempotencyKey } = upload;
-  // `JSON.stringify` is called only for the values that a client has sent. One call for an object of all members would
-  // take twice as long.
+  // `JSON.stringify` is called only for the values that may contain text of the client. One call for an object of all
+  // members would take twice as long.
   const parameters = `"customer_id":${JSON.stringify(customerId)},"filename":${JSON.stringify(filename)},"manufacturer":${JSON.stringify(manufacturer)}`;
   const file = content
     ? `"content_path":${JSON.stringify(content.path)},"content_type":${JSON.stringify(content.type)},"content_size":${content.size},"content_sha256":"${content.sha256}"`

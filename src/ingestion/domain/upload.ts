@@ -36,7 +36,10 @@ export interface Upload extends UploadParameters {
   /** The client's `Idempotency-Key`; null without one. */
   readonly idempotencyKey: string | null;
   readonly additionalData: string | null;
-  /** When the whole request had arrived. The upload becomes durable a little later. */
+  /**
+   * When the whole request had arrived, but at most MAX_UPLOAD_DURATION_MS after the upload began. The upload becomes
+   * durable a little later.
+   */
   readonly receivedAt: Date;
   /** The uploaded file; null for an upload without a file. */
   readonly content: UploadContent | null;

@@ -17,7 +17,8 @@ const readList = queryReader({
 });
 
 /**
- * A parameter of the list of uploads. If a removal ignored it, it would remove more than the client asked for.
+ * The rule, in a removal, for a parameter that only the list of uploads has: the parameter is invalid with any value. A
+ * removal that ignored such a parameter would remove more than the client asked for.
  */
 const OF_LIST = optional(() => undefined);
 

@@ -84,9 +84,9 @@ export class StoredUploadsController {
     }
     setContentHeaders(response, upload.filename, content, range);
     const isHead = request.method === 'HEAD';
-    // The file is opened last, because an error after this would leave it open. HEAD opens the file too, so that it
-    // answers as GET does if the file is missing. For HEAD, only one byte is requested, because otherwise a bucket
-    // would send the whole file.
+    // The file is opened last, because an error between its opening and its reading would leave it open. HEAD opens the
+    // file too, so that it answers as GET does if the file is missing. For HEAD, only one byte is requested, because
+    // otherwise a bucket would send the whole file.
     const bytes = await this.findUpload.open(upload, isHead && content.size > 0 ? { first: 0, last: 0 } : range);
     if (!isHead) {
       await sendBytes(request, response, bytes, this.limits.idleTimeoutMs);

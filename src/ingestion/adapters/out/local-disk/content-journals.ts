@@ -23,8 +23,8 @@ const MAX_USE_MS = 10_000;
  */
 const UNAVAILABLE_MS = 10_000;
 /**
- * How long a new record waits while the files of all journals are being synced, in milliseconds. Then `add` rejects,
- * and the caller writes the file to `staging/` instead.
+ * How long a new record waits at most while the files of all journals are being synced, in milliseconds. After that,
+ * `add` rejects, and the caller writes the file to `staging/` instead.
  */
 const MAX_WAIT_MS = 1_000;
 
@@ -89,8 +89,8 @@ export class ContentJournals {
   private readonly retiring = new Set<Promise<void>>();
   private readonly idle: Journal[] = [];
   /**
-   * Uses of journals that could not be ended: either the files could not be synced, or the journal could not be
-   * emptied, removed or closed.
+   * Uses of journals that could not be ended: the files could not be synced, the journal could not be emptied, removed
+   * or closed, or the store was away.
    */
   private readonly unsettled: EndedUse[] = [];
   /** How many calls of `settleAll` in progress want journals to be removed instead of kept for their next use. */
@@ -130,7 +130,8 @@ export class ContentJournals {
    *
    * @param purge whether to also remove the journals, which otherwise keep the bytes of these files until new records
    *   overwrite them.
-   * @throws Error if files could not be synced, or if a journal could not be emptied, removed or closed.
+   * @throws Error if a journal could not be emptied, removed or closed, or the store is away. If files could not be
+   *   synced, their journal is usually only closed and added to `left`.
    */
   async settleAll(purge: boolean): Promise<void> {
     this.purges += Number(purge);

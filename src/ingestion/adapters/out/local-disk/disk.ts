@@ -36,8 +36,9 @@ export interface DirectoryOrigin {
 
 /**
  * The operations that the local-disk adapter needs from a file system, so that a test can make any of them fail or hang.
- * All paths are absolute. Operations reject with the errors of Node.js (`code`: `ENOENT`, ...). If a name was created,
- * renamed or removed, the change is durable only after the name's directory is synced.
+ * All paths are absolute, but `lock` also accepts a relative one. Operations reject with the errors of Node.js (`code`:
+ * `ENOENT`, ...). If a name was created, renamed or removed, the change is durable only after the name's directory is
+ * synced.
  */
 export abstract class Disk {
   /**

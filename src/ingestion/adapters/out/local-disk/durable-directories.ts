@@ -67,8 +67,8 @@ export class DurableDirectories {
       if (!hasCode(error, 'ENOENT', 'ENOTDIR')) throw error;
       this.known.clear();
       while (this.removing) await this.removing;
-      // Makes sure of each directory itself, instead of relying on what other calls have found (`known`, `making`):
-      // `removeEmpty` may have removed a directory since.
+      // Creates or checks every directory on the way again, even one that another call has found (`known`, `making`):
+      // `removeEmpty` may have removed that directory since.
       const again = (each: string): Promise<void> => this.make(each, again);
       const repeated = again(directory).then(action).finally(() => this.repeating.delete(repeated));
       this.repeating.add(repeated);

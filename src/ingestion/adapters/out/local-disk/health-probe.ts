@@ -17,7 +17,7 @@ export class HealthProbe {
    * - The store is at its path.
    * - The directories that every store has and the idempotency keys are writable. So are the directories of today's
    *   index lines and of the event outbox, if they exist.
-   * - The index lines from which the idempotency keys would be derived again are readable.
+   * - Uploads with an idempotency key can be expected to succeed (see `IdempotencyKeys.assertUsable`).
    * - A small file was written, synced and removed.
    *
    * Concurrent callers share one probe, and its result is cached for one second. If a probe finds a directory of the

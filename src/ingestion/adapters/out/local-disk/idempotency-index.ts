@@ -138,9 +138,11 @@ export class IdempotencyIndex {
   /**
    * Adds uploads and segments to the databases of their days. Adding one again is safe. Whenever an upload is added,
    * its segment must be listed already or added in the same call, so that a later removal of the segment is noticed.
-   * Whenever a closed segment is added, all its uploads with a key must be there already or added in the same call.
+   * Whenever a segment is added with its length, all its uploads with a key must be there already or added in the same
+   * call.
    *
-   * @param segments open segments, with `OPEN` as their length, and closed ones, with their final length in bytes.
+   * @param segments closed segments with their final length in bytes; segments that are open, or some of whose uploads
+   *   may not be added yet, with `OPEN` instead.
    */
   add(uploads: readonly KeyedUpload[], segments: readonly ListedSegment[]): Promise<void> {
     return this.jobs.run(async () => {
@@ -299,7 +301,7 @@ export class IdempotencyIndex {
       await this.put(day, rows);
       await this.databases.use(day, (database) => {
         // If a database was set aside meanwhile, the new one lacks the keys that were added before. So it must not list
-        // this segment, because a listed segment isn't read again.
+        // this segment, because a segment that is listed with its length isn't read again.
         if (setAsides === this.databases.setAsides) putEntries(database, [segmentEntry(isOpen ? { path, length: OPEN } : segment)]);
       });
       return count + rows.length;
@@ -312,7 +314,8 @@ export class IdempotencyIndex {
     for (let at = 0; at < entries.length; at += ROWS_AT_ONCE) {
       if (at > 0) await turnOfOthers();
       await this.databases.use(day, (database) => {
-        // A database that may lack keys must not list any segment, because a listed segment isn't read again.
+        // While the index isn't complete for the day, its database may lack keys. So no segment is listed here, because
+        // a segment that is listed with its length isn't read again.
         const isComplete = this.isComplete(day);
         putEntries(database, entries.slice(at, at + ROWS_AT_ONCE).filter(({ value }) => isComplete || typeof value !== 'number'));
       });

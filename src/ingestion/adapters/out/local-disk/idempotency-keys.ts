@@ -81,8 +81,8 @@ export class IdempotencyKeys {
 
   /** Takes note of a segment that was closed, so that its length is final. */
   segmentClosed({ path, durableLength: length }: OpenSegment): void {
-    // If this process has begun no upload with a key, the index of idempotency keys may not exist, and isn't created
-    // only to list this segment.
+    // If no upload with a key has begun since the store was opened, the index of idempotency keys may not exist, and
+    // isn't created only to list this segment.
     if (this.begun > 0 && length > 0) this.closedSegments.push({ segment: { path, length }, begun: this.begun });
   }
 
@@ -105,8 +105,9 @@ export class IdempotencyKeys {
   }
 
   /**
-   * Resolves if uploads with a key can be expected to succeed: few keys wait to be added to the index of idempotency
-   * keys, the index can be written, and the index lines from which it is derived can be read.
+   * Resolves if uploads with a key can be expected to succeed: not too many keys wait to be added to the index of
+   * idempotency keys, and the index can be written. If the index isn't complete yet, it must also be possible to
+   * complete it from index lines (see `IdempotencyIndex.assertReadable`).
    *
    * @throws DataDirectoryError if keys can't be written; Error if too many keys wait; errors of
    *   `IdempotencyIndex.assertReadable`.
@@ -206,8 +207,9 @@ export class IdempotencyKeys {
 
   private async add(): Promise<void> {
     const uploads = [...this.waiting.values()];
-    // A closed segment is listed only after all uploads have ended that began before its closing: the line of such an
-    // upload may be in the segment although the upload isn't in `waiting` yet.
+    // A closed segment is listed with its length only after all uploads have ended that began before its closing: the
+    // line of such an upload may be in the segment although the upload isn't in `waiting` yet. Until then, the segment
+    // is listed as `OPEN`.
     const [oldest = Infinity] = this.running.values();
     const segments = this.closedSegments.filter(({ begun }) => begun <= oldest);
     if (uploads.length === 0 && segments.length === 0) return;

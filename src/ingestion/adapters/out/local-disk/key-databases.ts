@@ -28,8 +28,8 @@ export interface KeyDatabasesOptions {
   /** Absolute path of the store's root directory. */
   readonly root: string;
   /**
-   * Throws if the store is away or closed. Called after each look at the disk: if the store is away, its databases
-   * would be created in the wrong place.
+   * Throws if the store is away or closed. Called before a database is created, renamed or removed, because the
+   * directory of the databases may be another store's while the store is away.
    */
   readonly assertUsable: () => void;
   /** Called when keys may have been lost, because a database could not be read or was set aside. */
@@ -131,7 +131,7 @@ export class KeyDatabases {
 
   /**
    * Resolves if names can be created in the directory of the databases. Also resolves if the directory is missing, or
-   * if the next upload with a key will try to set the unusable directory aside and create another.
+   * is unusable in a way that renaming it, and creating another one, may solve.
    *
    * @throws DataDirectoryError if the directory can't be written for another reason, for example on a read-only volume.
    */

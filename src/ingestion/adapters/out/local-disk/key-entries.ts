@@ -20,8 +20,8 @@ export interface IndexedUpload {
 }
 
 /**
- * The length that a database lists for a segment (a file of index lines) that still accepted lines when it was listed.
- * The database may contain the keys of only some of the segment's lines.
+ * Listed in place of a segment's length if the database may lack keys of some of the segment's lines: because the
+ * segment (a file of index lines) still accepts lines, or was closed while uploads with a key were in progress.
  */
 export const OPEN = -1;
 

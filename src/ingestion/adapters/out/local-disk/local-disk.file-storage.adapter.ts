@@ -49,7 +49,7 @@ export interface LocalDiskOptions {
 }
 
 /**
- * Stores uploads in a directory of the local file system, which no other process may use at the same time. If the
+ * Stores uploads in a directory of the local file system, to which no other process may write at the same time. If the
  * directory's volume goes away, is replaced or becomes read-only, uploads and health checks fail. When the same store
  * is back, a later upload, health check or other call opens it again as at boot.
  */

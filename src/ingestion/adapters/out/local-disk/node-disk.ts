@@ -274,8 +274,8 @@ class NodeDiskFile implements DiskFile {
   }
 
   async standsAt(path: string): Promise<boolean> {
-    // This stat is synchronous on purpose: waiting for a thread of the thread pool while a sync is running would cost
-    // far more.
+    // The path is looked up synchronously on purpose: waiting for a thread of the thread pool while a sync is running
+    // would cost far more.
     const named = statUnlessAbsent(path);
     const own = (this.own ??= await this.handle.stat({ bigint: true }));
     return named?.ino === own.ino && named.dev === own.dev;

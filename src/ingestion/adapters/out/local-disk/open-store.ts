@@ -34,7 +34,7 @@ const MAX_WHOLE_BYTES = 64 * 1024;
 export interface OpenStoreOptions extends IndexLogOptions {
   /** Absolute path of the store's root directory, which must exist. */
   readonly root: string;
-  /** The path of the root directory as the user wrote it, for error messages. */
+  /** The path of the root directory as the user wrote it, for messages and for the lock. */
   readonly directory: string;
   readonly disk: Disk;
   readonly logger: StorageLogger;
@@ -142,8 +142,8 @@ export class OpenStore {
   }
 
   /**
-   * Creates the event outbox if this store has none yet. Resolves when every further upload that is acknowledged gets
-   * an event.
+   * Creates the event outbox if this store has none yet. Every upload that is acknowledged after the promise has
+   * resolved gets an event.
    */
   async beginEvents(): Promise<void> {
     if (this.everySegmentHasEvents) return;
@@ -235,7 +235,8 @@ export class OpenStore {
    * Runs the part of an upload that publishes the upload's file and index line. `close` waits until that part has
    * ended.
    *
-   * @throws ServiceError `storage-failure`, also if the store is away or closed; then `part` isn't run.
+   * @throws ServiceError `storage-failure`: without running `part` if the store is away or closed; otherwise if `part`
+   *   rejects.
    */
   private async finish(part: () => Promise<void>): Promise<void> {
     this.assertNotClosed();

@@ -112,13 +112,13 @@ async function replay(store: StoreDirectory, journal: string, links: LinkCheck):
     const losses = disk.lossCount();
     const placed = await placeAll(store, records, missing, links);
     await disk[sync](placed);
-    // A sync of other files may have reported the loss of these in the meantime.
+    // In the meantime, a sync of other files may have reported lost writes, which may be of the journal's files.
     if (sync === 'syncFiles' && disk.lossCount() !== losses) throw new LostWritesError();
     return placed.length === records.length;
   };
   const isReplayed = await restore('syncFiles').catch((error: unknown) => {
-    // The file system has lost these files, or others that were written earlier. So these are written once more, and
-    // each is synced by itself.
+    // After LostWritesError: the file system has lost writes of the journal's files, or of others. So the journal's
+    // files are all written once more, and each is synced by itself.
     if (!(error instanceof LostWritesError)) throw error;
     return restore('syncEach');
   });

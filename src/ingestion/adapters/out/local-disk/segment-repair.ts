@@ -38,9 +38,9 @@ async function cut(file: DiskFile, durableLength: number | undefined): Promise<n
 
 /**
  * The length of a segment without the incomplete or damaged lines at its end, in bytes. A crash can damage only the
- * last write, which has at most 1 MiB or is a single longer line. So this function reads the last 2 MiB, and checks the
- * lines from the last one on that begins before the last 1 MiB. If there is no such line, or that line isn't valid,
- * it reads twice as much, and so on.
+ * last write, which has at most 1 MiB or is a single longer line. So this function reads the last 2 MiB. Of the lines
+ * that begin before the last 1 MiB, it takes the last one, and checks that line and all lines after it. If there is no
+ * such line, or the line isn't valid, the function reads twice as much, and so on, up to the whole segment.
  */
 async function soundLength(file: DiskFile, size: number): Promise<number> {
   for (let window = 2 * MAX_BATCH_BYTES; ; window *= 2) {

@@ -28,7 +28,10 @@ export const STORE_PARTS = [...UPLOAD_KINDS.flatMap((kind) => [linesDirectory(ki
 /** All directories of a store that may be volumes of their own, relative to the store's root. Not every store has each. */
 export const POSSIBLE_VOLUMES = [...STORE_PARTS, EVENTS];
 
-/** The part of the store (such as `files/kind=...`) that a path is in. Both are relative to the store's root. */
+/**
+ * The part of the store (`uploads/kind=...` or `files/kind=...`) that contains a path in `uploads/` or `files/`. Both
+ * are relative to the store's root.
+ */
 export const partOf = (path: string): string => path.split('/', 2).join('/');
 
 /**
@@ -54,8 +57,8 @@ export class StoreDirectory {
   readonly openSegments = new Map<string, OpenSegment>();
   readonly segments = new Segments(this);
   /**
-   * Absolute paths of the parts of the store that are on the same device as `staging/`, but in another mount. No file
-   * in `staging/` can be renamed to them.
+   * Absolute paths of the parts of the store that were found to be in another mount than `staging/`, although on the
+   * same device. No file in `staging/` can be renamed to them.
    */
   private readonly otherMounts = new Set<string>();
 
@@ -142,8 +145,8 @@ export class StoreDirectory {
   }
 
   /**
-   * Moves a file in `staging/` to its final path, in place of a file that is there. If `staging/` is on another volume,
-   * copies the file and syncs the copy.
+   * Moves a file in `staging/` to its final path, in place of a file that is there. If `staging/` is on another volume
+   * or mount, copies the file and syncs the copy.
    *
    * @param staged the file's path in `staging/`, relative to the store's root.
    * @param contentPath the file's final path, relative to the store's root. Its directory must exist.
@@ -191,9 +194,9 @@ export class StoreDirectory {
   }
 
   /**
-   * The absolute path of the part of the store (such as `files/kind=...`) that contains `path`.
+   * The absolute path of the part of the store (`uploads/kind=...` or `files/kind=...`) that contains a path.
    *
-   * @param path relative to the store's root.
+   * @param path a path in `uploads/` or `files/`, relative to the store's root.
    */
   partOf(path: string): string {
     return this.at(partOf(path));

@@ -10,8 +10,8 @@ const UNWRITABLE = ['EROFS', 'EACCES', 'EPERM'];
 
 /**
  * Checks that the store is still at its path: the path of its lock file must name the locked file, and the path of each
- * part must name the same directory as when the store was opened. Once a check has failed, this instance reports the
- * store as away for good. When the store comes back, it is opened with a new instance.
+ * part must name the same directory as when the store was opened. Once one of these paths was found to be wrong, this
+ * instance reports the store as away for good. When the store comes back, it is opened with a new instance.
  */
 export class StorePresence {
   /** Why the store is away: not at its path, or not writable. Undefined until that is found. */

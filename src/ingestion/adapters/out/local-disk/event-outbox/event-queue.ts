@@ -49,8 +49,9 @@ export class EventQueue {
     return this.entries.jobs.run(async () => {
       if (!this.entries.isBegun) return undefined;
       this.store.presence.assertHere(this.entries.parts);
-      // After a batch that wasn't confirmed, the next one begins with the same events, even if an older event entry has
-      // got events since. How many events it has depends on `limit`.
+      // After a batch that wasn't confirmed, the next one begins at the same place in the same file, even if an older
+      // event entry has got events since. The two batches may differ in length, because `limit` may differ. If the file
+      // has no more events, because the uploads were removed, another file comes next.
       const { inFlight } = this.entries;
       const repeated = inFlight && (await this.batchOf(inFlight.id, limit));
       return repeated ?? (await this.oldest(limit));

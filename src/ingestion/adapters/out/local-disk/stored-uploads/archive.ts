@@ -68,7 +68,7 @@ export class Archive {
      * the kinds in `rotate`.
      *
      * @param purge whether to also remove the journals, which have copies of small files.
-     * @param rotate the open segments of other kinds stay open, and must not be rewritten.
+     * @param rotate the open segments of other kinds usually stay open, and must not be rewritten.
      */
     private readonly settle: (purge: boolean, rotate: readonly UploadKind[]) => Promise<void>,
     /** The longest file that a journal may have a copy of, in bytes. */

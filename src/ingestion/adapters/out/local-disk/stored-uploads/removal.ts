@@ -22,7 +22,7 @@ const WRITE_BYTES = 1024 * 1024;
  * 1. Write the list of the uploads to `pending/`. From here on, recovery completes the removal.
  * 2. Replace the segment by a copy without the lines of these uploads.
  * 3. Remove their idempotency keys from the index of keys.
- * 4. Remove their files, and the directories that are empty then.
+ * 4. Remove their files, and the directories that are empty then. (A power cut may bring empty directories back.)
  * 5. If the event outbox was ever opened, write the events of the removal to `events/`.
  * 6. Remove the list.
  *

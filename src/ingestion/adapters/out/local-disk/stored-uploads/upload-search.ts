@@ -128,7 +128,7 @@ async function searchIn(segment: SegmentReader, { from, to, chunkBytes }: Search
       if (!NAME.test(chunk.toString('latin1', Math.max(0, found - NAME_BYTES), found))) continue;
       const newline = chunk.lastIndexOf(NEWLINE, found);
       const line = await segment.lineFrom((newline >= 0 ? begin + newline : await segment.newlineBefore(begin)) + 1);
-      // The memory is for the upload's text and the answer.
+      // This memory is for the decoded upload and the answer. The `SegmentReader` takes memory for the line itself.
       if (line && line.bytes.length > LONG_LINE_BYTES) await memory?.take(line.bytes.length);
       const upload = line && (await decodeIndexLine(line.bytes));
       if (upload?.uploadId === uploadId) return { segment: segment.path, upload };
