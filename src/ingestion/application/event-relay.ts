@@ -43,8 +43,8 @@ export class EventRelayOptions {
 
 /**
  * Takes events from the store's outbox and delivers them to a receiver, one batch at a time. A failed delivery is
- * repeated until it succeeds, after a pause of 1 s, 2 s, 4 s, and so on, shortened at random by up to half. The receiver
- * can ask for a longer pause. No pause is longer than five minutes. Uploads never wait for a delivery.
+ * repeated until it succeeds, after a pause of 1 s, 2 s, 4 s, and so on, shortened at random by up to half. The
+ * receiver can ask for a longer pause. No pause is longer than five minutes. Uploads never wait for a delivery.
  *
  * During a pause of GIVING_WAY_MS (10 s) or more, another process of the store may deliver, because it may reach a
  * receiver that this process can't reach. If the receiver asked for the pause, no other process may deliver, because
@@ -123,8 +123,8 @@ export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShut
     return this.untilSuccess(async () => {
       const batch = await outbox.next(limit);
       if (!batch) return undefined;
-      // If the delivery fails, the next attempt asks for the same number of events. So it delivers the same events, even
-      // if more were stored meanwhile. Only the events of uploads that were removed meanwhile are left out.
+      // If the delivery fails, the next attempt asks for the same number of events. So it delivers the same events,
+      // even if more were stored meanwhile. Only the events of uploads that were removed meanwhile are left out.
       limit = batch.events.length;
       await this.events.deliver(batch.events.map((event) => uploadEventOf(event, source)), this.cutting.signal);
       return batch;

@@ -11,8 +11,8 @@ type Queue = (() => void)[];
 /** The calls that wait and aren't part of a job. */
 const single: Queue = [];
 /**
- * One queue of waiting calls for each job that has any (see `asJob`). The next call of a job to begin is the first one
- * of the first queue.
+ * One queue of waiting calls for each job that has any (see `asJob`). Of all these calls, the first one of the first
+ * queue begins next.
  */
 const jobs: Queue[] = [];
 const currentJob = new AsyncLocalStorage<Queue>();
@@ -48,8 +48,8 @@ function beginCalls(): void {
     const next = (begun === 0 ? nextOfJobs() : undefined) ?? single.shift() ?? nextOfJobs();
     next?.();
     begun += 1;
-    // The SDK begins the call in microtasks. The queue of `nextTick` runs only when no microtask is left, so the next
-    // call begins after the SDK's work for this one.
+    // The SDK begins a call in microtasks. The queue of `nextTick` runs only when no microtask is left, so the next
+    // call begins only after the SDK's work for the call before it.
     queueMicrotask(() => {
       process.nextTick(() => {
         if (isAnyWaiting() && begun < MAX_CALLS && performance.now() < end) beginNext();

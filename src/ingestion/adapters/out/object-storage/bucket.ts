@@ -34,8 +34,8 @@ const MIN_CLOCK_OFFSET_MS = 4 * 60_000;
 export const significantOffset = (offsetMs: number): number => (Math.abs(offsetMs) < MIN_CLOCK_OFFSET_MS ? 0 : offsetMs);
 
 /**
- * A request with a body of at most this many bytes must be sent and answered within the bucket's time-out. With a
- * longer body, it may take longer, as long as bytes move.
+ * A request that writes a whole object of at most this many bytes must be sent and answered within the bucket's
+ * time-out. If the object is longer, the request may take longer, as long as bytes move.
  */
 export const SHORT_BODY_BYTES = 1024 * 1024;
 
@@ -43,11 +43,12 @@ export const SHORT_BODY_BYTES = 1024 * 1024;
  * The operations that the object-storage adapter needs from a store, and no others. Keys are relative to the bucket's
  * prefix.
  *
- * Calls reject with errors of the SDK and with the errors below. A call to a store that makes no progress rejects after
- * the bucket's time-out. Listings, and iterators from `open`, throw these errors while they are iterated. After an
- * error, the store may have carried out the operation or not, and may still carry it out a little later. A call repeats
- * its request where that is safe. If the answer to the first request was lost, the repeated request may be refused
- * because of the object that the first one wrote. The call recognizes this object as its own.
+ * Calls reject with errors of the store's SDK, ObjectExistsError, MissingRightError and StoreSilentError. A call to a
+ * store that makes no progress rejects after the bucket's time-out. Listings, and iterators from `open`, throw their
+ * errors while they are iterated. After an error, the store may have carried out the operation or not, and may still
+ * carry it out a little later. A call repeats its request where that is safe. If the answer to the first request was
+ * lost, the repeated request may be refused because of the object that the first one wrote. The call recognizes this
+ * object as its own.
  */
 export abstract class Bucket {
   /**
@@ -64,7 +65,7 @@ export abstract class Bucket {
 
   /**
    * The present time for times that are stored, in milliseconds since 1970. It is this machine's time, or the store's
-   * if the two clocks differ by minutes, so that all times in a bucket follow one clock.
+   * if the two clocks differ by four minutes or more, so that a machine with a wrong clock stores right times too.
    */
   get now(): number {
     return Date.now() + this.clockOffsetMs;
@@ -112,8 +113,8 @@ export abstract class Bucket {
 
   /**
    * Like `list`, but leaves out the objects whose keys are `after` or precede it, without reading their names. Returns
-   * undefined, as by default, if the store can only list by prefix. To list the names of a time span (`listNamed`) then
-   * takes up to about 60 requests.
+   * undefined if the store can only list by prefix, as this default implementation does. To list the names of a time
+   * span (`listNamed`) may then take dozens of requests.
    */
   listAfter(_prefix: string, _after: string): AsyncIterable<ListedObject> | undefined {
     return undefined;

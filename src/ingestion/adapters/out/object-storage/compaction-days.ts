@@ -5,8 +5,8 @@ import { PLANS } from './keys.js';
 import { dateAt, type Day, DAY_GRACE_MS, endOf } from './segment-names.js';
 
 /**
- * Whether a UTC day had ended at least ten minutes before a time in milliseconds since 1970. New uploads then write no
- * segments to it.
+ * Whether a UTC day had ended at least ten minutes before `time` (milliseconds since 1970). New uploads rarely write
+ * segments to such a day: only if they take more than a day, or if a process stalls or a clock is wrong.
  */
 export const isClosed = (date: string, time: number): boolean => time >= endOf({ date }) + DAY_GRACE_MS;
 

@@ -8,7 +8,8 @@ export type CompactionReport = (run: CompactionRun) => AsyncGenerator<string>;
 
 /**
  * A report for a person. A day has a line for each malformed segment, a line for its merged segments, one for its
- * removed empty segments, and one if another process is working on it. A failed step has one line.
+ * removed empty segments, and one if another process is working on it; no line if there is none of these. A failed step
+ * has one line.
  */
 export async function* textReport(run: CompactionRun): AsyncGenerator<string> {
   const { totals, dryRun } = run;

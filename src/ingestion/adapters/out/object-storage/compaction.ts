@@ -105,7 +105,7 @@ class DayCompaction {
   async run(): Promise<DayReport> {
     let fences = 0;
     let isBusy = false;
-    // The store's time is known only after an answer of the store, such as this one.
+    // The plan is read before the store's time is used, because that time is known only after an answer of the store.
     const begun = await this.readPlan();
     if (isClosed(this.day.date, this.bucket.storeTime)) {
       fences = await removeOldFences(this.bucket, this.day, this.options);
@@ -135,8 +135,8 @@ class DayCompaction {
       } else {
         plan = await this.planner.nextPlan();
         if (!plan) {
-          // Replaces the hold that a crashed process has left. Otherwise it would bring compaction back to this day in
-          // every turn (`plannedDays`).
+          // Replaces a hold that a crashed process has left. Otherwise the hold would bring compaction back to this day
+          // in every turn (`plannedDays`).
           if (found.hold) await this.write(NO_PLAN, version);
           return true;
         }

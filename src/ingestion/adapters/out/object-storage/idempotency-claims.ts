@@ -89,8 +89,8 @@ interface KeyedRequest {
  * The meaning of an existing claim for a new request with the same idempotency scope:
  *
  * - `running`: the claim's upload has no index line yet, and the claim is less than a minute old. Or the claim is
- *   damaged, and either less than a minute old, or this process is already searching for the line of a damaged claim
- *   (this or another one).
+ *   damaged, and either no index line has the scope and the claim is less than a minute old, or this process is already
+ *   searching for the line of a damaged claim (the same one or another).
  * - `free`: the new upload can take the claim.
  * - `damaged`: the claim is unreadable or wrong, no index line of the last 24 hours has the scope, and the new upload
  *   can take the claim.
@@ -103,13 +103,14 @@ type ClaimState = 'running' | 'free' | 'damaged' | 'changed' | Upload;
  * Lets one upload of each idempotency scope through, whichever process receives it, and answers repeated requests with
  * this upload's receipt.
  *
- * The process that creates the claim's object holds the scope. The upload is stored once the segment with its index
- * line exists. This line contains the idempotency key, so that line and key are committed at once. If the segment that
- * a claim names doesn't exist, the claim belongs to an upload in progress, or to a crashed process, which no longer
- * renews the claim. Before another upload takes over the claim of a process that seems to have crashed, an empty object
- * is created in place of that process's segment. If that process was only stalled, it can no longer write the segment.
- * If the upload's own process doesn't know whether the line exists, it writes `failed` to the claim. A process that
- * answers a repeated request writes `kept`. The first of these writes decides.
+ * The process that creates the claim's object, or takes over an existing one, holds the scope. The upload is stored
+ * once the segment with its index line exists. This line contains the idempotency key, so that line and key are
+ * committed at once. If a claim says neither `free` nor `failed`, and the segment that it names doesn't exist, the
+ * claim belongs to an upload in progress, or to a crashed process, which no longer renews the claim. Before another
+ * upload takes over the claim of a process that seems to have crashed, an empty object is created in place of that
+ * process's segment. If that process was only stalled, it can no longer write the segment. If the upload's own process
+ * doesn't know whether the line exists, it writes `failed` to the claim. A process that answers a repeated request
+ * writes `kept`. The first of these writes decides.
  *
  * A damaged claim is rebuilt from the index lines, with a warning. If no line has the scope, another upload can take
  * the claim once its object is older than a minute. By then, an upload in progress, which renews its claim every 15 s,

@@ -7,7 +7,9 @@ const RENEW_EVERY_MS = 15_000;
  */
 export const LOST_AFTER_MS = 60_000;
 
-/** Another process considered the owner of this lease crashed, and replaced or removed the lease's object. */
+/**
+ * The object of a lease was replaced or removed, usually by another process that considered the lease's owner crashed.
+ */
 export class LeaseLostError extends Error {
   constructor(key: string) {
     super(`${key} was replaced or removed by another process.`);

@@ -123,9 +123,9 @@ export class LostClaims {
   }
 
   /**
-   * Rebuilds lost claims one by one, in the order in which their lines were read, until this or another process has
-   * rebuilt one. All processes have the same order, so only one of them rebuilds that claim, and only this process
-   * warns, with the number of claims to rebuild. The other claims are then rebuilt in parallel.
+   * Rebuilds lost claims one by one, in the order in which their lines were read, until one claim was rebuilt, by this
+   * process or another one. All processes go in the same order, so only one of them rebuilds that claim, and only the
+   * one that did logs a warning, with the number of claims to rebuild. The other claims are then rebuilt in parallel.
    */
   private async rebuildAll(lost: readonly number[], { claims, segments }: NeededClaims): Promise<void> {
     const rebuildNext = async (claim: number): Promise<Outcome> => {

@@ -28,7 +28,8 @@ const BEGIN_BYTES = 64;
 /** The claims that must exist, because lines of the last 24 hours have their idempotency keys. */
 export interface NeededClaims extends ComparedClaims {
   /**
-   * The keys of the segments with these lines, by `claimNumber`. Contains only segments that this comparison has read.
+   * The keys of the segments whose lines need the claims, by `claimNumber`. Contains only segments that this comparison
+   * has read.
    */
   readonly segments: ReadonlyMap<number, string>;
   /** Whether any segment (object with index lines) was written in the last 24 hours. */

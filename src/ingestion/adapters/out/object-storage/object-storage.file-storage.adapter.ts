@@ -51,7 +51,8 @@ export interface ObjectStorageOptions {
 }
 
 /**
- * Stores uploads in a bucket, which any number of processes may use at once. No process keeps state of its own.
+ * Stores uploads in a bucket, which any number of processes may use at once. A process keeps no durable state of its
+ * own.
  *
  * An index line describes an upload; a segment is an object with lines. Uploads share segments, except those with a
  * file, under an idempotency key, or too slow to share one (`SegmentLog.mayShare`): these have a segment of their own.
@@ -313,7 +314,7 @@ async function announce(upload: Upload, leases: readonly (Lease<Claim> | Lease<U
 
 /**
  * Returns a function for `.catch()`. If `isOther()` says that the error isn't the store's, this function throws the
- * error unchanged. Otherwise it throws a `storage-failure` with the error as its cause.
+ * error unchanged. Otherwise it treats the error as `storageFailure` does.
  */
 const storageFailureUnless =
   (isOther: () => boolean, message: string) =>

@@ -15,9 +15,9 @@ export interface ClaimRemovalOptions {
  * Removes the claims of expired idempotency keys: the claims that were last written more than 25 hours ago by the
  * store's clock.
  *
- * If a new upload takes over a claim between its listing and its removal, the claim is removed nevertheless. A
- * repetition of the new upload's request is then stored as a second upload. This happens only if a client uses a key
- * again after more than a day, at that very moment.
+ * If a new upload takes over a claim between its listing and its removal, the claim is removed nevertheless. Until the
+ * claim is rebuilt (`LostClaims`), a repetition of the new upload's request is stored as a second upload. This happens
+ * only if a client uses a key again after more than a day, at that very moment.
  *
  * @returns the number of claims that were removed; in a dry run, the number of those that would be.
  */

@@ -42,7 +42,10 @@ interface WaitingLine {
   readonly reject: (error: unknown) => void;
 }
 
-/** Writes index lines to new segments. Lines that wait at the same time for the same directory share a segment. */
+/**
+ * Writes index lines to new segments. Lines that wait at the same time for the same directory share a segment, if they
+ * aren't too many (MAX_SEGMENT_BYTES), and began to wait at about the same time (MAX_APART_MS).
+ */
 export class SegmentLog {
   /** The index lines that wait to be written, by the directory of the segment that will contain them. */
   private readonly waiting = new Map<string, WaitingLine[]>();

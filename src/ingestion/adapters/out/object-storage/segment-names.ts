@@ -140,8 +140,8 @@ function timeText(time: number): string {
 /**
  * Lists the objects whose keys consist of `prefix` and a name with a time from `begin` (included) to `end` (excluded),
  * in milliseconds since 1970. `begin` is rounded down and `end` is rounded up to a multiple of FINEST_MS (about 4 s).
- * If the store can only list by prefix, each request covers a span whose length in milliseconds is a power of 16, and
- * all requests are sent at once.
+ * If the store can only list by prefix, several listings are made at once. Each of them covers a span whose length in
+ * milliseconds is a power of 16.
  */
 export async function listNamed(bucket: Bucket, prefix: string, begin: number, end: number): Promise<ListedObject[]> {
   const following = bucket.listAfter(prefix, prefix + timeText(Math.floor(begin / FINEST_MS) * FINEST_MS));

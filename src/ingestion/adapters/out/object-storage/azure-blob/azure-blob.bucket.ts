@@ -34,7 +34,8 @@ export interface AzureBlobBucketOptions {
 type Body = AsyncIterable<Uint8Array> & { destroy(): void };
 
 /**
- * The SDK's attempts for one request: the second follows at once, the third after 100 ms. Later pauses last up to 2 s.
+ * The SDK's attempts for one request, at most five. The second follows at once, the third after 100 ms, and the others
+ * after longer pauses.
  */
 const RETRIES = { maxTries: 5, retryDelayInMs: 100, maxRetryDelayInMs: 2_000 };
 const MIN_BLOCK_BYTES = 4 * 1024 * 1024;
@@ -108,7 +109,7 @@ export class AzureBlobBucket extends Bucket {
       });
       if (count > 0) made(await this.commit(blob, Array.from({ length: count }, (_, index) => idOf(index))));
     } catch (error) {
-      // The removal may still succeed after MAX_CLEARING_MS. Blocks that are left are dropped by Azure after a week.
+      // The removal of the blocks may still succeed after MAX_CLEARING_MS. Azure drops any that are left after a week.
       await Promise.race([Promise.allSettled([this.removeParts(key)]), sleep(MAX_CLEARING_MS, undefined, { ref: false })]);
       throw error;
     }

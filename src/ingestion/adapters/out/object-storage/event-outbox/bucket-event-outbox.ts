@@ -220,7 +220,7 @@ class DeliveryState {
 
   /**
    * Whether all events of the listed segments and removals were confirmed. Announcements in `events/late/` don't count,
-   * because some of the announced segments aren't written yet.
+   * because some of the announced segments may not be written yet.
    */
   get isDrained(): boolean {
     return this.scans.every(({ since }) => since === undefined) && this.removed.since === undefined;

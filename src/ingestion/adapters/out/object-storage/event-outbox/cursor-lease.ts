@@ -82,9 +82,9 @@ export class CursorLease {
   }
 
   /**
-   * Offers the cursor to other processes: any of them can take it at once. Until then, this process keeps it, and
-   * renews it as before. If the write fails, the next renewal offers the cursor. Does nothing if this process doesn't
-   * hold it.
+   * Offers the cursor to other processes: any of them can take it at once. Until one takes it, this process keeps the
+   * cursor, and renews it as before. If the write fails, the next renewal offers the cursor. Does nothing if this
+   * process doesn't hold the cursor.
    */
   async offer(): Promise<void> {
     if (!this.held) return;

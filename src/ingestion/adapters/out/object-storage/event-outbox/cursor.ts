@@ -7,8 +7,8 @@ import { CURSOR } from '../keys.js';
 import { dateAt, type Day, endOf, NAME_TOLERANCE_MS, parseName, uploadIdIn } from '../segment-names.js';
 
 /**
- * If the time in a segment's name is more than this after the watermark, in milliseconds, none of the segment's events
- * was confirmed. Includes a margin.
+ * If the time in a segment's name is more than this after the watermark, in milliseconds, it is assumed that none of
+ * the segment's events was confirmed. Includes a margin.
  */
 const CONFIRMED_AHEAD_MS = 5 * 60_000;
 const SHORT_LENGTH = 16;
@@ -59,8 +59,8 @@ const CURSOR_CONTENT = z.object({
   counts: z.record(z.string(), z.number().int()),
   /**
    * Segments whose events were confirmed, but which may still be announced as late. The key is a segment's short name
-   * (`shortName`). The value is the time until which an announcement can appear, in milliseconds since 1970 by the
-   * store's clock.
+   * (`shortName`). The value is the time until which the cursor remembers the segment, in milliseconds since 1970 by
+   * the store's clock.
    */
   late: z.record(z.string(), z.number()),
 });

@@ -48,8 +48,8 @@ export class LateSource implements EventSource {
    * Reads the listed announcements of late segments. They replace the earlier ones. Malformed announcements, and those
    * whose events were all confirmed, become obsolete. Throws errors of the bucket.
    *
-   * @param isWhole whether all announcements of the bucket are listed. Only then does the cursor forget the segments
-   *   that can no longer be announced (`Cursor.late`).
+   * @param isWhole whether all announcements of the bucket are listed. Only then does the cursor forget the confirmed
+   *   segments that it has remembered for long enough (`Cursor.late`).
    */
   async list(objects: readonly ListedObject[], isWhole: boolean): Promise<void> {
     const now = this.clock.time;

@@ -94,7 +94,7 @@ export class UnconfirmedLineReader {
       if (!isFirst) return;
       // The remembered line isn't at its offset any more, so a removal of uploads has rewritten the segment. The
       // remaining lines keep their order, so reading goes on after the last line whose event is known to be confirmed.
-      // If no such line is left, all lines are read, and some events are delivered again.
+      // If no such line is left, all lines are read, and some events may be delivered again.
       const confirmed = new Set(this.remembered.get(key) ?? [part.upload_id]);
       for await (const { upload, end } of this.linesFrom(key, 0, size)) if (confirmed.has(upload.uploadId)) begin = end;
     }

@@ -28,8 +28,8 @@ export interface S3ConnectionOptions {
 
 const MAX_CONNECT_MS = 2000;
 const CONNECTIONS = {
-  // The number isn't limited, because the SDK treats a request that waits for a free connection as one that can't
-  // connect.
+  // The number of connections isn't limited, because the SDK treats a request that waits for a free connection as one
+  // that can't connect.
   maxSockets: Infinity,
   // After this many milliseconds without a request, a connection is closed. Otherwise, each burst of requests would
   // leave its connections open for good.

@@ -41,7 +41,8 @@ export class MovedLines {
   private bytes = 0;
   /**
    * The keys of the segments and claims that were written, or that an earlier attempt had written with the same lines:
-   * two for each upload whose `Idempotency-Key` is still in use, and few for all others.
+   * two for each upload whose `Idempotency-Key` is still in use, one for each other slow upload of the current day, and
+   * few for all other uploads.
    */
   readonly written = new Set<string>();
 

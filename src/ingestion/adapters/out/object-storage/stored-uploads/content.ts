@@ -35,7 +35,7 @@ export async function openFile(bucket: Bucket, path: string, range: ByteRange | 
       }
     }
   };
-  // This isn't a generator, because a generator that is ended before its first piece could not release the connection.
+  // The iterator isn't a generator: a generator that is ended before its first piece couldn't release the connection.
   const iterator: AsyncIterableIterator<Uint8Array, undefined> = {
     [Symbol.asyncIterator]: () => iterator,
     next,

@@ -5,7 +5,7 @@ import { isDate } from '../../../../domain/layout-names.js';
 import type { UploadKind } from '../../../../domain/upload.js';
 import { type Day, DAY_GRACE_MS, directoryOf, endOf, listNamed, slowPrefix, parseName } from '../segment-names.js';
 
-/** How many objects of a day `firstPage` lists at most. Stores return this many in answer to one request. */
+/** How many objects of a day `firstPage` lists at most. One request to a store usually lists that many. */
 const FIRST_PAGE = 1_000;
 /**
  * If a day has at most this many segments with at most this many bytes in all, all of its segments are read (`isFew`).
@@ -38,15 +38,15 @@ export async function firstPage(bucket: Bucket, day: Day): Promise<{ segments: L
 }
 
 /**
- * The segments that compaction has created for a day. Lists only names with times after the day, and so needs few
- * requests, however many other segments the day has. Leaves out empty segments.
+ * The segments that compaction, or a move of a store, has created for a day. Lists only names with times after the day,
+ * so the number of requests doesn't grow with the day's other segments. Leaves out empty segments.
  *
  * @param prefix `slowPrefix(day)` for the segments with lines of slow uploads; `directoryOf(day)` for the others.
  */
 export async function targets(bucket: Bucket, day: Day, prefix = directoryOf(day)): Promise<ListedObject[]> {
   if (!mayBeCompacted(bucket, day)) return [];
   // The names that compaction gives have times at least DAY_GRACE_MS (ten minutes) after the end of the day. The listed
-  // span is widened to multiples of powers of 16 ms, so that a store that can only list by prefix needs few requests.
+  // span is widened to multiples of powers of 16 ms, so that a store that can only list by prefix needs fewer requests.
   // That moves its begin back by 66 s at most, so it still leaves out the times within the day, which may have many
   // segments.
   const begin = Math.floor((endOf(day) + DAY_GRACE_MS) / 16 ** 4) * 16 ** 4;

@@ -59,8 +59,9 @@ export class DaySources {
   }
 
   /**
-   * Whether compaction has created further segments for a day since the day was first listed. It also removes the
-   * segments that it has merged. If one of these was to be listed only later, its lines may be missing from the page.
+   * Whether compaction has created further segments for one of the days in `moving` since that day was first listed.
+   * Compaction also removes the segments that it has merged. If such a segment was to be listed only later, its lines
+   * may be missing from the page.
    */
   async hasMoved(): Promise<boolean> {
     const moved = [...this.moving].map(async ([day, { known, later }]) => (await (later ?? allTargets(this.bucket, day))).some(({ key }) => !known.has(key)));
@@ -132,7 +133,7 @@ export class DaySources {
   /**
    * The sources for one segment; none if the time in the segment's name is too late for the list.
    *
-   * @param isFew whether the day has so few segments that this one is read whatever the time in its name.
+   * @param isFew whether the day has so few segments that each is read, whatever the time in its name.
    */
   private segment(day: Day, segment: ListedObject, isFew = false): Source[] {
     const { key, size } = segment;

@@ -72,7 +72,8 @@ export class SortedSource implements Source {
     const end = this.end ?? (await this.seek());
     const { key } = this.segment;
     const part = await readPart(this.bucket, key, { first: Math.max(0, end - this.size), last: end - 1 });
-    // If no line begins in the block, a line is longer than the block. So a longer block is read next.
+    // If no line begins in the block, a line is longer than the block, or a removal has shortened the segment. So a
+    // longer block is read next.
     if (!part) return end <= this.size ? [] : [this.below(end, this.latest, this.size * 4)];
     let first: Upload | undefined;
     for await (const { upload, begin, end: lineEnd } of linesIn(part.bytes)) {
