@@ -53,8 +53,8 @@ export type LineMembers = Readonly<Record<string, unknown>>;
 
 /**
  * Reads the members with the given names, and maybe others, from an index line; undefined if the line isn't a JSON
- * object in UTF-8. If the line is longer than 64 KiB, yields to other work; the result then has the values of texts and
- * nulls only, and a placeholder (`OTHER_VALUE`) for each number or boolean.
+ * object in UTF-8. If the line is longer than 64 KiB, yields to other work. The result then has only values that are
+ * texts, nulls or lists of texts, and a placeholder (`OTHER_VALUE`) for any other value, such as a number.
  */
 export function membersOf(line: Buffer, names: readonly string[]): LineMembers | undefined | Promise<LineMembers | undefined> {
   if (line.length > LONG_LINE_BYTES) return membersOfLong(line, names);

@@ -3,7 +3,7 @@ import type { Bucket } from './bucket.js';
 
 const RENEW_EVERY_MS = 15_000;
 /**
- * A lease that wasn't renewed for this long is taken for a crashed process's. In milliseconds, by the store's clock.
+ * A lease that wasn't renewed for this long counts as left by a crashed process. In milliseconds, by the store's clock.
  */
 export const LOST_AFTER_MS = 60_000;
 

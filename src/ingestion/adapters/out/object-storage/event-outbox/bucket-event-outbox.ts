@@ -110,7 +110,7 @@ export class BucketEventOutbox extends EventOutbox {
     for await (const { key } of this.bucket.list(CURSOR)) if (key === CURSOR) return;
     this.clock.note();
     // The cursor is missing. It is read only because each answer contains the store's time. The time in a single answer
-    // may be wrong; of two times, the clock uses the earlier one.
+    // may be wrong; of two times, `CautiousClock` uses the earlier one.
     await this.bucket.read(CURSOR);
     this.clock.note();
     const now = this.clock.time;

@@ -226,8 +226,9 @@ export class SegmentScan implements EventSource {
   }
 
   /**
-   * Whether a listed segment is missing because its uploads were removed. Resolves to false if compaction may have
-   * moved its lines: it then takes a hold, and the events are delivered from the segment that has the lines now.
+   * Whether a listed segment is missing because its uploads were removed. If compaction may have moved its lines
+   * instead, takes a hold on the day, and resolves to false. The events are then delivered from the segment that has
+   * the lines now.
    */
   private async isRemoved({ key }: Segment): Promise<boolean> {
     const day = dayOf(key);

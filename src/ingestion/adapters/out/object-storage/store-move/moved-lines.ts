@@ -32,8 +32,8 @@ interface MovedLine {
  * - The other lines of the current day get segments with names as uploads give, which compaction merges later.
  *
  * The name of a shared segment contains a digest of its lines. So if an interrupted move writes the same lines again,
- * they don't appear twice. They do if the store carries out a write of the earlier attempt only afterwards, and other
- * lines of that segment have changed since.
+ * they don't appear twice. They may appear twice if the store carries out a write of the earlier attempt so late that
+ * the move doesn't remove it, and other lines of the same segment have changed since that attempt.
  */
 export class MovedLines {
   private day: Day | undefined;

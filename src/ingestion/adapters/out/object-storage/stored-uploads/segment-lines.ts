@@ -114,7 +114,7 @@ export async function* allLines(bucket: Bucket, key: string): AsyncGenerator<{ u
       for await (const { upload, begin, end } of linesIn(joined([...rest, bytes.subarray(0, whole)]))) yield { upload, length: end - begin };
       rest = [];
     }
-    // Copied, because the next piece may use the same memory as this one.
+    // The rest of the piece is copied, because the next piece may use the same memory.
     if (whole < bytes.length) rest.push(Buffer.from(bytes.subarray(whole)));
   }
 }

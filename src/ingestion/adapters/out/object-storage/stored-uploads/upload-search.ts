@@ -113,9 +113,9 @@ class UploadSearch {
 
   async run(): Promise<FoundLine | undefined> {
     const own = this.search(this.days.map((day) => ({ key: `${directoryOf(day)}${this.uploadId}.ndjson`, size: 0, ageMs: 0 })));
-    // An upload with a file has a segment of its own until compaction. Reading it takes a fifth of the processor time
-    // of the listings, so on the current day the listings begin only if it doesn't have the line. On other days they
-    // begin at once, as otherwise four requests would follow each other.
+    // An upload with a file has a segment of its own until compaction. Reading this segment takes a fifth of the
+    // processor time of the listings. So on the current day, the listings begin only if the upload has no such segment.
+    // On other days they begin at once, because otherwise four requests would follow each other.
     if (!this.days.some((day) => mayBeCompacted(this.bucket, day)) && (await own)) return own;
     return asJob(() => this.elsewhere(own));
   }
