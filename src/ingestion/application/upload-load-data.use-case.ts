@@ -72,7 +72,7 @@ export class UploadLoadData {
     }
   }
 
-  /** The present time in milliseconds since 1970: `FileStorage.now`, or this machine's time if the store has no clock. */
+  /** The present time in milliseconds since 1970: `FileStorage.now`, or this machine's if the store has no clock. */
   private now(): number {
     return this.fileStorage.now?.() ?? Date.now();
   }
