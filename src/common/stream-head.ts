@@ -1,6 +1,6 @@
 /**
- * The most chunks of a stream that may be in memory at once. A limit in bytes alone isn't enough, because a tiny chunk
- * takes far more memory than its length.
+ * The most chunks of a stream that are gathered in memory, by `readHead` or for one write to the disk. A limit in bytes
+ * alone isn't enough, because a tiny chunk takes far more memory than its length.
  */
 export const MAX_CHUNKS = 1024;
 

@@ -47,7 +47,7 @@ export class BodyMemory {
 
   /**
    * Takes memory from the shared budget until the body has enough for `bytes` bytes in total. Returns undefined if the
-   * memory was available at once. Otherwise resolves when the memory is granted.
+   * body has enough already, or the memory was available at once. Otherwise resolves when the memory is granted.
    *
    * @throws ServiceError `client-aborted` when the connection closes before the memory is granted.
    */

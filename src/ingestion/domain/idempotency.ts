@@ -3,7 +3,8 @@ import type { Upload } from './upload.js';
 
 /**
  * How long an `Idempotency-Key` is kept, in milliseconds, from the time at which the first upload under the key was
- * complete. In this period, a repetition of that upload's request gets the answer of the first request.
+ * complete. In this period, unless that upload is removed, a repetition of its request gets the answer of the first
+ * request.
  */
 export const IDEMPOTENCY_PERIOD_MS = DAY_MS;
 

@@ -33,7 +33,7 @@ export class DurableDirectories {
   private readonly nextSync = new Map<string, Promise<void>>();
   /** The actions of `within` that are being repeated, because their directory was removed in the meantime. */
   private readonly repeating = new Set<Promise<unknown>>();
-  /** Resolves when the `removeEmpty` in progress has ended. Undefined without one. */
+  /** Resolves when the `removeEmpty` in progress has ended; undefined if none is in progress. */
   private removing: Promise<void> | undefined;
 
   constructor(

@@ -46,8 +46,8 @@ export class IdempotencyKeys {
    */
   private readonly removed = new Set<string>();
   /**
-   * The closed segments (files of index lines) that still have to be listed in the index of idempotency keys. `begun`
-   * is how many uploads with a key had begun when the segment was closed.
+   * The closed segments (files of index lines) that still have to be listed with their length in the index of
+   * idempotency keys. `begun` is how many uploads with a key had begun when the segment was closed.
    */
   private closedSegments: { segment: ListedSegment; begun: number }[] = [];
   private timer: NodeJS.Timeout | undefined;

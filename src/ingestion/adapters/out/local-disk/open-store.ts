@@ -52,7 +52,7 @@ export interface OpenStoreOptions extends IndexLogOptions {
 export class OpenStore {
   private readonly logs: Record<UploadKind, IndexLog>;
   private readonly health: HealthProbe;
-  /** Absolute path of `staging/`, the directory for files that are still arriving. */
+  /** Absolute path of `staging/`, the directory for files that aren't at their final paths yet. */
   private readonly staging: string;
   private readonly finishing = new Set<Promise<void>>();
   /** Finds, reads and removes stored uploads. */

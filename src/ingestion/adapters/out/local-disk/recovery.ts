@@ -209,8 +209,8 @@ async function segmentNames(store: StoreDirectory, directory: string): Promise<s
     });
   } catch (error) {
     if (hasCode(error, 'ENOENT')) return [];
-    // If something else has the name of a directory of segments, it is unknown which files have index lines, so the
-    // boot fails.
+    // Without the directory of segments, in whose place something else is, it is unknown which files have index lines.
+    // So recovery fails.
     if (hasCode(error, 'ENOTDIR')) throw new DataDirectoryError(`${store.at(directory)} is not a directory: move it away, and put the right one back`, { cause: error });
     throw error;
   }

@@ -193,7 +193,7 @@ export class SelfCheckingDatabase {
     // If the database is damaged or stays locked, the next attempt to open it reports that.
     await runInThread(this.database, RELEASE).catch(() => undefined);
     quietly(() => this.database.close());
-    // Closing these descriptors can't lose data: SQLite has synced the files already.
+    // Closing these descriptors loses no data: unless RELEASE has failed, SQLite has synced the files already.
     for (const descriptor of this.descriptors.values()) quietly(() => { closeSync(descriptor); });
   }
 

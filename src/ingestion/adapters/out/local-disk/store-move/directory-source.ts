@@ -10,7 +10,7 @@ import { NodeDisk } from '../node-disk.js';
 import { readStoreId } from '../store-id.js';
 import { FileBytes } from '../stored-uploads/file-bytes.js';
 
-/** Opens the store in a DATA_DIR as the source of a move. Resolves to undefined if the directory has no store. */
+/** Opens the store in a DATA_DIR as the source of a move. Resolves to undefined if the directory has no store id. */
 export async function openDirectorySource(directory: string): Promise<StoreSource | undefined> {
   const disk = new NodeDisk();
   const root = resolve(directory);

@@ -14,8 +14,8 @@ import type { Segments } from './segments.js';
 const KIB = 1024;
 /**
  * The id of an upload contains the time at which the upload began, and most uploads are complete soon after. So the
- * index line is usually within this many bytes behind the lines that were received at that time, or within
- * `BEFORE_BYTES` before them, as lines aren't quite in order.
+ * index line is usually within this many bytes behind the place in a segment where the lines received from that time on
+ * begin, or within `BEFORE_BYTES` before that place, as lines aren't quite in order.
  */
 const NEAR_BYTES = 256 * KIB;
 const BEFORE_BYTES = 32 * KIB;
