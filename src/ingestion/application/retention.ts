@@ -26,9 +26,9 @@ export class RetentionPeriod {
 
 /**
  * Removes the uploads that are older than the retention period: an hour after the service starts, and then every hour.
- * After the machine's clock jumped by more than an hour, removes nothing until the clock was steady for a day, because a
- * single run at a wrong time in the future would remove all uploads. A machine may also boot with a wrong clock, which
- * jumps when the time is synchronized. The wait of an hour before the first run is there to notice that jump.
+ * After the machine's clock jumped by more than an hour, removes nothing until the clock was steady for a day, because
+ * a single run at a wrong time in the future would remove all uploads. A machine may also boot with a wrong clock,
+ * which jumps when the time is synchronized. The wait of an hour before the first run is there to notice that jump.
  */
 @Injectable()
 export class Retention implements OnApplicationBootstrap, OnApplicationShutdown {

@@ -72,9 +72,9 @@ export abstract class EventOutbox {
 
   /**
    * Allows another process to deliver the events of the store until the next call of `next`. Called before a long pause
-   * after deliveries that failed, because another process may reach the receiver. If none has taken over by then, `next`
-   * returns the same events again, as after any failed delivery. This default implementation does nothing: it is for a
-   * store that only one process uses.
+   * after deliveries that failed, because another process may reach the receiver. If none has taken over by then,
+   * `next` returns the same events again, as after any failed delivery. This default implementation does nothing: it is
+   * for a store that only one process uses.
    */
   giveWay(): Promise<void> {
     return Promise.resolve();
