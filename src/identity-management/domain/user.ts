@@ -39,7 +39,7 @@ export function assertUserName(name: string): void {
  * Normalizes and validates a user to be created. The e-mail is converted to lower case, the name defaults to the
  * e-mail, and duplicate roles are removed. The caller must check that the e-mail has the form of an e-mail address.
  *
- * @throws InvalidIdentityValue when a value is invalid.
+ * @throws InvalidIdentityValue when the e-mail or the name is invalid.
  */
 export function newUser(email: string, name: string | undefined, roleIds: readonly string[]): NewUser {
   // JavaScript converts a capital sigma to σ or ς, depending on the letters around it. So that one e-mail has one form,

@@ -71,7 +71,10 @@ export abstract class IdentityProvider {
    */
   abstract checkHealth(options: ProviderCallOptions): Promise<void>;
 
-  /** Defects that don't make operations fail, found by the latest `checkHealth`: one line each, without secrets. */
+  /**
+   * Defects that don't make operations fail, found by the latest health check that had a result: one line each, without
+   * secrets.
+   */
   get warnings(): readonly string[] {
     return [];
   }

@@ -21,7 +21,7 @@ export class RefusalFilter extends ServiceExceptionFilter {
 const isRefusal = (exception: unknown): exception is Error =>
   exception instanceof IdentityRefusal || (exception instanceof ServiceError && exception.kind === 'invalid-request-body');
 
-/** The reason for a refusal, for the log. Names the request's value that is wrong, but doesn't quote it. */
+/** The reason for a refusal, for the log: what is wrong with the request, without a quotation of its values. */
 function reasonOf(refusal: Error): string {
   if (refusal instanceof RoleAlreadyExists) return 'role_name is taken';
   if (refusal instanceof UserAlreadyExists) return 'email is taken';

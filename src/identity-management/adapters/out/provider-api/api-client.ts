@@ -17,7 +17,7 @@ export interface ApiClientOptions {
    * How to request an access token (RFC 6749): the token endpoint, and the grant's fields, which are sent as a form.
    */
   readonly token: { readonly url: string; readonly grant: Readonly<Record<string, string>> };
-  /** The rate limiter for calls to a provider that limits them. If undefined, all calls are sent at once. */
+  /** The rate limiter for calls to a provider that limits them. If undefined, no call waits for a rate limit. */
   readonly pace?: CallPace;
 }
 
@@ -68,8 +68,9 @@ export class ApiClient {
 
   /**
    * Sends a request. If the provider refuses the token, or the token lacks a scope, sends the request a second time
-   * with a new token, provided that a new token can help. If the connection breaks, sends a `repeatable` request a
-   * second time. With a rate limiter (`pace`), also sends the request again after a 429.
+   * with a new token, provided that a new token can help. If a `repeatable` request gets no complete answer, sends it a
+   * second time, provided that there is time left. With a rate limiter (`pace`), also sends the request again after a
+   * 429.
    *
    * @throws ProviderUnavailable when the call would wait too long for the rate limiter, when there is no connection, no
    * answer within `REQUEST_TIMEOUT_MS` (`TOKEN_TIMEOUT_MS` for a token), or an answer with 408, 429 or 5xx, or when the

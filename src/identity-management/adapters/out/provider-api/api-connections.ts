@@ -33,8 +33,8 @@ export interface RawAnswer {
 }
 
 /**
- * The maximum number of connections to a provider. If all are in use, a request waits for one of them. The wait is part
- * of the request's time limit.
+ * The maximum number of connections to a provider's API, not counting those that download files. If all are in use, a
+ * request waits for one of them. The wait is part of the request's time limit.
  */
 const MAX_CONNECTIONS = 128;
 const MAX_BYTES = 64 * 1024 * 1024;
@@ -53,8 +53,8 @@ export class ApiConnections {
   constructor(private readonly provider: string) {}
 
   /**
-   * Sends a request. If that fails and the request is repeatable, sends the request a second time, unless its time
-   * limit is over or its signal has aborted.
+   * Sends a request. If there is no complete answer and the request is repeatable, sends the request a second time,
+   * unless its time limit is over or its signal has aborted.
    *
    * @throws ProviderUnavailable when no connection is made (each attempt waits `CONNECT_TIMEOUT_MS` for one to open),
    * no complete answer of at most 64 MiB arrives within the request's time limit, or the signal aborts. The error is an
@@ -132,7 +132,7 @@ class Exchange {
     const { url, method, headers, body } = this.raw;
     const { origin, pathname, search } = new URL(url);
     return new Promise<RawAnswer>((resolve, reject) => {
-      // `giveUp` calls this if the request still waits for a connection. The request is then never sent.
+      // While the request waits for a connection, `giveUp` rejects the promise. The request is then never sent.
       this.abort = () => { reject(Object.assign(this.end(), { code: UNSENT })); };
       const decoder = new StringDecoder('utf8');
       const answer = { status: 0, headers: {} as IncomingHttpHeaders, text: '' };

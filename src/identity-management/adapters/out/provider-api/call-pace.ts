@@ -36,7 +36,10 @@ const MAX_CAUTION = 16;
  */
 const MAX_PAUSE_MS = 750;
 const JITTER = 0.2;
-/** The longest pause after a 429, in milliseconds, even if the provider's `Retry-After` is longer. */
+/**
+ * The longest pause after a 429, and the longest time until a retry that an error of the rate limiter names, both in
+ * milliseconds. Applies even if the provider's `Retry-After` is longer.
+ */
 const MAX_ABSENCE_MS = 60_000;
 /**
  * How long a rate limit is remembered after the last answer that reported it, in milliseconds. After that, the tenant
@@ -69,8 +72,9 @@ export class CallPace {
   private inFlight = 0;
   private isKnown = false;
   /**
-   * The factor by which the time until a bucket gets its next token is multiplied. Doubles after a 429, up to 16;
-   * simultaneous 429s count once. Shrinks by a tenth with every other answer, down to 1.
+   * The factor by which the time until a bucket gets its next token, and the minimum pause after a 429, are multiplied.
+   * Doubles after a 429, up to 16; simultaneous 429s count once. Shrinks by a tenth with each answer that isn't a 429,
+   * down to 1.
    */
   private caution = 1;
   private refusedAt = -Infinity;
@@ -149,7 +153,7 @@ export class CallPace {
     while (this.queue.length > 0) {
       const wait = this.waitMs();
       if (wait > 0) {
-        // If the wait is infinite, there is no timer: the arrival of an answer calls `moveOn` again.
+        // If the wait is infinite, there is no timer: the end of a call in flight calls `moveOn` again.
         if (wait < Infinity) this.timer = setTimeout(() => { this.moveOn(); }, wait);
         return;
       }

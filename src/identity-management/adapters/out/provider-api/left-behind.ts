@@ -28,7 +28,10 @@ export interface Remnant {
    * role this name.
    */
   readonly name: string;
-  /** Whether the answer to the creation was lost, so that it is unknown whether the remnant exists or will appear. */
+  /**
+   * Whether it is unknown if the remnant exists or will appear, because the answer to the creation was lost or couldn't
+   * be read.
+   */
   readonly isUncertain: boolean;
   /** Details that identify the remnant in the log. */
   readonly trace: Readonly<Record<string, unknown>>;
@@ -57,7 +60,7 @@ export class LeftBehind {
   private readonly retries = new BackgroundRetries();
   /** Remnants that may still exist. */
   private readonly remnants = new Set<Remnant>();
-  /** The attempts in progress to remove a remnant, by remnant. */
+  /** The attempts in progress to remove a remnant, by remnant, without those that `free` makes. */
   private readonly attempts = new Map<Remnant, Promise<boolean | undefined>>();
   private readonly searches = new OneAtATime();
   private readonly removals = new OneAtATime();
@@ -156,8 +159,9 @@ export class LeftBehind {
   }
 
   /**
-   * Makes one more attempt to remove a remnant, when no earlier attempt of the same kind is in progress any more. There
-   * are two kinds: searches for uncertain remnants, and removals of all others.
+   * Makes one more attempt to remove a remnant, after the attempts of the same kind for which this method was called
+   * before. There are two kinds: searches for uncertain remnants, and removals of all others. Makes no attempt after
+   * `close`.
    */
   private attemptInTurn(remnant: Remnant): Promise<boolean | undefined> {
     const queue = remnant.isUncertain ? this.searches : this.removals;

@@ -18,7 +18,10 @@ export interface Place {
   readonly order: number;
   /** When the operation's first call entered the queue, by `performance.now()`. */
   readonly since: number;
-  /** Whether a call was answered, other than with 429. True from the start if the standing isn't `new`. */
+  /**
+   * Whether a call that this operation sent was answered, other than with 429. True from the start if the standing
+   * isn't `new`. An answer to another operation's call, shared by this operation, doesn't count.
+   */
   hasBegun: boolean;
   readonly standing: Standing;
 }

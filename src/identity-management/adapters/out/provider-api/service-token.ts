@@ -10,7 +10,8 @@ export interface IssuedToken {
 const MARGIN_SECONDS = 30;
 /**
  * The minimum time between discarding two tokens for the same reason, refused or outdated, in milliseconds. Needed
- * because the newer token may be no better than the discarded one.
+ * because the newer token may be no better than the discarded one. It doesn't apply to a refused token if the provider
+ * has accepted a token since the previous refusal.
  */
 const ANOTHER_EVERY_MS = { refused: 10_000, outdated: 60_000 } as const;
 

@@ -1,13 +1,13 @@
 import { ANSWER_WITHIN_MS } from '../../../../common/answer-times.js';
 
-// The time limits of the steps at an identity provider, in milliseconds, derived from the time within which a client of
-// the service gets its answer (`ANSWER_WITHIN_MS`).
+// The time limits of the steps at an identity provider, in milliseconds. All but the one for opening a connection are
+// derived from the time within which a client of the service gets its answer (`ANSWER_WITHIN_MS`).
 
 /** The time limit for opening a connection to the provider. */
 export const CONNECT_TIMEOUT_MS = 3_000;
 /**
  * The time limit for one request to the provider. It includes the wait for a connection, the whole answer and, if the
- * first attempt fails, a second one.
+ * first attempt fails and the request is repeatable, a second one. The wait for the rate limiter isn't included.
  */
 export const REQUEST_TIMEOUT_MS = ANSWER_WITHIN_MS;
 /** The time limit for reading a whole list with one call. If the call takes longer, the list is read page by page. */
