@@ -19,9 +19,9 @@ export function urlOf(source: KeySetSource): URL {
 }
 
 /**
- * Returns a function that fetches the key set from the source. The function rejects when the answer is over 1 MiB
- * (decoded); for a URL, when its signal aborts; and for a function, when that takes longer than `timeoutMs`
- * milliseconds.
+ * Returns a function that fetches the key set from the source. The returned function rejects when the answer is over
+ * 1 MiB (decoded). If the source is a URL, it also rejects when the signal in its options aborts. If the source is a
+ * function, it also rejects when the source takes longer than `timeoutMs` milliseconds.
  */
 export function fetchFrom(source: KeySetSource, timeoutMs: number): FetchImplementation {
   return async (url, init) => bounded('url' in source ? await fetch(url, init) : Response.json(await loaded(source.load, timeoutMs)));

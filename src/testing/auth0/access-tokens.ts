@@ -6,11 +6,14 @@ import type { Tenant } from './tenant.js';
 
 /** Describes an access token to issue: the API and the caller that it is for, and its contents. */
 export interface TokenRequest {
-  /** The id of the user for whom the token is issued. The user's roles determine the token's permissions. */
+  /**
+   * The id of the user for whom the token is issued. Unless `permissions` is given, the user's roles determine the
+   * token's permissions.
+   */
   readonly userId?: string;
   /**
-   * The id of the application that uses the token. If there is no `userId`, the application's client grant determines
-   * the token's permissions. Default: `caller`.
+   * The id of the application that uses the token. Default: `caller`. If neither `userId` nor `permissions` is given,
+   * the application's client grant determines the token's permissions.
    */
   readonly clientId?: string;
   /**

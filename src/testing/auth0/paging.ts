@@ -42,7 +42,10 @@ export function readPage(query: URLSearchParams, { defaultSize, largestSize, sma
   return { start: page * limit, limit, includeTotals: flag(query, 'include_totals') ?? false };
 }
 
-/** The answer with one page of the list `items`. The page's items are in the answer's member `name`. */
+/**
+ * The answer with one page of the list `items`. If the page's `includeTotals` is true, its items are in the answer's
+ * member `name`, beside totals. Otherwise the answer's whole body is the list of its items.
+ */
 export function listAnswer(name: string, items: readonly unknown[], page: Page): ApiAnswer {
   return pageAnswer(name, items.slice(page.start, page.start + page.limit), page, items.length);
 }

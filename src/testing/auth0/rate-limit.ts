@@ -34,7 +34,7 @@ export class TokenBucket {
     return {
       isAllowed,
       headers: {
-        // `date` and `x-ratelimit-reset` (below) are of the same clock, so a client can subtract one from the other.
+        // `date` and `x-ratelimit-reset` are by the same clock, so a client can subtract one from the other.
         date: new Date(now).toUTCString(),
         'x-ratelimit-limit': String(burst),
         'x-ratelimit-remaining': String(Math.floor(this.tokens)),

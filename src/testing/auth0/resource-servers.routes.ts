@@ -101,8 +101,8 @@ function createServer(tenant: Tenant, { body }: ApiCall): ApiAnswer {
 }
 
 /**
- * Changes the settings and scopes of an API. The given list of scopes replaces the previous one. Roles lose their
- * permissions for scopes that were removed.
+ * Changes the settings and scopes of an API. A list of scopes in the request replaces the previous one. Roles lose
+ * their permissions for scopes that were removed.
  */
 function updateServer(tenant: Tenant, { id, body }: ApiCall): ApiAnswer {
   const { scopes, ...settings } = readBody(SERVER_CHANGE, body);

@@ -175,7 +175,7 @@ function addPermissions(tenant: Tenant, { id, body }: ApiCall): ApiAnswer {
 
 function assignRoles(tenant: Tenant, { id, body }: ApiCall): ApiAnswer {
   const { roles } = readBody(ROLE_IDS, body);
-  // Auth0 was seen to answer so when a request had role names where role ids are required.
+  // Auth0 was seen to answer 400 `invalid_body` when a request had role names where role ids are required.
   if (!roles.every((roleId) => ROLE_ID.test(roleId))) throw new ManagementError(400, 'Invalid request payload input', 'invalid_body');
   existingUser(tenant, id);
   const known = roles.filter((roleId) => tenant.roles.has(roleId));

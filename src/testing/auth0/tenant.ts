@@ -34,7 +34,7 @@ export interface Auth0Settings {
   unknownRole: 'not-found' | 'bad-request' | 'ignored';
   /** Whether the tenant has several custom domains. If so, Auth0 refuses POST /users with 409. */
   hasSeveralCustomDomains: boolean;
-  /** How many requests for the state of an export job are answered that the job isn't finished yet. Default: 1. */
+  /** How many reads of an export job's state get the answer that the job isn't finished yet. Default: 1. */
   exportReads: number;
   /** The final status of all export jobs. Default: `completed`. */
   exportEnd: 'completed' | 'failed';
@@ -103,7 +103,7 @@ export interface ClientGrantRecord {
   allowsAll: boolean | undefined;
 }
 
-/** A connection of the tenant: a source of users, such as a database, in which these users can sign in. */
+/** A connection of the tenant: a source of users, such as a database. */
 export interface ConnectionRecord {
   readonly id: string;
   readonly name: string;

@@ -43,7 +43,7 @@ export class ApiScopes {
 
   /**
    * Adds these permissions to the API's scopes, unless the API has them already. Takes one call to Auth0 if no
-   * permission is missing, otherwise at least three.
+   * permission is missing, otherwise usually three: a read, a write, and a read that checks the write.
    *
    * @throws InvalidIdentityValue when Auth0 refuses the scopes, for example because the API has no room for more.
    * ProviderUnavailable when permissions are still missing after five writes, because others have overwritten the list

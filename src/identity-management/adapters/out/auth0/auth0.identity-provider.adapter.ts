@@ -66,8 +66,8 @@ const REFUSAL = z.object({ message: z.string().default(''), errorCode: z.string(
  * the API, and 1,000 roles of the tenant.
  *
  * Auth0's search for users reflects a change only after some time. Users that this process created or changed in the
- * last ten minutes are listed with their current data. Changes by others may be missing or outdated until the search
- * reflects them.
+ * last ten minutes, at most the latest 10,000, are listed with their current data. Changes by others may be missing or
+ * outdated until the search reflects them.
  *
  * All calls to the Management API share one rate limiter (`CallPace`).
  */

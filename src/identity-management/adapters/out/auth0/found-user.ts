@@ -3,7 +3,7 @@ import type { User } from '../../../domain/user.js';
 
 const TIME = z.string().transform((text) => Date.parse(text)).pipe(z.number());
 
-/** A user as returned by a search, an export or a read by id. Times are in milliseconds since 1970. */
+/** A user in an answer or export of Auth0. Times are converted to milliseconds since 1970. */
 export const FOUND_USER = z.object({
   user_id: z.string(),
   email: z.string().nullish(),

@@ -2,8 +2,8 @@ const KEPT_MS = 600_000;
 const MOST = 10_000;
 
 /**
- * The users that this process created or changed in the last ten minutes, at most the latest 10,000. Auth0's search may
- * not have the current data of these users yet.
+ * The users that this process has, or may have, created or changed in the last ten minutes, at most the latest 10,000.
+ * Auth0's search may not have the current data of these users yet.
  */
 export class RecentUsers {
   private readonly users = new Map<string, { readonly at: number; readonly updatedAt: number }>();
@@ -19,7 +19,8 @@ export class RecentUsers {
   }
 
   /**
-   * The time of the last update of each user who was added, by id. A search result with an earlier time is outdated.
+   * The time of the last update of each user who is remembered, by id. A search result with an earlier time is
+   * outdated.
    */
   updateTimes(): Map<string, number> {
     this.forget();

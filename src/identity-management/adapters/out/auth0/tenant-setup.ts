@@ -82,7 +82,8 @@ export class TenantSetup {
 
   constructor(private readonly options: TenantSetupOptions) {
     this.api = managementApi({ url: options.url, ...options.credentials });
-    // Each call is a separate operation for the rate limiter, so the time limit of one operation doesn't end a set-up.
+    // Each call that `admin` makes is an operation of its own for the rate limiter. So the time limit of one operation
+    // doesn't end a set-up.
     this.admin = new TenantAdmin(this.api, () => new Operation());
     this.scopes = new ApiScopes(this.api, options.audience);
   }

@@ -22,7 +22,7 @@ export interface UserSource {
 }
 
 /**
- * How many times deletions of users may interrupt one search. After that, the remaining users are read from an export.
+ * How often deletions of users interrupt one search until the remaining users are read from an export instead.
  */
 const MAX_RETURNS = 20;
 

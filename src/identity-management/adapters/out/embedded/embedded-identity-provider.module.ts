@@ -13,8 +13,8 @@ import { loadSigningKeys } from './signing-keys.js';
 import { TokenIssuer } from './token-issuer.js';
 
 /**
- * The embedded identity provider and its token issuer at `/idp`. Opens the data directory (DATA_DIR) and locks it until
- * shutdown.
+ * The embedded identity provider and its token issuer at `/idp`. Opens the identity database in the data directory
+ * (DATA_DIR), and holds the lock `identity.lock` of that directory until shutdown.
  */
 @Module({
   imports: [HttpModule],

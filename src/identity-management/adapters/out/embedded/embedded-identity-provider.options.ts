@@ -7,8 +7,8 @@ export interface EmbeddedIdentityProviderOptions extends TokenIssuerOptions {
   /** The secret of the client `admin`. Default: the one in the data directory, which is generated on first boot. */
   readonly adminSecret?: string | undefined;
   /**
-   * Returns the URL of the service that clients use (`{base_url}`), without a trailing slash. Called for each response,
-   * because the service's port may be known only after the service has begun to listen.
+   * Returns the URL of the service that clients use (`{base_url}`), without a trailing slash. Called for each response
+   * with the issuer's metadata, because the port may be known only after the service has begun to listen.
    */
   readonly publicUrl: () => string;
 }

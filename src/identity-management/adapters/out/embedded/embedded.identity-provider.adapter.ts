@@ -14,7 +14,7 @@ const ROLE_ID = /^role_[0-9a-f]{32}$/;
 const USER_ID = /^embedded\|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const PAGE_SIZE = 500;
 
-/** The claims that all tokens of the embedded issuer have in common. */
+/** The issuer (`iss`) and audience (`aud`) of the embedded issuer's tokens, which are the same in all of them. */
 export interface TokenClaims {
   readonly issuer: string;
   readonly audience: string;

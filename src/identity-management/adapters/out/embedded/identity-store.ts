@@ -66,7 +66,8 @@ export class IdentityStore {
    * Opens the identity database in the data directory.
    *
    * @param shared whether to open the database without taking the lock of the data directory. A second process can then
-   * use the database while the service, which holds the lock, is running. In that case, missing files aren't created.
+   * use the database while the service, which holds the lock, is running. While another process holds the lock, missing
+   * files aren't created.
    * @throws DataDirectoryInUseError when another process holds the lock and `shared` is false; DataDirectoryError;
    * ProviderUnavailable when the database is missing while the service runs; errors of the file system and SQLite.
    */

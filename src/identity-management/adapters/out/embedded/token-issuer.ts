@@ -10,7 +10,7 @@ export const ADMIN_CLIENT_ID = 'admin';
 
 export interface TokenIssuerOptions {
   /**
-   * Returns the `iss` of the tokens. Called for each token, because the port may be known only once the service
+   * Returns the `iss` of the tokens. Called each time it is needed, because the port may be known only once the service
    * listens.
    */
   readonly issuer: () => string;

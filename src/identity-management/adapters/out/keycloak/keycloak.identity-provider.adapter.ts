@@ -187,7 +187,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     return await checkRealm(this.api, this.options, operation);
   }
 
-  /** Whether the realm still has the API's client. Also false if looking for it throws any other `ProviderError`. */
+  /** Whether the realm still has the API's client. Also false if a `ProviderError` prevents the search for it. */
   private async hasApi(operation: Operation): Promise<boolean> {
     try {
       await this.roles.idOfApi(operation);

@@ -27,7 +27,8 @@ const CLAIMS = z.object({
 });
 
 /**
- * Checks what the service needs in a realm, as far as its rights allow, with the service's own account and a new token.
+ * Checks what the service needs in a realm, as far as the service's rights allow. Uses the service's own account, with
+ * a new token.
  *
  * Problems:
  * - the service gets no token, for example because the realm or the service's client is missing;

@@ -17,7 +17,7 @@ export interface RealmInvitationsOptions {
 const REALM = z.object({ smtpServer: z.record(z.string(), z.unknown()).nullish() });
 
 /**
- * The reason why the realm can't send mails, as a list of one sentence. Empty if the realm can send mails.
+ * The reason why the realm can't send mails, as a list of one sentence. Empty if the realm has a mail server.
  *
  * @throws ProviderUnavailable, ProviderError
  */

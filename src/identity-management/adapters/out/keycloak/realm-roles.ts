@@ -150,8 +150,8 @@ export class RealmRoles {
   }
 
   /**
-   * All roles of the realm, read with one call. Undefined if the call takes too long. Keycloak goes on working on a
-   * request that nobody waits for, so after such a call none is made for ten minutes.
+   * All roles of the realm, read with one call. Undefined if the call takes too long, or one did in the last ten
+   * minutes: Keycloak goes on working on a request that nobody waits for, so no call is made in that time.
    */
   private async all({ signal }: Operation): Promise<KeycloakRole[] | undefined> {
     if (performance.now() < this.rolesInPagesUntil) return undefined;

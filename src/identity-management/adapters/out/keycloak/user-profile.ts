@@ -126,8 +126,9 @@ const GIVEN = ['username', 'email', 'firstName'];
 function demand({ name, required }: Attribute): ProfileDefect[] {
   if (!required || GIVEN.includes(name)) return [];
   const { roles, scopes } = required;
-  // If the profile requires the attribute from administrators, no user can be created: the service acts as an
-  // administrator and doesn't set the attribute.
+  // If the profile requires the attribute from administrators, Keycloak refuses new users without it, because the
+  // service acts as an administrator. Beside the attributes in `GIVEN`, the service sets only the last name, and only
+  // for a long display name.
   const isFatal = (!roles?.length && !scopes?.length) || roles?.includes('admin') === true;
   // If the profile requires the attribute only from users themselves, that is no defect. The exception is the last
   // name, because users of the service often have none.
