@@ -3,8 +3,8 @@ import type { AccessToken } from './access-token.js';
 const TYPES: readonly unknown[] = ['jwt', 'at+jwt', 'application/at+jwt'];
 const MAX_KID_LENGTH = 256;
 /**
- * Claims that show that a token isn't an access token: claims of ID tokens (OpenID Connect Core, section 3.1.3.6) and
- * of logout tokens (Back-Channel Logout, section 2.4).
+ * Claims that show that a token isn't an access token: claims of ID tokens (OpenID Connect Core, sections 3.1.3.6 and
+ * 3.3.2.11) and of logout tokens (Back-Channel Logout, section 2.4).
  */
 const FOREIGN_CLAIMS = ['at_hash', 'c_hash', 'events'];
 
