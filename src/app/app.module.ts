@@ -46,7 +46,9 @@ export interface AppParts {
    * access tokens that IDENTITY_PROVIDER selects.
    */
   readonly authentication?: DynamicModule | Type | undefined;
-  /** Modules to add to the service. The replacements may inject what these modules export. */
+  /**
+   * Modules to add to the service. The replacements, except `authentication`, may inject what these modules export.
+   */
   readonly imports?: Imports | undefined;
 }
 

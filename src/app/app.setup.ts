@@ -17,7 +17,8 @@ const KEEP_ALIVE_TIMEOUT_MS = 75_000;
 
 /**
  * Configures the Nest app for the service: trusted proxies, CORS, base path, timeouts of the HTTP server, start page
- * and Swagger UI. End-to-end tests use it too. Must be called before `init` or `listen`.
+ * and Swagger UI. Also makes the service's address known when the server begins to listen. End-to-end tests use this
+ * function too. Must be called before `init` or `listen`.
  */
 export function setUpApp(app: NestExpressApplication, environment: Environment): void {
   const { basePath, corsOrigins, trustProxy, requestTimeoutMs, requestIdleTimeoutMs } = environment;

@@ -44,8 +44,9 @@ interface Adapter<Port, Settings> {
    */
   readonly variables?: VariablesSchema<Settings>;
   /**
-   * The names of variables whose values are never printed. The value of any other variable is printed with the schema's
-   * message about it, unless the variable's name or characters in the value suggest a secret.
+   * The names of variables whose values are secrets, which the service doesn't quote in messages. If the schema rejects
+   * another variable, the service quotes the beginning of its value, unless the variable's name or characters in the
+   * value suggest a secret.
    */
   readonly secrets?: readonly string[];
   /**

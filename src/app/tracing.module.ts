@@ -5,13 +5,14 @@ const TRACING = Symbol('tracing');
 
 /**
  * Lets Nest shut tracing down with the application, after everything else. Nest 11 and 12 shut global modules down
- * last, and of these the first import last. So this must be the first import of the root module. Otherwise an
+ * last, and of these the first import last. So this module must be the first import of the root module. Otherwise an
  * unreachable receiver of traces would delay the closing of the store.
  */
 @Module({})
 export class TracingModule {
   static forRoot(tracing: Tracing): DynamicModule {
-    // A factory, because Nest passes only instances that it creates to `instrument`.
+    // A factory, because Nest passes only instances that it creates itself to its option `instrument`. There,
+    // `CreatedInstances` records the `Tracing`, to close it if creating the application fails.
     return { module: TracingModule, global: true, providers: [{ provide: TRACING, useFactory: () => tracing }] };
   }
 }

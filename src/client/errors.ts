@@ -7,7 +7,7 @@ export class LoadDataError extends Error {
 
   /**
    * @param status the HTTP status of the answer.
-   * @param error the member `error` of the answer; empty if the answer isn't the service's.
+   * @param error the member `error` of the answer; empty if the answer has none, for example because a proxy answered.
    * @param requestId the `X-Request-Id` of the answer, which is in the service's log too; undefined without that
    * header.
    */

@@ -1,4 +1,4 @@
-// The public API of `load-data-service/client`, which uses only what Node, Deno, Bun and browsers have in common.
+// The public API of `load-data-service/client`, which runs in Node, Deno, Bun and browsers.
 export type { components } from './api-types.js';
 export { DigestMismatchError, LoadDataError } from './errors.js';
 export type { FileSource } from './file-source.js';

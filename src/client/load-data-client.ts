@@ -80,8 +80,7 @@ const ONCE: Patience = { attempts: 1, inProgressTimeoutMs: 0 };
  * A client of the service, for Node, Deno, Bun and browsers. Each method rejects with `LoadDataError` if the service or
  * a proxy refuses the request. Without an answer, it rejects with the error of `fetch` or of the function `token`, or
  * with the reason of `signal`. If an answer with a success status isn't JSON, such as the login page of a proxy, a
- * method that reads something from it rejects with a SyntaxError; an upload and `deleteUpload` reject with
- * `LoadDataError`.
+ * method that needs JSON from it rejects with a SyntaxError; an upload and `deleteUpload` reject with `LoadDataError`.
  */
 export class LoadDataClient {
   private readonly baseUrl: string;
@@ -276,7 +275,7 @@ async function contentOf({ filename, contentType, additionalData }: UploadReques
  */
 function receiptOf(answer: ContentAnswer, expected = answer.sentDigest): UploadReceipt {
   const uploadId = answer.header('X-Upload-Id');
-  // A proxy in front of the service may have given this answer, for example a login page with status 200.
+  // An answer with status 200 but without `X-Upload-Id` is that of a proxy, for example a login page.
   if (answer.status !== 200 || uploadId === undefined) throw refusal(answer);
   const digest = answer.header('X-Upload-Digest');
   if (expected !== undefined && digest !== expected) throw new DigestMismatchError(uploadId);

@@ -55,9 +55,10 @@ export async function repeated<Result extends Answer>(send: () => Promise<Result
 const isInProgress = ({ status, header }: Answer): boolean => status === 409 && header('Retry-After') !== undefined;
 
 /**
- * The pause before a request is repeated, in milliseconds. It is at least as long as the answer's `Retry-After`; one
- * that is a date counts as absent. Without a `Retry-After`, the pauses grow from repeat to repeat, up to ten seconds.
- * After a 409, they grow even with a `Retry-After`, because each repeat of an upload sends the file again.
+ * The pause before a request is repeated, in milliseconds. It is at least as long as the answer's `Retry-After`. A
+ * `Retry-After` that is a date counts as absent. Without a `Retry-After`, the pauses grow from repeat to repeat, up to
+ * ten seconds. After a 409, the pauses grow even with a `Retry-After`, because each repeat of an upload sends the file
+ * again.
  */
 function pauseAfter(sent: number, answer: Answer | undefined): number {
   const asked = Number(answer?.header('Retry-After') ?? Number.NaN) * 1000;

@@ -11,7 +11,7 @@ export interface Progress {
   readonly total: number | undefined;
 }
 
-/** The body of an upload request, which can be sent as a whole (`whole`) or as a stream (`open`). */
+/** The body of an upload request. It can be sent as a stream (`open`) and, if `whole` is defined, as a whole. */
 export interface RequestContent {
   /** The value of `Content-Type`. Undefined if the runtime sets that header. */
   readonly contentType: string | undefined;
@@ -61,8 +61,8 @@ export async function answerOf(response: Response): Promise<Answer> {
 }
 
 /**
- * Sends content by POST. Rejects with `UnreadableContentError`, with the error of `fetch`, or with the reason of the
- * signal.
+ * Sends content by POST. Rejects with `UnreadableContentError`, with the error of `fetch` (with a TypeError if the
+ * connection of an `XMLHttpRequest` fails), or with the reason of the signal.
  */
 export async function sendContent(send: typeof fetch, request: ContentRequest): Promise<ContentAnswer> {
   const { url, content, onProgress, signal } = request;

@@ -66,8 +66,8 @@ async function main(): Promise<number> {
   // Warnings go to standard error, because standard output has only the result.
   const logger = { warn: (message: string) => void process.stderr.write(`${message}\n`) };
   const environment = loadEnvironment();
-  // Fails if there is no store in DATA_DIR. Opening the storage would otherwise create an empty one there, and the
-  // command would report success.
+  // `openDirectory` fails if there is no store in DATA_DIR. Otherwise `openFileStorage` would create an empty store
+  // there, and the command would report success.
   if (environment.fileStorage.adapter === 'local') await openDirectory(environment.dataDirectory);
   const storage = await openFileStorage(environment, { logger });
   let done: RemovalProgress = { segments: 0, allSegments: 0, uploads: 0 };

@@ -6,12 +6,12 @@ const PREFIX = 'module:';
 /** The environment variables that select an adapter, and may name a team's module. */
 export type AdapterVariable = 'FILE_STORAGE' | 'IDENTITY_PROVIDER';
 
-/** The choice of an adapter that a team wrote itself. The adapter is the default export of a module. */
+/** The choice of an adapter that a team wrote itself. The default export of a module creates the adapter. */
 export interface AdapterModule {
   readonly adapter: 'module';
   /** The environment variable that names the module. */
   readonly variable: AdapterVariable;
-  /** The module: a path, relative to the working directory, or the name of a package. */
+  /** The module: a path (absolute, or relative to the working directory), or the name of a package. */
   readonly specifier: string;
   /**
    * All environment variables that are set and not empty, with secrets in place of the paths of their files. The

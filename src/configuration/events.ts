@@ -19,7 +19,7 @@ function isWebhookUrl(text: string): boolean {
   return isPercentEncoded(username) && isPercentEncoded(password);
 }
 
-/** Whether each `%` of a text begins a valid escape of a UTF-8 byte. `URL` accepts invalid escapes too. */
+/** Whether each `%` of a text begins a valid escape, and the escaped bytes are valid UTF-8. `URL` checks neither. */
 function isPercentEncoded(text: string): boolean {
   try {
     decodeURIComponent(text);

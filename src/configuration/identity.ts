@@ -3,8 +3,8 @@ import { httpUrl, oneOf, plainText, required, withoutSlash } from './variables.j
 
 export const KEYCLOAK_REALM = {
   KEYCLOAK_URL: required.pipe(httpUrl).transform(withoutSlash),
-  // Accepts the names that Keycloak accepts for realms, except `.` and `..`, which have a different meaning in a URL's
-  // path.
+  // Refuses the characters that Keycloak refuses in the name of a realm, and control characters. Also refuses the names
+  // `.` and `..`, which have a different meaning in a URL's path.
   KEYCLOAK_REALM: required.regex(
     /^(?!\.{1,2}$)[^\p{Cc}\p{Cs}\\:/?#[\]@!$&()*+,;=]+$/u,
     'must be the name of a realm: not "." or "..", and without \\ : / ? # [ ] @ ! $ & ( ) * + , ; = and control characters',
@@ -50,8 +50,8 @@ export function tenantUrl({ NODE_ENV, AUTH0_DOMAIN: domain }: { NODE_ENV?: strin
   if (domain.startsWith('http://') && NODE_ENV === 'production') {
     context.addIssue({ code: 'custom', path: ['AUTH0_DOMAIN'], message: 'must be a host name alone with NODE_ENV=production' });
   }
-  // `origin` has the domain in lower case. The expected issuer of tokens is derived from this URL, and Auth0 writes its
-  // domain into tokens in lower case.
+  // The member `origin` of a URL has the domain in lower case, as Auth0 writes it into tokens. Without OIDC_ISSUER, the
+  // expected issuer of tokens is derived from the tenant's URL.
   return new URL(urlOf(domain)).origin;
 }
 

@@ -26,8 +26,8 @@ const fileVariable = (secret: string): string => `${secret}_FILE`;
 export const SECRET_FILE_NAMES = SECRETS.map(fileVariable);
 
 /**
- * Reads the files of secrets. A secret is the only line of its file. Synchronous, because it runs before anything else
- * at the start.
+ * Reads the files of secrets. A secret is the only line of its file. Reads synchronously, because at the start there is
+ * no other work that the reading could delay.
  *
  * @param variables the variables that are set, without empty ones.
  * @returns the variables, with each path of a secret's file replaced by the secret, under the secret's name; and one

@@ -57,8 +57,8 @@ export const origin = (host: string, port: number): string =>
 const LOOPBACK: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' };
 
 /**
- * The URL of the service for a client on the same machine, without a trailing slash. Unlike the URL of `baseUrl`, this
- * URL can be opened even if the service listens on all addresses.
+ * The URL of the service for a client on the same machine, without a trailing slash. If the service listens on all
+ * addresses (HOST is `0.0.0.0` or `::`), the URL contains the loopback address.
  */
 export const localUrl = ({ host, basePath }: ServedAddress, port: number): string =>
   `${origin(LOOPBACK[host] ?? host, port)}${basePath}`;

@@ -82,7 +82,7 @@ export function parseEnvironment(variables: Variables): Environment {
 }
 
 /**
- * Validates the environment variables of the service, but not those that a team's modules read.
+ * Validates the environment variables of the service, but not those of a team's modules.
  *
  * @returns the settings, undefined if there are problems; one line per problem of a variable; the modules of a team;
  * and a function that returns the warnings of `Environment`.

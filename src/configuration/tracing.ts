@@ -21,8 +21,8 @@ export interface TracingEnvironment {
 
 /**
  * The schema of the variables of OpenTelemetry (`OTEL_…`) that the service checks. Its result is undefined if no
- * variable asks for traces (by naming an exporter or an endpoint), or if one switches them off. The variables are then
- * not checked, because they may be meant for other programs on the same machine.
+ * variable asks for traces (by naming an exporter or an endpoint), or if one switches traces off. In both cases, the
+ * variables aren't checked, because they may be meant for other programs on the same machine.
  */
 export const TRACING_VARIABLES = z.preprocess(
   (set) => (areTracesOn(set as Variables) ? set : undefined),

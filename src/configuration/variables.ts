@@ -10,7 +10,7 @@ export type Variables = Readonly<Record<string, string | undefined>>;
 
 /**
  * One or more environment variables are invalid. Each problem is one line that begins with the name of a variable (or
- * with the path of `.env`). Most lines quote the beginning of the variable's value, but none quotes a possible secret.
+ * with the path of `.env`). A line may quote the beginning of the variable's value, unless the value may be a secret.
  */
 export class EnvironmentError extends Error {
   constructor(readonly problems: readonly string[]) {
@@ -50,7 +50,8 @@ export const plainText = withoutControls(z.string());
 /** A `plainText` that must be set. */
 export const required = withoutControls(z.string({ error: ({ input }) => (input === undefined ? 'must be set' : undefined) }));
 
-// `URL` drops blanks and line breaks, and takes \ for a slash. The text itself is used, so it must not contain them.
+// `URL` accepts blanks, line breaks and backslashes, but drops or changes them. The service uses the text itself, not
+// the result of `URL`, so the text must not contain them.
 export const httpUrl = z.string().refine((text) => {
   if (!/^https?:\/\//i.test(text) || !URL.canParse(text) || /[?#\s\p{Cc}\\]/u.test(text)) return false;
   const url = new URL(text);

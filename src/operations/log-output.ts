@@ -8,8 +8,8 @@ import { fstatSync, write, writeSync } from 'node:fs';
 const WRITTEN_AT_LENGTH = 4096;
 const WRITTEN_AFTER_MS = 100;
 /**
- * About how many characters of lines wait while earlier ones can't be written yet. Further lines are dropped, so that
- * memory doesn't run out.
+ * About how many characters of lines wait at most while earlier lines can't be written yet. Further lines are dropped,
+ * so that memory doesn't run out.
  */
 const WAITING_LENGTH = 16 * 1024 * 1024;
 /** How long the end of the process waits for the reader of the log at most, in milliseconds. */
@@ -24,7 +24,8 @@ const EMPTY = Buffer.alloc(0);
  * no reader or a disk is full. Here, lines that can't be written are dropped, and later lines are written again.
  *
  * Lines to a file are written in the background, because a slow disk would stop the event loop. Lines to a pipe are
- * written synchronously: Node has made the pipe of standard output non-blocking, so if it is full, they only wait.
+ * written synchronously: Node has made the pipe of standard output non-blocking, so if the pipe is full, the write
+ * fails at once and is repeated later.
  */
 export class LogOutput {
   private lines = '';

@@ -13,7 +13,10 @@ const SWEEP_INTERVAL_MS = 50;
  * Closing them sooner could lose a request that a proxy is just sending on a kept-alive connection.
  */
 const QUIET_MS = 1_000;
-/** How long the service waits for a moment in which no connection waits to be accepted, in milliseconds. */
+/**
+ * While the service stops, how long it waits at most for a moment in which no connection waits to be accepted, in
+ * milliseconds.
+ */
 const ACCEPT_TIMEOUT_MS = 1_000;
 /** During an iteration of the event loop shorter than this, in milliseconds, hardly any connection arrives. */
 const SHORT_ITERATION_MS = 1;
@@ -110,7 +113,8 @@ async function stopListening(server: Server, sockets: Set<Socket>): Promise<void
     const exchange = latestExchange(socket);
     if (exchange) exchange.response.shouldKeepAlive = false;
   }
-  // Closes connections right after the event loop has read from all, so that no request is waiting there.
+  // `setImmediate` runs right after the event loop has read from all connections. So when unused connections are
+  // closed, no request that has arrived on one of them is still unread.
   const sweep = setInterval(() => setImmediate(() => {
     if (performance.now() - usedAt >= QUIET_MS) closeUnused(server, sockets);
   }), SWEEP_INTERVAL_MS);

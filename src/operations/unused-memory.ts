@@ -14,8 +14,8 @@ const NOTABLE_BYTES = 16 * 1024 * 1024;
 const IDLE_UTILIZATION = 0.01;
 
 /**
- * Returns memory to the operating system that the process no longer needs when hundreds of clients have gone. Every ten
- * seconds, looks for two kinds of memory:
+ * Returns memory to the operating system when the process no longer needs it, for example after hundreds of clients
+ * have gone. Every ten seconds, looks for two kinds of memory:
  *
  * - Objects and buffers that nobody uses any more. V8 frees them when the process allocates much else, which an idle
  *   process never does. So garbage is collected if the process is idle and V8 has 16 MiB more than at its lowest.

@@ -15,7 +15,7 @@ export function requireModule(requireHere: NodeJS.Require, path: string): unknow
   try {
     return requireHere(path);
   } catch {
-    // If the module itself is at fault, the second attempt throws the same error.
+    // If the module itself is at fault, this second attempt fails too, and its error is thrown.
     return new Module(__filename).require(join(__dirname, path)) as unknown;
   }
 }

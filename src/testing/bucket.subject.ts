@@ -62,7 +62,7 @@ export class BucketChecks {
 export const MIB = 1024 * 1024;
 export const KEY = 'files/kind=historical/customer_id=acme/date=2025-03-30/0195e5a0-0000-7000-8000-000000000000.csv';
 
-/** Returns sizes of chunks that together have `sum` bytes. The chunks don't end where the parts of an upload end. */
+/** Returns sizes of chunks that together have `sum` bytes. Only the last chunk ends where a part of an upload ends. */
 export function oddSizes(sum: number): number[] {
   const sizes = Array<number>(Math.floor(sum / 77_777)).fill(77_777);
   return [...sizes, sum % 77_777];

@@ -5,7 +5,9 @@ const SECTOR_BYTES = 512;
 
 type Change = (bytes: Buffer) => Buffer;
 
-/** A file of a `ForgetfulDisk`: its current bytes, and the bytes that will certainly survive a power cut. */
+/**
+ * A file of a `ForgetfulDisk`: its current bytes, and those that a power cut leaves if it loses all unsynced changes.
+ */
 export class FileNode {
   /**
    * The changes of the file's bytes since the last sync, in order. A power cut may keep a change and lose an earlier
@@ -36,8 +38,8 @@ export class FileNode {
   }
 
   /**
-   * Decides on the `count` oldest unsynced changes of the file. If `isKept` returns true for a change, it becomes
-   * durable. Any other is certainly lost at the next power cut, even if a later sync succeeds.
+   * Decides on the `count` oldest unsynced changes of the file. If `isKept` returns true for a change, the change
+   * becomes durable. Any other change is certainly lost at the next power cut, even if a later sync succeeds.
    */
   settle(count: number, isKept: () => boolean): void {
     for (const change of this.unsynced.splice(0, count)) if (isKept()) this.durable = change(this.durable);
@@ -99,7 +101,10 @@ class NameChange {
   }
 }
 
-/** A directory of a `ForgetfulDisk`: its current names, and the names that will certainly survive a power cut. */
+/**
+ * A directory of a `ForgetfulDisk`: its current names, and those that a power cut leaves if it loses all unsynced
+ * changes.
+ */
 export class DirectoryNode {
   readonly entries: Map<string, Node>;
   private readonly durable: Map<string, Node>;
@@ -151,7 +156,8 @@ export class DirectoryNode {
 
   private settle(change: NameChange): void {
     const index = this.unsynced.indexOf(change);
-    // The change isn't in the list any more: another sync made it, or a later change of the same name, durable.
+    // If the change is not in `unsynced` any more, another sync has made durable this change or a later one of the same
+    // name.
     if (index < 0) return;
     change.added?.directory.settle(change.added);
     this.unsynced = this.unsynced.filter((other, at) => at > index || other.name !== change.name);

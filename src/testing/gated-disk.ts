@@ -56,8 +56,8 @@ export class GatedDisk extends Disk {
   }
 
   /**
-   * Simulates SIGKILL of the process that uses the disk: no further operations are performed, open files and databases
-   * are closed, and locks are released.
+   * Simulates SIGKILL of the process that uses the disk: the gate performs no further operations, open files and
+   * databases are closed, and locks are released.
    */
   async die(): Promise<void> {
     this.gate = () => new Promise(() => undefined);

@@ -60,7 +60,7 @@ export async function rehearsePowerCut(seed: number, defects: DiskDefects = {}):
   }
   await open(disk, 1e6);
   const first = ledger.compare(disk.files());
-  // The power is cut again after this boot, because the repairs that a boot makes must be durable too.
+  // Cuts the power once more, directly after a boot, because the repairs that a boot makes must be durable too.
   disk = disk.afterCut();
   const storage = await open(disk, 1e6);
   const second = ledger.compare(disk.files());

@@ -25,7 +25,8 @@ interface DraftParts {
 let built = 0;
 
 /**
- * Builds drafts of uploads. Each `build()` returns a draft with its own upload id. Without `file()`, it has no file.
+ * Builds drafts of uploads. Each `build()` returns a draft with its own upload id. The draft has no file, unless
+ * `file()` was called or `bytes` were set.
  */
 export class UploadDraftBuilder {
   constructor(

@@ -1,8 +1,8 @@
 import type { OpenAPIObject } from '@nestjs/swagger';
 
 /**
- * The media types in which an upload can be sent, by the value of the query parameter `uploads` in the URL of the
- * OpenAPI document.
+ * The media types that the OpenAPI document has for the body of an upload, by the value of the query parameter
+ * `uploads` with which a client requests the document.
  */
 const CONTENT_TYPES: Readonly<Record<string, string>> = {
   form: 'multipart/form-data',

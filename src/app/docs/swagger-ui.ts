@@ -64,7 +64,7 @@ export function setUpSwaggerUi(app: NestExpressApplication, environment: Environ
     }),
   );
   // A login opens the provider's pages in a popup, and then the redirect page in the same popup. The redirect page must
-  // still reach the window that opened the popup, which a stricter policy would prevent.
+  // still reach the window that opened the popup, which a stricter `Cross-Origin-Opener-Policy` would prevent.
   if (login) app.use(`${basePath}/${REDIRECT_PAGE}`, helmet.crossOriginOpenerPolicy({ policy: 'unsafe-none' }));
 
   setUpPages(app, environment);
@@ -90,8 +90,8 @@ export function setUpSwaggerUi(app: NestExpressApplication, environment: Environ
         usePkceWithAuthorizationCodeGrant: login !== undefined,
         additionalQueryStringParams: login?.additionalQueryStringParams,
       },
-      // The URL contains the port, which is known once the service listens. This getter is first called when a client
-      // requests Swagger UI's page, so the service listens by then.
+      // A getter, because the URL may contain the port, which is known only once the service listens. The getter is
+      // first called when a client requests Swagger UI's page, so the service listens by then.
       get oauth2RedirectUrl() {
         return login && `${app.get(ServiceAddress).baseUrl}/${REDIRECT_PAGE}`;
       },

@@ -70,7 +70,8 @@ export class Readiness {
     const provider = this.identityProvider.checkHealth({ signal: AbortSignal.timeout(PROBE_TIMEOUT_MS) });
     const tokens = this.accessTokens.checkHealth?.();
     await Promise.allSettled([provider, tokens]);
-    // If both fail, the provider's error is thrown, because it may name what must be repaired.
+    // If the provider's check and that of its access tokens both fail, the error of the provider's check is thrown,
+    // because it may name what must be repaired.
     await provider;
     await tokens;
   }

@@ -12,8 +12,9 @@ import type { Metrics } from './metrics.js';
 import type { Ownership } from './ownership.js';
 
 /**
- * Passes calls on to an identity provider, counts them and measures how long they take. For a list, each request for a
- * page counts as a call. Forwards the application's shutdown to the provider if `ownership` is `owned`.
+ * Passes calls on to an identity provider, counts them and measures how long they take. For a list of pages, each call
+ * of the iterator's `next` counts as a call. Forwards the application's shutdown to the provider if `ownership` is
+ * `owned`.
  */
 export class MeasuredIdentityProvider extends IdentityProvider implements OnApplicationShutdown {
   private readonly measured: Observer;

@@ -58,8 +58,8 @@ export class Metrics {
   readonly registry = new Registry();
 
   /**
-   * The number of uploads acknowledged, and the bytes of their files, by kind of upload. An upload that is repeated
-   * with its `Idempotency-Key` counts once.
+   * The number of uploads that this process has acknowledged, and the bytes of their files, by kind of upload. A
+   * request that repeats an upload with the same `Idempotency-Key` doesn't count.
    */
   readonly uploads: Record<UploadKind, { count: number; bytes: number }> = { historical: { count: 0, bytes: 0 }, nowcast: { count: 0, bytes: 0 } };
   readonly uploadFailures = this.counter('load_data_upload_failures_total', 'Uploads that failed', ['kind', 'reason']);
@@ -69,8 +69,8 @@ export class Metrics {
   readonly eventDeliveries = this.counter('load_data_event_deliveries_total', 'Deliveries of events', ['outcome']);
   readonly eventsDelivered = this.counter('load_data_events_delivered_total', 'Events in the deliveries that succeeded', ['type']);
   /**
-   * When the oldest event happened that was not delivered yet, or when the outbox of events began to fail. Undefined if
-   * all events were delivered.
+   * When the oldest event happened that this process has still to deliver, or when the outbox of events began to fail.
+   * Undefined if this process has no event to deliver: all were delivered, or another process delivers them.
    */
   oldestEvent: Date | undefined;
   readonly bucketCalls: CallMetrics = {

@@ -1,5 +1,5 @@
 /**
- * Says which code calls the lifecycle hooks of a measured adapter: the decorator that measures it (`owned`), or Nest,
- * because the adapter itself is a provider of Nest (`provider`).
+ * Says which code calls `onApplicationShutdown` of a measured adapter: the decorator that measures the adapter
+ * (`owned`), or Nest, because the adapter itself is a provider of Nest (`provider`).
  */
 export type Ownership = 'owned' | 'provider';

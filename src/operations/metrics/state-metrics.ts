@@ -10,7 +10,9 @@ const STATES: readonly HealthState[] = ['up', 'degraded', 'down'];
 /** The directories whose volumes are measured: DATA_DIR, and directories in it that may be volumes of their own. */
 export class MeasuredDirectories {
   constructor(
-    /** The path of DATA_DIR. Undefined if the service keeps nothing there. */
+    /**
+     * The path of DATA_DIR. Undefined if the environment selects no adapter of the service's own that keeps data there.
+     */
     readonly root: string | undefined,
     /** Paths relative to DATA_DIR. The directories may be missing, and may appear later. */
     readonly parts: readonly string[],
