@@ -26,9 +26,9 @@ interface StoreOptions {
  * Opens the store that FILE_STORAGE selects, which must be one of the service's own: local disk, S3 or Azure. The
  * caller must close the store.
  *
- * @param options `onFlush` is called after each write of index lines. `observeWait` observes each wait of an upload for
- * such a write and, on a local disk, for the flush of a journal. `bucketObservers` observe the calls to a bucket.
- * `logger` is Nest's by default.
+ * @param options `onFlush` is called after each write of index lines, even if the write failed. `observeWait` observes
+ * each wait of an upload for a write that it shares with other uploads: of index lines and, on a local disk, of a
+ * journal. `bucketObservers` observe the calls to a bucket and the repeated requests. `logger` is Nest's by default.
  * @throws EnvironmentError when FILE_STORAGE names a team's module; errors of opening the store.
  */
 export async function openFileStorage(
