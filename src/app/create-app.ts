@@ -24,6 +24,8 @@ export interface AppOptions extends AppParts {
   readonly environment?: Variables;
 }
 
+const WEBHOOK_VARIABLES = ['EVENTS_WEBHOOK_URL', 'EVENTS_WEBHOOK_SECRET', 'EVENTS_WEBHOOK_URL_FILE', 'EVENTS_WEBHOOK_SECRET_FILE'];
+
 /**
  * Creates the whole service as a Nest application, in which the caller may replace parts. Opens the adapters, and locks
  * DATA_DIR if one of them uses it. The caller must then call `listen`, or `init` for a test without a port, and in the
@@ -36,7 +38,7 @@ export interface AppOptions extends AppParts {
 export async function createApp({ environment, ...parts }: AppOptions = {}): Promise<NestExpressApplication> {
   const ignored = {
     ...(parts.fileStorage && { FILE_STORAGE: undefined }),
-    ...(parts.events && { EVENTS_WEBHOOK_URL: undefined, EVENTS_WEBHOOK_SECRET: undefined }),
+    ...(parts.events && Object.fromEntries(WEBHOOK_VARIABLES.map((name) => [name, undefined]))),
     ...(parts.identityProvider && parts.authentication && { IDENTITY_PROVIDER: undefined }),
   };
   const hasOwnCode = Object.values(parts).some((part: unknown) => part !== undefined);

@@ -132,7 +132,7 @@ describe('the service with a webhook', () => {
 
   it('delivers to an in-memory receiver of a team in place of the webhook', async () => {
     const events = new InMemoryUploadEvents();
-    const app = await createApp({ environment: { DATA_DIR: data, LOG_LEVEL: 'silent', EVENTS_WEBHOOK_URL: 'wrong' }, events });
+    const app = await createApp({ environment: { DATA_DIR: data, LOG_LEVEL: 'silent', EVENTS_WEBHOOK_URL: 'wrong', EVENTS_WEBHOOK_SECRET_FILE: join(data, 'missing') }, events });
     try {
       await app.listen(0, '127.0.0.1');
       const id = await upload(await app.getUrl());
