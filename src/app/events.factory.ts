@@ -7,7 +7,10 @@ import { Metrics } from '../operations/metrics/metrics.js';
 import type { ProvidedReplacement } from './replacement.js';
 
 export interface ChosenEvents {
-  /** The Nest modules whose exports the adapter may inject. */
+  /**
+   * The Nest module that exports the adapter, from which `events` injects it. Empty if `events` creates the adapter
+   * itself, or is undefined.
+   */
   readonly imports: DynamicModule[];
   /** The adapter that delivers events about uploads. Undefined if no receiver is configured. */
   readonly events: ProviderDefinition<UploadEvents> | undefined;

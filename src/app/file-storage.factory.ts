@@ -67,7 +67,10 @@ const traced = ({ observeCall, onRetry }: BucketObservers, tracing?: Tracing): B
 });
 
 export interface ChosenFileStorage {
-  /** The Nest modules whose exports the adapter may inject. */
+  /**
+   * The Nest module that exports the adapter, from which `fileStorage` injects it. Empty if `fileStorage` creates the
+   * adapter itself.
+   */
   readonly imports: DynamicModule[];
   readonly fileStorage: ProviderDefinition<FileStorage>;
 }

@@ -16,7 +16,10 @@ import type { ProvidedReplacement } from './replacement.js';
 import { contextOf, createAdapter, type IdentityProviderAdapter, loadAdapter } from './team-adapter.js';
 
 export interface ChosenIdentityProvider {
-  /** The Nest modules whose exports the adapter may inject. */
+  /**
+   * The Nest module that exports the adapter, from which `identityProvider` injects it. Empty if `identityProvider`
+   * creates the adapter itself.
+   */
   readonly imports: DynamicModule[];
   readonly identityProvider: ProviderDefinition<IdentityProvider>;
   /** The module that verifies the access tokens of the identity provider. */

@@ -69,8 +69,8 @@ export class MemoryBudget {
   }
 
   /**
-   * Takes memory for a holder at once, if the budget has enough and no other waits for memory of the same use, or if
-   * the holder is the favoured one of its use. Returns whether the memory was taken.
+   * Takes memory for a holder at once. Returns whether the memory was taken. The favoured holder of a use always gets
+   * it. Any other gets it only if the budget has enough, and no holder waits for memory of the same use.
    */
   tryTake(held: HeldMemory, bytes: number): boolean {
     const queue = this.queues[held.use];

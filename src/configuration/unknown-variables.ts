@@ -19,7 +19,7 @@ const MIN_LENGTH = 6;
 export interface OtherReaders {
   /** The names of the variables that a team's adapters have declared. */
   readonly declared: readonly string[];
-  /** Whether a team's code may read variables that it hasn't declared. */
+  /** Whether a team's code possibly reads variables that it hasn't declared. Then any variable may have an effect. */
   readonly readUndeclared: boolean;
 }
 

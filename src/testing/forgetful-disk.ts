@@ -164,7 +164,10 @@ export class ForgetfulDisk extends Disk {
     return { device: 1n, inode: 1n, bornAt: 0n };
   }
 
-  /** Returns the present time, because the disk keeps no times. So callers never cache the names in a directory. */
+  /**
+   * Returns the present time for every directory, because the disk keeps no times. So callers never cache the names in
+   * a directory.
+   */
   override changedAt(): bigint {
     return BigInt(Date.now()) * 1_000_000n;
   }

@@ -12,7 +12,7 @@ import { isCode, syncDirectory } from './private-files.js';
 
 export type IdentityDatabase = Database.Database;
 
-/** Compiles SQL statements for a connection to the identity database. */
+/** The part of a connection to the identity database that reads and transactions use: it prepares SQL statements. */
 export interface Statements {
   prepare(sql: string): Database.Statement;
 }

@@ -84,8 +84,8 @@ const FAILURES: readonly (readonly [from: number, to: number, Failure])[] = [
  * on the operation.
  *
  * @param message describes the answer, without data from clients.
- * @param retryAfter the value of the `Retry-After` header. Ignored unless it is a positive number of seconds. At most a
- *   minute is passed on, because the provider may be available much sooner.
+ * @param retryAfter the value of the `Retry-After` header. Ignored unless it is a positive whole number of seconds. At
+ *   most a minute is passed on, because the provider may be available much sooner.
  */
 export function toStatusFailure(message: string, status: number, retryAfter: string | undefined): ServiceError | undefined {
   const row = FAILURES.find(([from, to]) => from <= status && status <= to);

@@ -60,8 +60,9 @@ export function openUploadBody(request: IncomingMessage, head: UploadHead, limit
 }
 
 /**
- * Opens a JSON body or a form by calling `open`, with memory from the process's budget for the body, and for the index
- * line with its `additional_data`. Releases the memory if opening fails.
+ * Opens a JSON body or a form by calling `open`. A long body takes memory from the process's budget while it is read,
+ * and once more, for its index line, when `additionalData` is called. The `end` of the result releases all of it. If
+ * opening fails, it is released at once.
  */
 async function withMemory(request: IncomingMessage, open: (memory: BodyMemory) => Promise<UploadBody>): Promise<UploadBody> {
   const memory = new BodyMemory(request);

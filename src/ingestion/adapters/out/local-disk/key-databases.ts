@@ -39,8 +39,8 @@ export interface KeyDatabasesOptions {
 /**
  * The databases of idempotency keys in `idempotency/`, one for each UTC day. The database of a day is created when it
  * is first used. A damaged database is set aside: it is renamed, a warning is logged, and an empty database takes its
- * place. If five databases of the same day were renamed already, the damaged one is removed instead, unless one of its
- * files isn't a regular file.
+ * place. If five databases of the same day were renamed already, the damaged one is removed instead; but it is renamed
+ * all the same if one of its files isn't a regular file.
  */
 export class KeyDatabases {
   /** Absolute path of the directory of the databases. */

@@ -190,7 +190,8 @@ export class SelfCheckingDatabase {
   }
 
   private async release(): Promise<void> {
-    // If the database is damaged or stays locked, the next attempt to open it reports that.
+    // A failure of RELEASE needn't be reported: if the database is damaged or stays locked, the next attempt to open it
+    // reports that.
     await runInThread(this.database, RELEASE).catch(() => undefined);
     quietly(() => this.database.close());
     // Closing these descriptors loses no data: unless RELEASE has failed, SQLite has synced the files already.

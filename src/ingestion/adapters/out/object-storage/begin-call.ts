@@ -28,8 +28,8 @@ export const asJob = <Result>(work: () => Promise<Result>): Promise<Result> => c
 /**
  * Resolves when a call to a store may begin. The SDKs of stores need about a millisecond of processor time to begin a
  * call, and several milliseconds in a process that has just started. So one iteration of the event loop begins at most
- * four calls, and none after 5 ms. Between iterations, other requests are answered. While calls outside of jobs wait,
- * only the first call of each iteration may be one of a job (`asJob`).
+ * four calls, all within 5 ms of the first. Between iterations, other requests are answered. While calls outside of
+ * jobs wait, only the first call of each iteration may be one of a job (`asJob`).
  */
 export function beginCall(): Promise<void> {
   return new Promise((resolve) => {

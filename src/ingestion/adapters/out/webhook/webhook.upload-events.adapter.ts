@@ -110,7 +110,8 @@ export class WebhookUploadEvents extends UploadEvents implements OnApplicationSh
  * if the body is longer, or if the signal aborts before the body's end. Never rejects.
  */
 async function passOver({ body }: Dispatcher.ResponseData, signal: AbortSignal): Promise<void> {
-  // Without a listener, an error while the body is read would end the process.
+  // Without any listener, an error while the answer's body is read would end the process. `dump` adds one, but not if
+  // the signal has aborted already.
   body.on('error', () => undefined);
   await body.dump({ limit: MAX_ANSWER_BYTES, signal }).catch(() => undefined);
 }

@@ -99,8 +99,8 @@ export class AzureBlobBucket extends Bucket {
       if (version === undefined) throw new ObjectExistsError(key);
     };
     try {
-      // The SDK's `uploadStream` isn't used. After a block failed, it keeps reading the source, and waits forever if
-      // the source is silent.
+      // The SDK's `uploadStream` isn't used: it can't abort the request that stages a block, and its buffers don't
+      // count towards the process's memory budget.
       const count = await sendParts(bytes, { memory: this.memory, atOnce: BLOCKS_AT_ONCE }, {
         sendPart: async (block, index) => {
           await this.ask((abortSignal) => blob.stageBlock(idOf(index), block, block.length, { abortSignal }));

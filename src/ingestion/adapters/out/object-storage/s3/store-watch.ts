@@ -70,7 +70,10 @@ export class StoreWatch {
     );
   }
 
-  /** Notes the store's time in an answer. Returns it in milliseconds since 1970; undefined if the answer has none. */
+  /**
+   * Updates `aheadMs` from the store's time in an answer. Returns that time in milliseconds since 1970; undefined if
+   * the answer has none.
+   */
   private noteTime(answer: unknown): number | undefined {
     const { headers } = (answer ?? {}) as { readonly headers?: Readonly<Record<string, string | undefined>> };
     const answeredAt = Date.parse(headers?.date ?? '');

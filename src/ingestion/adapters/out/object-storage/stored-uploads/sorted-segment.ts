@@ -57,7 +57,10 @@ interface Sorting {
 export class SortedSource implements Source {
   readonly latest: number;
 
-  /** @param end the offset up to which the segment still has to be read; undefined before the first block. */
+  /**
+   * @param end the offset up to which the segment still has to be read. Undefined before the first block: `seek` then
+   *   determines where that block ends.
+   */
   constructor(
     private readonly bucket: Bucket,
     private readonly segment: ListedObject,

@@ -96,7 +96,10 @@ class UploadSearch {
   private missed = 0;
   /** Whether the line was found, so that searches still in progress can end. */
   private isFound = false;
-  /** Whether `run` has settled. If it rejected, some reads may still be in progress; they must keep no memory. */
+  /**
+   * Whether `run` has settled. Reads that are still in progress then give back the memory that they take, even if they
+   * find the line.
+   */
   private isOver = false;
   private readonly longReads = new OneAtATime();
 
