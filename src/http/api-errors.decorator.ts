@@ -12,6 +12,10 @@ const RETRY_AFTER_HEADER = {
   'Retry-After': { description: 'Seconds after which a repeat makes sense', schema: { type: 'integer' as const } },
 };
 
+const LENGTH_HEADER = {
+  'Content-Range': { description: '`bytes */` and the length of the file', schema: { type: 'string' as const } },
+};
+
 /**
  * Documents the error answers of an operation in the OpenAPI document: the given kinds of error, and those that any
  * operation can return. Each status is documented with the exact texts of its errors.
@@ -29,7 +33,7 @@ function errorResponse(status: number, texts: string[]): ApiResponseOptions {
   return {
     status,
     description: texts.join(' / '),
-    headers: { ...REQUEST_ID_HEADER, ...([409, 429, 503].includes(status) ? RETRY_AFTER_HEADER : {}) },
+    headers: { ...REQUEST_ID_HEADER, ...([409, 429, 503].includes(status) ? RETRY_AFTER_HEADER : {}), ...(status === 416 ? LENGTH_HEADER : {}) },
     content: {
       'application/json': {
         schema: { $ref: getSchemaPath(ErrorBody) },

@@ -160,12 +160,22 @@ describe('Swagger UI, 1280 pixels wide', () => {
     expect(line).toMatchObject({ filename: 'mine.xml', content_size: (await readFile(FILE)).length, content_type: 'application/octet-stream' });
   });
 
+  it('lists and removes uploads with the parameters of the examples', async () => {
+    const listed = await execute(await open(page, 'listUploads'));
+    expect(listed).toMatchObject({ status: 200, body: { uploads: [{ customer_id: 'acme-energy', kind: 'historical' }, { customer_id: 'acme-energy' }] } });
+    await close(page, 'listUploads');
+    expect(await execute(await open(page, 'deleteUploads'))).toEqual({ status: 200, body: { status: 'success', deleted: 0 } });
+    await close(page, 'deleteUploads');
+    expect(await service.lines()).toHaveLength(3);
+  });
+
   it('lists, finds, fetches and removes uploads', async () => {
     const fill = async (id, values) => {
       const block = await open(page, id);
       for (const row of await block.locator('tr[data-param-name]').all()) {
-        const field = row.locator('input');
+        const [field, choice] = [row.locator('input'), row.locator('select')];
         if (await field.count()) await field.fill(values[await row.getAttribute('data-param-name')] ?? '');
+        if (await choice.count()) await choice.selectOption('');
       }
       return block;
     };

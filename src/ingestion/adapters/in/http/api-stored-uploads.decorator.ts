@@ -14,10 +14,10 @@ const uploadId = ApiParam({ name: 'upload_id', description: 'The `X-Upload-Id` o
 const query = (name: string, description: string, schema: object, required = false): MethodDecorator =>
   ApiQuery({ name, required, description, schema });
 
-const time = (name: string, description: string): MethodDecorator => query(name, description, { type: 'string', format: 'date-time' });
+const time = (name: string, description: string, example: string): MethodDecorator => query(name, description, { type: 'string', format: 'date-time', example });
 
 const customer = (description: string, required: boolean): MethodDecorator =>
-  query('customer_id', description, { type: 'string', minLength: 1, maxLength: MAX_PARAMETER_LENGTH }, required);
+  query('customer_id', description, { type: 'string', minLength: 1, maxLength: MAX_PARAMETER_LENGTH, example: 'acme-energy' }, required);
 
 interface DocumentedOperation {
   readonly operationId: string;
@@ -40,9 +40,9 @@ export const StoredUploadsOperation = (permission: ServicePermission, operation:
 export const ApiUploadPage = (): MethodDecorator =>
   applyDecorators(
     customer('Only uploads of this customer; required unless the claim is `*`', false),
-    query('kind', 'Only uploads of this kind', { type: 'string', enum: [...UPLOAD_KINDS] }),
-    time('from', 'Only uploads received at this time (RFC 3339) or later'),
-    time('to', 'Only uploads received before this time (RFC 3339)'),
+    query('kind', 'Only uploads of this kind', { type: 'string', enum: [...UPLOAD_KINDS], example: UPLOAD_KINDS[0] }),
+    time('from', 'Only uploads received at this time (RFC 3339) or later', '2026-01-01T00:00:00Z'),
+    time('to', 'Only uploads received before this time (RFC 3339)', '2100-01-01T00:00:00Z'),
     query('limit', 'Maximum number of uploads in the page', { type: 'integer', minimum: 1, maximum: MAX_LIMIT, default: DEFAULT_LIMIT }),
     query('page_token', 'The `next_page_token` of the page before', { type: 'string' }),
     ApiAnswer(200, 'A page of uploads', { body: UploadPageBody }),
@@ -54,9 +54,10 @@ export const ApiStoredUpload = (): MethodDecorator =>
   applyDecorators(uploadId, ApiAnswer(200, 'The upload', { body: StoredUpload }), ApiErrors('unauthorized', 'not-found', 'provider-unavailable'));
 
 const header = (description: string) => ({ description, schema: { type: 'string' as const } });
+const ETAG = header('Strong entity tag of the file');
 const CONTENT_HEADERS = {
   ...REQUEST_ID_HEADER,
-  ETag: header('Strong entity tag of the file'),
+  ETag: ETAG,
   'Repr-Digest': header('sha-256 of the whole file (RFC 9530)'),
   'Content-Disposition': header('`attachment` with the filename'),
 };
@@ -71,7 +72,7 @@ export const ApiContent = (): MethodDecorator =>
     ApiHeader({ name: 'If-None-Match', required: false, description: 'An `ETag` that the client has', schema: { type: 'string' } }),
     ApiResponse({ status: 200, description: 'The bytes as received', headers: CONTENT_HEADERS, content: BYTES }),
     ApiResponse({ status: 206, description: 'A part of the bytes', headers: { ...CONTENT_HEADERS, 'Content-Range': header('Which part') }, content: BYTES }),
-    ApiResponse({ status: 304, description: 'The client has the file already', headers: REQUEST_ID_HEADER }),
+    ApiResponse({ status: 304, description: 'The client has the file already', headers: { ...REQUEST_ID_HEADER, ETag: ETAG } }),
     ApiErrors('unauthorized', 'not-found', 'range-not-satisfiable', 'provider-unavailable'),
   );
 
@@ -87,7 +88,8 @@ export const ApiRemoval = (): MethodDecorator =>
 export const ApiRemovalOfAll = (): MethodDecorator =>
   applyDecorators(
     customer('The customer whose uploads are removed', true),
-    time('before', 'Only uploads received before this time (RFC 3339)'),
+    // The example is in the past, so that a removal that is tried as it stands removes no recent upload.
+    time('before', 'Only uploads received before this time (RFC 3339)', '2026-01-01T00:00:00Z'),
     ApiAnswer(200, 'All of them are gone for good', { body: UploadsRemoved }),
     ApiErrors('invalid-query-parameter', 'unauthorized', 'not-found', 'provider-unavailable'),
   );
