@@ -15,11 +15,13 @@ export interface RawLine {
  * Yields the lines in `bytes`, which must begin where a line begins. Leaves out an incomplete last line.
  *
  * @param offset the offset of `bytes` in their file or object.
+ * @param isSkipped whether to leave out the line that begins at a position in `bytes`. A line that is left out costs far
+ * less than one that is yielded.
  */
-export function* rawLines(bytes: Buffer, offset = 0): Generator<RawLine> {
+export function* rawLines(bytes: Buffer, offset = 0, isSkipped: (begin: number) => boolean = () => false): Generator<RawLine> {
   let begin = 0;
   for (let newline = bytes.indexOf(NEWLINE); newline >= 0; newline = bytes.indexOf(NEWLINE, begin)) {
-    yield { begin: offset + begin, end: offset + newline + 1, bytes: bytes.subarray(begin, newline) };
+    if (!isSkipped(begin)) yield { begin: offset + begin, end: offset + newline + 1, bytes: bytes.subarray(begin, newline) };
     begin = newline + 1;
   }
 }

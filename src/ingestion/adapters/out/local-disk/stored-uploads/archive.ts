@@ -12,7 +12,7 @@ import { FileBytes } from './file-bytes.js';
 import { completeRemovals, removeUploads } from './removal.js';
 import { removedUpload, type RemovedUpload } from './removal-list.js';
 import { isCompleted, mayHaveUploadsOf, type ResumedRemovals } from './resumed-removals.js';
-import { idOf, isOfCustomer } from './line-head.js';
+import { CustomerLines, idOf } from './line-head.js';
 import type { SegmentReader } from './segment-reader.js';
 import { UploadList } from './upload-list.js';
 import { UploadSearch } from './upload-search.js';
@@ -336,10 +336,10 @@ export class Archive {
 
 /** The lines of a segment, newer chunks first; if a customer is given, only those of the customer's uploads. */
 async function* linesOf(segment: SegmentReader, path: string, customerId: string | undefined): AsyncGenerator<Buffer> {
-  const isWanted = customerId === undefined ? () => true : isOfCustomer(kindOf(path), customerId);
+  const wanted = customerId === undefined ? undefined : new CustomerLines(kindOf(path), customerId);
   for (let end = segment.length; end > 0; ) {
-    const { begin, lines } = await segment.linesBefore(end);
-    for (const { bytes } of lines) if (await isWanted(bytes)) yield bytes;
+    const { begin, lines } = await segment.linesBefore(end, undefined, wanted);
+    for (const { bytes } of lines) if (!wanted || (await wanted.has(bytes))) yield bytes;
     end = begin;
   }
 }

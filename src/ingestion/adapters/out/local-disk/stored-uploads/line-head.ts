@@ -48,29 +48,61 @@ function headFrom(members: LineMembers | undefined): LineHead | undefined {
   return typeof members?.upload_id === 'string' && !Number.isNaN(time) ? { uploadId: members.upload_id, receivedAt: time } : undefined;
 }
 
-/**
- * Returns a function that reports whether an index line is of the given customer, usually without parsing the line as
- * JSON. All lines must be of the given kind.
- */
-export function isOfCustomer(kind: UploadKind, customerId: string): (line: Buffer) => boolean | Promise<boolean> {
-  const expected = Buffer.from(`","kind":"${kind}","customer_id":${JSON.stringify(customerId)},`);
-  const begin = expected.subarray(0, expected.indexOf('"customer_id":') + '"customer_id":'.length);
-  return (line) => {
-    if (line.subarray(BEHIND_ID, BEHIND_ID + begin.length).equals(begin)) {
-      if (line.subarray(BEHIND_ID, BEHIND_ID + expected.length).equals(expected)) return true;
-      if (!hasEscape(line, BEHIND_ID + begin.length + 1)) return false;
-    }
+/** Selects the index lines of one customer. All lines must be of one kind. */
+export class CustomerLines {
+  /** What follows the id in a line of the customer, up to the quote behind the customer. */
+  private readonly expected: Buffer;
+  /** The offset in `expected` at which the customer begins, behind the quote. */
+  private readonly customerAt: number;
+
+  constructor(
+    kind: UploadKind,
+    private readonly customerId: string,
+  ) {
+    const before = `","kind":"${kind}","customer_id":`;
+    this.expected = Buffer.from(`${before}${JSON.stringify(customerId)}`);
+    this.customerAt = before.length + 1;
+  }
+
+  /** Whether a line is of the customer. Usually doesn't parse the line as JSON. */
+  has(line: Buffer): boolean | Promise<boolean> {
+    return this.quickly(line, 0) ?? this.byParsing(line);
+  }
+
+  /**
+   * Whether the line at an offset in `bytes` is of another customer. False if only parsing the line as JSON would tell.
+   */
+  leavesOut(bytes: Buffer, begin: number): boolean {
+    return this.quickly(bytes, begin) === false;
+  }
+
+  /**
+   * Whether the line at an offset is of the customer; undefined if it must be parsed, because it hasn't the form that
+   * `indexLine` writes. A page of a list may look at the lines of many other customers, so this makes no object, and
+   * reads no more than the beginning of the line.
+   */
+  private quickly(bytes: Buffer, begin: number): boolean | undefined {
+    const { expected, customerAt } = this;
+    const from = begin + BEHIND_ID;
+    let at = 0;
+    while (at < expected.length && bytes[from + at] === expected[at]) at += 1;
+    if (at === expected.length) return true;
+    return at < customerAt || hasEscape(bytes, from + customerAt) ? undefined : false;
+  }
+
+  private byParsing(line: Buffer): boolean | Promise<boolean> {
+    const isOfCustomer = (members: LineMembers | undefined): boolean => members?.customer_id === this.customerId;
     const members = membersOf(line, ['customer_id']);
-    return members instanceof Promise ? members.then((each) => each?.customer_id === customerId) : members?.customer_id === customerId;
-  };
+    return members instanceof Promise ? members.then(isOfCustomer) : isOfCustomer(members);
+  }
 }
 
 /**
  * Whether the JSON text whose first character is at an offset has an escaped character. Other programs escape characters
  * that `indexLine` doesn't, such as `\u00fc` for `ü`.
  */
-function hasEscape(line: Buffer, begin: number): boolean {
+function hasEscape(bytes: Buffer, begin: number): boolean {
   let at = begin;
-  while (at < line.length && line[at] !== QUOTE && line[at] !== BACKSLASH) at += 1;
-  return line[at] === BACKSLASH;
+  while (at < bytes.length && bytes[at] !== QUOTE && bytes[at] !== BACKSLASH) at += 1;
+  return bytes[at] === BACKSLASH;
 }

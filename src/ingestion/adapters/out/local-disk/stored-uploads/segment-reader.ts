@@ -3,7 +3,7 @@ import type { LineMemory } from '../../../../application/ports/stored-uploads.po
 import { NEWLINE, type RawLine, rawLines } from '../../../../application/raw-lines.js';
 import { closeQuietly, type DiskFile } from '../disk.js';
 import { readLines } from '../index-lines.js';
-import { headOf } from './line-head.js';
+import { type CustomerLines, headOf } from './line-head.js';
 
 /** How many bytes are read at first to find a single index line. Most lines are shorter. */
 const PROBE_BYTES = 8 * 1024;
@@ -110,8 +110,10 @@ export class SegmentReader {
 
   /**
    * Reads a chunk of lines: the last lines before `end`, which must be the beginning of a line or the segment's end.
+   *
+   * @param wanted leaves out most lines of other customers, but never the first line of the chunk.
    */
-  async linesBefore(end: number, chunkBytes = CHUNK_BYTES): Promise<SegmentChunk> {
+  async linesBefore(end: number, chunkBytes = CHUNK_BYTES, wanted?: CustomerLines): Promise<SegmentChunk> {
     let from = end;
     for (let size = chunkBytes; size <= CHUNK_BYTES; size *= 2) {
       from = Math.max(0, end - size);
@@ -120,7 +122,9 @@ export class SegmentReader {
       // Without a newline before its last byte, the chunk is only the end of a line. So a chunk with the same end and
       // twice the size is tried, if that is at most CHUNK_BYTES.
       if (from > 0 && (begin === 0 || begin === bytes.length)) continue;
-      return { begin: from + begin, lines: [...rawLines(bytes.subarray(begin), from + begin)] };
+      const whole = bytes.subarray(begin);
+      const isSkipped = wanted && ((at: number) => at > 0 && wanted.leavesOut(whole, at));
+      return { begin: from + begin, lines: [...rawLines(whole, from + begin, isSkipped)] };
     }
     const begin = (await this.newlineBefore(from)) + 1;
     return { begin, lines: [...rawLines(await this.readLong(begin, end), begin)] };

@@ -3,7 +3,7 @@ import { decodeIndexLine, decodeShortLine, LONG_LINE_BYTES } from '../../../../a
 import { type LineMemory, MAX_PAGE_BYTES, type UploadFilter, type UploadPage, type UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
 import { comparePositions, positionBehind } from '../../../../domain/upload-filter.js';
 import { UPLOAD_KINDS, type Upload, type UploadKind } from '../../../../domain/upload.js';
-import { headOf, isOfCustomer } from './line-head.js';
+import { CustomerLines, headOf } from './line-head.js';
 import { MAX_DISORDER_MS, type SegmentReader, type SegmentSpan } from './segment-reader.js';
 import type { Segments } from './segments.js';
 
@@ -40,7 +40,8 @@ interface Candidate extends UploadPosition {
 interface BackwardReader {
   readonly path: string;
   readonly span: SegmentSpan | undefined;
-  readonly isWanted: ReturnType<typeof isOfCustomer>;
+  /** The lines of the customer whose uploads are listed; undefined if those of all customers are. */
+  readonly wanted: CustomerLines | undefined;
   /** The open segment; undefined until its first lines are needed. */
   segment?: SegmentReader;
   /** By how much the lines of the segment are out of order at most, in milliseconds (see `Segments`). */
@@ -100,11 +101,11 @@ export class UploadList {
     const readers: BackwardReader[] = [];
     const { customerId } = this.filter;
     for (const kind of kinds) {
-      const isWanted = customerId === undefined ? () => true : isOfCustomer(kind, customerId);
+      const wanted = customerId === undefined ? undefined : new CustomerLines(kind, customerId);
       for (const path of await this.segments.of(kind, day)) {
         const span = await this.segments.span(path);
         if (span && (span.first > this.latest + MAX_DISORDER_MS || span.last < this.earliest - MAX_DISORDER_MS)) continue;
-        readers.push({ path, span, isWanted, end: Infinity, disorderMs: MAX_DISORDER_MS, frontier: Math.min(span?.last ?? Infinity, this.latest) + MAX_DISORDER_MS });
+        readers.push({ path, span, wanted, end: Infinity, disorderMs: MAX_DISORDER_MS, frontier: Math.min(span?.last ?? Infinity, this.latest) + MAX_DISORDER_MS });
       }
     }
     return readers;
@@ -174,10 +175,12 @@ export class UploadList {
       reader.end = 0;
       return;
     }
-    const { isWanted, disorderMs } = reader;
-    const { begin, lines } = await segment.linesBefore(reader.end, Math.min(Math.max(this.bytesRead, MIN_CHUNK_BYTES), MAX_CHUNK_BYTES));
+    const { wanted, disorderMs } = reader;
+    const { begin, lines } = await segment.linesBefore(reader.end, Math.min(Math.max(this.bytesRead, MIN_CHUNK_BYTES), MAX_CHUNK_BYTES), wanted);
     this.bytesRead += reader.end - begin;
     reader.end = begin;
+    // Of the lines of other customers, the first of the chunk is enough for the frontier: all lines before it are older
+    // than it, or at most `disorderMs` newer.
     for (const line of lines) {
       // Awaits only what is a promise: that of a long line. Each other await would cost as much as reading the line.
       const read = headOf(line.bytes);
@@ -185,8 +188,8 @@ export class UploadList {
       if (!head) continue;
       reader.frontier = Math.min(reader.frontier, head.receivedAt + disorderMs);
       if (head.receivedAt < this.earliest || head.receivedAt > this.latest) continue;
-      const wanted = isWanted(line.bytes);
-      if (!(wanted instanceof Promise ? await wanted : wanted)) continue;
+      const isWanted = wanted?.has(line.bytes) ?? true;
+      if (!(isWanted instanceof Promise ? await isWanted : isWanted)) continue;
       const position = { uploadId: head.uploadId, receivedAt: new Date(head.receivedAt) };
       if (this.after && comparePositions(position, this.after) >= 0) continue;
       const text = line.bytes.length <= SHORT_LINE_BYTES ? line.bytes.toString() : undefined;
