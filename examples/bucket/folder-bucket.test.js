@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, it } from 'node:test';
 import { ObjectStorageFileStorage } from 'load-data-service';
 import { BucketView } from 'load-data-service/testing';
-import { bucketContract, fileStorageContract, storedUploadsContract } from 'load-data-service/testing/contracts';
+import { bucketContract, eventOutboxContract, fileStorageContract, storedUploadsContract } from 'load-data-service/testing/contracts';
 import { FolderBucket } from './folder-bucket.js';
 
 const runner = { describe, it, beforeEach, afterEach };
@@ -64,3 +64,4 @@ const setUp = async () => {
 };
 fileStorageContract('uploads in a FolderBucket', setUp, runner);
 storedUploadsContract('uploads in a FolderBucket', setUp, runner);
+eventOutboxContract('uploads in a FolderBucket', setUp, runner);
