@@ -74,6 +74,29 @@ describe('the webhook in docs/telling-uploads.md', () => {
   });
 });
 
+describe('the TypeScript in docs/receivers.md and docs/telling-uploads.md', () => {
+  it('has no type error in a project with strict settings', async () => {
+    const [nats = '', whole = ''] = await snippets('docs/receivers.md');
+    const [broker = ''] = await snippets('docs/telling-uploads.md');
+    // The page leaves out where the store comes from.
+    const store = 'const { fileStorage } = {} as Parameters<typeof IngestionModule.forRoot>[0];\n';
+    const pages = { 'nats-upload-events.ts': nats, 'main.ts': whole, 'broker.ts': store + broker };
+    for (const [name, code] of Object.entries(pages)) await writeFile(join(directory, name), code);
+    const program = ts.createProgram(Object.keys(pages).map((name) => join(directory, name)), {
+      target: ts.ScriptTarget.ES2023,
+      module: ts.ModuleKind.NodeNext,
+      types: ['node'],
+      strict: true,
+      noUncheckedIndexedAccess: true,
+      noImplicitOverride: true,
+      skipLibCheck: true,
+      noEmit: true,
+    });
+    const problems = ts.getPreEmitDiagnostics(program).map(({ file, messageText }) => `${file?.fileName}: ${ts.flattenDiagnosticMessageText(messageText, ' ')}`);
+    expect(problems).toEqual([]);
+  });
+});
+
 describe("README's table of commands", () => {
   it('has every script of the package', async () => {
     const { scripts } = JSON.parse(await readFile('package.json', 'utf8')) as { scripts: Record<string, string> };
