@@ -9,6 +9,7 @@ import { LocalDiskFileStorage } from '../../src/ingestion/adapters/out/local-dis
 import { GatedDisk } from '../../src/testing/gated-disk.js';
 import { InMemoryFileStorage } from '../../src/testing/in-memory.file-storage.js';
 import { anUploadDraft, storeUpload } from '../../src/testing/upload-draft.builder.js';
+import { eachOf } from '../../src/common/each-of.js';
 import { uuidAt } from '../../src/common/uuid.js';
 import { FileStorage } from '../../src/ingestion/application/ports/file-storage.port.js';
 import type { Upload } from '../../src/ingestion/domain/upload.js';
@@ -204,12 +205,19 @@ describe('GET /uploads', () => {
     await expectError(await ask('/uploads?customer_id=acme&limit=0', { covers: ['other'] }), 403, 'Unauthorized.');
   });
 
-  it('lists 100 uploads without a limit', async () => {
+  it.each<[number, Readonly<Record<string, string>>]>([
+    [100, {}],
+    [1_000, { limit: '1000' }],
+  ])('lists up to %i uploads in a page with %j', async (limit, query) => {
     const customer = newCustomer();
-    for (let count = 0; count < 101; count++) await store({ customer, type: 'application/json', body: '{}' });
-    const page = await list({ customer_id: customer });
-    expect(page.uploads).toHaveLength(100);
-    expect((await list({ customer_id: customer, page_token: page.next_page_token ?? '' })).uploads).toHaveLength(1);
+    const stored: string[] = [];
+    await eachOf(Array.from({ length: limit + 1 }), async () => {
+      stored.push((await store({ customer, type: 'application/json', body: '{}' })).id);
+    });
+    const page = await list({ ...query, customer_id: customer });
+    expect(page.uploads).toHaveLength(limit);
+    const rest = await list({ ...query, customer_id: customer, page_token: page.next_page_token ?? '' });
+    expect([...idsOf(page), ...idsOf(rest)].sort()).toEqual(stored.sort());
   });
 
   it.each(['limit=1', 'limit=1000', 'from=2025-01-01T00:00:00Z', 'from=2025-01-01t00:00:00.123456z', 'to=2025-01-01T00:00:00%2B01:00', 'unknown=x'])('accepts ?%s', async (query) => {
