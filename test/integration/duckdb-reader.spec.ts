@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { DUCKDB_ENVIRONMENT, isDuckDbAvailable } from '../servers/duckdb.mjs';
@@ -18,6 +19,26 @@ interface Watched {
   readonly doubled: readonly number[];
   readonly without_bytes: readonly string[];
 }
+
+describe.runIf(isDuckDbAvailable())('DuckDB, by the query of docs/growth-and-quotas.md', () => {
+  it('reports how much each customer has stored', async () => {
+    const [, query = ''] = /```sql\n([^]*?);\n```/.exec(await readFile('docs/growth-and-quotas.md', 'utf8')) ?? [];
+    const workspace = await Workspace.create();
+    try {
+      const { url } = await workspace.start();
+      const upload = (customer: string, type: string, body: string) =>
+        fetch(`${url}/ingestNowcastLoadData/upload_nowcast?customer_id=${customer}&filename=a.csv&manufacturer=m`, { method: 'POST', headers: { 'Content-Type': type }, body });
+      const answers = [await upload('small', 'text/csv', 'a,b'), await upload('large', 'text/csv', 'a'.repeat(5_000)), await upload('large', 'application/json', '{"additional_data":"meter 7"}')];
+      expect(answers.map(({ status }) => status)).toEqual([200, 200, 200]);
+      const program = 'import duckdb, json, sys; print(json.dumps([list(map(str, row)) for row in duckdb.sql(sys.argv[1]).fetchall()]))';
+      const duckdb = workspace.run('python3', ['-c', program, query], DUCKDB_ENVIRONMENT);
+      expect([await duckdb.exited, duckdb.stderr]).toEqual([{ code: 0, signal: null }, '']);
+      expect(JSON.parse(duckdb.stdout)).toEqual([['large', '2', '5000'], ['small', '1', '3']]);
+    } finally {
+      await workspace.dispose();
+    }
+  });
+});
 
 describe.runIf(isDuckDbAvailable() && POLARS.areAvailable)('DuckDB and Polars, in a loop', () => {
   let workspace: Workspace;
