@@ -14,6 +14,9 @@ function schedule(): void {
   });
 }
 
+/** How many jobs of the process wait for a turn. */
+export const waitingTurns = (): number => waiting.length;
+
 /**
  * Splits one CPU-heavy job into turns of about 5 ms. The jobs of the process wait in one queue, and each iteration of
  * the event loop grants one turn to one job, so that the loop stays responsive however many jobs there are.

@@ -46,6 +46,11 @@ export class BodyPace {
   private heldUntil = 0;
   private restUntil = 0;
 
+  /** How many chunks wait for an iteration of the event loop. */
+  get waitingCount(): number {
+    return this.waiting.length;
+  }
+
   /** Reports a new connection of a client. Must be called for each new connection. */
   arrived(): void {
     this.hasArrived = true;

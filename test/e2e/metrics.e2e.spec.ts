@@ -5,6 +5,8 @@ import type { NestExpressApplication } from '@nestjs/platform-express';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createApp } from '../../src/app/index.js';
 import { processMemory } from '../../src/common/memory-budget.js';
+import { Turns } from '../../src/common/turns.js';
+import { bodyPace } from '../../src/http/body-pace.js';
 import { decodingSlots } from '../../src/http/decoding-slots.js';
 import { ObjectStorageFileStorage } from '../../src/ingestion/adapters/out/object-storage/object-storage.file-storage.adapter.js';
 import { ObservedBucket } from '../../src/ingestion/adapters/out/object-storage/observed-bucket.js';
@@ -167,10 +169,26 @@ describe('the metrics show', () => {
     });
     const slots = Array.from({ length: 5 }, () => decodingSlots.take());
     // The first holder has all memory, and the second may exceed the budget.
-    expect(await values('load_data_queue_length')).toEqual({ 'queue="body_memory"': 1, 'queue="decoding"': 1 });
+    expect(await values('load_data_queue_length')).toMatchObject({ 'queue="body_memory"': 1, 'queue="decoding"': 1 });
     for (const held of holders) held.release();
     for (const slot of slots) (await slot)();
-    expect(await values('load_data_queue_length')).toEqual({ 'queue="body_memory"': 0, 'queue="decoding"': 0 });
+    expect(await values('load_data_queue_length')).toEqual({ 'queue="body_memory"': 0, 'queue="decoding"': 0, 'queue="body_chunks"': 0, 'queue="turns"': 0 });
+  });
+
+  it.each<[string, string, () => Promise<void> | undefined]>([
+    ['chunks of long bodies', 'body_chunks', () => bodyPace.next({}, 2 * 1024 * 1024)],
+    ['long computations', 'turns', () => new Turns().next()],
+  ])('%s that wait for the event loop', async (_name, queue, wait) => {
+    // Read without a request, which would take many iterations of the event loop.
+    const length = async () => {
+      const text = await app.get(Metrics, { strict: false }).registry.getSingleMetricAsString('load_data_queue_length');
+      return Number(new RegExp(`queue="${queue}"\\} (\\d+)`).exec(text)?.[1]);
+    };
+    const waiting = Array.from({ length: 4 }, async () => { await wait(); });
+    // The first chunk may go on at once.
+    expect(await length()).toBeGreaterThan(2);
+    await Promise.all(waiting);
+    expect(await length()).toBe(0);
   });
 });
 

@@ -2,9 +2,11 @@ import { Injectable } from '@nestjs/common';
 import type { ErrorKind } from '../../common/service-error.js';
 import { UPLOAD_KINDS, type UploadKind } from '../../ingestion/domain/upload.js';
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { bodyPace } from '../../http/body-pace.js';
 import { decodingSlots } from '../../http/decoding-slots.js';
 import { clockShiftMs } from '../../common/clock-shift.js';
 import { processMemory } from '../../common/memory-budget.js';
+import { waitingTurns } from '../../common/turns.js';
 
 /** The upper bounds of the buckets in the histograms of durations, in seconds. */
 export const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60];
@@ -31,18 +33,21 @@ export interface CallMetrics {
 }
 
 /**
- * The lengths of the queues in which requests wait for memory for their bodies or for a slot to decode them, and index
- * lines for a flush. `waitingLines` returns undefined if the store has no such queue.
+ * The lengths of the queues in which requests wait for memory for their bodies or for a slot to decode them, chunks of
+ * long bodies and CPU-heavy jobs for the event loop, and index lines for a flush. `waitingLines` returns undefined if
+ * the store has no such queue.
  */
 function queueLengths(waitingLines: () => number | undefined): Gauge {
   return new Gauge({
     name: 'load_data_queue_length',
-    help: 'Requests that wait for memory for their bodies, or for a slot to decode them, and index lines that wait for a flush',
+    help: 'Requests that wait for memory for their bodies, or for a slot to decode them, chunks of bodies and jobs that wait for the event loop, and index lines that wait for a flush',
     labelNames: ['queue'],
     registers: [],
     collect() {
       this.set({ queue: 'body_memory' }, processMemory.waitingCount);
       this.set({ queue: 'decoding' }, decodingSlots.waitingCount);
+      this.set({ queue: 'body_chunks' }, bodyPace.waitingCount);
+      this.set({ queue: 'turns' }, waitingTurns());
       const lines = waitingLines();
       if (lines !== undefined) this.set({ queue: 'index' }, lines);
     },
