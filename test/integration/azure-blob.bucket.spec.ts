@@ -284,6 +284,19 @@ describe('AzureBlobBucket', () => {
   });
 });
 
+it('takes the connection string with either key of the account at the same time, so that one can be replaced', async () => {
+  await useNewContainer();
+  const [first, second, other] = [server.connectionString, server.secondConnectionString, server.connectionStringWith('b3RoZXI=')].map((connectionString) => bucketWith({ account: { connectionString } }));
+  await first?.create('of the first', Buffer.from('1'));
+  await second?.create('of the second', Buffer.from('2'));
+  for (const bucket of [first, second]) {
+    expect((await bucket?.read('of the first'))?.bytes.toString()).toBe('1');
+    expect((await bucket?.read('of the second'))?.bytes.toString()).toBe('2');
+  }
+  await expect(other?.read('of the first')).rejects.toMatchObject({ statusCode: 403 });
+  await client.delete();
+});
+
 describe('readiness with a shared access signature', () => {
   beforeEach(useNewContainer);
   afterEach(() => client.delete());

@@ -5,7 +5,11 @@ import type { Server, ServerOptions } from './server.mjs';
  * can lose blobs and containers.
  */
 export interface Azurite extends Server {
+  /** With the first key of the account. */
   readonly connectionString: string;
+  /** With the second key of the account. */
+  readonly secondConnectionString: string;
+  connectionStringWith(key: string): string;
   /** Creates a container. Rejects if it exists. */
   createContainer(name: string): Promise<void>;
 }

@@ -6,13 +6,24 @@ import { freePort, serveShell, Server } from './server.mjs';
 
 /** `package.json` and `package-lock.json` of Azurite. It isn't a development dependency, because it needs two hundred packages. */
 const MANIFESTS = join(import.meta.dirname, 'azurite');
-/** The name of the storage account that every Azurite has. */
+/** The name of the storage account that every Azurite has, and its two keys, as an account of Azure has two. */
 const ACCOUNT = 'devstoreaccount1';
-const KEY = 'Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==';
+const KEYS = [
+  'Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==',
+  Buffer.alloc(64, 'second key').toString('base64'),
+];
 
 class Azurite extends Server {
   get connectionString() {
-    return `DefaultEndpointsProtocol=http;AccountName=${ACCOUNT};AccountKey=${KEY};BlobEndpoint=${this.endpoint}/${ACCOUNT};`;
+    return this.connectionStringWith(KEYS[0]);
+  }
+
+  get secondConnectionString() {
+    return this.connectionStringWith(KEYS[1]);
+  }
+
+  connectionStringWith(key) {
+    return `DefaultEndpointsProtocol=http;AccountName=${ACCOUNT};AccountKey=${key};BlobEndpoint=${this.endpoint}/${ACCOUNT};`;
   }
 
   async createContainer(name) {
@@ -36,7 +47,7 @@ export async function startAzurite({ log } = {}) {
   const options = ['--blobHost', '127.0.0.1', '--blobPort', `${port}`, '--location', server.directory];
   // Azurite knows only older versions of the API than the one that the SDK requests. Without `--skipApiVersionCheck` it
   // would refuse the SDK's requests.
-  await server.start(process.execPath, [program, ...options, '--skipApiVersionCheck', '--silent', '--disableTelemetry']);
+  await server.start(process.execPath, [program, ...options, '--skipApiVersionCheck', '--silent', '--disableTelemetry'], { AZURITE_ACCOUNTS: [ACCOUNT, ...KEYS].join(':') });
   return server;
 }
 
