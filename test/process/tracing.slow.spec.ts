@@ -1,6 +1,10 @@
+import { execFile, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { type AddressInfo, createServer as createNetServer, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { DataDirectoryView } from '../../src/testing/data-directory.view.js';
 import { AUDIENCE, jwkOf, now, rsaKey, signToken } from '../../src/testing/test-issuer.js';
@@ -76,6 +80,54 @@ describe('with a sampler', () => {
     }
   });
 });
+
+describe('with a name and limits', () => {
+  it('spans have the name of the service, and texts of at most that length', async () => {
+    const [workspace, receiver] = await Promise.all([Workspace.create(), OtlpReceiver.start()]);
+    try {
+      const service = await workspace.start({ ...receiver.variables, OTEL_SERVICE_NAME: 'grid', OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT: '8', OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT: '2' });
+      const answer = await fetch(`${service.url}${UPLOAD}?${QUERY}`, { method: 'POST', headers: { 'x-request-id': 'long-enough' } });
+      expect(answer.status).toBe(200);
+      const { attributes, resource } = await receiver.span(`POST ${UPLOAD}`);
+      expect(resource).toMatchObject({ 'service.name': 'grid' });
+      expect(attributes).toEqual({ 'http.request.method': 'POST', 'url.path': UPLOAD.slice(0, 8) });
+    } finally {
+      await workspace.dispose();
+      await receiver.stop();
+    }
+  });
+});
+
+describe.runIf(spawnSync('openssl', ['version']).status === 0)('over TLS', () => {
+  it('the receiver is known by its certificate, and the service by that of a client', async () => {
+    const workspace = await Workspace.create();
+    const [[cert, key, certificate], [ca, , clientCertificate, clientKey]] = await Promise.all(['receiver', 'client'].map((name) => selfSigned(workspace.directory, name))) as [string[], string[]];
+    const receiver = await OtlpReceiver.start({ cert, key, ca, requestCert: true, rejectUnauthorized: true });
+    try {
+      const client = { OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE: clientCertificate ?? '', OTEL_EXPORTER_OTLP_CLIENT_KEY: clientKey ?? '' };
+      const upload = async (variables: Record<string, string>) => {
+        const service = await workspace.start({ ...receiver.variables, ...variables });
+        expect((await fetch(`${service.url}${UPLOAD}?${QUERY}`, { method: 'POST' })).status).toBe(200);
+        expect(await service.program.end('SIGTERM')).toEqual({ code: 0, signal: null });
+        return receiver.spans.length;
+      };
+      expect(await upload({ OTEL_EXPORTER_OTLP_CERTIFICATE: certificate ?? '' })).toBe(0);
+      expect(await upload(client)).toBe(0);
+      expect(await upload({ ...client, OTEL_EXPORTER_OTLP_CERTIFICATE: certificate ?? '' })).toBeGreaterThan(0);
+    } finally {
+      await workspace.dispose();
+      await receiver.stop();
+    }
+  });
+});
+
+/** A certificate for 127.0.0.1 that signs itself, its key, and the paths of both. */
+async function selfSigned(directory: string, name: string): Promise<string[]> {
+  const paths = ['crt', 'key'].map((ending) => join(directory, `${name}.${ending}`));
+  const [certificate = '', key = ''] = paths;
+  await promisify(execFile)('openssl', ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2', '-subj', `/CN=${name}`, '-addext', 'subjectAltName=IP:127.0.0.1', '-out', certificate, '-keyout', key]);
+  return [...(await Promise.all(paths.map((path) => readFile(path, 'utf8')))), ...paths];
+}
 
 describe('without a receiver of traces', () => {
   const withWorkspace = async (work: (workspace: Workspace) => Promise<void>) => {

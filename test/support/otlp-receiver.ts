@@ -1,7 +1,9 @@
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, type Server } from 'node:http';
+import { createServer, type IncomingMessage, type RequestListener } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { json } from 'node:stream/consumers';
+import type { TlsOptions } from 'node:tls';
 
 interface KeyValue {
   readonly key: string;
@@ -42,21 +44,23 @@ export class OtlpReceiver {
   readonly spans: ReceivedSpan[] = [];
   /** The headers of the latest request. */
   headers: IncomingMessage['headers'] = {};
-  private readonly server: Server;
+  private readonly server;
   private readonly watchers = new Set<() => void>();
 
-  private constructor() {
-    this.server = createServer((request, response) => {
+  private constructor(private readonly tls?: TlsOptions) {
+    const receive: RequestListener = (request, response) => {
       void json(request).then((body) => {
         const isExpected = request.method === 'POST' && request.url === '/v1/traces' && request.headers['content-type'] === 'application/json';
         response.writeHead(isExpected ? 200 : 404, { 'content-type': 'application/json' }).end('{}');
         if (isExpected) this.take(request, body as ExportTraceRequest);
       });
-    });
+    };
+    this.server = tls ? createTlsServer(tls, receive) : createServer(receive);
   }
 
-  static async start(): Promise<OtlpReceiver> {
-    const receiver = new OtlpReceiver();
+  /** @param tls the certificate and key with which to receive by HTTPS. Default: by HTTP. */
+  static async start(tls?: TlsOptions): Promise<OtlpReceiver> {
+    const receiver = new OtlpReceiver(tls);
     receiver.server.listen(0, '127.0.0.1');
     await once(receiver.server, 'listening');
     return receiver;
@@ -65,7 +69,7 @@ export class OtlpReceiver {
   /** The environment of a service that exports its traces to this receiver. */
   get variables(): Record<string, string> {
     const { port } = this.server.address() as AddressInfo;
-    return { OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${port}`, OTEL_EXPORTER_OTLP_PROTOCOL: 'http/json', OTEL_BSP_SCHEDULE_DELAY: '20' };
+    return { OTEL_EXPORTER_OTLP_ENDPOINT: `${this.tls ? 'https' : 'http'}://127.0.0.1:${port}`, OTEL_EXPORTER_OTLP_PROTOCOL: 'http/json', OTEL_BSP_SCHEDULE_DELAY: '20' };
   }
 
   /** Waits until a span with this name, which `isMeant` accepts, has arrived. */
