@@ -8,6 +8,7 @@ import { SECRET_FILE_NAMES } from '../../src/configuration/secret-files.js';
 import { parseEnvironment, SERVICE_VARIABLES } from '../../src/configuration/service.js';
 import { FILE_STORAGES } from '../../src/configuration/storage.js';
 import { isHelmAvailable, readManifests, runHelm } from '../servers/helm.mjs';
+import { isPrometheusOperatorAvailable, problemsOfOperatorObjects } from '../servers/prometheus-operator.mjs';
 import { CHART, Chart, configured, environmentOf, type Labels, type Manifest, merged, ofKind, type Pod, pod, podsOf, PROVIDERS, RELEASE, secretOf, selects, servicePod, STORES, type Values } from '../support/helm-chart.js';
 import { Workspace } from '../support/process.js';
 import { startService } from '../support/service.js';
@@ -178,6 +179,12 @@ describe.runIf(isHelmAvailable())('the Helm chart', () => {
     expect(cases.length).toBe(104);
     const kinds = new Set(cases.flatMap(({ objects }) => objects.map(({ kind }) => kind)));
     expect([...kinds].sort()).toEqual(['CronJob', 'Deployment', 'HorizontalPodAutoscaler', 'Ingress', 'Job', 'NetworkPolicy', 'PodDisruptionBudget', 'PrometheusRule', 'Service', 'ServiceAccount', 'ServiceMonitor', 'StatefulSet']);
+  });
+
+  it.runIf(isPrometheusOperatorAvailable())('has objects that the Prometheus Operator knows, with every field', async () => {
+    const objects = cases.flatMap((each) => each.objects.filter(({ kind }) => kind === 'ServiceMonitor' || kind === 'PrometheusRule'));
+    expect(new Set(objects.map(({ kind }) => kind)).size).toBe(2);
+    expect(await problemsOfOperatorObjects(objects)).toEqual([]);
   });
 
   it('is documented with the values that are tested, and the versions of Kubernetes', async () => {

@@ -8,6 +8,7 @@ import { MISSING_PROXIES } from './proxies.mjs';
 import { installDecoder, isDecoderAvailable } from './opentelemetry-proto.mjs';
 import { installOtelCollector, isOtelCollectorAvailable } from './otel-collector.mjs';
 import { isPrometheusAvailable } from './prometheus.mjs';
+import { installPrometheusOperator, isPrometheusOperatorAvailable } from './prometheus-operator.mjs';
 import { FLASK_RECEIVER, POLARS } from './python-packages.mjs';
 import { isReleaseAvailable, packRelease } from './release-1.0.0.mjs';
 import { MISSING_RUNTIMES } from './runtimes.mjs';
@@ -38,6 +39,8 @@ export default async function prepare() {
   else console.log('Left out: the test that reads exported traces as protobuf, for there is no Python with pip.');
   if (isOtelCollectorAvailable()) await installOtelCollector();
   else console.log('Left out: the test that sends traces to an OpenTelemetry Collector, for there is no Go to build it with.');
+  if (isPrometheusOperatorAvailable()) await installPrometheusOperator();
+  else console.log('Left out: the test of the objects of the Prometheus Operator, for there is no Go to build its types with.');
   if (FLASK_RECEIVER.areAvailable) await FLASK_RECEIVER.install();
   else console.log('Left out: the test of the webhook in Python, for there is no Python with pip.');
   if (!isPrometheusAvailable()) console.log('Left out: the tests of the rules and the dashboard, for Prometheus is missing; on Debian: apt-get install prometheus.');

@@ -8,7 +8,7 @@ import kubernetes_validate
 import yaml
 from kubernetes_validate import utils
 
-# No schemas are published together with Kubernetes' own for the kinds of operators.
+# No schemas are published together with Kubernetes' own for the kinds of operators. prometheus-operator.mjs checks these.
 WITHOUT_SCHEMA = {"PrometheusRule", "ServiceMonitor"}
 
 # The library reads a version's definitions, which are some megabytes, for each object.
