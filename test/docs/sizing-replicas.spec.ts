@@ -162,6 +162,94 @@ describe('docs/sizing-replicas.md: requests to the bucket', () => {
   });
 });
 
+describe('docs/sizing-replicas.md: the model', () => {
+  /** The machine on which the page's figures were measured. */
+  const CORES = 2;
+  interface Measured {
+    readonly rate: number;
+    readonly service: number;
+    readonly nginx: number;
+    readonly store: number;
+    readonly client: number;
+  }
+  const count = (value: number) => value.toLocaleString('en');
+  const titleOf = (work: string, replicas: number | string) => `${work}, ${replicas}`;
+  const numbers = (cells: readonly string[]): number[] => cells.map((cell) => Number(/[\d,.]*\d/.exec(cell)?.[0].replaceAll(',', '')));
+  /** The rows of the page whose second cell is a number of replicas, as cells. */
+  const rowsOfReplicas = (columns: number): string[][] =>
+    page.split('\n').map((line) => line.split('|').slice(1, -1).map((cell) => cell.trim())).filter((cells) => cells.length === columns && /^[124]$/.test(cells[1] ?? ''));
+  const measured = (): Map<string, Measured> =>
+    new Map(rowsOfReplicas(9).map(([work = '', replicas = '', ...cells]) => {
+      const [rate = NaN, , , service = NaN, nginx = NaN, store = NaN, client = NaN] = numbers(cells);
+      return [titleOf(work, replicas), { rate, service, nginx, store, client }];
+    }));
+
+  it('predicts what it says from the measured times, and misses the measured rates by as much as it says', () => {
+    const times = measured();
+    const predicted = rowsOfReplicas(4);
+    expect(predicted).toHaveLength(9);
+    expect(predicted.map(([work = '', replicas = '']) => titleOf(work, replicas))).toEqual([...times.keys()]);
+    const [, most, exception] = (/files are up to (\d+) % below it, and 4 KiB files with four replicas (\d+) %/.exec(page) ?? []).map(Number);
+    for (const [work = '', replicas = '', model = '', rate] of predicted) {
+      const title = titleOf(work, replicas);
+      const { service, nginx, store, client, rate: measuredRate } = times.get(title) ?? { service: NaN, nginx: NaN, store: NaN, client: NaN, rate: NaN };
+      const [itsCore, allCores] = [(Number(replicas) * 1000) / service, (CORES * 1000) / (service + nginx + store + client)];
+      expect([title, model]).toEqual([title, itsCore < allCores ? `${Math.round(itsCore)} (its core)` : `${Math.round(allCores)} (two cores)`]);
+      expect([title, Number(rate)]).toEqual([title, measuredRate]);
+      const below = 100 * (1 - measuredRate / Math.min(itsCore, allCores));
+      expect(below, title).toBeLessThanOrEqual((title === titleOf('4 KiB files', 4) ? exception : most) ?? NaN);
+    }
+  });
+
+  it('says what 16 and 64 replicas would do, and when a limit is reached', () => {
+    const [files, json] = ['4 KiB files, by the processors', 'small JSON, by the processors'].map((name) => numbers(rowOf(name))[0] ?? NaN) as [number, number];
+    const { 'small JSON, 1': oneJson, '4 KiB files, 1': oneFile } = Object.fromEntries(measured());
+    // To one digit: what one replica with a core of its own carried.
+    for (const [rate, one] of [[files, oneFile], [json, oneJson]] as const) expect(Math.abs(rate / (one?.rate ?? NaN) - 1)).toBeLessThan(0.1);
+    const { PUT, DELETE } = requestsIn('with a file of one part (S3: 5 MiB, Azure: 4 MiB)');
+    const [partition = NaN, account = NaN] = (/at least ([\d,]+) writes .* an Azure account ([\d,]+) requests/.exec(page) ?? []).slice(1).map((text) => Number(text.replaceAll(',', '')));
+    const writes = files * (PUT + DELETE);
+    // The marker is written and removed.
+    const staged = files * 2;
+    const puts = 4 / 0.02;
+    const cells = (one: number, unit: string, digits = 0) => [1, 16, 64].map((replicas) => `${count(Number((replicas * one).toFixed(digits)))}${unit}`);
+    const nginx = (rate: number, time = NaN) => (rate * time) / 1000;
+    expect(rowOf('their writes to the bucket')).toEqual([...cells(writes, '/s'), `S3, one partition: ${Math.ceil(partition / writes)} replicas, ${count(partition / (PUT + DELETE))} uploads/s. Azure: ${Math.ceil(account / writes)} replicas, ${count(account / (PUT + DELETE))} uploads/s`]);
+    expect(rowOf('of these, in `staging/`')).toEqual([...cells(staged, '/s'), expect.stringMatching(new RegExp(`: ${Math.ceil(partition / staged)} replicas, ${count(partition / 2)} uploads/s$`))]);
+    expect(rowOf('their PUTs')).toEqual([...cells(puts, '/s'), `S3, one partition: ${Math.ceil(partition / puts)} replicas`]);
+    for (const [name, rate, one] of [['nginx, small JSON', json, oneJson], ['nginx, 4 KiB files', files, oneFile]] as const) {
+      const [first = NaN, ...more] = numbers(rowOf(name).slice(0, 3));
+      expect(first).toBeCloseTo(nginx(rate, one?.nginx), 2);
+      expect(more).toEqual([16, 64].map((replicas) => Number((replicas * nginx(rate, one?.nginx)).toFixed(1))));
+      expect(rowOf(name)[3]).toBe(`one core: ${Math.ceil(1 / nginx(rate, one?.nginx))} replicas`);
+    }
+  });
+
+  it('derives the rate of create-user from the time that docs/keycloak.md has', async () => {
+    const [, rate, milliseconds] = /: (\d+) create-user a second, by \[([\d.]+) ms\]/.exec(page) ?? [];
+    expect(Math.round(8 / (Number(milliseconds) / 1000))).toBe(Number(rate));
+    expect(await readFile('docs/keycloak.md', 'utf8')).toMatch(new RegExp(`^\\| create-user with a role \\| .* \\| ${milliseconds} ms \\|$`, 'm'));
+  });
+
+  it('gives a pod of the Helm chart the CPU of as many uploads as its README says', async () => {
+    const [values, readme] = await Promise.all(['values.yaml', 'README.md'].map((file) => readFile(`deploy/helm/load-data-service/${file}`, 'utf8')));
+    const [, cpu] = /^resources:\n {2}requests: \{ cpu: (\d+)m,/m.exec(values ?? '') ?? [];
+    const { 'small JSON, 1': json, '4 KiB files, 1': file } = Object.fromEntries(measured());
+    const rate = (service = NaN) => Number(cpu) / service;
+    expect(readme).toContain(`${cpu}m CPU is what [about ${count(Math.round(rate(json?.service) / 100) * 100)} small JSON uploads a second](../../../docs/sizing-replicas.md#what-was-measured) take, or ${Math.round(rate(file?.service))} files of 4 KiB.`);
+  });
+
+  it('computes the costs of its example', () => {
+    const [put = NaN, get = NaN] = (/\$([\d.]+) for 1,000 PUT and \$([\d.]+) for 1,000 GET/.exec(page) ?? []).slice(1).map(Number);
+    const [, ...requests] = /^\| 4 KiB files \| ([\d,]+) \| ([\d,]+) \| [\d,]+ \| [\d,]+ \|$/m.exec(page) ?? [];
+    const [puts = NaN, gets = NaN] = numbers(requests);
+    expect(page).toContain(`cost ${count(puts)} × $${put} + ${count(gets)} × $${get} = $${(puts * put + gets * get).toFixed(2)}.`);
+    const checks = (seconds: number) => (30 * 24 * 3600) / seconds;
+    expect(page).toContain(`Checks of health every five seconds cost ${count(checks(5))} PUT a month for each replica, $${((checks(5) / 1000) * put).toFixed(2)}`);
+    expect(page).toContain(`checks each second: up to ${count(checks(1))} PUT, $${((checks(1) / 1000) * put).toFixed(2)}.`);
+  });
+});
+
 async function* pieces(count: number, bytes: number): AsyncGenerator<Uint8Array> {
   for (let piece = 0; piece < count; piece++) yield await Promise.resolve(Buffer.alloc(bytes));
 }
