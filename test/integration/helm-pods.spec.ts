@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { isHelmAvailable } from '../servers/helm.mjs';
 import { isKeycloakAvailable, startKeycloak } from '../servers/keycloak.mjs';
@@ -8,6 +9,8 @@ import { Workspace } from '../support/process.js';
 import { readiness } from '../support/readiness.js';
 
 const BASE_PATH = '/load/v1';
+/** Lets each process of Node print the most memory that it had, in KiB, when it ends. */
+const PEAK = `--import=data:text/javascript,${encodeURIComponent("import { writeSync } from 'node:fs'; process.on('exit', () => { writeSync(2, `PEAK ${process.resourceUsage().maxRSS}\\n`); });")}`;
 
 describe.runIf(isHelmAvailable() && isKeycloakAvailable() && isVersitygwAvailable())('the pods of the Helm chart, on a real Keycloak and S3 server', () => {
   const servers: Server[] = [];
@@ -41,9 +44,15 @@ describe.runIf(isHelmAvailable() && isKeycloakAvailable() && isVersitygwAvailabl
       return workspace.run(command, parameters, { ...environmentOf(containers[0], (key) => secrets[key] ?? secretOf(key)), ...variables }, '.');
     };
 
-    const setup = start(pod(objects, 'Job'));
+    const job = pod(objects, 'Job');
+    const setup = start(job, { NODE_OPTIONS: PEAK });
     expect({ ...(await setup.exited), stdout: setup.stdout, stderr: setup.stderr }).toMatchObject({ code: 0, stdout: '', stderr: expect.stringContaining('+ client load-data-service') as string });
     for (const secret of [secretOf('KEYCLOAK_CLIENT_SECRET'), 'admin-secret']) expect(setup.stderr).not.toContain(secret);
+    const peaks = [...setup.stderr.matchAll(/^PEAK (\d+)$/gm)].map(([, kibibytes]) => Number(kibibytes) / 1024);
+    expect(peaks).toHaveLength(2);
+    const [, documented] = /the set-up of a realm, whose two processes had (\d+) MiB at most together/.exec(await readFile('deploy/helm/load-data-service/README.md', 'utf8')) ?? [];
+    console.log(`The set-up of a realm had ${peaks.map(Math.round).join(' and ')} MiB.`);
+    expect(Math.abs(peaks.reduce((sum, peak) => sum + peak) / Number(documented) - 1)).toBeLessThan(0.2);
 
     // Nobody can create DATA_DIR there.
     const port = await freePort();

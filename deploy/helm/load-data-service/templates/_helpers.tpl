@@ -137,7 +137,7 @@ tolerations:
 {{- end }}
 {{- end }}
 
-{{/* The mounts of all containers. SQLite puts large temporary tables into /tmp. */}}
+{{/* The mounts of all containers. The service doesn't need /tmp, but an adapter or SDK that is added to the image may. */}}
 {{- define "load-data-service.volumeMounts" -}}
 - name: tmp
   mountPath: /tmp
