@@ -11,25 +11,26 @@ const SERVICE = { clientId: 'load-data-service', secret: 'service-secret' };
 const OPERATOR = { clientId: 'operator', secret: 'operator-secret' };
 
 /**
- * Java's options for a Keycloak under load: memory for 100,000 users, and no restriction to the fast-starting compiler,
- * which the tests use.
+ * Java's options for a Keycloak that is measured: memory for 100,000 users, and no restriction to the fast-starting
+ * compiler, which the tests use.
  */
-const VIRTUAL_MACHINE = ['-Xms1g', '-Xmx3g'];
+export const MEASURED = ['-Xms1g', '-Xmx3g'];
 const TOKEN_SECONDS = 3600;
 const CONNECTIONS = 8;
 /** The number of users in one import request. With more, the import of each user takes longer. */
 const USERS_AT_ONCE = 20;
 
-/** The realm of the bench, in a Keycloak that only the bench uses. */
+/** The realm of the bench and of tests under load, in a Keycloak of its own. */
 export class Realm {
   #server;
   #agent = new Agent({ connections: CONNECTIONS });
   /** The number of roles that `fill` has created. */
   roles = 0;
 
-  static async start() {
+  /** @param {string[]} [virtualMachine] Java's options. Default: those for a fast start */
+  static async start(virtualMachine) {
     const started = new Realm();
-    started.#server = await startKeycloak({ realm: representation(), virtualMachine: VIRTUAL_MACHINE });
+    started.#server = await startKeycloak({ realm: representation(), virtualMachine });
     return started;
   }
 

@@ -2,7 +2,7 @@ import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Services } from '../support/service.mjs';
-import { Realm } from './realm.mjs';
+import { MEASURED, Realm } from './realm.mjs';
 
 const ROLES = 5_000;
 /** The number of the realm's users that the commands use. `SOME_ROLES`: the number of roles. */
@@ -25,7 +25,7 @@ export class Stage {
     const stage = new Stage();
     stage.#services = new Services(await mkdtemp(join(tmpdir(), 'load-data-bench-')));
     try {
-      stage.#realm = await Realm.start();
+      stage.#realm = await Realm.start(MEASURED);
       stage.#service = await stage.#start(stage.endpoint);
       return stage;
     } catch (error) {
