@@ -9,7 +9,7 @@ import { parseEnvironment } from '../../src/configuration/service.js';
 import { freePort } from '../servers/server.mjs';
 import { MISSING_PROXIES } from '../servers/proxies.mjs';
 import { form, FORM_TYPE } from '../support/form.js';
-import { HAPROXY, HAS_IPV6, NGINX, startProxy } from '../support/proxies.js';
+import { HAPROXY, HAS_IPV6, NGINX, type RunningProxy, startProxy } from '../support/proxies.js';
 import { readAnswer } from '../support/raw.js';
 import { deploy, type Deployment, Replica, until } from '../support/replicas.js';
 import { type Answer, type Connection, type Protocol, PROTOCOLS, tlsConnection } from '../support/tls-client.js';
@@ -174,9 +174,10 @@ for (const kind of [NGINX, HAPROXY]) describe.skipIf(MISSING_PROXIES.includes(ki
 
   describe('with a limit', () => {
     it("lets the service refuse an upload over MAX_UPLOAD_BYTES, and passes its answer on", async () => {
-      const deployment = await deploy(kind, { MAX_UPLOAD_BYTES: String(MIB) });
+      const limited = await Replica.start({ TRUST_PROXY: '1', MAX_UPLOAD_BYTES: String(MIB) });
+      const proxy = await startProxy(kind, [limited.port, limited.port]);
       for (const protocol of PROTOCOLS) {
-        const connection = tlsConnection(protocol, deployment.proxy);
+        const connection = tlsConnection(protocol, proxy);
         for (const headers of [{ ...CSV, 'Content-Length': 4 * MIB }, CSV]) {
           const answer = await connection.request(UPLOAD, { body: randomBytes(4 * MIB), headers });
           expect(errorOf(answer)).toEqual(error(413, 'Payload too large.'));
@@ -184,7 +185,7 @@ for (const kind of [NGINX, HAPROXY]) describe.skipIf(MISSING_PROXIES.includes(ki
         }
         connection.close();
       }
-      await deployment.dispose();
+      await Promise.all([proxy.stop(), limited.dispose()]);
     });
 
     it("counts requests by the client's address, which X-Forwarded-For of the client doesn't change", async () => {
@@ -209,10 +210,16 @@ for (const kind of [NGINX, HAPROXY]) describe.skipIf(MISSING_PROXIES.includes(ki
   describe('with short timeouts', () => {
     const TIMEOUT_MS = 3_000;
     let deployment: Deployment;
+    /** A replica that waits longer for a client than its proxy. */
+    let patient: Replica;
+    let proxy: RunningProxy;
     beforeAll(async () => {
-      deployment = await deploy(kind, { REQUEST_IDLE_TIMEOUT_MS: String(TIMEOUT_MS - 1_000) }, kind.timeouts('3s', '3s'));
+      const timeouts = kind.timeouts('3s', '3s');
+      deployment = await deploy(kind, { REQUEST_IDLE_TIMEOUT_MS: String(TIMEOUT_MS - 1_000) }, timeouts);
+      patient = await Replica.start({ TRUST_PROXY: '1', REQUEST_IDLE_TIMEOUT_MS: String(2 * TIMEOUT_MS) });
+      proxy = await startProxy(kind, [patient.port, patient.port], timeouts);
     });
-    afterAll(() => deployment.dispose());
+    afterAll(() => Promise.all([proxy.stop(), patient.dispose(), deployment.dispose()]));
 
     describe.each(PROTOCOLS)('over %s', (protocol) => {
       it('lets a client send slowly for longer than each timeout', async () => {
@@ -230,29 +237,23 @@ for (const kind of [NGINX, HAPROXY]) describe.skipIf(MISSING_PROXIES.includes(ki
 
       it('lets a client read slowly for longer than each timeout, and writes nothing to its own disk', async () => {
         const size = 32 * MIB;
-        const replica = await Replica.start({ TRUST_PROXY: '1', REQUEST_IDLE_TIMEOUT_MS: String(2 * TIMEOUT_MS) });
-        const proxy = await startProxy(kind, [replica.port, replica.port], kind.timeouts('3s', '3s'));
-        try {
-          const connection = tlsConnection(protocol, proxy);
-          const { body, answer } = connection.begin(UPLOAD, { headers: { ...CSV, 'Content-Length': size } });
-          await send(body, size / MIB);
-          body.end();
-          const path = `/uploads/${String((await answer).headers['x-upload-id'])}/content`;
-          const digest = createHash('sha256');
-          let bytes = 0;
-          for await (const chunk of await connection.read(path, { Authorization: `Bearer ${await replica.token()}` })) {
-            digest.update(chunk as Buffer);
-            const mebibytes = Math.floor(bytes / MIB);
-            bytes += (chunk as Buffer).length;
-            if (Math.floor(bytes / MIB) === mebibytes) continue;
-            expect(await proxy.openFiles()).toEqual([]);
-            await setTimeout((2 * TIMEOUT_MS * MIB) / size);
-          }
-          expect(digest.digest('base64')).toBe(digestOf(size));
-          connection.close();
-        } finally {
-          await Promise.all([proxy.stop(), replica.dispose()]);
+        const connection = tlsConnection(protocol, proxy);
+        const { body, answer } = connection.begin(UPLOAD, { headers: { ...CSV, 'Content-Length': size } });
+        await send(body, size / MIB);
+        body.end();
+        const path = `/uploads/${String((await answer).headers['x-upload-id'])}/content`;
+        const digest = createHash('sha256');
+        let bytes = 0;
+        for await (const chunk of await connection.read(path, { Authorization: `Bearer ${await patient.token()}` })) {
+          digest.update(chunk as Buffer);
+          const mebibytes = Math.floor(bytes / MIB);
+          bytes += (chunk as Buffer).length;
+          if (Math.floor(bytes / MIB) === mebibytes) continue;
+          expect(await proxy.openFiles()).toEqual([]);
+          await setTimeout((2 * TIMEOUT_MS * MIB) / size);
         }
+        expect(digest.digest('base64')).toBe(digestOf(size));
+        connection.close();
       });
 
       it("passes the service's answer on to a client that stops", async () => {
@@ -366,7 +367,7 @@ for (const kind of [NGINX, HAPROXY]) describe.skipIf(MISSING_PROXIES.includes(ki
     const deployment = await deploy(kind, kind === HAPROXY ? { SHUTDOWN_DELAY_MS: '3000' } : {});
     let isOver = false;
     const answers: Answer[] = [];
-    const clients = Array.from({ length: 8 }, async (_, client) => {
+    const clients = Array.from({ length: 4 }, async (_, client) => {
       const connection = tlsConnection(client % 2 === 0 ? 'HTTP/1.1' : 'HTTP/2', deployment.proxy);
       // Less than the 1,000 requests after which nginx ends a connection.
       for (let request = 0; request < 900 && !isOver; request++) {
