@@ -50,7 +50,8 @@ describe.runIf(isDuckDbAvailable() && POLARS.areAvailable)('DuckDB and Polars, i
   it('see each upload whole or not at all while others are stored and removed, one by one and all of a customer', async () => {
     const { program, origin } = await workspace.start({ LOG_LEVEL: 'silent' });
     const headers = { Authorization: `Bearer ${(await workspace.token()).stdout.trim()}` };
-    const load = new Load(origin);
+    // Few, so that the queries get a core too.
+    const load = new Load(origin, 2);
     await load.reached(REMOVALS * 2);
     const watcher = spawn('python3', [WATCHER, workspace.data], { env: { ...process.env, ...DUCKDB_ENVIRONMENT, PYTHONPATH: `${DUCKDB_ENVIRONMENT.PYTHONPATH}:${POLARS.path}` }, stdio: ['pipe', 'pipe', 'inherit'] });
     const lines = createInterface({ input: watcher.stdout })[Symbol.asyncIterator]();

@@ -1,5 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto';
 
+/** As many as keep both cores busy, so that there are always uploads in flight. */
 const WORKERS = 8;
 const MAX_FILE_BYTES = 200_000;
 
@@ -17,8 +18,9 @@ export class Load {
   private readonly workers: Promise<void>[];
   private onAcknowledged = (): void => undefined;
 
-  constructor(private readonly origin: string) {
-    this.workers = Array.from({ length: WORKERS }, (_, worker) => this.work(worker));
+  /** @param clients how many there are */
+  constructor(private readonly origin: string, clients = WORKERS) {
+    this.workers = Array.from({ length: clients }, (_, worker) => this.work(worker));
   }
 
   /** Resolves when at least this many uploads have been acknowledged. Rejects if the clients stop before. */
