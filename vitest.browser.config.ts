@@ -6,6 +6,9 @@ export default defineConfig({
   test: {
     include: ['test/browser/**/*.spec.mjs'],
     environment: 'node',
+    // One worker loads the sources of the service once for all of them.
+    isolate: false,
+    maxWorkers: 1,
     testTimeout: 120_000,
     retry,
     hookTimeout: 120_000,
