@@ -18,7 +18,7 @@ const PORTS = { first: 20_000, count: 10_000 };
  */
 let nextPort = Math.floor(Math.random() * PORTS.count);
 /** The interval between two checks of a condition, such as whether the server answers, in milliseconds. */
-const RETRY_MS = 10;
+const RETRY_MS = 30;
 const MOST_READY_SECONDS = 180;
 const MOST_OUTPUT = 10_000;
 
