@@ -32,13 +32,9 @@ const RATE_INTERVAL_MS = 1_000;
  * `digest-mismatch`. BodyAlreadyReadError when other code of the application has read the body.
  */
 export function requestBody(request: IncomingMessage, limits: RequestBodyLimits): AsyncGenerator<Buffer, void, undefined> {
-  assertUnread(request);
+  if (request.readableDidRead) throw new BodyAlreadyReadError();
   const bytes = receivedBody(request, limits);
   return limits.digests?.length ? verified(bytes, limits.digests) : bytes;
-}
-
-function assertUnread(request: IncomingMessage): void {
-  if (request.readableDidRead) throw new BodyAlreadyReadError();
 }
 
 async function* receivedBody(
