@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { answerError, toServiceError } from './service-exception.filter.js';
-import { breakIfUnread } from './unread-answer.js';
+import { breakIfUnread } from './exchange.js';
 
 /**
  * Sends a list as the JSON answer `{"<member>": [...]}`, page by page, no faster than the client reads. Holds only a

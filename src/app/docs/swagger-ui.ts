@@ -6,7 +6,7 @@ import helmet from 'helmet';
 import { type AuthorizationServer, authorizationServerFor } from './authorization-server.js';
 import { publicPath } from '../../configuration/served-address.js';
 import type { Environment } from '../../configuration/service.js';
-import { breakIfUnread } from '../../http/unread-answer.js';
+import { breakIfUnread } from '../../http/exchange.js';
 import { createOpenApiDocument } from './openapi.js';
 import { withOneUploadBody } from './one-upload-body.js';
 import { setUpPages } from './pages.js';
