@@ -62,24 +62,21 @@ export class KeySet {
   }
 
   /**
-   * Whether the key with this `kid` is known. If it is, `find` waits at most `KNOWN_KEY_WAIT_MS` for a fetch, unless
-   * the last successful fetch was longer ago than `maxStaleMs`.
-   */
-  has(kid: string): boolean {
-    return this.#keys.has(kid);
-  }
-
-  /**
    * Finds a key by its `kid`. If the key is unknown, waits at most for a fetch in progress, the end of the cool-down,
-   * and one more fetch. While fetches fail, a known key is returned until `maxStaleMs` after the last successful fetch.
+   * and one more fetch. If the key is known, waits at most `KNOWN_KEY_WAIT_MS` for a fetch, unless the last successful
+   * one was longer ago than `maxStaleMs`. While fetches fail, a known key is returned until `maxStaleMs` after the last
+   * successful fetch.
    *
+   * @param whenUnknown is called before the wait for an unknown key. If it throws, nothing is awaited or fetched.
    * @throws ServiceError `unauthorized` when the issuer has no such key; `provider-unavailable` when that can't be
    * determined, because the key set can't be fetched or 1,000 lookups already wait for the next fetch, or when the key
-   * is known, but older than `maxStaleMs`, and can't be fetched.
+   * is known, but older than `maxStaleMs`, and can't be fetched; errors of `whenUnknown`.
    */
-  async find(kid: string): Promise<VerificationKey> {
-    if (!this.#keys.has(kid)) await this.#seek(kid);
-    else if (this.#ageMs >= this.#maxAgeMs) await this.#refreshed(kid);
+  async find(kid: string, whenUnknown?: () => void): Promise<VerificationKey> {
+    if (!this.#keys.has(kid)) {
+      whenUnknown?.();
+      await this.#seek(kid);
+    } else if (this.#ageMs >= this.#maxAgeMs) await this.#refreshed(kid);
     const key = this.#keys.get(kid);
     if (!this.#failure) {
       if (key) return key;

@@ -50,10 +50,11 @@ class AccessTokenStrategy extends Strategy {
     const findKey = async (token: string) => {
       const header = decodeProtectedHeader(token);
       const kid = checkHeader({ ...header });
-      // If the key is unknown, check the claims before waiting for the issuer's keys. A token with invalid claims is
-      // refused at once, whichever key signed it.
-      if (!keys.has(kid)) checkUnverified(decodeJwt(token), { issuer: issuerNow(), audience, toleranceSeconds: tolerance });
-      const { key, algorithm } = await keys.find(kid);
+      // If the key is unknown, the claims are checked before the wait for the issuer's keys. A token with invalid claims
+      // is refused at once, whichever key signed it.
+      const { key, algorithm } = await keys.find(kid, () => {
+        checkUnverified(decodeJwt(token), { issuer: issuerNow(), audience, toleranceSeconds: tolerance });
+      });
       if (header.alg !== algorithm) throw new Error("The algorithm is not the key's.");
       return key;
     };
@@ -104,10 +105,11 @@ export class PassportAccessTokenVerifier extends AccessTokenVerifier {
   }
 
   override verify(request: IncomingMessage): Promise<AccessToken> {
+    if (request.headers.authorization === undefined) return Promise.reject(NO_TOKEN);
     return new Promise((resolve, reject) => {
       const done = (error: Error | null, token?: AccessToken | false, info?: unknown) => {
         if (token) resolve(token);
-        else reject(error ?? (request.headers.authorization === undefined ? NO_TOKEN : refusal(info)));
+        else reject(error ?? refusal(info));
       };
       // Selects the strategy by its name. If the strategy were passed as an instance, passport would set the callbacks
       // of each request on that instance, and concurrent requests would overwrite each other's callbacks.
