@@ -33,20 +33,19 @@ export function parseQuery({ url = '' }: Pick<IncomingMessage, 'url'>): RawQuery
   return parameters;
 }
 
-/** Returns the value of a parameter with the given text; undefined if the text is invalid. */
-type Parse<Value> = (text: string) => Value | undefined;
+type IsValid = (text: string) => boolean;
 
-/** The rule of a query parameter. */
+/** The rule of a query parameter. Its value is its text if `isValid` is true for it, or else what `parse` returns. */
 interface QueryRule<Value> {
-  readonly parse: Parse<Value>;
   readonly isOptional: boolean;
+  readonly isValid?: IsValid;
+  /** Returns undefined for an invalid text. */
+  readonly parse?: (text: string) => Value | undefined;
 }
 
-export const required = <Value>(parse: Parse<Value>): QueryRule<Value> => ({ parse, isOptional: false });
-export const optional = <Value>(parse: Parse<Value>): QueryRule<Value | undefined> => ({ parse, isOptional: true });
-
-/** The rule of a parameter whose value is its text, if a predicate of the domain is true for it. */
-export const textThat = (isValid: (text: string) => boolean): Parse<string> => (text) => (isValid(text) ? text : undefined);
+export const requiredText = (isValid: IsValid): QueryRule<string> => ({ isOptional: false, isValid });
+export const optionalText = (isValid: IsValid): QueryRule<string | undefined> => ({ isOptional: true, isValid });
+export const optional = <Value>(parse: (text: string) => Value | undefined): QueryRule<Value | undefined> => ({ isOptional: true, parse });
 
 /**
  * Returns a function that reads the parameters of a query, by their rules. A missing parameter with an optional rule is
@@ -61,9 +60,9 @@ export function queryReader<Query extends object>(rules: { readonly [Name in key
   return (raw) => {
     const query: Record<string, unknown> = {};
     const defects: string[] = [];
-    for (const [name, { parse, isOptional }] of entries) {
+    for (const [name, { isOptional, isValid, parse }] of entries) {
       const text = raw.get(name);
-      const value = text === undefined ? undefined : parse(text);
+      const value = text === undefined || isValid?.(text) === true ? text : parse?.(text);
       if (value !== undefined) query[name] = value;
       else if (!isOptional || raw.has(name)) defects.push(name);
     }

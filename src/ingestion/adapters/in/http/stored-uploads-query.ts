@@ -1,4 +1,4 @@
-import { optional, queryReader, type RawQuery, required, textThat } from '../../../../http/query.js';
+import { optional, optionalText, queryReader, type RawQuery, requiredText } from '../../../../http/query.js';
 import type { UploadFilter, UploadPosition } from '../../../application/ports/stored-uploads.port.js';
 import { UPLOAD_ID } from '../../../domain/layout-names.js';
 import { parseTime } from '../../../domain/upload-filter.js';
@@ -8,7 +8,7 @@ export const DEFAULT_LIMIT = 100;
 export const MAX_LIMIT = 1000;
 
 const readList = queryReader({
-  customer_id: optional(textThat(isCustomerId)),
+  customer_id: optionalText(isCustomerId),
   kind: optional((text) => UPLOAD_KINDS.find((kind) => kind === text)),
   from: optional(parseTime),
   to: optional(parseTime),
@@ -23,7 +23,7 @@ const readList = queryReader({
 const OF_LIST = optional(() => undefined);
 
 const readRemoval = queryReader({
-  customer_id: required(textThat(isCustomerId)),
+  customer_id: requiredText(isCustomerId),
   before: optional(parseTime),
   kind: OF_LIST,
   from: OF_LIST,

@@ -3,7 +3,7 @@ import { ServiceError } from '../../../../common/service-error.js';
 import { assertDeclaredLength, contentCoding, contentTypeAsSent, isJsonType, mediaType } from '../../../../http/request-head.js';
 import { type ExpectedDigest, parseDigestField } from '../../../../http/digest-fields.js';
 import { assertJsonContent } from '../../../../http/json-body.js';
-import { queryReader, type RawQuery, required, textThat } from '../../../../http/query.js';
+import { queryReader, type RawQuery, requiredText } from '../../../../http/query.js';
 import { isCustomerId, isFilename, isManufacturer } from '../../../domain/upload.js';
 import type { UploadLimits } from '../../../ingestion.options.js';
 
@@ -18,9 +18,9 @@ const NO_DIGESTS: readonly ExpectedDigest[] = [];
 
 /** Reads the query parameters of an upload (service interface, part 2). */
 const readUploadQuery = queryReader({
-  customer_id: required(textThat(isCustomerId)),
-  filename: required(textThat(isFilename)),
-  manufacturer: required(textThat(isManufacturer)),
+  customer_id: requiredText(isCustomerId),
+  filename: requiredText(isFilename),
+  manufacturer: requiredText(isManufacturer),
 });
 
 /**
