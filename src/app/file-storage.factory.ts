@@ -8,7 +8,7 @@ import { LocalDiskFileStorage } from '../ingestion/adapters/out/local-disk/local
 import type { IndexFlush } from '../ingestion/application/ports/index-flush.js';
 import type { FileStorage } from '../ingestion/application/ports/file-storage.port.js';
 import type { StorageLogger } from '../ingestion/application/storage-logger.js';
-import { measuredBucket } from '../operations/metrics/measured-bucket.js';
+import { measuredBucket } from '../operations/metrics/measured-calls.js';
 import { MeasuredFileStorage, measuredFlush } from '../operations/metrics/measured-file-storage.js';
 import type { Tracing } from '../operations/tracing/tracing.js';
 import { Metrics } from '../operations/metrics/metrics.js';

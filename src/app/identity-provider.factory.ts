@@ -9,7 +9,7 @@ import { EmbeddedIdentityProviderModule } from '../identity-management/adapters/
 import { TokenIssuer } from '../identity-management/adapters/out/embedded/token-issuer.js';
 import { realmUrl } from '../identity-management/adapters/out/keycloak/realm-url.js';
 import type { IdentityProvider } from '../identity-management/application/ports/identity-provider.port.js';
-import { MeasuredIdentityProvider } from '../operations/metrics/measured-identity-provider.js';
+import { MeasuredIdentityProvider } from '../operations/metrics/measured-calls.js';
 import { Metrics } from '../operations/metrics/metrics.js';
 import { ServiceAddress } from '../operations/service-address.js';
 import type { ProvidedReplacement } from './replacement.js';

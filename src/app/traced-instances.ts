@@ -10,7 +10,7 @@ import { ListUploads } from '../ingestion/application/list-uploads.use-case.js';
 import { RemoveUploads } from '../ingestion/application/remove-uploads.use-case.js';
 import { UploadLoadData } from '../ingestion/application/upload-load-data.use-case.js';
 import { MeasuredFileStorage } from '../operations/metrics/measured-file-storage.js';
-import { MeasuredIdentityProvider } from '../operations/metrics/measured-identity-provider.js';
+import { MeasuredIdentityProvider } from '../operations/metrics/measured-calls.js';
 import { MeasuredUploadEvents } from '../operations/metrics/measured-upload-events.js';
 import type { Tracing } from '../operations/tracing/tracing.js';
 

@@ -10,7 +10,7 @@ import { bodyPace } from '../../src/http/body-pace.js';
 import { decodingSlots } from '../../src/http/decoding-slots.js';
 import { ObjectStorageFileStorage } from '../../src/ingestion/adapters/out/object-storage/object-storage.file-storage.adapter.js';
 import { ObservedBucket } from '../../src/ingestion/adapters/out/object-storage/observed-bucket.js';
-import { measuredBucket } from '../../src/operations/metrics/measured-bucket.js';
+import { measuredBucket } from '../../src/operations/metrics/measured-calls.js';
 import { measuredFlush } from '../../src/operations/metrics/measured-file-storage.js';
 import { Metrics } from '../../src/operations/metrics/metrics.js';
 import { TokenIssuer } from '../../src/identity-management/adapters/out/embedded/token-issuer.js';

@@ -1,11 +1,21 @@
+import type { OnApplicationShutdown } from '@nestjs/common';
 import type { Observer } from '../../common/observer.js';
-import type { CallMetrics } from './metrics.js';
+import { ServiceError } from '../../common/service-error.js';
+import {
+  IdentityProvider,
+  type ProviderCallOptions,
+} from '../../identity-management/application/ports/identity-provider.port.js';
+import { IdentityRefusal } from '../../identity-management/domain/errors.js';
+import type { NewRole, Role } from '../../identity-management/domain/role.js';
+import type { NewUser, User } from '../../identity-management/domain/user.js';
+import type { CallMetrics, Metrics } from './metrics.js';
+import type { Ownership } from './ownership.js';
 
 /**
  * Returns an observer that counts calls and measures how long they take. The outcome of a call is `ok`, or what
  * `outcomeOf` returns for its error.
  */
-export function measuredCalls(calls: CallMetrics, outcomeOf: (error: unknown) => string): Observer {
+function measuredCalls(calls: CallMetrics, outcomeOf: (error: unknown) => string): Observer {
   return async (operation, call) => {
     const stop = calls.seconds.startTimer({ operation });
     let outcome = 'ok';
@@ -22,3 +32,80 @@ export function measuredCalls(calls: CallMetrics, outcomeOf: (error: unknown) =>
     }
   };
 }
+
+/**
+ * Passes calls on to an identity provider, counts them and measures how long they take. For a list of pages, each call
+ * of the iterator's `next` counts as a call. Forwards the application's shutdown to the provider if `ownership` is
+ * `owned`.
+ */
+export class MeasuredIdentityProvider extends IdentityProvider implements OnApplicationShutdown {
+  private readonly measured: Observer;
+
+  constructor(
+    private readonly provider: IdentityProvider & Partial<OnApplicationShutdown>,
+    metrics: Metrics,
+    private readonly ownership: Ownership = 'owned',
+  ) {
+    super();
+    this.measured = measuredCalls(metrics.providerCalls, (error) => (error instanceof IdentityRefusal ? 'refused' : 'failed'));
+  }
+
+  override createRole(role: NewRole, options: ProviderCallOptions): Promise<string> {
+    return this.measured('createRole', () => this.provider.createRole(role, options));
+  }
+
+  override createUser(user: NewUser, options: ProviderCallOptions): Promise<string> {
+    return this.measured('createUser', () => this.provider.createUser(user, options));
+  }
+
+  override updateUser(userId: string, change: { readonly name: string }, options: ProviderCallOptions): Promise<void> {
+    return this.measured('updateUser', () => this.provider.updateUser(userId, change, options));
+  }
+
+  override assignRole(userId: string, roleId: string, options: ProviderCallOptions): Promise<void> {
+    return this.measured('assignRole', () => this.provider.assignRole(userId, roleId, options));
+  }
+
+  override listRoles(options: ProviderCallOptions): AsyncIterable<readonly Role[]> {
+    return this.measuredPages('listRoles', this.provider.listRoles(options));
+  }
+
+  override listUsers(options: ProviderCallOptions): AsyncIterable<readonly User[]> {
+    return this.measuredPages('listUsers', this.provider.listUsers(options));
+  }
+
+  override checkHealth(options: ProviderCallOptions): Promise<void> {
+    return this.measured('checkHealth', () => this.provider.checkHealth(options));
+  }
+
+  override get warnings(): readonly string[] {
+    return this.provider.warnings;
+  }
+
+  async onApplicationShutdown(signal?: string): Promise<void> {
+    if (this.ownership === 'owned') await this.provider.onApplicationShutdown?.(signal);
+  }
+
+  private measuredPages<Item>(operation: string, pages: AsyncIterable<readonly Item[]>): AsyncIterable<readonly Item[]> {
+    return {
+      [Symbol.asyncIterator]: () => {
+        const iterator = pages[Symbol.asyncIterator]();
+        return {
+          next: () => this.measured(operation, () => iterator.next()),
+          return: async () => (await iterator.return?.()) ?? { done: true, value: undefined },
+        };
+      },
+    };
+  }
+}
+
+/**
+ * Returns observers that count the calls to a bucket and the repeated requests, and measure how long the calls take.
+ *
+ * The outcome of a call is `ok`, `failed`, or `aborted`. An upload to the bucket is aborted if its bytes end early or
+ * are refused, for example because the client disconnected. The bucket isn't the cause then.
+ */
+export const measuredBucket = (metrics: Metrics): { readonly observeCall: Observer; readonly onRetry: () => void } => ({
+  observeCall: measuredCalls(metrics.bucketCalls, (error) => (error instanceof ServiceError && error.kind !== 'storage-failure' ? 'aborted' : 'failed')),
+  onRetry: () => { metrics.bucketRetries.inc(); },
+});

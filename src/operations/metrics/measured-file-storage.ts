@@ -27,6 +27,7 @@ export const measuredFlush = (metrics: Metrics) => ({ lines, seconds, ok }: Inde
 export class MeasuredFileStorage extends FileStorage implements OnApplicationShutdown {
   override readonly storedUploads: StoredUploads | undefined;
   override readonly eventOutbox: EventOutbox | undefined;
+  override readonly now?: () => number;
 
   constructor(
     private readonly storage: FileStorage & Partial<LineQueue & OnApplicationShutdown>,
@@ -35,6 +36,7 @@ export class MeasuredFileStorage extends FileStorage implements OnApplicationShu
   ) {
     super();
     this.storedUploads = storage.storedUploads;
+    if (storage.now) this.now = storage.now.bind(storage);
     if (storage.waitingLines !== undefined) metrics.readWaitingLines = () => storage.waitingLines;
     this.eventOutbox = storage.eventOutbox && new MeasuredEventOutbox(storage.eventOutbox, metrics);
   }
@@ -56,10 +58,6 @@ export class MeasuredFileStorage extends FileStorage implements OnApplicationShu
     } finally {
       this.metrics.uploadsInProgress -= 1;
     }
-  }
-
-  override now(): number {
-    return this.storage.now?.() ?? Date.now();
   }
 
   override checkHealth(): Promise<void> {
