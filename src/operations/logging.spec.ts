@@ -4,7 +4,8 @@ import { type Logger, pino } from 'pino';
 import pretty from 'pino-pretty';
 import { describe, expect, it } from 'vitest';
 import { LogEntry } from '../http/exchange.js';
-import { LOG_SERIALIZERS, PinoLoggerService, PRETTY } from './logging.js';
+import { LOG_SERIALIZERS, PRETTY } from './log-format.js';
+import { PinoLoggerService } from './logging.js';
 
 function logged(write: (logger: PinoLoggerService) => void, of: (logger: Logger) => PinoLoggerService = (logger) => new PinoLoggerService(logger)): Record<string, unknown>[] {
   const stream = new PassThrough();

@@ -1,8 +1,8 @@
+import { fstatSync, write, writeSync } from 'node:fs';
 import type { LoggerService } from '@nestjs/common';
 import { type Logger, pino } from 'pino';
-import type { PrettyOptions } from 'pino-pretty';
 import { CUSTOMER_ID, LogEntry } from '../http/exchange.js';
-import { LogOutput } from './log-output.js';
+import { LOG_SERIALIZERS, loggableMessage, PRETTY, withoutCustomers } from './log-format.js';
 
 /** The only LogOutput of the process. All loggers share it, because each LogOutput adds a listener to `process`. */
 let standardOutput: LogOutput | undefined;
@@ -19,45 +19,6 @@ export async function createLogger(level: string, members?: () => object): Promi
   return pino(options, pretty({ ...PRETTY, sync: true, colorize: true }));
 }
 
-const text = (value: unknown): string => (typeof value === 'string' || typeof value === 'number' ? String(value) : '');
-
-/**
- * The form of the log on a terminal. A request is one line: method, path, status, duration, reason of a refusal and
- * request id, in the order in which people look for them.
- */
-export const PRETTY = {
-  singleLine: true,
-  ignore: 'context,requestId,trace_id,method,path,status,ms,uploadId,customerId,kind,reason,aborted',
-  messageFormat: ({ msg, requestId, method, path, status, ms, kind, reason, aborted }) => {
-    const outcome = aborted ? 'aborted' : text(status);
-    const request = [text(method), text(path), outcome, ms === undefined ? '' : `${text(ms)} ms`];
-    const why = kind === undefined || kind === reason ? text(kind) : [text(kind), text(reason)].filter(Boolean).join(': ');
-    return [...(msg === 'request' ? request : [text(msg)]), why, text(requestId)].filter(Boolean).join(' ');
-  },
-} as const satisfies PrettyOptions;
-
-/**
- * Replaces the customer ids in the paths that a text quotes, because errors of file systems and stores quote paths of
- * uploaded files.
- */
-const withoutCustomers = (text: string): string => text.replace(/customer_id(?:=|%3D)[^/\s'"`]*/gi, 'customer_id=***');
-
-/**
- * The message of an error as it may be logged. The message of a SyntaxError is replaced, because JSON.parse quotes its
- * input.
- */
-const loggableMessage = (error: Error): string => (error instanceof SyntaxError ? 'Malformed text.' : withoutCustomers(error.message));
-
-/** The parts of an error that may be logged. Its other members may contain data from a client or a provider. */
-function describeError(error: unknown): unknown {
-  if (!(error instanceof Error)) return { type: typeof error };
-  const { name, cause } = error;
-  const code = 'code' in error ? error.code : undefined;
-  const message = loggableMessage(error);
-  const stack = withoutCustomers(error.stack?.replace(error.message, () => message) ?? '');
-  return { type: name, message, code, stack, ...(cause === undefined ? {} : { cause: describeError(cause) }) };
-}
-
 /**
  * The log contexts in which Nest reports each module and route that it finds. These messages are logged as `debug`
  * instead of `info`.
@@ -69,9 +30,6 @@ const BOOT_DETAILS = new Set(['InstanceLoader', 'RoutesResolver', 'RouterExplore
  * explains such a failure.
  */
 const BOOT_FAILURES = new Set(['ExceptionHandler', 'NestApplication']);
-
-/** The serializers of the members of a log line, by the member's name. */
-export const LOG_SERIALIZERS = { err: describeError };
 
 export interface LogOptions {
   /** One in this many lines of successful requests is written. Default: 1. */
@@ -139,4 +97,108 @@ export class PinoLoggerService implements LoggerService {
 function isSuccess(message: unknown): boolean {
   const { msg, status, aborted } = (typeof message === 'object' && message !== null ? message : {}) as { readonly msg?: unknown; readonly status?: unknown; readonly aborted?: unknown };
   return msg === 'request' && typeof status === 'number' && status < 400 && aborted === undefined;
+}
+
+/**
+ * Log lines are collected until they have this many characters in total, or for this many milliseconds, and then
+ * written together. Writing each line by itself took 8 % of the time of a small upload. A crash can lose lines that
+ * aren't written yet.
+ */
+const WRITTEN_AT_LENGTH = 4096;
+const WRITTEN_AFTER_MS = 100;
+/**
+ * About how many characters of lines wait at most while earlier lines can't be written yet. Further lines are dropped,
+ * so that memory doesn't run out.
+ */
+const WAITING_LENGTH = 16 * 1024 * 1024;
+/** How long the end of the process waits for the reader of the log at most, in milliseconds. */
+const END_TIMEOUT_MS = 1_000;
+const END_RETRY_MS = 5;
+
+const EMPTY = Buffer.alloc(0);
+
+/**
+ * Writes log lines to a file descriptor, and the last ones when the process exits, unless a signal kills it. The
+ * destination of pino (sonic-boom) isn't used, because it writes its last lines in a loop that never ends if a pipe has
+ * no reader or a disk is full. Here, lines that can't be written are dropped, and later lines are written again.
+ *
+ * Lines to a file are written in the background, because a slow disk would stop the event loop. Lines to a pipe are
+ * written synchronously: Node has made the pipe of standard output non-blocking, so if the pipe is full, the write
+ * fails at once and is repeated later.
+ */
+class LogOutput {
+  private lines = '';
+  /** The bytes of earlier lines that aren't written yet. */
+  private bytes: Buffer = EMPTY;
+  private isWriting = false;
+  private timer: NodeJS.Timeout | undefined;
+  private readonly isFile: boolean;
+
+  constructor(private readonly descriptor: number) {
+    this.isFile = fstatSync(descriptor).isFile();
+    process.on('exit', () => {
+      this.end();
+    });
+  }
+
+  write(line: string): void {
+    if (this.lines.length >= WAITING_LENGTH) return;
+    this.lines += line;
+    if (this.bytes.length === 0) this.writeSoon();
+  }
+
+  private writeSoon(): void {
+    if (this.lines.length >= WRITTEN_AT_LENGTH) this.writeNow();
+    else this.timer ??= setTimeout(this.writeNow, WRITTEN_AFTER_MS).unref();
+  }
+
+  /** Writes what the descriptor takes. The rest is written later. */
+  private readonly writeNow = (): void => {
+    clearTimeout(this.timer);
+    this.timer = undefined;
+    while (!this.isWriting && this.lines.length + this.bytes.length > 0) {
+      this.takeLines();
+      if (this.isFile) {
+        this.isWriting = true;
+        write(this.descriptor, this.bytes, (error, written) => {
+          this.isWriting = false;
+          this.bytes = error ? EMPTY : this.bytes.subarray(written);
+          if (this.bytes.length > 0) this.writeNow();
+          else if (this.lines.length > 0) this.writeSoon();
+        });
+      } else if (!this.tryToWrite()) {
+        this.timer = setTimeout(this.writeNow, WRITTEN_AFTER_MS).unref();
+        return;
+      }
+    }
+  };
+
+  /** Makes the next lines the bytes to write, if all earlier ones are written. */
+  private takeLines(): void {
+    if (this.bytes.length > 0) return;
+    this.bytes = Buffer.from(this.lines);
+    this.lines = '';
+  }
+
+  /** Returns false if the reader must read first. Drops the bytes if they can't be written at all. */
+  private tryToWrite(): boolean {
+    try {
+      this.bytes = this.bytes.subarray(writeSync(this.descriptor, this.bytes));
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'EAGAIN') return false;
+      this.bytes = EMPTY;
+    }
+    return true;
+  }
+
+  /** Writes the last lines. Skips bytes that are being written in the background: the process waits for that write. */
+  private end(): void {
+    if (this.isWriting) this.bytes = EMPTY;
+    const latest = performance.now() + END_TIMEOUT_MS;
+    const sleeper = new Int32Array(new SharedArrayBuffer(4));
+    while (this.lines.length + this.bytes.length > 0 && performance.now() < latest) {
+      this.takeLines();
+      if (!this.tryToWrite()) Atomics.wait(sleeper, 0, 0, END_RETRY_MS);
+    }
+  }
 }

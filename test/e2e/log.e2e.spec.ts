@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { LOG_SERIALIZERS, type LogOptions, PinoLoggerService } from '../../src/operations/logging.js';
+import { LOG_SERIALIZERS } from '../../src/operations/log-format.js';
+import { type LogOptions, PinoLoggerService } from '../../src/operations/logging.js';
 import { exchange, open, readAnswer } from '../support/raw.js';
 import { type RunningService, startService } from '../support/service.js';
 

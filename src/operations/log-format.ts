@@ -1,0 +1,43 @@
+import type { PrettyOptions } from 'pino-pretty';
+
+const text = (value: unknown): string => (typeof value === 'string' || typeof value === 'number' ? String(value) : '');
+
+/**
+ * The form of the log on a terminal. A request is one line: method, path, status, duration, reason of a refusal and
+ * request id, in the order in which people look for them.
+ */
+export const PRETTY = {
+  singleLine: true,
+  ignore: 'context,requestId,trace_id,method,path,status,ms,uploadId,customerId,kind,reason,aborted',
+  messageFormat: ({ msg, requestId, method, path, status, ms, kind, reason, aborted }) => {
+    const outcome = aborted ? 'aborted' : text(status);
+    const request = [text(method), text(path), outcome, ms === undefined ? '' : `${text(ms)} ms`];
+    const why = kind === undefined || kind === reason ? text(kind) : [text(kind), text(reason)].filter(Boolean).join(': ');
+    return [...(msg === 'request' ? request : [text(msg)]), why, text(requestId)].filter(Boolean).join(' ');
+  },
+} as const satisfies PrettyOptions;
+
+/**
+ * Replaces the customer ids in the paths that a text quotes, because errors of file systems and stores quote paths of
+ * uploaded files.
+ */
+export const withoutCustomers = (text: string): string => text.replace(/customer_id(?:=|%3D)[^/\s'"`]*/gi, 'customer_id=***');
+
+/**
+ * The message of an error as it may be logged. The message of a SyntaxError is replaced, because JSON.parse quotes its
+ * input.
+ */
+export const loggableMessage = (error: Error): string => (error instanceof SyntaxError ? 'Malformed text.' : withoutCustomers(error.message));
+
+/** The parts of an error that may be logged. Its other members may contain data from a client or a provider. */
+function describeError(error: unknown): unknown {
+  if (!(error instanceof Error)) return { type: typeof error };
+  const { name, cause } = error;
+  const code = 'code' in error ? error.code : undefined;
+  const message = loggableMessage(error);
+  const stack = withoutCustomers(error.stack?.replace(error.message, () => message) ?? '');
+  return { type: name, message, code, stack, ...(cause === undefined ? {} : { cause: describeError(cause) }) };
+}
+
+/** The serializers of the members of a log line, by the member's name. */
+export const LOG_SERIALIZERS = { err: describeError };
