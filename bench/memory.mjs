@@ -115,7 +115,8 @@ async function startTenant(services) {
 async function fillDatabase(data) {
   const embedded = resolve('dist/identity-management/adapters/out/embedded');
   const { EmbeddedIdentityProvider } = await import(join(embedded, 'embedded.identity-provider.adapter.js'));
-  const { immediately, openIdentityDatabase } = await import(join(embedded, 'identity-database.js'));
+  const { openIdentityDatabase } = await import(join(embedded, 'identity-database.js'));
+  const { immediately } = await import(join(embedded, 'identity-writer.js'));
   await (await EmbeddedIdentityProvider.open(data)).close();
   const database = await openIdentityDatabase(join(data, 'identity/identity.db'));
   await immediately(database, () => {

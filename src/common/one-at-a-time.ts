@@ -19,15 +19,15 @@ export class OneAtATime {
     try {
       return await job();
     } finally {
-      queueMicrotask(() => { this.beginNext(); });
+      queueMicrotask(this.beginNext);
     }
   }
 
-  private beginNext(): void {
+  private readonly beginNext = (): void => {
     const [next] = this.waiting;
     if (next) next();
     else this.isBusy = false;
-  }
+  };
 
   private turn(signal?: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {

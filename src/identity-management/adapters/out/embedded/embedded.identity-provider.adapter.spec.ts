@@ -14,8 +14,8 @@ import { IdentityRefusal, ProviderError, ProviderUnavailable, RoleNotFound, User
 import type { Role } from '../../../domain/role.js';
 import type { User } from '../../../domain/user.js';
 import { EmbeddedIdentityProvider } from './embedded.identity-provider.adapter.js';
-import { type IdentityDatabase, immediately, openIdentityDatabase } from './identity-database.js';
-import { IdentityWriter } from './identity-writer.js';
+import { openIdentityDatabase } from './identity-database.js';
+import { type IdentityDatabase, IdentityWriter, immediately } from './identity-writer.js';
 
 // Other processes import dist.
 await built();

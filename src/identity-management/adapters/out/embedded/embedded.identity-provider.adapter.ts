@@ -7,8 +7,9 @@ import { IdentityProvider, type ProviderCallOptions } from '../../../application
 import { RoleAlreadyExists, RoleNotFound, UserAlreadyExists, UserNotFound } from '../../../domain/errors.js';
 import type { NewRole, Role } from '../../../domain/role.js';
 import type { NewUser, User } from '../../../domain/user.js';
-import { type Statements, toProviderFailure } from './identity-database.js';
+import { toProviderFailure } from './identity-database.js';
 import { IdentityStore } from './identity-store.js';
+import type { Statements } from './identity-writer.js';
 
 const ROLE_ID = /^role_[0-9a-f]{32}$/;
 const USER_ID = /^embedded\|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
@@ -177,11 +178,10 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
     signal: AbortSignal,
   ): AsyncGenerator<readonly Item[], void, undefined> {
     const query = `SELECT seq, ${select} WHERE seq > ? ORDER BY seq LIMIT ${PAGE_SIZE}`;
-    await this.assertAvailable();
     for (let after = 0, isLast = false; !isLast; ) {
       await setImmediate();
       if (signal.aborted) throw noLongerAwaited(signal);
-      const rows = this.store.readNow((statements) => statements.prepare(query).all(after)) as (Item & { readonly seq: number })[];
+      const rows = (await this.store.read((statements) => statements.prepare(query).all(after))) as (Item & { readonly seq: number })[];
       after = rows.at(-1)?.seq ?? after;
       isLast = rows.length < PAGE_SIZE;
       yield rows.map(toItem);

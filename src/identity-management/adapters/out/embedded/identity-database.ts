@@ -1,21 +1,14 @@
 import { randomInt } from 'node:crypto';
 import { chmodSync, closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { setTimeout } from 'node:timers/promises';
 import Database from 'libsql';
 import { DataDirectoryError } from '../../../../common/data-directory/data-directory-error.js';
 import { irregularDatabaseFile } from '../../../../common/data-directory/database-files.js';
 import { runInThread } from '../../../../common/data-directory/run-in-thread.js';
 import { ServiceError } from '../../../../common/service-error.js';
 import { ProviderError, ProviderUnavailable } from '../../../domain/errors.js';
+import { checkpoint, type IdentityDatabase, immediately, isBusy, unlessBusy } from './identity-writer.js';
 import { isCode, syncDirectory } from './private-files.js';
-
-export type IdentityDatabase = Database.Database;
-
-/** The part of a connection to the identity database that reads and transactions use: it prepares SQL statements. */
-export interface Statements {
-  prepare(sql: string): Database.Statement;
-}
 
 const SCHEMA_VERSION = 1;
 const SCHEMA = `
@@ -43,13 +36,6 @@ const COLUMNS = {
   user_roles: 'user_seq, role_seq',
   settings: 'name, value',
 };
-
-/**
- * The pause between two attempts to get a lock of the database while another connection holds it, in milliseconds. The
- * wait is here and not inside SQLite, because a wait inside SQLite would block the whole process.
- */
-const BUSY_PAUSE_MS = 10;
-const BUSY_ATTEMPTS = 200;
 
 /**
  * Opens the embedded provider's database. If the database is missing, it is created. With `create` set to false, a
@@ -136,12 +122,6 @@ export async function isIntact(database: IdentityDatabase): Promise<boolean> {
   return found === 'ok';
 }
 
-/**
- * Moves the content of the write-ahead log into the database's file, as far as other connections to the database allow
- * it. Waits for the disk in a thread: the connection must not be used meanwhile.
- */
-export const checkpoint = (database: IdentityDatabase): Promise<void> => runInThread(database, 'PRAGMA wal_checkpoint(TRUNCATE)');
-
 /** Whether a database isn't empty and lacks a table or column of the service. It then belongs to another program. */
 function isForeign(database: IdentityDatabase): boolean {
   if (database.prepare('SELECT 1 FROM sqlite_master').get() === undefined) return false;
@@ -151,37 +131,6 @@ function isForeign(database: IdentityDatabase): boolean {
     return !columns.split(', ').every((column) => found.includes(column));
   });
 }
-
-/**
- * Runs synchronous work in one transaction that holds the database's write lock from the start. If another connection
- * holds the lock, waits for it. Throws SQLite's error if the lock is still held after about two seconds, or when the
- * signal has aborted. If the lock is free, an aborted signal has no effect.
- */
-export function immediately<Result>(database: IdentityDatabase, work: () => Result, signal?: AbortSignal): Promise<Result> {
-  return unlessBusy(() => transaction(database, work), signal);
-}
-
-/**
- * Runs synchronous work in one transaction that holds the database's write lock from the start. The commit waits for
- * the disk in a thread: the connection must not be used until the promise has settled. Used instead of libsql's
- * `transaction`, which loses the original error when SQLite has already rolled back, for example on a full disk.
- *
- * @throws SqliteError, `SQLITE_BUSY` at once when another connection holds the lock; errors of the work.
- */
-export async function transaction<Result>(database: IdentityDatabase, work: () => Result): Promise<Result> {
-  database.exec('BEGIN IMMEDIATE');
-  try {
-    const result = work();
-    await runInThread(database, 'COMMIT');
-    return result;
-  } catch (error) {
-    if (database.inTransaction) database.exec('ROLLBACK');
-    throw error;
-  }
-}
-
-/** Whether an operation failed because another connection holds a lock of the database that the operation needs. */
-const isBusy = (error: unknown): boolean => error instanceof Database.SqliteError && error.code.startsWith('SQLITE_BUSY');
 
 /** Whether an operation failed because the disk is full, read-only or failing. A retry may help. */
 const isUnwritable = (error: unknown): boolean =>
@@ -207,21 +156,6 @@ function createPrivateFile(path: string): void {
     if (!isCode(error, 'EEXIST')) throw error;
   }
   chmodSync(path, 0o600);
-}
-
-/**
- * Runs work, and repeats it while it fails because another connection holds a lock of the database. After about two
- * seconds, or when the signal has aborted, throws SQLite's error.
- */
-export async function unlessBusy<Result>(work: () => Result | Promise<Result>, signal?: AbortSignal): Promise<Result> {
-  for (let attempt = 1; ; attempt++) {
-    try {
-      return await work();
-    } catch (error) {
-      if (!isBusy(error) || attempt === BUSY_ATTEMPTS || signal?.aborted) throw error;
-    }
-    await setTimeout(BUSY_PAUSE_MS);
-  }
 }
 
 function schemaVersion(database: IdentityDatabase): number {

@@ -7,8 +7,8 @@ import { type DataDirectoryLock, isLocked, lockDataDirectory } from '../../../..
 import { fileIdentity, identityUnlessUnreadable, placeCheck } from '../../../../common/data-directory/file-identity.js';
 import { noLongerAwaited } from '../../../application/ports/awaited.js';
 import { ProviderError, ProviderUnavailable } from '../../../domain/errors.js';
-import { type IdentityDatabase, idInFile, idOf, isIntact, openIdentityDatabase, type Statements, toProviderFailure, unlessBusy } from './identity-database.js';
-import { IdentityWriter } from './identity-writer.js';
+import { idInFile, idOf, isIntact, openIdentityDatabase, toProviderFailure } from './identity-database.js';
+import { type IdentityDatabase, IdentityWriter, type Statements, unlessBusy } from './identity-writer.js';
 import { privateDirectory } from './private-files.js';
 
 interface WriteOptions<Result> {
@@ -113,8 +113,10 @@ export class IdentityStore {
    * @throws ProviderUnavailable; ProviderError; domain errors of the work.
    */
   async write<Result>(work: (statements: Statements) => Result, { signal, undo }: WriteOptions<Result> = {}): Promise<Result> {
-    const committed = async (): Promise<Result> => {
-      const result = await this.transaction(work);
+    const transaction = async (): Promise<Result> => {
+      this.assertHere();
+      const result = await this.opened.writer.transaction(work);
+      if (!this.isHere()) throw away();
       if (!signal?.aborted || !undo) return result;
       await this.removeAbandoned(String(result), (statements) => { undo(statements, result); });
       throw noLongerAwaited(signal);
@@ -122,7 +124,7 @@ export class IdentityStore {
     try {
       if (signal?.aborted) throw noLongerAwaited(signal);
       await this.available();
-      return await unlessBusy(() => this.queue.run(committed, signal), signal);
+      return await unlessBusy(() => this.queue.run(transaction, signal), signal);
     } catch (error) {
       // The wait in the queue ends with the signal's reason.
       throw signal?.aborted && error === signal.reason ? noLongerAwaited(signal) : toProviderFailure(error);
@@ -146,34 +148,14 @@ export class IdentityStore {
     }
   }
 
-  private async transaction<Result>(work: (statements: Statements) => Result): Promise<Result> {
-    this.assertHere();
-    const result = await this.opened.writer.transaction((statements) => {
-      this.assertHere();
-      return work(statements);
-    });
-    if (!this.isHere()) throw away();
-    return result;
-  }
-
   /**
    * Runs synchronous work that only reads from the database.
    *
    * @throws as `write`.
    */
   async read<Result>(work: (statements: Statements) => Result): Promise<Result> {
-    await this.available();
-    return this.readNow(work);
-  }
-
-  /**
-   * Runs synchronous work like `read`, without trying to reopen the database first.
-   *
-   * @throws as `write`.
-   */
-  readNow<Result>(work: (statements: Statements) => Result): Result {
     try {
-      this.assertHere();
+      await this.available();
       return work(this.opened.reader);
     } catch (error) {
       throw toProviderFailure(error);
@@ -260,7 +242,7 @@ async function open(path: string, create: boolean): Promise<Opened> {
   try {
     const log = `${path}-wal`;
     const checks = { isFileInPlace: placeCheck(path, fileIdentity(path)), isLogInPlace: placeCheck(log, fileIdentity(log)) };
-    return { reader, writer: new IdentityWriter(path), ...checks };
+    return { reader, writer: IdentityWriter.open(path), ...checks };
   } catch (error) {
     reader.close();
     throw error;

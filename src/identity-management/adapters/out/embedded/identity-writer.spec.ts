@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import Database from 'libsql';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type IdentityDatabase, openIdentityDatabase } from './identity-database.js';
-import { IdentityWriter } from './identity-writer.js';
+import { openIdentityDatabase } from './identity-database.js';
+import { type IdentityDatabase, IdentityWriter } from './identity-writer.js';
 
 describe('IdentityWriter', () => {
   let directory: string;
@@ -20,7 +20,7 @@ describe('IdentityWriter', () => {
   beforeEach(async () => {
     directory = mkdtempSync(join(tmpdir(), 'identity-'));
     other = await openIdentityDatabase(join(directory, 'identity.db'));
-    writer = new IdentityWriter(join(directory, 'identity.db'));
+    writer = IdentityWriter.open(join(directory, 'identity.db'));
   });
   afterEach(() => {
     writer.close();
@@ -32,7 +32,7 @@ describe('IdentityWriter', () => {
     // With a rollback journal, SQLite's commit waits while another connection reads the database.
     writer.close();
     other.pragma('journal_mode = DELETE');
-    writer = new IdentityWriter(join(directory, 'identity.db'));
+    writer = IdentityWriter.open(join(directory, 'identity.db'));
     database().exec('PRAGMA busy_timeout = 10000');
     other.exec('BEGIN');
     expect(settings()).toEqual([]);

@@ -1,27 +1,44 @@
+import { setTimeout } from 'node:timers/promises';
 import Database from 'libsql';
-import { checkpoint, type IdentityDatabase, type Statements, transaction } from './identity-database.js';
+import { runInThread } from '../../../../common/data-directory/run-in-thread.js';
+
+export type IdentityDatabase = Database.Database;
+
+/** The part of a connection to the identity database that reads and transactions use: it prepares SQL statements. */
+export interface Statements {
+  prepare(sql: string): Database.Statement;
+}
 
 /**
- * The connection that writes to the identity database. Commits and checkpoints wait for the disk in a thread of libsql.
+ * The pause between two attempts to get a lock of the database while another connection holds it, in milliseconds. The
+ * wait is here and not inside SQLite, because a wait inside SQLite would block the whole process.
+ */
+const BUSY_PAUSE_MS = 10;
+const BUSY_ATTEMPTS = 200;
+
+/**
+ * A connection that writes to the identity database. Commits and checkpoints wait for the disk in a thread of libsql.
  * The connection must not be used meanwhile, because that would block the main thread too. So reads use a connection
  * of their own.
  */
 export class IdentityWriter implements Statements {
-  private readonly database: IdentityDatabase;
   /**
    * Compiled statements by their SQL. They are kept so that the garbage collector doesn't finalize them: it does that
    * on the main thread, which would block while a commit of the same connection is in progress.
    */
   private readonly statements = new Map<string, Database.Statement>();
 
+  constructor(private readonly database: IdentityDatabase) {}
+
   /**
    * Opens a second connection to a database that is open already.
    *
    * @throws SqliteError
    */
-  constructor(path: string) {
-    this.database = new Database(path);
-    this.database.exec('PRAGMA busy_timeout = 0; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON');
+  static open(path: string): IdentityWriter {
+    const database = new Database(path);
+    database.exec('PRAGMA busy_timeout = 0; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON');
+    return new IdentityWriter(database);
   }
 
   prepare(sql: string): Database.Statement {
@@ -31,29 +48,28 @@ export class IdentityWriter implements Statements {
   }
 
   /**
-   * Runs synchronous work in one transaction, like the function `transaction` of identity-database.ts.
+   * Runs synchronous work in one transaction that holds the database's write lock from the start. The commit waits for
+   * the disk in a thread. Used instead of libsql's `transaction`, which loses the original error when SQLite has
+   * already rolled back, for example on a full disk.
    *
-   * @throws SqliteError; errors of the work.
+   * @throws SqliteError, `SQLITE_BUSY` at once when another connection holds the lock; errors of the work.
    */
-  transaction<Result>(work: (statements: Statements) => Result): Promise<Result> {
-    return transaction(this.database, () => {
-      try {
-        return work(this);
-      } catch (error) {
-        // libsql doesn't reset a statement whose `get` has failed, so every later `get` of the statement would fail
-        // too. So all statements are compiled again.
-        if (error instanceof Database.SqliteError) this.statements.clear();
-        throw error;
-      }
-    });
+  async transaction<Result>(work: (statements: Statements) => Result): Promise<Result> {
+    this.database.exec('BEGIN IMMEDIATE');
+    try {
+      const result = work(this);
+      await runInThread(this.database, 'COMMIT');
+      return result;
+    } catch (error) {
+      // libsql doesn't reset a statement whose `get` has failed, so every later `get` of the statement would fail too.
+      // So all statements are compiled again.
+      if (error instanceof Database.SqliteError) this.statements.clear();
+      if (this.database.inTransaction) this.database.exec('ROLLBACK');
+      throw error;
+    }
   }
 
-  /**
-   * Moves the content of the write-ahead log into the database's file, like the function `checkpoint` of
-   * identity-database.ts.
-   *
-   * @throws SqliteError
-   */
+  /** @throws SqliteError as the function `checkpoint` does. */
   checkpoint(): Promise<void> {
     return checkpoint(this.database);
   }
@@ -62,3 +78,38 @@ export class IdentityWriter implements Statements {
     this.database.close();
   }
 }
+
+/**
+ * Runs synchronous work in one transaction that holds the database's write lock from the start. If another connection
+ * holds the lock, waits for it.
+ *
+ * @throws SqliteError, also if the lock is still held after about two seconds; errors of the work.
+ */
+export const immediately = <Result>(database: IdentityDatabase, work: () => Result): Promise<Result> =>
+  unlessBusy(() => new IdentityWriter(database).transaction(work));
+
+/**
+ * Moves the content of the write-ahead log into the database's file, as far as other connections to the database allow
+ * it. Waits for the disk in a thread: the connection must not be used meanwhile.
+ *
+ * @throws SqliteError
+ */
+export const checkpoint = (database: IdentityDatabase): Promise<void> => runInThread(database, 'PRAGMA wal_checkpoint(TRUNCATE)');
+
+/**
+ * Runs work, and repeats it while it fails because another connection holds a lock of the database. After about two
+ * seconds, or when the signal has aborted, throws SQLite's error.
+ */
+export async function unlessBusy<Result>(work: () => Result | Promise<Result>, signal?: AbortSignal): Promise<Result> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await work();
+    } catch (error) {
+      if (!isBusy(error) || attempt === BUSY_ATTEMPTS || signal?.aborted) throw error;
+    }
+    await setTimeout(BUSY_PAUSE_MS);
+  }
+}
+
+/** Whether an operation failed because another connection holds a lock of the database that the operation needs. */
+export const isBusy = (error: unknown): boolean => error instanceof Database.SqliteError && error.code.startsWith('SQLITE_BUSY');
