@@ -32,36 +32,30 @@ export class JsonBodyReader {
     const { maxJsonBytes, idleTimeoutMs } = this.limits;
     assertJsonContent(request, maxJsonBytes);
     if (!isJsonType(request)) throw new ServiceError('unsupported-media-type');
-    const members = await readJson(request, { maxBytes: maxJsonBytes, idleTimeoutMs }, memberNames(type));
+    const members = await readJson(request, { maxBytes: maxJsonBytes, idleTimeoutMs }, namesByType.get(type) ?? memberNames(type));
     if (!members) throw new ServiceError('invalid-request-body', 'no object');
     const values = Object.fromEntries(members);
     assertPermitted?.(values);
-    return validated(type, values);
+    // In `values`, the symbol `OTHER_VALUE` replaces any value that is neither a text, nor null, nor a list of at most
+    // 10,000 distinct texts. The symbol always fails validation, because each member of a DTO must be a text or a list.
+    const dto = plainToInstance(type, values);
+    const defects = validateSync(dto);
+    if (defects.length > 0) {
+      throw new ServiceError('invalid-request-body', `invalid or missing: ${defects.map(({ property }) => property).join(', ')}`);
+    }
+    return dto;
   }
 }
 
+/**
+ * The names of the members that each DTO has rules for. A body's other members are ignored: their values aren't built.
+ */
 const namesByType = new WeakMap<DtoType<object>, ReadonlySet<string>>();
 
-/**
- * The names of the members that the DTO has rules for. A body's other members are ignored: their values aren't built.
- */
+/** Finds the names of the members that the DTO has rules for, and keeps them in `namesByType`. */
 function memberNames(type: DtoType<object>): ReadonlySet<string> {
-  const known = namesByType.get(type);
-  if (known) return known;
   const rules = getMetadataStorage().getTargetValidationMetadatas(type, '', false, false);
   const names = new Set(rules.map(({ propertyName }) => propertyName));
   namesByType.set(type, names);
   return names;
-}
-
-function validated<Dto extends object>(type: DtoType<Dto>, values: Members): Dto {
-  // In `values`, the symbol `OTHER_VALUE` replaces any value that is neither a text, nor null, nor a list of at most
-  // 10,000 distinct texts. The symbol always fails validation, because each member of a DTO must be a text or a list of
-  // texts.
-  const dto = plainToInstance(type, values);
-  const defects = validateSync(dto);
-  if (defects.length > 0) {
-    throw new ServiceError('invalid-request-body', `invalid or missing: ${defects.map(({ property }) => property).join(', ')}`);
-  }
-  return dto;
 }
