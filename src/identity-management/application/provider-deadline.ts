@@ -38,10 +38,10 @@ export class ProviderDeadline {
     const controller = new AbortController();
     const { signal } = controller;
     let iterator: AsyncIterator<readonly Item[]> | undefined;
-    const next = () => this.inTime(controller, () => (iterator ??= list(this.provider, { signal })[Symbol.asyncIterator]()).next());
+    const next = () => (iterator ??= list(this.provider, { signal })[Symbol.asyncIterator]()).next();
     let hasEnded = false;
     try {
-      for (let page = await next(); !page.done; page = await next()) yield page.value.map(toListed);
+      for (let page = await this.inTime(controller, next); !page.done; page = await this.inTime(controller, next)) yield page.value.map(toListed);
       hasEnded = true;
     } finally {
       if (!hasEnded) {
@@ -54,12 +54,10 @@ export class ProviderDeadline {
     }
   }
 
-  private async inTime<Result>(controller: AbortController, work: () => Promise<Result>): Promise<Result> {
+  private inTime<Result>(controller: AbortController, work: () => Promise<Result>): Promise<Result> {
     const silence = (): Error => new ProviderUnavailable(`The identity provider was silent for ${this.timeoutMs} ms.`);
-    try {
-      return await withTimeLimit(this.timeoutMs, work, silence, (error) => { controller.abort(error); });
-    } catch (error) {
+    return withTimeLimit(this.timeoutMs, work, silence, (error) => { controller.abort(error); }).catch((error: unknown) => {
       throw error instanceof ServiceError ? error : new ProviderError('The identity provider failed.', { cause: error });
-    }
+    });
   }
 }
