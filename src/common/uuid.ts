@@ -14,15 +14,13 @@ let used = pool.length;
  *
  * @param count orders the UUIDs of the same millisecond. Default: a random order.
  */
-export const uuidAt = (time: Date, count?: number): string =>
-  v7({ msecs: time.getTime(), random: randomBytes(), ...(count !== undefined && { seq: count }) });
-
-function randomBytes(): Uint8Array {
+export function uuidAt(time: Date, count?: number): string {
   if (used === pool.length) {
     randomFillSync(pool);
     used = 0;
   }
-  return pool.subarray(used, (used += UUID_BYTES));
+  const random = pool.subarray(used, (used += UUID_BYTES));
+  return v7({ msecs: time.getTime(), random, ...(count !== undefined && { seq: count }) });
 }
 
 /**

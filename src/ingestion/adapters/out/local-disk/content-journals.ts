@@ -191,15 +191,7 @@ export class ContentJournals {
     const { journal, paths } = use;
     for (const { path, resolve } of batch) {
       paths.push(path);
-      resolve({
-        release: () => {
-          journal.release();
-        },
-        leave: () => {
-          journal.isLeft = true;
-          journal.release();
-        },
-      });
+      resolve(journal);
     }
   }
 

@@ -30,9 +30,7 @@ class MakerThread {
   /** @param lost called if the thread dies, even while it is idle. */
   constructor(script: URL, lost: (thread: MakerThread) => void) {
     this.worker = new Worker(script);
-    this.worker.on('message', (failures: Failures) => {
-      this.end(failures);
-    });
+    this.worker.on('message', this.end);
     this.worker.on('error', (error) => {
       lost(this);
       this.end(error);
@@ -59,12 +57,12 @@ class MakerThread {
     this.worker.postMessage({ files, bytes }, [bytes.buffer]);
   }
 
-  private end(outcome: Failures | Error): void {
+  private readonly end = (outcome: Failures | Error): void => {
     const { ended } = this;
     this.ended = ignore;
     this.worker.unref();
     ended(outcome);
-  }
+  };
 }
 
 /**

@@ -46,7 +46,8 @@ export class Journal {
   private epoch = newEpoch();
   private length = 0;
   private held = 0;
-  private onReleased = (): void => undefined;
+  /** Ends the wait of `released`; undefined while nobody waits. */
+  private onReleased: (() => void) | undefined;
 
   private constructor(
     private readonly site: JournalSite,
@@ -108,9 +109,16 @@ export class Journal {
     }
   }
 
+  /** Releases one record (see `HeldRecord`). */
   release(): void {
     this.held -= 1;
-    if (this.held === 0) this.onReleased();
+    if (this.held === 0) this.onReleased?.();
+  }
+
+  /** Releases one record, but keeps the journal until it is replayed (see `HeldRecord`). */
+  leave(): void {
+    this.isLeft = true;
+    this.release();
   }
 
   /** Resolves when no appended record is held any more. */
