@@ -8,6 +8,7 @@ import { eventsFor } from './events.factory.js';
 import { fileStorageFor } from './file-storage.factory.js';
 import { POSSIBLE_VOLUMES } from '../ingestion/adapters/out/local-disk/store-directory.js';
 import { OriginGuard } from '../http/origin.guard.js';
+import { onlyWithHeader } from '../http/request-head.js';
 import { WholeApplicationModule } from '../http/whole-application.module.js';
 import { RateLimitGuard, rateLimit } from '../operations/rate-limit.js';
 import { IdentityManagementModule } from '../identity-management/identity-management.module.js';
@@ -107,10 +108,13 @@ export class AppModule {
           provide: APP_GUARD,
           inject: [Reflector],
           useFactory: (reflector: Reflector) =>
-            new OriginGuard(reflector, {
-              corsOrigins: environment.corsOrigins,
-              baseUrl: (port = environment.port) => baseUrl(environment, port),
-            }),
+            onlyWithHeader(
+              'origin',
+              new OriginGuard(reflector, {
+                corsOrigins: environment.corsOrigins,
+                baseUrl: (port = environment.port) => baseUrl(environment, port),
+              }),
+            ),
         },
       ],
     };

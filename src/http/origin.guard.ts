@@ -27,7 +27,8 @@ export const FromAnyOrigin = (): ClassDecorator & MethodDecorator => SetMetadata
  * Refuses requests from pages of other sites (cross-site request forgery). A form or script on any page can make a
  * visitor's browser send an upload, because browsers send "simple" requests without a preflight (Fetch standard, CORS).
  * Browsers send `Origin` with every request that isn't a GET or HEAD, and with every cross-origin request whose answer
- * a script can read. A request without `Origin` passes. Runs before the body is read.
+ * a script can read. So the guard must be asked only about requests with `Origin` (`onlyWithHeader`): it refuses all
+ * others. Runs before the body is read.
  */
 export class OriginGuard implements CanActivate {
   constructor(
@@ -41,8 +42,7 @@ export class OriginGuard implements CanActivate {
    */
   canActivate(context: ExecutionContext): boolean {
     const request = context.switchToHttp().getRequest<IncomingMessage>();
-    const { origin } = request.headers;
-    if (origin === undefined || this.isAllowed(origin, request)) return true;
+    if (this.isAllowed(request.headers.origin ?? '', request)) return true;
     if (this.reflector.getAllAndOverride<boolean>(ANY_ORIGIN, [context.getHandler(), context.getClass()])) return true;
     throw new ServiceError('unauthorized', 'The Origin is not that of PUBLIC_URL or Host, and not in CORS_ORIGINS.');
   }

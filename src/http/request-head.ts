@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { isIPv6 } from 'node:net';
+import type { CanActivate } from '@nestjs/common';
 import { parse } from 'content-type';
 import { ServiceError } from '../common/service-error.js';
 import { trimBlanks } from '../common/text.js';
@@ -128,3 +129,12 @@ export function contentCoding({ headers }: IncomingMessage): string {
 export function assertDeclaredLength(request: IncomingMessage, maxBytes: number): void {
   if ((declaredLength(request) ?? 0) > maxBytes) throw new ServiceError('payload-too-large');
 }
+
+/**
+ * Returns a guard that asks `guard` about requests with a header, and admits all others.
+ *
+ * @param header the header's name in lower case.
+ */
+export const onlyWithHeader = (header: string, guard: CanActivate): CanActivate => ({
+  canActivate: (context) => context.switchToHttp().getRequest<IncomingMessage>().headers[header] === undefined || guard.canActivate(context),
+});
