@@ -47,26 +47,28 @@ class AccessTokenStrategy extends Strategy {
     const verification = { jsonWebTokenOptions: { clockTolerance: tolerance } };
     let known = typeof issuer === 'string' ? issuer : undefined;
     const issuerNow = (): string => (known ??= (issuer as () => string)());
-    const findKey = async (token: string) => {
-      const header = decodeProtectedHeader(token);
-      const kid = checkHeader({ ...header });
-      // If the key is unknown, the claims are checked before the wait for the issuer's keys. A token with invalid claims
-      // is refused at once, whichever key signed it.
-      const { key, algorithm } = await keys.find(kid, () => {
-        checkUnverified(decodeJwt(token), { issuer: issuerNow(), audience, toleranceSeconds: tolerance });
-      });
-      if (header.alg !== algorithm) throw new Error("The algorithm is not the key's.");
-      return key;
+    const provideKey = async (token: string, done: (error: unknown, key?: Buffer) => void): Promise<void> => {
+      try {
+        const header = decodeProtectedHeader(token);
+        const kid = checkHeader({ ...header });
+        // If the key is unknown, the claims are checked before the wait for the issuer's keys. A token with invalid
+        // claims is refused at once, whichever key signed it.
+        const { key, algorithm } = await keys.find(kid, () => {
+          checkUnverified(decodeJwt(token), { issuer: issuerNow(), audience, toleranceSeconds: tolerance });
+        });
+        if (header.alg !== algorithm) throw new Error("The algorithm is not the key's.");
+        // jsonwebtoken accepts a KeyObject, although the types of passport-jwt don't say so.
+        done(null, key as unknown as Buffer);
+      } catch (error) {
+        // Also an error that jsonwebtoken has thrown inside `done`.
+        done(error);
+      }
     };
     super(
       {
         ...verification,
         jwtFromRequest: bearerToken,
-        secretOrKeyProvider: (_request: IncomingMessage, token: string, done) => {
-          // jsonwebtoken accepts a KeyObject, although the types of passport-jwt don't say so. Errors that jsonwebtoken
-          // throws inside `done` must be caught here too.
-          findKey(token).then((key) => { done(null, key as unknown as Buffer); }).catch(done);
-        },
+        secretOrKeyProvider: (_request: IncomingMessage, token: string, done) => { void provideKey(token, done); },
         algorithms: [...ALGORITHMS],
         audience: [audience], // In an array, because an empty string would disable the check of the audience.
       },

@@ -91,10 +91,6 @@ export const declaredLength = ({ headers }: IncomingMessage): number | undefined
 export const hasBody = (request: IncomingMessage): boolean =>
   request.headers['transfer-encoding'] !== undefined || (declaredLength(request) ?? 0) > 0;
 
-/** The Content-Type of a request as sent; undefined if the header is absent or empty. */
-export const contentTypeAsSent = ({ headers }: IncomingMessage): string | undefined =>
-  headers['content-type'] === '' ? undefined : headers['content-type'];
-
 /**
  * The media type in the Content-Type of a request, without parameters, in lower case. Empty if the header is absent
  * (RFC 9110, section 8.3).

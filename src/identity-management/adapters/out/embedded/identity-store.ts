@@ -6,6 +6,7 @@ import { SharedProbe } from '../../../../common/shared-probe.js';
 import { type DataDirectoryLock, isLocked, lockDataDirectory } from '../../../../common/data-directory/data-directory-lock.js';
 import { fileIdentity, identityUnlessUnreadable, placeCheck } from '../../../../common/data-directory/file-identity.js';
 import { noLongerAwaited } from '../../../application/ports/awaited.js';
+import type { ServiceError } from '../../../../common/service-error.js';
 import { ProviderError, ProviderUnavailable } from '../../../domain/errors.js';
 import { idInFile, idOf, isIntact, openIdentityDatabase, toProviderFailure } from './identity-database.js';
 import { type IdentityDatabase, IdentityWriter, type Statements, unlessBusy } from './identity-writer.js';
@@ -37,8 +38,9 @@ interface Opened {
 /**
  * The open identity database. It is used only while its files are at their paths. SQLite goes on using files that were
  * removed, moved or hidden by a volume mounted over them, and commits to such files would be lost. So before each read,
- * and before and after each transaction, the open files are compared with the files at the paths, by device and inode.
- * While they differ, reads and writes reject. When the same database is back at its path, a later call reopens it.
+ * and at the beginning and after the commit of each transaction, the open files are compared with the files at the
+ * paths, by device and inode. While they differ, reads and writes reject. When the same database is back at its path, a
+ * later call reopens it.
  *
  * The main thread never waits until a commit is synced: transactions run one at a time, and commit in a thread.
  */
@@ -100,9 +102,12 @@ export class IdentityStore {
     this.assertHere();
   }
 
-  private assertHere(): void {
-    if (this.isClosed) throw closed();
-    if (!this.isHere()) throw away();
+  private readonly assertHere = (): void => {
+    if (this.isClosed || !this.isHere()) throw this.refusal();
+  };
+
+  private refusal(): ServiceError {
+    return this.isClosed ? closed() : away();
   }
 
   /**
@@ -114,8 +119,10 @@ export class IdentityStore {
    */
   async write<Result>(work: (statements: Statements) => Result, { signal, undo }: WriteOptions<Result> = {}): Promise<Result> {
     const transaction = async (): Promise<Result> => {
-      this.assertHere();
-      const result = await this.opened.writer.transaction(work);
+      const { reader, writer } = this.opened;
+      // Both connections are closed if the last attempt to reopen the database has failed.
+      if (!reader.open) throw this.refusal();
+      const result = await writer.transaction(work, this.assertHere);
       if (!this.isHere()) throw away();
       if (!signal?.aborted || !undo) return result;
       await this.removeAbandoned(String(result), (statements) => { undo(statements, result); });

@@ -52,11 +52,13 @@ export class IdentityWriter implements Statements {
    * the disk in a thread. Used instead of libsql's `transaction`, which loses the original error when SQLite has
    * already rolled back, for example on a full disk.
    *
-   * @throws SqliteError, `SQLITE_BUSY` at once when another connection holds the lock; errors of the work.
+   * @param check is called when the transaction has begun. If it throws, the work isn't run.
+   * @throws SqliteError, `SQLITE_BUSY` at once when another connection holds the lock; errors of the check and the work.
    */
-  async transaction<Result>(work: (statements: Statements) => Result): Promise<Result> {
+  async transaction<Result>(work: (statements: Statements) => Result, check?: () => void): Promise<Result> {
     this.database.exec('BEGIN IMMEDIATE');
     try {
+      check?.();
       const result = work(this);
       await runInThread(this.database, 'COMMIT');
       return result;

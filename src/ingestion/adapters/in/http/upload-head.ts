@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { ServiceError } from '../../../../common/service-error.js';
-import { assertDeclaredLength, contentCoding, contentTypeAsSent, isJsonType, mediaType } from '../../../../http/request-head.js';
+import { assertDeclaredLength, contentCoding, isJsonType, mediaType } from '../../../../http/request-head.js';
 import { type ExpectedDigest, parseDigestField } from '../../../../http/digest-fields.js';
 import { assertJsonContent } from '../../../../http/json-body.js';
 import { queryReader, type RawQuery, requiredText } from '../../../../http/query.js';
@@ -59,7 +59,8 @@ export function readUploadHead(request: IncomingMessage, query: RawQuery, limits
   return {
     form,
     maxBodyBytes,
-    contentType: contentTypeAsSent(request) ?? DEFAULT_CONTENT_TYPE,
+    // A client may send the header without a value.
+    contentType: (request.headers['content-type'] ?? '') || DEFAULT_CONTENT_TYPE,
     query: readUploadQuery(query),
     idempotencyKey: idempotencyKeyOf(request),
     ...expectedDigests(request),
