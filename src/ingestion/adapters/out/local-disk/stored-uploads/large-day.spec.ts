@@ -20,10 +20,13 @@ let disk: GatedDisk;
 let storage: LocalDiskFileStorage;
 const uploads: Upload[] = [];
 
-const uploadAt = (time: number): Upload => ({
+/** The customer of every hundredth upload. */
+const RARE = 'customer-2';
+
+const uploadAt = (time: number, customerId = 'customer-1'): Upload => ({
   uploadId: uuidAt(new Date(time)),
   kind: 'nowcast',
-  customerId: 'customer-1',
+  customerId,
   filename: 'load.csv',
   manufacturer: 'Acme',
   idempotencyKey: null,
@@ -44,7 +47,10 @@ beforeAll(async () => {
   const begin = Date.parse(DAY);
   for (let day = 1; day < DAYS; day++) await writeSegment([uploadAt(begin - day * DAY_MS)]);
   for (let segment = 0; segment < SEGMENTS; segment++) {
-    const lines = Array.from({ length: LINES }, (_, index) => uploadAt(begin + Math.floor(((segment * LINES + index) * DAY_MS) / (SEGMENTS * LINES))));
+    const lines = Array.from({ length: LINES }, (_, index) => {
+      const time = begin + Math.floor(((segment * LINES + index) * DAY_MS) / (SEGMENTS * LINES));
+      return index % 100 === 50 ? uploadAt(time, RARE) : uploadAt(time);
+    });
     uploads.push(...lines);
     await writeSegment(lines);
   }
@@ -73,6 +79,14 @@ it.each<[string, number | undefined]>([['the newest', undefined], ['those before
   const to = end === undefined ? undefined : uploads[end]?.receivedAt;
   const bytes = await bytesReadBy(async () => {
     expect((await storage.storedUploads.list({ to }, 100)).uploads.map(({ uploadId }) => uploadId)).toEqual(expected);
+  });
+  expect(bytes).toBeLessThan(2 * MIB);
+});
+
+it('lists a page of a customer who has few uploads without reading more than a part of a segment', async () => {
+  const expected = uploads.filter(({ customerId }) => customerId === RARE).slice(-10).reverse().map(({ uploadId }) => uploadId);
+  const bytes = await bytesReadBy(async () => {
+    expect((await storage.storedUploads.list({ customerId: RARE }, 10)).uploads.map(({ uploadId }) => uploadId)).toEqual(expected);
   });
   expect(bytes).toBeLessThan(2 * MIB);
 });
