@@ -156,7 +156,8 @@ export class IdempotencyIndex {
 
   /**
    * Removes uploads from the index after their lines were removed from a segment, and overwrites on disk what the day's
-   * database has stored of them, except for the hashes of their idempotency scopes.
+   * database has stored of them, except for the hashes of their idempotency scopes. If there are any, also removes the
+   * databases of that day that were set aside, because these may have the keys of the uploads too.
    *
    * @param segment the segment, with its new length in bytes; 0 if the segment was removed.
    */
@@ -164,14 +165,9 @@ export class IdempotencyIndex {
     return this.jobs.run(async () => {
       this.assertUsable();
       const { day } = segmentEntry(segment);
-      if (!(await this.databases.exists(day))) return;
-      for (let at = 0; at < uploads.length; at += ROWS_AT_ONCE) {
-        if (at > 0) await turnOfOthers();
-        await this.databases.use(day, (database) => { eraseUploads(database, uploads.slice(at, at + ROWS_AT_ONCE)); });
-        await this.databases.use(day, (database) => database.checkpoint());
-      }
-      await this.databases.use(day, (database) => { changeSegment(database, segment); });
-      await this.databases.use(day, (database) => database.checkpoint(true));
+      if (await this.databases.exists(day)) await this.erase(day, segment, uploads);
+      // Comes last, because the database of the day may be found damaged, and set aside, only now.
+      if (uploads.length > 0) await this.databases.removeSetAside(day);
     });
   }
 
@@ -194,6 +190,16 @@ export class IdempotencyIndex {
       this.completeFrom = undefined;
       return this.databases.close();
     });
+  }
+
+  private async erase(day: string, segment: ListedSegment, uploads: readonly Pick<KeyedUpload, 'scope' | 'uploadId'>[]): Promise<void> {
+    for (let at = 0; at < uploads.length; at += ROWS_AT_ONCE) {
+      if (at > 0) await turnOfOthers();
+      await this.databases.use(day, (database) => { eraseUploads(database, uploads.slice(at, at + ROWS_AT_ONCE)); });
+      await this.databases.use(day, (database) => database.checkpoint());
+    }
+    await this.databases.use(day, (database) => { changeSegment(database, segment); });
+    await this.databases.use(day, (database) => database.checkpoint(true));
   }
 
   private isComplete(day: string): boolean {

@@ -493,6 +493,27 @@ describe('idempotency keys on the local disk', () => {
       expect(await view.lines()).toHaveLength(2);
     });
 
+    it.each([
+      ['that was set aside before', () => expectKept('a', 'b')],
+      ['that is found damaged by the removal', () => Promise.resolve()],
+    ])('leaves no damaged database with the key of a removed upload: one %s', async (_, use) => {
+      const { uploadId } = await store('a');
+      await store('b');
+      await storage.close();
+      const database = view.at(`idempotency/${TODAY}`);
+      await writeFile(database, (await readFile(database)).fill(0, 0, 100));
+      await open();
+      await use();
+      await writeFile(`${database}.damaged-5`, 'another');
+      await mkdir(`${database}.damaged-4`);
+      await writeFile(view.at('idempotency/2025-06-09.db.damaged-1'), 'of another day');
+      expect(await storage.storedUploads.remove(uploadId)).toBe(true);
+      expect(warnings).toEqual([expect.stringContaining(`It was renamed to ${TODAY}.damaged-`)]);
+      expect((await databases()).filter((name) => name.includes('damaged'))).toEqual(['2025-06-09.db.damaged-1', `${TODAY}.damaged-4`]);
+      expect(await store('a')).toMatchObject({ replayed: false });
+      await expectKept('a', 'b');
+    });
+
     it('does not delay uploads without a key during a rebuild', async () => {
       await store('a');
       await storage.close();

@@ -21,6 +21,9 @@ const DAYS_KEPT = 7;
  */
 const MAX_SET_ASIDE = 5;
 
+/** What follows the name of a database, or of the directory of the databases, that was set aside. */
+const ASIDE = '.damaged-';
+
 export interface KeyDatabasesOptions {
   readonly disk: Disk;
   readonly directories: DurableDirectories;
@@ -40,7 +43,8 @@ export interface KeyDatabasesOptions {
  * The databases of idempotency keys in `idempotency/`, one for each UTC day. The database of a day is created when it
  * is first used. A damaged database is set aside: it is renamed, a warning is logged, and an empty database takes its
  * place. If five databases of the same day were renamed already, the damaged one is removed instead; but it is renamed
- * all the same if one of its files isn't a regular file.
+ * all the same if one of its files isn't a regular file. A renamed one is removed when an upload of its day with a key
+ * is.
  */
 export class KeyDatabases {
   /** Absolute path of the directory of the databases. */
@@ -265,6 +269,12 @@ export class KeyDatabases {
     logger.warn(`${this.directory} can't be used (${(reason as Error).message}). It was renamed to ${aside}, which may be removed.`);
   }
 
+  /** Removes the databases of a day that were set aside. Leaves what isn't a regular file, such as a directory. */
+  async removeSetAside(day: string): Promise<void> {
+    const names = await unlessAbsent(this.options.disk.readDirectory(this.directory));
+    for (const name of names ?? []) if (name.startsWith(`${day}.db${ASIDE}`)) await this.removeFile(name);
+  }
+
   /**
    * Closes the databases of days before `from`, whose keys have all expired. Removes the databases of days more than
    * seven days before `from`, also those that were set aside. Leaves what isn't a regular file, such as a directory.
@@ -276,12 +286,15 @@ export class KeyDatabases {
       await database.close();
     }
     const first = utcDate(new Date(Date.parse(from) - DAYS_KEPT * DAY_MS));
-    const { disk } = this.options;
     for (const name of await this.makeDirectory()) {
-      if (!/^\d{4}-\d\d-\d\d\.db/.test(name) || name >= first) continue;
-      const path = join(this.directory, name);
-      if ((await disk.plainFileSize(path)) !== undefined) await disk.remove(path);
+      if (/^\d{4}-\d\d-\d\d\.db/.test(name) && name < first) await this.removeFile(name);
     }
+  }
+
+  private async removeFile(name: string): Promise<void> {
+    const { disk } = this.options;
+    const path = join(this.directory, name);
+    if ((await disk.plainFileSize(path)) !== undefined) await disk.remove(path);
   }
 }
 
@@ -296,9 +309,9 @@ const isObstacle = (error: unknown): boolean =>
  * taken.
  */
 function freeName(name: string, taken: readonly string[]): string | undefined {
-  const names = Array.from({ length: MAX_SET_ASIDE }, (_, index) => `${name}.damaged-${index + 1}`);
+  const names = Array.from({ length: MAX_SET_ASIDE }, (_, index) => `${name}${ASIDE}${index + 1}`);
   return names.find((candidate) => !taken.some((other) => other.startsWith(candidate)));
 }
 
 /** A new name for a database or directory that is set aside although all names of `freeName` are taken. */
-const uniqueName = (name: string): string => `${name}.damaged-${randomUuid()}`;
+const uniqueName = (name: string): string => `${name}${ASIDE}${randomUuid()}`;
