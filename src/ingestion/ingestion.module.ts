@@ -12,6 +12,7 @@ import { RemoveUploads } from './application/remove-uploads.use-case.js';
 import { Retention, RetentionPeriod } from './application/retention.js';
 import { StoredUploadsController } from './adapters/in/http/stored-uploads.controller.js';
 import { UploadController } from './adapters/in/http/upload.controller.js';
+import { UnreadEvents } from './application/unread-events.js';
 import { UploadLoadData } from './application/upload-load-data.use-case.js';
 import {
   type IngestionAdapters,
@@ -48,7 +49,7 @@ function withAdapters(definition: DynamicModule, { fileStorage, authentication, 
       ...(definition.providers ?? []),
       { provide: FileStorage, ...fileStorage },
       authorization,
-      ...(events ? [{ provide: UploadEvents, ...events }, RELAY_OPTIONS, EventRelay] : []),
+      ...(events ? [{ provide: UploadEvents, ...events }, RELAY_OPTIONS, EventRelay] : [UnreadEvents]),
     ],
   };
 }

@@ -13,8 +13,8 @@ export class InMemoryEventOutbox extends EventOutbox {
   private readonly news = new Wakeup();
 
   /**
-   * @param checkHealth rejects while the storage is set to fail. `open`, `next` and `confirm` then reject with the same
-   *   error.
+   * @param checkHealth rejects while the storage is set to fail. `open`, `hasBegun`, `next` and `confirm` then reject with
+   *   the same error.
    */
   constructor(private readonly checkHealth: () => Promise<void>) {
     super();
@@ -40,6 +40,11 @@ export class InMemoryEventOutbox extends EventOutbox {
   override async open(): Promise<void> {
     await this.checkHealth();
     this.isOpen = true;
+  }
+
+  override async hasBegun(): Promise<boolean> {
+    await this.checkHealth();
+    return this.isOpen;
   }
 
   override async next(limit: number): Promise<OutboxBatch | undefined> {

@@ -90,6 +90,16 @@ describe('the service with a webhook', () => {
     expect(await deliveredIds(3)).toEqual([first, whileOff, last]);
   });
 
+  it('warns at the start without a receiver that events are recorded, once a receiver was set', async () => {
+    const warnings = () => service?.log.entries.map(({ text }) => text).filter((text) => text.startsWith('Events are recorded but not delivered'));
+    const { log } = await start({});
+    await upload();
+    await restart();
+    expect([...log.entries.map(({ text }) => text), ...(service?.log.entries.map(({ text }) => text) ?? [])].filter((text) => text.includes('not delivered'))).toEqual([]);
+    await restart({});
+    await expect.poll(warnings).toEqual([expect.stringContaining('Set EVENTS_WEBHOOK_URL, or stop the service and remove events/')]);
+  });
+
   it('delivers everything while the secret is replaced, in requests that are valid for the one secret that the receiver knows', async () => {
     const [old, other] = [secretText(SECRET), Buffer.alloc(32, 2)];
     const signedWith = (...secrets: string[]) => ({ ...receiver.variables, EVENTS_WEBHOOK_SECRET: secrets.join(' ') });

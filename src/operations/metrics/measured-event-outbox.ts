@@ -19,6 +19,10 @@ export class MeasuredEventOutbox extends EventOutbox {
     this.metrics.oldestEvent = undefined;
   }
 
+  override hasBegun(): Promise<boolean> {
+    return this.outbox.hasBegun();
+  }
+
   override async next(limit: number): Promise<OutboxBatch | undefined> {
     const batch = await this.noteFailure(() => this.outbox.next(limit));
     // A batch's first event counts as the oldest until the next call of `next`, even after the batch was confirmed,

@@ -52,6 +52,14 @@ export abstract class EventOutbox {
   abstract open(): Promise<void>;
 
   /**
+   * Whether the store has an outbox: `open` has resolved for it at least once, perhaps in an earlier process. The
+   * service then warns at boot if no receiver is set. Default: false, so that there is no such warning.
+   */
+  hasBegun(): Promise<boolean> {
+    return Promise.resolve(false);
+  }
+
+  /**
    * Returns the next unconfirmed events. Events of the same segment (a file of index lines) are in the order of its
    * lines. After a batch that wasn't confirmed, the next call begins with the same events again: those of that batch,
    * as far as `limit` allows, without uploads that were removed meanwhile. If none was removed and `limit` is the

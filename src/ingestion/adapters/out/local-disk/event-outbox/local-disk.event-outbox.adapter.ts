@@ -25,6 +25,10 @@ export class LocalDiskEventOutbox extends EventOutbox {
     this.onOpened();
   }
 
+  override hasBegun(): Promise<boolean> {
+    return this.withStore((store) => Promise.resolve(store.recordsEvents)).catch(storageFailure('The outbox could not be looked for.'));
+  }
+
   override async next(limit: number): Promise<OutboxBatch | undefined> {
     this.news.clear();
     const given = await this.withStore(async (store) => ({ store, batch: await store.events.next(limit) })).catch(storageFailure('The events could not be read.'));

@@ -135,6 +135,12 @@ describe('the outbox of a bucket', () => {
     }
   });
 
+  it('is known to any process once one has opened it', async () => {
+    expect(await outboxOn().hasBegun()).toBe(false);
+    await begin();
+    expect(await outboxOn().hasBegun()).toBe(true);
+  });
+
   it('delivers what was stored while no process delivered events, even after days', async () => {
     const storage = storageOn();
     await (await begin()).close();

@@ -12,6 +12,7 @@ import { BatchDraft, type EventSource } from './batch.js';
 import { CautiousClock } from './cautious-clock.js';
 import { type Cursor, cursorBytes, daysBetween, newCursor } from './cursor.js';
 import { CursorLease, CursorLostError } from './cursor-lease.js';
+import { OutboxPresence } from './late-segments.js';
 import { LateSource } from './late-source.js';
 import { ObsoleteObjects } from './obsolete-objects.js';
 import { RemovedSource } from './removed-source.js';
@@ -76,6 +77,10 @@ export class BucketEventOutbox extends EventOutbox {
 
   override open(): Promise<void> {
     return this.begin().catch(storageFailure('The event outbox could not be opened.'));
+  }
+
+  override hasBegun(): Promise<boolean> {
+    return new OutboxPresence(this.bucket).isBegun().catch(storageFailure('The event outbox could not be looked for.'));
   }
 
   override next(limit: number): Promise<OutboxBatch | undefined> {
