@@ -232,6 +232,8 @@ describe.each(REMOVALS)('a removal of %s', (_, remove, isWanted) => {
       for (const text of texts.filter((each) => !each.startsWith('uploads/'))) expect(text).not.toContain(uploadId);
       if (content) expect(texts.join('\n')).not.toContain(content.path);
     }
+    const keptCustomers = all.filter(({ uploadId }) => kept.includes(uploadId)).map(({ customerId }) => customerId);
+    for (const { customerId } of all) if (!keptCustomers.includes(customerId)) expect(texts.join('\n')).not.toContain(customerId);
   });
 });
 
