@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { basename } from 'node:path';
 import { LineMayRemainError } from '../ingestion/adapters/out/local-disk/index-log.js';
 import { LocalDiskFileStorage } from '../ingestion/adapters/out/local-disk/local-disk.file-storage.adapter.js';
 import type { EventOutbox, OutboxEvent } from '../ingestion/application/ports/event-outbox.port.js';
@@ -271,9 +272,10 @@ function readStore(files: Map<string, Buffer>): { lines: Map<string, string>; ha
   const halfShown: string[] = [];
   const contents = new Map([...files].filter(([path]) => path.startsWith(`${ROOT}/files/`)));
   for (const [path, segment] of files) {
-    if (/^\/store\/(staging|pending)\//.test(path)) halfShown.push(`${path} is left over`);
+    if (/^\/store\/(staging|pending)\//.test(path) && !path.endsWith('.emptied')) halfShown.push(`${path} is left over`);
     if (!path.startsWith(`${ROOT}/uploads/`)) continue;
-    if (segment.length === 0) halfShown.push(`${path} is empty`);
+    // A segment whose last line was removed stays for some minutes, with a marker.
+    if (segment.length === 0 && !files.has(`${ROOT}/pending/${basename(path, '.ndjson')}.emptied`)) halfShown.push(`${path} is empty`);
     const texts = segment.toString().split('\n');
     if (texts.pop() !== '') halfShown.push(`${path} ends in a torn line`);
     for (const text of texts) {

@@ -1,15 +1,17 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFile } from 'node:fs/promises';
+import { readFile, stat } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { DataDirectoryView } from '../../src/testing/data-directory.view.js';
 import { DUCKDB_ENVIRONMENT, isDuckDbAvailable } from '../servers/duckdb.mjs';
 import { POLARS } from '../servers/python-packages.mjs';
 import { Load } from '../support/load.js';
 import { Workspace } from '../support/process.js';
 
 const REMOVALS = 40;
-const CUSTOMER = 'c4';
+const CUSTOMERS = ['c0', 'c1', 'c2', 'c3', 'c4'];
+const ROUNDS = 4;
 const WATCHER = new URL('../servers/watch-uploads.py', import.meta.url).pathname;
 
 interface Watched {
@@ -47,7 +49,7 @@ describe.runIf(isDuckDbAvailable() && POLARS.areAvailable)('DuckDB and Polars, i
   });
   afterEach(() => workspace.dispose());
 
-  it('see each upload whole or not at all while others are stored and removed, one by one and all of a customer', async () => {
+  it('see each upload whole or not at all, and never fail, while others are stored and removed, one by one and all of a segment', async () => {
     const { program, origin } = await workspace.start({ LOG_LEVEL: 'silent' });
     const headers = { Authorization: `Bearer ${(await workspace.token()).stdout.trim()}` };
     // Few, so that the queries get a core too.
@@ -57,23 +59,29 @@ describe.runIf(isDuckDbAvailable() && POLARS.areAvailable)('DuckDB and Polars, i
     const lines = createInterface({ input: watcher.stdout })[Symbol.asyncIterator]();
     await lines.next();
 
-    const acknowledged = [...load.acknowledged];
-    const others = acknowledged.filter(({ customerId }) => customerId !== CUSTOMER);
-    const [removed, kept] = [others.slice(0, REMOVALS), others.slice(REMOVALS)];
-    watcher.stdin.write(kept.map(({ uploadId }) => `${uploadId}\n`).join(''));
-    // The customer comes first. Later there are segments with few lines, and a query fails if a segment is removed whole.
-    const all = await fetch(`${origin}/uploads?customer_id=${CUSTOMER}`, { method: 'DELETE', headers });
-    expect(((await all.json()) as { deleted: number }).deleted).toBeGreaterThanOrEqual(acknowledged.length - others.length);
-    for (const { uploadId } of removed) {
+    for (const { uploadId } of load.acknowledged.slice(0, REMOVALS)) {
       const answer = await fetch(`${origin}/uploads/${uploadId}`, { method: 'DELETE', headers });
       expect(answer.status).toBe(204);
     }
-    watcher.stdin.end();
+    // Each round removes all uploads before a time, and with them the last lines of all segments that were complete then.
+    for (let round = 0; round < ROUNDS; round++) {
+      await load.reached(load.acknowledged.length + REMOVALS);
+      const before = new Date().toISOString();
+      for (const customer of CUSTOMERS) expect((await fetch(`${origin}/uploads?customer_id=${customer}&before=${before}`, { method: 'DELETE', headers })).status).toBe(200);
+    }
+    // After these, no upload is acknowledged any more that was received before the last round.
+    await load.reached(load.acknowledged.length + REMOVALS);
+    const removed = load.acknowledged.length;
+    await load.reached(removed + REMOVALS);
+    watcher.stdin.end(load.acknowledged.slice(removed).map(({ uploadId }) => `${uploadId}\n`).join(''));
     const { value } = (await lines.next()) as { value: string };
     await once(watcher, 'exit');
     await program.end('SIGTERM');
     await load.ended();
 
+    const segments = new DataDirectoryView(workspace.data);
+    const sizes = await Promise.all((await segments.files('uploads')).map(async (path) => (await stat(segments.at(path))).size));
+    expect(sizes.filter((size) => size === 0).length).toBeGreaterThan(ROUNDS);
     const { queries, ...wrong } = JSON.parse(value) as Watched;
     expect(wrong).toEqual({ errors: [], not_found: [], doubled: [], without_bytes: [] });
     expect(queries).toBeGreaterThan(6);

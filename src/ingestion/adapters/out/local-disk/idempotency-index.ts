@@ -159,7 +159,7 @@ export class IdempotencyIndex {
    * database has stored of them, except for the hashes of their idempotency scopes. If there are any, also removes the
    * databases of that day that were set aside, because these may have the keys of the uploads too.
    *
-   * @param segment the segment, with its new length in bytes; 0 if the segment was removed.
+   * @param segment the segment, with its new length in bytes; 0 if it has no more lines.
    */
   forget(segment: ListedSegment, uploads: readonly Pick<KeyedUpload, 'scope' | 'uploadId'>[]): Promise<void> {
     return this.jobs.run(async () => {
@@ -241,7 +241,9 @@ export class IdempotencyIndex {
       const days = await this.databases.daysFrom(from);
       const missing: SegmentToRead[] = [];
       for (const day of new Set([...segments.map((segment) => segment.day), ...days])) {
-        missing.push(...(await this.unlisted(day, segments.filter((segment) => segment.day === day))));
+        const unlisted = await this.unlisted(day, segments.filter((segment) => segment.day === day));
+        // A segment from which the last line was removed isn't listed: its empty file is removed later.
+        missing.push(...unlisted.filter(({ isOpen, length }) => isOpen || length > 0));
       }
       if (setAsides === this.databases.setAsides) await this.addSegments(missing);
     }

@@ -493,6 +493,22 @@ describe('idempotency keys on the local disk', () => {
       expect(await view.lines()).toHaveLength(2);
     });
 
+    it('does not list a segment whose last line was removed, so that nothing is set aside when its empty file is removed', async () => {
+      const { uploadId } = await store('a');
+      await reopen();
+      await store('b');
+      expect(await storage.storedUploads.remove(uploadId)).toBe(true);
+      await reopen();
+      await expectKept('b');
+      expect(await store('a')).toMatchObject({ replayed: false });
+      expect(await view.files('uploads')).toHaveLength(3);
+      setClock(NOON + HOUR);
+      await reopen();
+      expect(await view.files('uploads')).toHaveLength(2);
+      await expectKept('a', 'b');
+      expect(warnings).toEqual([]);
+    });
+
     it.each([
       ['that was set aside before', () => expectKept('a', 'b')],
       ['that is found damaged by the removal', () => Promise.resolve()],

@@ -90,7 +90,7 @@ export class IdempotencyKeys {
    * Forgets uploads whose lines were removed from a segment, so that their idempotency keys can be used again.
    *
    * @param segment path of the segment, relative to the store's root.
-   * @param length the new length of the segment in bytes; 0 if the segment was removed.
+   * @param length the new length of the segment in bytes; 0 if it has no more lines.
    */
   async forget(segment: string, length: number, uploads: readonly { readonly uploadId: string; readonly scope: string }[]): Promise<void> {
     while (this.adding) await this.adding;

@@ -50,7 +50,7 @@ export interface DayEntry {
   readonly name: string;
   /**
    * The row of an upload, or the length of a segment (in bytes, or `OPEN`). In the database, null takes the place of
-   * the value when the upload or segment was removed.
+   * the value when the upload, or the last line of the segment, was removed.
    */
   readonly value: Row | number;
 }
@@ -89,8 +89,8 @@ export function keptUpload(database: SelfCheckingDatabase, scope: string): Index
 }
 
 /**
- * The length in bytes, or `OPEN`, with which a database lists a segment. Null if the segment was removed, undefined if
- * it was never listed.
+ * The length in bytes, or `OPEN`, with which a database lists a segment. Null if the segment's last line was removed,
+ * undefined if it was never listed.
  *
  * @throws DamagedDatabaseError
  */
@@ -142,13 +142,13 @@ export function eraseUploads(database: SelfCheckingDatabase, uploads: readonly P
 /**
  * Records in the database of a segment's day that lines were removed from the segment.
  *
- * @param segment the segment, with its new length in bytes; 0 if the segment was removed.
+ * @param segment the segment, with its new length in bytes; 0 if it has no more lines.
  * @throws DamagedDatabaseError
  */
 export function changeSegment(database: SelfCheckingDatabase, { path, length }: ListedSegment): void {
   const listed = listedLength(database, path);
-  // A segment that is listed as open stays so unless it was removed, because some of its keys may not be in the
-  // database yet. They are added later, together with the segment's final length.
+  // A segment that is listed as open stays so while it has lines, because some of its keys may not be in the database
+  // yet. They are added later, together with the segment's final length.
   if (typeof listed !== 'number' || (listed === OPEN && length > 0)) return;
   const count: (readonly [string, unknown])[] = length === 0 ? [[SEGMENT_COUNT, segmentCount(database) - 1]] : [];
   database.putAll([[segmentName(path), length || null], ...count], () => true);

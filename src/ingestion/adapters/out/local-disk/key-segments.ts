@@ -49,12 +49,12 @@ export class KeySegments {
   }
 
   /**
-   * Whether all of these segments can be opened, and the beginning of the last one that this process doesn't write to
-   * can be read. What this process has just written is read from memory, so reading it would not show that the disk
-   * fails. A segment that was removed meanwhile counts as readable. Never rejects.
+   * Whether all of these segments can be opened, and the beginning of the last one can be read that has lines and that
+   * this process doesn't write to. What this process has just written is read from memory, so reading it would not show
+   * that the disk fails. A segment that was removed meanwhile counts as readable. Never rejects.
    */
   async canRead(segments: readonly SegmentToRead[]): Promise<boolean> {
-    const probed = segments.findLast(({ isOpen }) => !isOpen);
+    const probed = segments.findLast(({ isOpen, length }) => !isOpen && length > 0);
     try {
       for (const each of segments) {
         const segment = await this.site.segments.open(each.path);

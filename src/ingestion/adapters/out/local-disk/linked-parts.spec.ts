@@ -1,7 +1,7 @@
-import { appendFile, mkdtemp, readFile, rename, rm, symlink, truncate } from 'node:fs/promises';
+import { appendFile, mkdtemp, readdir, readFile, rename, rm, symlink, truncate } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { DataDirectoryView } from '../../../../testing/data-directory.view.js';
 import { GatedDisk } from '../../../../testing/gated-disk.js';
 import { anUploadDraft, storeUpload } from '../../../../testing/upload-draft.builder.js';
@@ -61,7 +61,21 @@ it('completes a removal after a crash', async () => {
   await rewrite.reached;
   await disk.die();
   await open();
-  for (const top of ['uploads', 'files']) expect(await view.files(`${top}/kind=historical/`)).toEqual([]);
+  const [segment = ''] = await view.files('uploads/kind=historical/');
+  expect(await readFile(view.at(segment), 'utf8')).toBe('');
+  expect(await view.files('files/kind=historical/')).toEqual([]);
+  expect(await view.files('pending')).toEqual([expect.stringMatching(/[.]emptied$/)]);
+  expect(warnings).toEqual([]);
+});
+
+it('removes the empty segment that a removal has left, and its day, some minutes later', async () => {
+  await storeUpload(storage, anUploadDraft().build());
+  expect(await storage.storedUploads.removeAll({})).toBe(1);
+  await storage.close();
+  vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 10 * 60_000 });
+  await open();
+  vi.useRealTimers();
+  expect(await readdir(view.at('uploads/kind=historical/'))).toEqual([]);
   expect(await view.files('pending')).toEqual([]);
   expect(warnings).toEqual([]);
 });

@@ -626,7 +626,7 @@ describe('LocalDiskFileStorage', () => {
     expect([await view.files('staging'), (await view.files('uploads')).length, warnings]).toEqual([[], 1, []]);
   });
 
-  it('leaves no copy of a segment that was removed before a crash, although staging/ is on another volume', async () => {
+  it('leaves no copy of a segment that a removal had not replaced before a crash, although staging/ is on another volume', async () => {
     const volumes = new TwoVolumes();
     volumes.covered = view.at('staging');
     const first = new GatedDisk(volumes);
@@ -634,18 +634,18 @@ describe('LocalDiskFileStorage', () => {
     const { uploadId } = await storeUpload(storage, anUploadDraft().build());
     const died = new Promise<void>((resolve) => {
       first.gate = async (perform, operation, path) => {
-        const done = await perform();
-        if (operation !== 'remove' || !path.endsWith('.ndjson')) return done;
+        if (operation !== 'rename' || !path.endsWith('.ndjson')) return perform();
         resolve();
         return new Promise(() => undefined);
       };
     });
     void storage.storedUploads.remove(uploadId);
     await died;
-    expect(await view.files('uploads')).toEqual([expect.stringMatching(/[/][.].*[.]ndjson[.]rewritten$/)]);
+    expect(await view.files('uploads')).toEqual([expect.stringMatching(/[/][.].*[.]ndjson[.]rewritten$/), expect.stringMatching(/[.]ndjson$/)]);
     await first.die();
     await open({ disk: new GatedDisk(volumes) });
-    expect(await view.files('uploads')).toEqual([]);
+    expect(await view.files('uploads')).toEqual([expect.stringMatching(/[.]ndjson$/)]);
+    expect(await view.lines()).toEqual([]);
     expect(warnings).toEqual([]);
   });
 

@@ -78,7 +78,7 @@ describe('a long recovery', () => {
 
   it('of a failed removal yields to other work while it reads the list', async () => {
     disk.gate = (perform, operation, path) =>
-      operation === 'remove' && path.endsWith('.ndjson') ? Promise.reject(Object.assign(new Error('EIO: i/o error'), { code: 'EIO' })) : perform();
+      operation === 'rename' && path.endsWith('.ndjson') ? Promise.reject(Object.assign(new Error('EIO: i/o error'), { code: 'EIO' })) : perform();
     await expect(storage.storedUploads.removeAll({}, {})).rejects.toMatchObject({ kind: 'storage-failure' });
     disk.gate = (perform) => perform();
     const parsed = await parsedDuring(async () => { expect(await storage.storedUploads.remove(ids[0] ?? '')).toBe(true); });

@@ -25,7 +25,10 @@ export interface PublicationMarker extends IndexPosition {
   readonly content_path: string;
 }
 
-/** Marks a segment that may end with an incomplete or damaged line. The marker's id is the id in the segment's name. */
+/**
+ * Marks a segment that may end with an incomplete or damaged line, or from which the last line was removed. The marker's
+ * id is the id in the segment's name; in the latter case with `EMPTIED_EXTENSION` behind it.
+ */
 export interface SegmentMarker {
   /** Path of the segment, relative to the store's root. */
   readonly segment: string;
@@ -34,6 +37,11 @@ export interface SegmentMarker {
    * where incomplete or damaged lines begin.
    */
   readonly durable_length?: number;
+  /**
+   * When the last line was removed from the segment, in milliseconds since 1970. Undefined for a segment that may end
+   * with an incomplete or damaged line.
+   */
+  readonly emptied_at?: number;
 }
 
 export type PendingMarker = PublicationMarker | SegmentMarker;
@@ -45,14 +53,17 @@ export type PendingMarker = PublicationMarker | SegmentMarker;
  */
 export function asPendingMarker(id: string, data: unknown): PendingMarker | undefined {
   if (typeof data !== 'object' || data === null) return undefined;
-  const { segment, offset, content_path: path, durable_length: length } = data as Partial<Record<string, unknown>>;
+  const { segment, offset, content_path: path, durable_length: length, emptied_at: emptiedAt } = data as Partial<Record<string, unknown>>;
   if (typeof segment !== 'string' || !isLayoutPath(segment, SEGMENTS)) return undefined;
-  if (path === undefined) return length === undefined || isLength(length) ? { segment, ...(isLength(length) && { durable_length: length }) } : undefined;
-  const isPublication = typeof path === 'string' && isContentOf(id, path) && isLength(offset);
+  if (path === undefined) {
+    if (length !== undefined && !isCount(length)) return undefined;
+    return { segment, ...(isCount(length) && { durable_length: length }), ...(isCount(emptiedAt) && { emptied_at: emptiedAt }) };
+  }
+  const isPublication = typeof path === 'string' && isContentOf(id, path) && isCount(offset);
   return isPublication ? { content_path: path, segment, offset } : undefined;
 }
 
-const isLength = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
+const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
 
 /**
  * The markers of uploads and segments in progress, for recovery. Each marker is a symbolic link in `pending/` whose

@@ -11,6 +11,7 @@ import { LinkCheck } from './link-check.js';
 import type { IndexPosition, PublicationMarker } from './pending-markers.js';
 import { repairSegment } from './segment-repair.js';
 import { pathOfCopied, type StoreDirectory } from './store-directory.js';
+import { removeEmptied } from './stored-uploads/emptied-segments.js';
 import { completeRemovals } from './stored-uploads/removal.js';
 import { REMOVAL_EXTENSION } from './stored-uploads/removal-list.js';
 import { UNFINISHED_EXTENSION } from './whole-file.js';
@@ -30,6 +31,7 @@ export async function recover(store: StoreDirectory): Promise<void> {
   const links = new LinkCheck(store);
   const publications = new Map<string, PublicationMarker>();
   const journals: string[] = [];
+  const emptied: string[] = [];
   const ids = await markers.ids();
   for (const id of ids) {
     if (id.endsWith(REMOVAL_EXTENSION) || id.endsWith(UNFINISHED_EXTENSION)) continue;
@@ -42,6 +44,8 @@ export async function recover(store: StoreDirectory): Promise<void> {
       store.logger.warn(`${store.at('pending', id)} is not a marker of this store; leaving it alone.`);
     } else if ('content_path' in marker) {
       publications.set(id, marker);
+    } else if (marker.emptied_at !== undefined) {
+      emptied.push(id);
     } else {
       if (!(await unlessForeign(store, () => repairSegment(store, marker).then(() => true)))) continue;
       await markers.remove(id);
@@ -52,6 +56,7 @@ export async function recover(store: StoreDirectory): Promise<void> {
   await settle(store, publications);
   for (const journal of journals) await replay(store, journal, links);
   await completeRemovals(store, ids);
+  await removeEmptied(store, emptied);
   for (const name of await disk.readDirectory(store.at('staging'))) {
     await disk.removeTree(store.at('staging', name)).catch((error: unknown) => {
       if (!hasCode(error, 'EBUSY', 'EPERM', 'EACCES')) throw error;

@@ -178,6 +178,17 @@ export class StoreDirectory {
   }
 
   /**
+   * Removes a directory and its parent directories as far as they are empty. Their names contain a day or a customer,
+   * and would reveal that there were uploads. There must be only one call at a time.
+   *
+   * @param directory the path of the directory, relative to the store's root.
+   */
+  async removeEmptyDirectories(directory: string): Promise<void> {
+    // The first two levels, such as `files/kind=historical`, stay, because every store has them.
+    for (let path = directory; path.split('/').length > 2; path = dirname(path)) await this.directories.removeEmpty(this.at(path));
+  }
+
+  /**
    * Tries an action that recovery repeats at the next boot if it fails now. Resolves even then, and logs the failure.
    * Does nothing while the store is away.
    *

@@ -4,10 +4,12 @@ import type { FoundLine } from '../../../../application/found-line.js';
 import { decodeIndexLine } from '../../../../application/line-decoding.js';
 import type { ByteRange, CustomerAccess, LineMemory, RemovalOptions, UploadFilter, UploadPage, UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
 import { kindOf } from '../../../../domain/layout.js';
+import { UPLOAD_ID } from '../../../../domain/layout-names.js';
 import { isSelected } from '../../../../domain/upload-filter.js';
 import { hasValidTime, UPLOAD_KINDS, type Upload, type UploadKind } from '../../../../domain/upload.js';
 import { unlessAbsent } from '../disk-error.js';
 import type { StoreDirectory } from '../store-directory.js';
+import { EmptiedSegments } from './emptied-segments.js';
 import { FileBytes } from './file-bytes.js';
 import { completeRemovals, removeUploads } from './removal.js';
 import { removedUpload, type RemovedUpload } from './removal-list.js';
@@ -60,6 +62,7 @@ export class Archive {
   /** For each segment with single uploads to be removed, the newest batch that waits for its turn. */
   private readonly batches = new Map<string, Batch>();
   private readonly ending = new AbortController();
+  private readonly emptied: EmptiedSegments;
 
   constructor(
     private readonly store: StoreDirectory,
@@ -75,6 +78,7 @@ export class Archive {
     private readonly mostSmallBytes: number,
   ) {
     this.search = new UploadSearch(store.segments);
+    this.emptied = new EmptiedSegments(store, (work) => this.inTurn(work));
   }
 
   async find(uploadId: string, memory?: LineMemory): Promise<Upload | undefined> {
@@ -165,7 +169,7 @@ export class Archive {
   /** Stops a removal in progress before its next segment, and waits until it has ended. */
   async close(): Promise<void> {
     this.ending.abort(new Error('The storage is closed.'));
-    await this.removing.run(() => Promise.resolve());
+    await Promise.all([this.emptied.close(), this.removing.run(() => Promise.resolve())]);
   }
 
   /** Runs a removal after all earlier ones have ended, unless the archive is being closed. */
@@ -297,7 +301,7 @@ export class Archive {
   private async clearOffsets(): Promise<void> {
     const { markers } = this.store;
     for (const id of await markers.ids()) {
-      const marker = await markers.read(id);
+      const marker = UPLOAD_ID.test(id) && (await markers.read(id));
       if (marker && 'content_path' in marker && marker.offset > 0 && !this.store.openSegments.has(marker.segment)) await markers.replace(id, { ...marker, offset: 0 });
     }
   }

@@ -9,6 +9,7 @@ import { NEWLINE_BYTES, readLines } from '../index-lines.js';
 import { LinkCheck } from '../link-check.js';
 import type { StoreDirectory } from '../store-directory.js';
 import { UNFINISHED_EXTENSION, writeWhole } from '../whole-file.js';
+import { markEmptied } from './emptied-segments.js';
 import { decodeRemovalList, encodeRemovalList, REMOVAL_EXTENSION, type RemovalList, type RemovedUpload } from './removal-list.js';
 import { idOf } from './line-head.js';
 import type { ResumedRemovals } from './resumed-removals.js';
@@ -20,11 +21,12 @@ const WRITE_BYTES = 1024 * 1024;
  * it, and no marker to an offset in it other than 0. Each step is durable before the next begins:
  *
  * 1. Write the list of the uploads to `pending/`. From here on, recovery completes the removal.
- * 2. Replace the segment by a copy without the lines of these uploads.
+ * 2. Replace the segment by a copy without the lines of these uploads. The copy may be empty.
  * 3. Remove their idempotency keys from the index of keys.
  * 4. Remove their files, and the directories that are empty then. (A power cut may bring empty directories back.)
- * 5. If the event outbox was ever opened, write the events of the removal to `events/`.
- * 6. Remove the list.
+ * 5. If no line is left in the segment, mark it, so that its empty file is removed later (see `EmptiedSegments`).
+ * 6. If the event outbox was ever opened, write the events of the removal to `events/`.
+ * 7. Remove the list.
  *
  * If a step after the first fails, the list stays, and the removal is completed before the next removal or at the next
  * boot.
@@ -97,7 +99,7 @@ async function readList(store: StoreDirectory, path: string, links: LinkCheck): 
 }
 
 /**
- * Does steps 2 to 5 of a removal (see `removeUploads`).
+ * Does steps 2 to 6 of a removal (see `removeUploads`).
  *
  * @param path the absolute path of the removal list in `pending/`.
  */
@@ -109,9 +111,9 @@ async function complete(store: StoreDirectory, path: string, list: RemovalList):
   await eachOf(paths, (path) => store.disk.remove(store.at(path)));
   for (const directory of new Set(paths.map(dirname))) {
     await unlessAbsent(store.disk.syncDirectory(store.at(directory)));
-    await removeEmpty(store, directory);
+    await store.removeEmptyDirectories(directory);
   }
-  if (length === 0) await removeEmpty(store, dirname(list.segment));
+  if (length === 0) await markEmptied(store, list.segment);
   await store.events.addRemoved(basename(path, REMOVAL_EXTENSION), encodeRemovedUploads(list));
   // If a volume went away in the meantime, everything on it looked removed already. `assertHere` then throws, so that
   // the removal is completed again later.
@@ -137,27 +139,18 @@ async function sorted(uploads: readonly RemovedUpload[]): Promise<{ ids: Readonl
 }
 
 /**
- * Removes a directory and its parent directories as far as they are empty. Their names contain a day or a customer, and
- * would reveal that there were uploads.
- */
-async function removeEmpty(store: StoreDirectory, directory: string): Promise<void> {
-  // The first two levels, such as `files/kind=historical`, stay, because every store has them.
-  for (let path = directory; path.split('/').length > 2; path = dirname(path)) await store.directories.removeEmpty(store.at(path));
-}
-
-/**
  * Replaces a segment by a copy without the lines of the uploads with the given ids. Resolves to the length of the copy
- * in bytes. If the copy is empty, removes the segment instead. Resolves to 0 if the segment was removed or is missing.
+ * in bytes. Resolves to 0 if the copy is empty, or the segment is missing.
  */
 async function rewrite(store: StoreDirectory, segment: string, ids: ReadonlySet<string>): Promise<number> {
   const { disk } = store;
   const directory = dirname(store.at(segment));
-  // A crash may have left the copy of an earlier attempt, also after that attempt had removed the segment.
+  // A crash may have left the copy of an earlier attempt.
   await disk.remove(store.pathBeside(segment));
   const source = await unlessAbsent(disk.open(store.at(segment)));
   if (!source) {
-    // The segment is gone already. Its directory is synced, because an earlier attempt may have failed to make the
-    // removal durable.
+    // An earlier version of the service removed a segment together with its last line. The directory is synced, because
+    // that version may have failed to make the removal durable.
     await unlessAbsent(disk.syncDirectory(directory));
     return 0;
   }
@@ -166,12 +159,8 @@ async function rewrite(store: StoreDirectory, segment: string, ids: ReadonlySet<
       const { length, movedTo } = await writeCopy(disk, path, source, ids);
       store.presence.assertHere();
       await store.events.whileReplacing(segment, movedTo, async () => {
-        if (length === 0) {
-          await disk.remove(store.at(segment));
-          await disk.remove(path);
-        } else {
-          await disk.rename(path, store.at(segment));
-        }
+        await disk.rename(path, store.at(segment));
+        if (length === 0) await removeEventEntry(store, segment);
         await disk.syncDirectory(directory);
       });
       return length;
@@ -179,6 +168,13 @@ async function rewrite(store: StoreDirectory, segment: string, ids: ReadonlySet<
   } finally {
     await closeQuietly(source);
   }
+}
+
+/** Removes the event entry of an emptied segment, and forgets its batch in flight. Runs within a job of `events.jobs`. */
+async function removeEventEntry({ events }: StoreDirectory, segment: string): Promise<void> {
+  const id = basename(segment, '.ndjson');
+  if (events.inFlight?.id === id) events.inFlight = undefined;
+  await events.remove(id);
 }
 
 /** Writes a durable copy of a segment without the lines of the uploads with the given ids. */

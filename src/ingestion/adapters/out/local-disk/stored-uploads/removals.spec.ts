@@ -4,13 +4,15 @@ import { mkdir, mkdtemp, readdir, readFile, rename, rm, symlink, writeFile } fro
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { DAY_MS } from '../../../../../common/durations.js';
 import { DataDirectoryView } from '../../../../../testing/data-directory.view.js';
 import { type DiskOperation, GatedDisk } from '../../../../../testing/gated-disk.js';
 import { anUploadDraft, storeUpload } from '../../../../../testing/upload-draft.builder.js';
 import type { RemovalProgress } from '../../../../application/ports/stored-uploads.port.js';
 import { segmentDirectory } from '../../../../domain/layout.js';
 import { LocalDiskFileStorage } from '../local-disk.file-storage.adapter.js';
+import { verifyStore } from '../store-verification/directory-view.js';
 import { encodeRemovalList } from './removal-list.js';
 
 let view: DataDirectoryView;
@@ -94,6 +96,109 @@ it('goes on writing to the same segment after removals that do not concern it', 
   await storage.store(anUploadDraft().with({ kind: 'nowcast' }).build());
   expect(await nowcasts()).toHaveLength(1);
   expect(await view.lines()).toHaveLength(2);
+});
+
+describe('a segment whose last line is removed', () => {
+  const NOON = Date.parse('2026-01-31T12:00:00Z');
+  const MINUTE_MS = 60_000;
+  const segments = async (): Promise<string[]> => view.files('uploads');
+  const days = () => readdir(view.at('uploads/kind=historical'));
+  const reopen = async (): Promise<void> => {
+    await storage.close();
+    await open();
+  };
+  beforeEach(async () => {
+    await storage.close();
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'], now: NOON });
+    await open();
+  });
+  afterEach(() => vi.useRealTimers());
+  const store = (draft = anUploadDraft()) => storeUpload(storage, draft.with({ receivedAt: new Date() }).build());
+
+  it.each([
+    ['one by one', (uploads: readonly { readonly uploadId: string }[]) => Promise.all(uploads.map(({ uploadId }) => remove(uploadId)))],
+    ['all at once', () => storage.storedUploads.removeAll({})],
+    ['as expired', () => storage.storedUploads.removeExpired(new Date(NOON + DAY_MS))],
+  ])('stays as an empty file for ten minutes, because a reader may have listed it: %s', async (_, removal) => {
+    const uploads = [await store(anUploadDraft().file('bytes')), await store()];
+    const [segment = ''] = await segments();
+    await removal(uploads);
+    expect(await segments()).toEqual([segment]);
+    expect(await readFile(view.at(segment), 'utf8')).toBe('');
+    expect(await view.contentPaths()).toEqual([]);
+
+    expect(await storage.storedUploads.find(uploads[0]?.uploadId ?? '')).toBeUndefined();
+    expect((await storage.storedUploads.list({}, 10)).uploads).toEqual([]);
+    expect(await storage.storedUploads.removeAll({})).toBe(0);
+    for await (const finding of verifyStore(view.directory)) expect(finding).toBeUndefined();
+
+    vi.advanceTimersByTime(10 * MINUTE_MS);
+    expect(await remove(uploads[0]?.uploadId ?? '')).toBe(false);
+    expect([await segments(), await days(), await view.files('pending')]).toEqual([[], [], []]);
+    expect(warnings).toEqual([]);
+  });
+
+  it('is removed by a boot ten minutes later, but not by an earlier one', async () => {
+    const { uploadId } = await store();
+    await remove(uploadId);
+    vi.setSystemTime(NOON + 9 * MINUTE_MS);
+    await reopen();
+    expect(await segments()).toHaveLength(1);
+    vi.setSystemTime(NOON + 10 * MINUTE_MS);
+    await reopen();
+    expect([await segments(), await days(), await view.files('pending')]).toEqual([[], [], []]);
+  });
+
+  it('is removed by a boot if the clock was ahead when the line was removed', async () => {
+    vi.setSystemTime(NOON + DAY_MS);
+    const { uploadId } = await store();
+    await remove(uploadId);
+    vi.setSystemTime(NOON);
+    await reopen();
+    expect(await segments()).toEqual([]);
+  });
+
+  it('does not keep the service from starting if it cannot be removed', async () => {
+    const { uploadId } = await store();
+    await remove(uploadId);
+    await storage.close();
+    vi.setSystemTime(NOON + 10 * MINUTE_MS);
+    disk.gate = (perform, operation, path) => (operation === 'remove' && path.endsWith('.ndjson') ? Promise.reject(new Error('EIO')) : perform());
+    await open();
+    expect(warnings).toEqual([expect.stringMatching(/^Removing the empty segment of .* failed; retrying in ten minutes/)]);
+    disk.gate = (perform) => perform();
+    vi.advanceTimersByTime(10 * MINUTE_MS);
+    expect(await remove(uploadId)).toBe(false);
+    expect([await segments(), await view.files('pending')]).toEqual([[], []]);
+  });
+
+  it('is left alone if someone has put lines back', async () => {
+    const { uploadId } = await store();
+    const [segment = ''] = await segments();
+    const lines = await readFile(view.at(segment));
+    await remove(uploadId);
+    await writeFile(view.at(segment), lines);
+    vi.setSystemTime(NOON + 10 * MINUTE_MS);
+    await reopen();
+    expect((await view.lines()).map((line) => line.upload_id)).toEqual([uploadId]);
+    expect(await view.files('pending')).toEqual([]);
+  });
+
+  it('has no events but those of the removal', async () => {
+    const { eventOutbox } = storage;
+    await eventOutbox.open();
+    const [first, second] = [await store(), await store()];
+    const batch = await eventOutbox.next(1);
+    await storage.storedUploads.removeAll({});
+    await batch?.confirm();
+    for (const { uploadId } of [first, second]) {
+      const next = await eventOutbox.next(1);
+      expect(next?.events).toMatchObject([{ type: 'removed', uploadId }]);
+      await next?.confirm();
+    }
+    expect(await eventOutbox.next(1)).toBeUndefined();
+    expect([await view.files('events'), warnings]).toEqual([[], []]);
+  });
 });
 
 /**
@@ -223,7 +328,7 @@ it('leaves a removal list alone whose segment or file is outside of DATA_DIR, be
   expect(await storage.storedUploads.removeAll({ customerId: 'customer-1' })).toBe(0);
   expect((await readdir(outside)).sort()).toEqual([basename(contentPath), basename(segment)].sort());
   expect(await readFile(join(outside, basename(segment)), 'utf8')).not.toBe('');
-  expect(await view.files('pending')).toEqual(['pending/foreign.removal']);
+  expect((await view.files('pending')).filter((path) => !path.endsWith('.emptied'))).toEqual(['pending/foreign.removal']);
   expect(warnings).toContain(`${view.at('pending/foreign.removal')} is not a removal list of this store; leaving it alone.`);
   await rm(outside, { recursive: true });
 });
@@ -242,7 +347,7 @@ it.each<[string, string, (path: string) => Promise<unknown>]>([
   await open();
   expect(await view.lines()).toEqual([]);
   expect(new Set(warnings)).toEqual(new Set([`${view.at(`pending/${name}`)} is not a removal list of this store; leaving it alone.`]));
-  expect(await readdir(view.at('pending'))).toEqual([name]);
+  expect((await readdir(view.at('pending'))).filter((each) => !each.endsWith('.emptied'))).toEqual([name]);
 });
 
 describe('after a disk has failed once', () => {
