@@ -12,11 +12,10 @@ import type { Segments } from './segments.js';
  * an older position than this page did.
  */
 const MAX_READ_BYTES = 32 * 1024 * 1024;
-/**
- * The smallest and the largest number of bytes that are read at once. The smallest is enough for a page of 100 usual
- * lines. Between the two, each further read is as long as all earlier reads for the page together.
- */
-const MIN_CHUNK_BYTES = 40 * 1024;
+/** About the length of an index line in bytes, from which the length of a page's first read is estimated. */
+const USUAL_LINE_BYTES = 400;
+/** The smallest and the largest number of bytes that are read at once. */
+const MIN_CHUNK_BYTES = 8 * 1024;
 const MAX_CHUNK_BYTES = 256 * 1024;
 /**
  * Index lines up to this length in bytes are held in memory until the page is made. Longer lines are read again then.
@@ -61,6 +60,8 @@ export class UploadList {
   private readonly uploads: Upload[] = [];
   private lineBytes = 0;
   private bytesRead = 0;
+  /** How many lines were looked at, and their length in bytes. */
+  private readonly seen = { lines: 0, bytes: 0 };
 
   constructor(
     private readonly segments: Segments,
@@ -164,24 +165,34 @@ export class UploadList {
       if (!newest || newest.frontier < this.earliest) return { candidates: selection.newest(), readTo: undefined };
       const readTo = newest.frontier;
       const isEnough = this.bytesRead >= MAX_READ_BYTES && readTo + 1 < this.latest;
-      if (isEnough || selection.countAfter(readTo) >= wanted) return { candidates: selection.newest(readTo), readTo };
-      await this.readChunk(newest, selection);
+      const missing = wanted - selection.countAfter(readTo);
+      if (isEnough || missing <= 0) return { candidates: selection.newest(readTo), readTo };
+      await this.readChunk(newest, selection, this.bytesFor(missing));
     }
   }
 
-  private async readChunk(reader: BackwardReader, selection: Selection): Promise<void> {
+  /** How many bytes to read next if this many uploads are missing from the page. */
+  private bytesFor(missing: number): number {
+    const usualBytes = this.seen.lines === 0 ? USUAL_LINE_BYTES : this.seen.bytes / this.seen.lines;
+    // At least a quarter of what was read, so that the number of reads stays small if the filter leaves out most lines.
+    return Math.round(Math.min(Math.max(missing * usualBytes, this.bytesRead / 4, MIN_CHUNK_BYTES), MAX_CHUNK_BYTES));
+  }
+
+  private async readChunk(reader: BackwardReader, selection: Selection, chunkBytes: number): Promise<void> {
     const segment = await this.open(reader);
     if (!segment || reader.end === 0) {
       reader.end = 0;
       return;
     }
     const { wanted, disorderMs } = reader;
-    const { begin, lines } = await segment.linesBefore(reader.end, Math.min(Math.max(this.bytesRead, MIN_CHUNK_BYTES), MAX_CHUNK_BYTES), wanted);
+    const { begin, lines } = await segment.linesBefore(reader.end, chunkBytes, wanted);
     this.bytesRead += reader.end - begin;
     reader.end = begin;
+    this.seen.lines += lines.length;
     // Of the lines of other customers, the first of the chunk is enough for the frontier: all lines before it are older
     // than it, or at most `disorderMs` newer.
     for (const line of lines) {
+      this.seen.bytes += line.bytes.length;
       // Awaits only what is a promise: that of a long line. Each other await would cost as much as reading the line.
       const read = headOf(line.bytes);
       const head = read instanceof Promise ? await read : read;
