@@ -194,7 +194,14 @@ const notJson = (cause: unknown): ServiceError => new ServiceError('invalid-requ
 const notAnObject = (): ServiceError => new ServiceError('invalid-request-body', 'not an object');
 
 function parseSmall(bytes: Buffer, wanted: ReadonlySet<string>): JsonObject {
-  const value = parseBody(bytes);
+  if (bytes.length > MAX_JSON_DEPTH && isDeep(bytes)) throw new ServiceError('invalid-request-body', `deeper than ${MAX_JSON_DEPTH} levels`);
+  if (!isUtf8(bytes)) throw new ServiceError('invalid-request-body', 'not UTF-8');
+  let value: unknown;
+  try {
+    value = JSON.parse(bytes.toString().replace(/^\ufeff/, ''));
+  } catch (error) {
+    throw notJson(error);
+  }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) throw notAnObject();
   const members = new Map<string, JsonMember>();
   let hasOthers = false;
@@ -292,14 +299,4 @@ function endOfText(bytes: Buffer, begin: number): number {
     if (escapes % 2 === 0) return end;
   }
   return bytes.length;
-}
-
-function parseBody(bytes: Buffer): unknown {
-  if (bytes.length > MAX_JSON_DEPTH && isDeep(bytes)) throw new ServiceError('invalid-request-body', `deeper than ${MAX_JSON_DEPTH} levels`);
-  if (!isUtf8(bytes)) throw new ServiceError('invalid-request-body', 'not UTF-8');
-  try {
-    return JSON.parse(bytes.toString().replace(/^\ufeff/, ''));
-  } catch (error) {
-    throw notJson(error);
-  }
 }
