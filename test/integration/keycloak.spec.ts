@@ -6,6 +6,7 @@ import { identityProviderContract } from '../../src/testing/identity-provider.co
 import { isKeycloakAvailable, type Keycloak, startKeycloak } from '../servers/keycloak.mjs';
 import { identityOperations } from '../support/identity-operations.js';
 import { fresh, freshEmail, identityRequests } from '../support/identity-requests.js';
+import { peopleAtKeycloak } from '../support/keycloak-people.js';
 import { keycloakOptions, keycloakPermissionsOf, keycloakToken, keycloakVariables, testRealm } from '../support/keycloak-realm.js';
 import { type RunningService, startService } from '../support/service.js';
 
@@ -306,4 +307,6 @@ describe.runIf(isKeycloakAvailable())('Keycloak', () => {
       await expect.poll(problems, PATIENCE).toEqual([]);
     });
   });
+
+  peopleAtKeycloak(() => server);
 });

@@ -66,7 +66,7 @@ export const TARGETS = {
     stages: [
       ['src/identity-management/adapters/out/keycloak/', 'test/e2e/keycloak.e2e.spec.ts'],
       ['test/integration/keycloak.spec.ts'],
-      ['test/integration/keycloak-faults.spec.ts', 'test/integration/keycloak-people.spec.ts', 'test/integration/keycloak-setup.spec.ts'],
+      ['test/integration/keycloak-faults.spec.ts', 'test/integration/keycloak-setup.spec.ts'],
     ],
   },
 };
