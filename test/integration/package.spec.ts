@@ -17,12 +17,12 @@ describe('the packed package in a new application on Nest 12, ES modules', () =>
 
   it('runs the suites in node:test, on the example of a bucket', async () => {
     await cp('examples/bucket', join(path(), 'bucket'), { recursive: true });
-    const tests = await run(join(path(), 'bucket'), process.execPath, '--enable-source-maps', '--test');
+    const tests = await run(join(path(), 'bucket'), process.execPath, '--enable-source-maps', '--test', '--test-reporter=tap');
     expect(tests).toMatch(/^# pass 225\n# fail 0$/m);
     // When an adapter breaks a promise, the failure names this promise, with a stack frame in the suite's source.
     const bucket = await readFile('examples/bucket/folder-bucket.js', 'utf8');
     await writeFile(join(path(), 'bucket/folder-bucket.js'), bucket.replace('version !== undefined &&', 'false &&'));
-    const failing = run(join(path(), 'bucket'), process.execPath, '--enable-source-maps', '--test', '--test-name-pattern=leaves an object of another version unchanged');
+    const failing = run(join(path(), 'bucket'), process.execPath, '--enable-source-maps', '--test', '--test-reporter=tap', '--test-name-pattern=leaves an object of another version unchanged');
     await expect(failing).rejects.toThrow(/Bucket promises: "the new version; undefined if nothing was written, because the object has another version or is missing\."\s+Let the store compare[^]*load-data-service\/src\/testing\/bucket\.contract\.ts:\d+/);
   }, 300_000);
 

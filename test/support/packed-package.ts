@@ -78,7 +78,7 @@ const RUNNERS: readonly Runner[] = [
     parameters: ['../node_modules/jest/bin/jest.js', '--config', JSON.stringify({ rootDir: '.', testMatch: ['**/jest.spec.cjs'] })],
     passed: /^Tests: +(\d+) passed, \1 total$/m,
   },
-  { parameters: ['--test'], passed: /^# pass (\d+)\n# fail 0$/m },
+  { parameters: ['--test', '--test-reporter=tap'], passed: /^# pass (\d+)\n# fail 0$/m },
 ];
 
 /** Runs the contract suites in the folder `runners` of an application. Rejects if a test fails; the error has what the runner prints. */
