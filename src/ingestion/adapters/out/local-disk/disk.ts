@@ -17,6 +17,7 @@ export interface DiskFile {
   /** Makes the file's bytes and length durable (fdatasync). */
   sync(): Promise<void>;
   truncate(length: number): Promise<void>;
+  /** The file's length when it was opened, or later. */
   size(): Promise<number>;
   /** Whether a path still leads to this open file. False if the file was removed, moved or replaced. */
   standsAt(path: string): Promise<boolean>;

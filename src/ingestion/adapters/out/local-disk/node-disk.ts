@@ -178,7 +178,8 @@ async function openRegular(path: string, flags: number): Promise<DiskFile> {
     if (hasCode(error, 'EISDIR', 'ENXIO', 'ELOOP', 'ENODEV')) throw new NotAFileError(path);
     throw error;
   }
-  if ((await handle.stat()).isFile()) return new NodeDiskFile(handle);
+  const stats = await handle.stat();
+  if (stats.isFile()) return new NodeDiskFile(handle, stats.size);
   await handle.close();
   throw new NotAFileError(path);
 }
@@ -238,7 +239,11 @@ const couldNotStart = (error: unknown): boolean => error instanceof Error && 'co
 class NodeDiskFile implements DiskFile {
   private own: FileIdentity | undefined;
 
-  constructor(private readonly handle: FileHandle) {}
+  /** @param length the file's length when it was opened, in bytes. 0 for a file that was just created. */
+  constructor(
+    private readonly handle: FileHandle,
+    private readonly length = 0,
+  ) {}
 
   async read(buffer: Uint8Array, position: number): Promise<number> {
     let done = 0;
@@ -269,8 +274,8 @@ class NodeDiskFile implements DiskFile {
     return this.handle.truncate(length);
   }
 
-  async size(): Promise<number> {
-    return (await this.handle.stat()).size;
+  size(): Promise<number> {
+    return Promise.resolve(this.length);
   }
 
   async standsAt(path: string): Promise<boolean> {

@@ -201,8 +201,13 @@ export class EventEntries {
   async replace(id: string, entry: EventEntry): Promise<void> {
     this.presence.assertHere(this.parts);
     const replacement = join(this.path, `${id}${UNFINISHED_EXTENSION}`);
-    await this.disk.remove(replacement);
-    await this.disk.link(JSON.stringify(entry), replacement);
+    const link = (): Promise<void> => this.disk.link(JSON.stringify(entry), replacement);
+    await link().catch(async (error: unknown) => {
+      // An earlier attempt, which failed or was cut short by a crash, has left its link.
+      if (!hasCode(error, 'EEXIST')) throw error;
+      await this.disk.remove(replacement);
+      await link();
+    });
     await this.disk.rename(replacement, join(this.path, id));
   }
 

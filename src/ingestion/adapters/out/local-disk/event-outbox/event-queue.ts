@@ -1,5 +1,5 @@
 import { basename } from 'node:path';
-import { decodeIndexLine } from '../../../../application/line-decoding.js';
+import { decodeIndexLine, decodeShortLine, LONG_LINE_BYTES } from '../../../../application/line-decoding.js';
 import { MAX_EVENTS_BYTES, type OutboxBatch, type OutboxEvent } from '../../../../application/ports/event-outbox.port.js';
 import { dayDirectory } from '../../../../domain/layout.js';
 import { UPLOAD_ID } from '../../../../domain/layout-names.js';
@@ -165,7 +165,9 @@ export class EventQueue {
       const begin = lines[0]?.begin ?? offset;
       for (const { end, bytes } of lines) {
         if (events.length === limit || (events.length > 0 && end - begin > MAX_EVENTS_BYTES)) break;
-        const event = await decode(bytes);
+        // Awaits only what is a promise: that of a long line. Each other await would cost a fifth of decoding the line.
+        const decoded = decode(bytes);
+        const event = decoded instanceof Promise ? await decoded : decoded;
         if (event) events.push(event);
         else this.warnOnce(entry.lines, `${this.store.at(entry.lines)} has a line that is not valid, so its event is not delivered.`);
         offset = end;
@@ -244,10 +246,10 @@ export class EventQueue {
   }
 }
 
-async function decodeStored(line: Buffer): Promise<OutboxEvent | undefined> {
-  const upload = await decodeIndexLine(line);
-  return upload && isComplete(upload) ? { type: 'stored', upload } : undefined;
-}
+const decodeStored = (line: Buffer): OutboxEvent | undefined | Promise<OutboxEvent | undefined> =>
+  line.length > LONG_LINE_BYTES ? decodeIndexLine(line).then(storedEvent) : storedEvent(decodeShortLine(line.toString()));
+
+const storedEvent = (upload: Upload | undefined): OutboxEvent | undefined => (upload && isComplete(upload) ? { type: 'stored', upload } : undefined);
 
 /**
  * Whether an upload that was read from an index line has the members that an event needs. Someone may have edited the

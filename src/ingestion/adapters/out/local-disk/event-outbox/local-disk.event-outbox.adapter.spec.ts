@@ -326,6 +326,20 @@ describe('the outbox on a local disk', () => {
     expect(await deliverAll()).toEqual([id]);
   });
 
+  it('confirms a batch when it is tried again, after a first attempt that failed', async () => {
+    await storage.close();
+    const disk = new GatedDisk();
+    await open({ disk });
+    await outbox.open();
+    await store();
+    const second = await store();
+    const batch = await outbox.next(1);
+    disk.failNext('rename');
+    await expect(batch?.confirm()).rejects.toMatchObject({ kind: 'storage-failure' });
+    await batch?.confirm();
+    expect(await deliverAll()).toEqual([second]);
+  });
+
   it('delivers everything after its directory could not be listed once', async () => {
     await outbox.open();
     const id = await store();
