@@ -9,6 +9,8 @@ const AGAIN_MS = 100;
 const PIECES = 10;
 /** How long a slow client pauses after each piece of an upload, so that an upload takes 3-5 s. */
 const SLOW_PAUSE_MS = { least: 300, more: 200 };
+/** The share of the uploads with a key whose clients don't get the answer, as when a connection breaks. */
+const LOST_ANSWERS = 0.5;
 
 /**
  * @typedef {object} Failure a request that was not answered with 200
@@ -19,7 +21,8 @@ const SLOW_PAUSE_MS = { least: 300, more: 200 };
 
 /**
  * Clients that upload through a proxy until they are stopped. A client repeats an upload with an idempotency key until
- * it is answered with 200, as its users would, and doesn't repeat an upload without a key.
+ * it is answered with 200, as its users would. It repeats half of these uploads once more, as if that answer had got
+ * lost: the repeated upload mostly reaches another replica. It doesn't repeat an upload without a key.
  */
 export class Clients {
   sent = 0;
@@ -61,11 +64,18 @@ export class Clients {
   async #work(isSlow) {
     while (this.#isGoing) {
       const upload = { ...someUpload(this.#random, this.#ledger.nextName(), this.#sizes), isSlow };
-      const isKeyed = 'Idempotency-Key' in upload.headers;
-      for (let pauseMs = await this.#upload(upload); pauseMs !== undefined && isKeyed; ) {
-        await delay(pauseMs);
-        pauseMs = await this.#upload(upload, true);
-      }
+      const pauseMs = await this.#upload(upload);
+      if (!('Idempotency-Key' in upload.headers)) continue;
+      if (pauseMs !== undefined) await this.#repeat(upload, pauseMs);
+      if (this.#random.chance(LOST_ANSWERS)) await this.#repeat(upload, 0);
+    }
+  }
+
+  /** Repeats an upload after a pause, in milliseconds, and again until it is answered with 200. */
+  async #repeat(upload, pauseMs) {
+    for (let pause = pauseMs; pause !== undefined; ) {
+      await delay(pause);
+      pause = await this.#upload(upload, true);
     }
   }
 
