@@ -4,6 +4,9 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type Program, Workspace } from '../support/process.js';
 
 const CURVES = ['memory', 'descriptors', 'threads', 'event-loop lag', 'JSON upload', '4 KiB file with a key', 'page of uploads', 'content', 'GET /users'];
+/** What doesn't depend on the load of other tests, or on the few samples of a short run. */
+const STEADY = ['descriptors', 'threads'];
+const MOST_GROWTH = 1.05;
 const WITHIN_MS = 240_000;
 
 // It reads /proc.
@@ -19,14 +22,18 @@ describe.runIf(process.platform === 'linux')('npm run soak', () => {
     await workspace.dispose();
   });
 
-  it('prints a table, draws the curves, and finds no unexpected answer', async () => {
-    // Memory is read twice in each quarter. Too short to judge growth, and beside other tests.
+  it('prints a table, draws the curves, and finds no unexpected answer, and no more descriptors or threads', async () => {
+    // Memory is read twice in each quarter. Too short to judge its growth and that of times, and beside other tests.
     const parameters = ['--minutes=1.5', '--rate=50', '--only=local', '--most-growth=Infinity', `--directory=${workspace.directory}`];
     soak = workspace.run(process.execPath, ['test/soak/run.mjs', ...parameters], {}, resolve('.'));
     const { code } = await soak.exited;
     expect(code, soak.stdout + soak.stderr).toBe(0);
     expect(soak.stdout).toContain('no unexpected answer; the store is as the lines say');
     for (const curve of CURVES) expect(soak.stdout).toMatch(new RegExp(`^│ ${curve} +│ '\\d.*'flat'`, 'm'));
+    for (const curve of STEADY) {
+      const [, second, last] = new RegExp(`^│ ${curve} +│ '([\\d.]+)' +│ '([\\d.]+)'`, 'm').exec(soak.stdout) ?? [];
+      expect(Number(last) / Number(second), soak.stdout).toBeLessThanOrEqual(MOST_GROWTH);
+    }
     const svg = await readFile(join(workspace.directory, 'local.svg'), 'utf8');
     expect([...svg.matchAll(/<polyline points="[\d., ]+"/g)]).toHaveLength(CURVES.length);
   }, WITHIN_MS);
