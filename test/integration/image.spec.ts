@@ -12,6 +12,7 @@ import { isVersitygwAvailable, startVersitygw, type Versitygw } from '../servers
 import { type Program, ready, type Variables, Workspace } from '../support/process.js';
 
 const HIGHEST_SIZE_MB = 110;
+const REVISION = '0123456789abcdef';
 const TAR_BLOCK_BYTES = 512;
 const BUILT_WITHIN_MS = 600_000;
 const STARTED_WITHIN_MS = 120_000;
@@ -48,6 +49,7 @@ interface Configuration {
 interface Manifest {
   readonly name: string;
   readonly version: string;
+  readonly description: string;
   readonly dependencies: Record<string, string>;
   readonly devDependencies?: Record<string, string>;
   readonly peerDependencies: Record<string, string>;
@@ -108,7 +110,7 @@ describe.runIf(missing === undefined)('the image', { timeout: STARTED_WITHIN_MS 
   const programs: Program[] = [];
 
   beforeAll(async () => {
-    image = await buildImage();
+    image = await buildImage({ revision: REVISION });
     ({ Docker: { config: configuration } } = JSON.parse(await buildah(['inspect', '--type', 'image', image])) as { Docker: { config: Configuration } });
     container = await buildah(['from', '--pull-never', image]);
     root = await buildah(['mount', container]);
@@ -188,12 +190,14 @@ describe.runIf(missing === undefined)('the image', { timeout: STARTED_WITHIN_MS 
   });
 
   it('says what it is, runs as a numbered user who is not root, and starts without a shell', async () => {
-    const { version } = (await readJson('package.json')) as Manifest;
+    const { version, description } = (await readJson('package.json')) as Manifest;
     expect(configuration).toMatchObject({
       User: '1000:1000',
       Labels: {
         'org.opencontainers.image.title': 'load-data-service',
+        'org.opencontainers.image.description': description,
         'org.opencontainers.image.version': version,
+        'org.opencontainers.image.revision': REVISION,
         'org.opencontainers.image.licenses': 'Apache-2.0',
         'org.opencontainers.image.base.name': base,
       },
@@ -248,7 +252,7 @@ describe.runIf(missing === undefined)('the image', { timeout: STARTED_WITHIN_MS 
     if (isCycloneDxAvailable()) expect(await checkCycloneDx(list)).toBe('valid');
   });
 
-  it('serves on a read-only root, stores an upload in its volume, verifies the volume mounted read-only, and exits with 0 on SIGTERM', async () => {
+  it('serves on a read-only root without /tmp, stores an upload, a role and a user in its volume, verifies the volume mounted read-only, and exits with 0 on SIGTERM', async () => {
     const port = await freePort();
     const begun = performance.now();
     const program = run({ PORT: port, BASE_PATH: '/grid/v1' });
@@ -260,6 +264,10 @@ describe.runIf(missing === undefined)('the image', { timeout: STARTED_WITHIN_MS 
       expect([page, (await fetch(`${service.swaggerUrl}/pages/${page}`)).status]).toEqual([page, 200]);
     }
     expect(await upload(service.url)).toBe(200);
+    const headers = { 'Content-Type': 'application/json', Authorization: `Bearer ${(await output({ PORT: port, BASE_PATH: '/grid/v1' }, 'dist/main.js', 'token')).trim()}` };
+    const command = (name: string, body: object) => fetch(`${service.url}/idpManagementBackend/${name}`, { method: 'POST', headers, body: JSON.stringify(body) });
+    const { role_id: role } = (await (await command('create-role', { role_name: 'Auditor', permissions: ['read:users'] })).json()) as { role_id: string };
+    expect((await command('create-user', { email: 'ada@grid.example', name: 'Ada', roles: [role] })).status).toBe(201);
     // As the CronJob of the Helm chart does, beside the service.
     const verify = ['node', 'dist/main.js', 'verify', '--json'];
     expect(JSON.parse(await outputOf(run({}, verify, 'ro'), verify))).toMatchObject({ summary: SOUND });

@@ -41,13 +41,14 @@ export function missingForImage() {
 /**
  * Builds the image on the base that `prepareBase` made available. Rejects with the output of the build if it fails.
  *
+ * @param {{ revision: string }} options the commit that the image names as its own
  * @returns {Promise<string>} the name of the image.
  */
-export async function buildImage() {
+export async function buildImage({ revision }) {
   const folder = await mkdtemp(join(tmpdir(), 'load-data-image-'));
   try {
     const volumes = [...(await npmSettings(folder)), '--volume', `${await npmCache()}:/root/.npm:rw`];
-    await buildah(['bud', '--format', 'docker', '--isolation', 'chroot', '--pull-never', '--network', 'host', ...volumes, '--tag', IMAGE, '.']);
+    await buildah(['bud', '--format', 'docker', '--isolation', 'chroot', '--pull-never', '--network', 'host', ...volumes, '--build-arg', `REVISION=${revision}`, '--tag', IMAGE, '.']);
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
