@@ -201,6 +201,15 @@ describe('docs/sizing-replicas.md: the model', () => {
     }
   });
 
+  it('limits the PUTs of replicas whose requests are delayed, and no measured rate is above the limit', () => {
+    const rows = [...page.matchAll(/^\| (\d) \| (\d+) ms \| (\d+) \| (\d+) \(/gm)].map((row) => row.slice(1).map(Number));
+    expect(rows).toHaveLength(4);
+    for (const [replicas = NaN, delayMs = NaN, limit, rate] of rows) {
+      expect(limit).toBe((replicas * 4 * 1000) / delayMs);
+      expect(rate).toBeLessThanOrEqual(limit ?? NaN);
+    }
+  });
+
   it('says what 16 and 64 replicas would do, and when a limit is reached', () => {
     const [files, json] = ['4 KiB files, by the processors', 'small JSON, by the processors'].map((name) => numbers(rowOf(name))[0] ?? NaN) as [number, number];
     const { 'small JSON, 1': oneJson, '4 KiB files, 1': oneFile } = Object.fromEntries(measured());
