@@ -24,7 +24,14 @@ export interface AppOptions extends AppParts {
   readonly environment?: Variables;
 }
 
-const WEBHOOK_VARIABLES = ['EVENTS_WEBHOOK_URL', 'EVENTS_WEBHOOK_SECRET', 'EVENTS_WEBHOOK_URL_FILE', 'EVENTS_WEBHOOK_SECRET_FILE'];
+/**
+ * The variables that select an adapter, and those whose values or files would be read whatever is selected.
+ */
+const VARIABLES = {
+  fileStorage: ['FILE_STORAGE', 'AZURE_STORAGE_CONNECTION_STRING_FILE'],
+  events: ['EVENTS_WEBHOOK_URL', 'EVENTS_WEBHOOK_SECRET', 'EVENTS_WEBHOOK_URL_FILE', 'EVENTS_WEBHOOK_SECRET_FILE'],
+  identityProvider: ['IDENTITY_PROVIDER', 'EMBEDDED_ADMIN_SECRET', 'EMBEDDED_ADMIN_SECRET_FILE', 'KEYCLOAK_CLIENT_SECRET_FILE', 'AUTH0_CLIENT_SECRET_FILE'],
+};
 
 /**
  * Creates the whole service as a Nest application, in which the caller may replace parts. Opens the adapters, and locks
@@ -36,13 +43,13 @@ const WEBHOOK_VARIABLES = ['EVENTS_WEBHOOK_URL', 'EVENTS_WEBHOOK_SECRET', 'EVENT
  * @throws EnvironmentError with one line per invalid variable; errors of opening the adapters, and of locking DATA_DIR.
  */
 export async function createApp({ environment, ...parts }: AppOptions = {}): Promise<NestExpressApplication> {
-  const ignored = {
-    ...(parts.fileStorage && { FILE_STORAGE: undefined }),
-    ...(parts.events && Object.fromEntries(WEBHOOK_VARIABLES.map((name) => [name, undefined]))),
-    ...(parts.identityProvider && parts.authentication && { IDENTITY_PROVIDER: undefined }),
-  };
+  const ignored = [
+    ...(parts.fileStorage ? VARIABLES.fileStorage : []),
+    ...(parts.events ? VARIABLES.events : []),
+    ...(parts.identityProvider && parts.authentication ? VARIABLES.identityProvider : []),
+  ];
   const hasOwnCode = Object.values(parts).some((part: unknown) => part !== undefined);
-  return createAppFor(await loadEnvironmentWithAdapters({ ...(environment ?? readVariables()), ...ignored }, hasOwnCode), parts);
+  return createAppFor(await loadEnvironmentWithAdapters({ ...(environment ?? readVariables()), ...Object.fromEntries(ignored.map((name) => [name, undefined])) }, hasOwnCode), parts);
 }
 
 /** Like `createApp`, with an environment that is already validated. */

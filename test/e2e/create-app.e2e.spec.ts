@@ -153,7 +153,7 @@ describe('createApp with another store', () => {
   it.each(ways)('given as %s stores there, counts the uploads, and calls its hooks once', async (_how, options) => {
     const storage = new TeamStorage();
     // The variables of the S3 store are missing. They aren't required, because `createApp` gets another store.
-    const { app, url } = await start({ ...options(storage), environment: { FILE_STORAGE: 's3' } });
+    const { app, url } = await start({ ...options(storage), environment: { FILE_STORAGE: 's3', AZURE_STORAGE_CONNECTION_STRING_FILE: 'missing' } });
     expect(await upload(url)).toBe(200);
     expect(storage.uploads).toMatchObject([{ customerId: 'a', filename: 'b.csv' }]);
     expect(await (await fetch(`${url}/metrics`)).text()).toContain('load_data_uploads_total{kind="historical"} 1');

@@ -37,6 +37,7 @@ describe('before npm run test:integration', () => {
       ...MISSING_PROXIES.map((name) => `Left out: the tests behind ${name}, for it is missing; on Debian: apt-get install ${name}.`),
       'Left out: the test that reads exported traces as protobuf, for there is no Python with pip.',
       'Left out: the test that sends traces to an OpenTelemetry Collector, for there is no Go to build it with.',
+      'Left out: the test of the objects of the Prometheus Operator, for there is no Go to build its types with.',
       'Left out: the test of the webhook in Python, for there is no Python with pip.',
       'Left out: the tests of the rules and the dashboard, for Prometheus is missing; on Debian: apt-get install prometheus.',
       'Left out: the test with release 1.0.0, for its commit is not in the history of this clone.',

@@ -13,9 +13,11 @@ export class UnreadEvents implements OnApplicationBootstrap {
   constructor(private readonly fileStorage: FileStorage) {}
 
   onApplicationBootstrap(): void {
-    void this.fileStorage.eventOutbox?.hasBegun().then((hasBegun) => {
-      if (!hasBegun) return;
-      this.logger.warn('Events are recorded but not delivered, because no receiver is set, so the store keeps the ids and customers of removed uploads. Set EVENTS_WEBHOOK_URL, or stop the service and remove events/ from the store.');
-    }, () => undefined);
+    void this.warn().catch(() => undefined);
+  }
+
+  private async warn(): Promise<void> {
+    if (!(await this.fileStorage.eventOutbox?.hasBegun())) return;
+    this.logger.warn('Events are recorded but not delivered, because no receiver is set, so the store keeps the ids and customers of removed uploads. Set EVENTS_WEBHOOK_URL, or stop the service and remove events/ from the store.');
   }
 }

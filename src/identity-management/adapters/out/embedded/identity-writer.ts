@@ -58,15 +58,23 @@ export class IdentityWriter implements Statements {
   async transaction<Result>(work: (statements: Statements) => Result, check?: () => void): Promise<Result> {
     this.database.exec('BEGIN IMMEDIATE');
     try {
-      check?.();
-      const result = work(this);
+      const result = this.attempt(work, check);
       await runInThread(this.database, 'COMMIT');
       return result;
     } catch (error) {
-      // libsql doesn't reset a statement whose `get` has failed, so every later `get` of the statement would fail too.
-      // So all statements are compiled again.
-      if (error instanceof Database.SqliteError) this.statements.clear();
       if (this.database.inTransaction) this.database.exec('ROLLBACK');
+      throw error;
+    }
+  }
+
+  private attempt<Result>(work: (statements: Statements) => Result, check?: () => void): Result {
+    try {
+      check?.();
+      return work(this);
+    } catch (error) {
+      // libsql doesn't reset a statement whose `get` has failed, so every later `get` of the statement would fail too.
+      // So all statements are compiled again. Not after a failed COMMIT, which leaves them as they are.
+      if (error instanceof Database.SqliteError) this.statements.clear();
       throw error;
     }
   }

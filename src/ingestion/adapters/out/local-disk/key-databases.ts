@@ -269,10 +269,14 @@ export class KeyDatabases {
     logger.warn(`${this.directory} can't be used (${(reason as Error).message}). It was renamed to ${aside}, which may be removed.`);
   }
 
-  /** Removes the databases of a day that were set aside. Leaves what isn't a regular file, such as a directory. */
+  /** Durably removes the databases of a day that were set aside. Leaves what isn't a regular file, such as a directory. */
   async removeSetAside(day: string): Promise<void> {
-    const names = await unlessAbsent(this.options.disk.readDirectory(this.directory));
-    for (const name of names ?? []) if (name.startsWith(`${day}.db${ASIDE}`)) await this.removeFile(name);
+    const names = (await unlessAbsent(this.options.disk.readDirectory(this.directory))) ?? [];
+    const setAside = names.filter((name) => name.startsWith(`${day}.db${ASIDE}`));
+    if (setAside.length === 0) return;
+    this.options.assertUsable();
+    for (const name of setAside) await this.removeFile(name);
+    await this.options.disk.syncDirectory(this.directory);
   }
 
   /**

@@ -8,8 +8,10 @@ import type { StoreDirectory } from '../store-directory.js';
 /** Suffix of the names of the markers in `pending/` for segments without lines. */
 export const EMPTIED_EXTENSION = '.emptied';
 /**
- * How long the empty file of a segment is kept, in milliseconds. A reader such as DuckDB lists the segments first, and
- * opens each of them when its turn comes. Its query fails if a listed segment is gone by then.
+ * How long the empty file of a segment is kept, in milliseconds, and the pause between two runs that remove such files.
+ * A reader such as DuckDB lists the segments first, and opens each of them when its turn comes. Its query fails if a
+ * listed segment is gone by then. So empty files are removed together, once in a while, and not whenever a removal
+ * takes the last line of a segment.
  */
 const KEPT_MS = 10 * MINUTE_MS;
 
@@ -33,11 +35,13 @@ export async function markEmptied({ markers }: StoreDirectory, segment: string):
  * and no removal of uploads meanwhile.
  *
  * @param names the names of the markers in `pending/`.
+ * @param signal ends the work before the next segment.
  * @throws StoreAwayError, or the error of a step, if the store is away.
  */
-export async function removeEmptied(store: StoreDirectory, names: readonly string[]): Promise<void> {
+export async function removeEmptied(store: StoreDirectory, names: readonly string[], signal?: AbortSignal): Promise<void> {
   const links = new LinkCheck(store);
   for (const name of names) {
+    if (signal?.aborted) return;
     try {
       const marker = await store.markers.read(name);
       if (!marker || 'content_path' in marker || marker.emptied_at === undefined || !(await links.staysInside(marker))) continue;
@@ -81,7 +85,7 @@ export class EmptiedSegments {
     const work = async () => {
       this.store.presence.assertHere();
       const names = await this.store.markers.ids();
-      await removeEmptied(this.store, names.filter((name) => name.endsWith(EMPTIED_EXTENSION)));
+      await removeEmptied(this.store, names.filter((name) => name.endsWith(EMPTIED_EXTENSION)), this.job.signal);
     };
     await this.inTurn(work).catch((error: unknown) => {
       if (!this.store.presence.isAway && !this.job.signal.aborted) this.store.logger.warn('Removing empty segments failed; retrying in ten minutes.', error);
