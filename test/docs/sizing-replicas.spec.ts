@@ -248,6 +248,19 @@ describe('docs/sizing-replicas.md: the model', () => {
     expect(readme).toContain(`${cpu}m CPU is what [about ${count(Math.round(rate(json?.service) / 100) * 100)} small JSON uploads a second](../../../docs/sizing-replicas.md#what-was-measured) take, or ${Math.round(rate(file?.service))} files of 4 KiB.`);
   });
 
+  it.each([
+    ['4 KiB files', 'with a file of one part (S3: 5 MiB, Azure: 4 MiB)', 1, 3],
+    ['4 KiB files under a key', 'with a file, under an `Idempotency-Key`', 1, 4],
+    ['small JSON, one at a time', 'without a file and key, one at a time', 1, 3],
+    ['small JSON, ten in a segment', 'without a file and key, one at a time', 10, 3],
+  ])('multiplies the requests of an upload for a million %s', (title, upload, inSegment, readings) => {
+    const table = page.slice(page.indexOf('## What a million uploads cost'));
+    const [, row = ''] = new RegExp(`^\\| ${title} \\| (.*) \\|$`, 'm').exec(table) ?? [];
+    // In thousands on S3, in ten thousands on Azure.
+    const [writes, reads] = [(requestsIn(upload).PUT * 1_000) / inSegment, (readings * 1_000) / inSegment];
+    expect(numbers(row.split('|'))).toEqual([writes, reads, writes / 10, reads / 10]);
+  });
+
   it('computes the costs of its example', () => {
     const [put = NaN, get = NaN] = (/\$([\d.]+) for 1,000 PUT and \$([\d.]+) for 1,000 GET/.exec(page) ?? []).slice(1).map(Number);
     const [, ...requests] = /^\| 4 KiB files \| ([\d,]+) \| ([\d,]+) \| [\d,]+ \| [\d,]+ \|$/m.exec(page) ?? [];
