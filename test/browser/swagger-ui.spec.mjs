@@ -52,6 +52,9 @@ const screenshotOf = (block, name) => block.screenshot({ path: pathOf(name) });
 
 /** Presses Execute in an opened operation. Returns the status and body of the answer that the page then shows. */
 async function execute(block) {
+  // Otherwise the answer of an earlier execution is there until the new one arrives.
+  const clear = block.locator('.btn-clear');
+  if (await clear.count()) await clear.click();
   await block.locator('.btn.execute').click();
   const status = await statusOf(block);
   return { status, body: JSON.parse(await answerOf(block).locator('.highlight-code pre').first().innerText()) };
