@@ -20,13 +20,14 @@ const STEP_BYTES = 16 * 1024;
  * The upload that an index line describes; undefined if the line is invalid (see `parseIndexLine`). Someone may have
  * edited the line. So `receivedAt` may be an invalid time. If `content_path` isn't a path that this upload's file can
  * have, the result has no file: readers must not get at other files of the store. Bytes that aren't UTF-8 are replaced
- * in a line of up to 64 KiB, but make a longer line invalid. Yields to other work if the line is long.
+ * in a line of up to 64 KiB, but make a longer line invalid. Returns a promise only for a longer line, and then yields
+ * to other work.
  */
-export async function decodeIndexLine(line: Buffer): Promise<Upload | undefined> {
-  return line.length > LONG_LINE_BYTES ? withOwnContent(await decodeLong(line)) : decodeShortLine(line.toString());
+export function decodeIndexLine(line: Buffer): Upload | undefined | Promise<Upload | undefined> {
+  return line.length > LONG_LINE_BYTES ? decodeLong(line).then(withOwnContent) : decodeShortLine(line.toString());
 }
 
-/** Like `decodeIndexLine`, for the text of a line of at most 64 KiB. Synchronous. */
+/** Like `decodeIndexLine`, for the text of a line of at most 64 KiB. */
 export const decodeShortLine = (line: string): Upload | undefined => withOwnContent(parseIndexLine(line));
 
 /** The upload, but without its content if the content's path isn't one that the upload's file can have. */

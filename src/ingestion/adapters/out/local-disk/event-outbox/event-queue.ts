@@ -1,5 +1,5 @@
 import { basename } from 'node:path';
-import { decodeIndexLine, decodeShortLine, LONG_LINE_BYTES } from '../../../../application/line-decoding.js';
+import { decodeIndexLine } from '../../../../application/line-decoding.js';
 import { MAX_EVENTS_BYTES, type OutboxBatch, type OutboxEvent } from '../../../../application/ports/event-outbox.port.js';
 import { dayDirectory } from '../../../../domain/layout.js';
 import { UPLOAD_ID } from '../../../../domain/layout-names.js';
@@ -246,8 +246,10 @@ export class EventQueue {
   }
 }
 
-const decodeStored = (line: Buffer): OutboxEvent | undefined | Promise<OutboxEvent | undefined> =>
-  line.length > LONG_LINE_BYTES ? decodeIndexLine(line).then(storedEvent) : storedEvent(decodeShortLine(line.toString()));
+function decodeStored(line: Buffer): OutboxEvent | undefined | Promise<OutboxEvent | undefined> {
+  const upload = decodeIndexLine(line);
+  return upload instanceof Promise ? upload.then(storedEvent) : storedEvent(upload);
+}
 
 const storedEvent = (upload: Upload | undefined): OutboxEvent | undefined => (upload && isComplete(upload) ? { type: 'stored', upload } : undefined);
 

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { DAY_MS } from '../../../../../common/durations.js';
+import { DAY_MS, MINUTE_MS } from '../../../../../common/durations.js';
 import { DataDirectoryView } from '../../../../../testing/data-directory.view.js';
 import { type DiskOperation, GatedDisk } from '../../../../../testing/gated-disk.js';
 import { anUploadDraft, storeUpload } from '../../../../../testing/upload-draft.builder.js';
@@ -100,7 +100,6 @@ it('goes on writing to the same segment after removals that do not concern it', 
 
 describe('a segment whose last line is removed', () => {
   const NOON = Date.parse('2026-01-31T12:00:00Z');
-  const MINUTE_MS = 60_000;
   const segments = async (): Promise<string[]> => view.files('uploads');
   const days = () => readdir(view.at('uploads/kind=historical'));
   const reopen = async (): Promise<void> => {
