@@ -1,16 +1,14 @@
-import { execFile, spawnSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { type AddressInfo, createServer as createNetServer, type Socket } from 'node:net';
-import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { DataDirectoryView } from '../../src/testing/data-directory.view.js';
 import { AUDIENCE, jwkOf, now, rsaKey, signToken } from '../../src/testing/test-issuer.js';
 import { freePort } from '../servers/server.mjs';
 import { OtlpReceiver } from '../support/otlp-receiver.js';
 import { Workspace } from '../support/process.js';
+import { selfSigned } from '../support/self-signed.js';
 
 const UPLOAD = '/ingestHistoricalLoadData/upload_historical';
 const QUERY = 'customer_id=acme-energy&filename=load.csv&manufacturer=m';
@@ -101,33 +99,25 @@ describe('with a name and limits', () => {
 describe.runIf(spawnSync('openssl', ['version']).status === 0)('over TLS', () => {
   it('the receiver is known by its certificate, and the service by that of a client', async () => {
     const workspace = await Workspace.create();
-    const [[cert, key, certificate], [ca, , clientCertificate, clientKey]] = await Promise.all(['receiver', 'client'].map((name) => selfSigned(workspace.directory, name))) as [string[], string[]];
-    const receiver = await OtlpReceiver.start({ cert, key, ca, requestCert: true, rejectUnauthorized: true });
+    const [its, clients] = await Promise.all([selfSigned(workspace.directory, 'receiver'), selfSigned(workspace.directory, 'client')]);
+    const receiver = await OtlpReceiver.start({ cert: its.certificate, key: its.key, ca: clients.certificate, requestCert: true, rejectUnauthorized: true });
     try {
-      const client = { OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE: clientCertificate ?? '', OTEL_EXPORTER_OTLP_CLIENT_KEY: clientKey ?? '' };
+      const client = { OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE: clients.certificatePath, OTEL_EXPORTER_OTLP_CLIENT_KEY: clients.keyPath };
       const upload = async (variables: Record<string, string>) => {
         const service = await workspace.start({ ...receiver.variables, ...variables });
         expect((await fetch(`${service.url}${UPLOAD}?${QUERY}`, { method: 'POST' })).status).toBe(200);
         expect(await service.program.end('SIGTERM')).toEqual({ code: 0, signal: null });
         return receiver.spans.length;
       };
-      expect(await upload({ OTEL_EXPORTER_OTLP_CERTIFICATE: certificate ?? '' })).toBe(0);
+      expect(await upload({ OTEL_EXPORTER_OTLP_CERTIFICATE: its.certificatePath })).toBe(0);
       expect(await upload(client)).toBe(0);
-      expect(await upload({ ...client, OTEL_EXPORTER_OTLP_CERTIFICATE: certificate ?? '' })).toBeGreaterThan(0);
+      expect(await upload({ ...client, OTEL_EXPORTER_OTLP_CERTIFICATE: its.certificatePath })).toBeGreaterThan(0);
     } finally {
       await workspace.dispose();
       await receiver.stop();
     }
   });
 });
-
-/** A certificate for 127.0.0.1 that signs itself, its key, and the paths of both. */
-async function selfSigned(directory: string, name: string): Promise<string[]> {
-  const paths = ['crt', 'key'].map((ending) => join(directory, `${name}.${ending}`));
-  const [certificate = '', key = ''] = paths;
-  await promisify(execFile)('openssl', ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2', '-subj', `/CN=${name}`, '-addext', 'subjectAltName=IP:127.0.0.1', '-out', certificate, '-keyout', key]);
-  return [...(await Promise.all(paths.map((path) => readFile(path, 'utf8')))), ...paths];
-}
 
 describe('without a receiver of traces', () => {
   const withWorkspace = async (work: (workspace: Workspace) => Promise<void>) => {

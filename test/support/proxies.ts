@@ -1,13 +1,11 @@
-import { execFile } from 'node:child_process';
-import { randomUUID } from 'node:crypto';
 import { readdir, readFile, readlink, writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { join, resolve } from 'node:path';
-import { promisify } from 'node:util';
 import { freePort } from '../servers/server.mjs';
 import { programPath } from '../servers/proxies.mjs';
 import { type Program, Workspace } from './process.js';
+import { selfSigned } from './self-signed.js';
 
 const RETRY_MS = 20;
 
@@ -118,7 +116,7 @@ export interface RunningProxy {
 export async function startProxy(kind: ProxyKind, replicas: readonly [number, number], changes: readonly Change[] = [], port?: number, reloads = false): Promise<RunningProxy> {
   const workspace = await Workspace.create();
   const { directory } = workspace;
-  const certificate = await selfSigned(directory);
+  const certificate = await certificateIn(directory);
   const place = { directory, port: port ?? (await freePort()), replicas };
   const file = join(directory, 'configuration');
   await writeFile(file, changed(await readFile(kind.configuration, 'utf8'), [...changes, ...kind.placed(place)]));
@@ -135,7 +133,7 @@ export async function startProxy(kind: ProxyKind, replicas: readonly [number, nu
       const paths = await Promise.all((await readdir(descriptors)).map((name) => readlink(join(descriptors, name)).catch(() => '')));
       return paths.filter((path) => path.startsWith(`${directory}/`) && path !== join(directory, 'log'));
     },
-    replaceCertificate: () => selfSigned(directory),
+    replaceCertificate: () => certificateIn(directory),
     reload: () => {
       program.child.kill(kind.reloadSignal);
     },
@@ -156,15 +154,12 @@ export function changed(configuration: string, changes: readonly Change[]): stri
   }, configuration);
 }
 
-async function selfSigned(directory: string): Promise<string> {
-  const [certificate, key] = [join(directory, 'certificate.pem'), join(directory, 'key.pem')];
-  // The names differ, so that a client can trust several at once.
-  const name = ['-subj', `/CN=${randomUUID()}`, '-addext', 'subjectAltName=IP:127.0.0.1,IP:::1'];
-  await promisify(execFile)('openssl', ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2', ...name, '-out', certificate, '-keyout', key]);
-  const text = await readFile(certificate, 'utf8');
+/** Makes a certificate for a proxy, and puts it where the proxy's configuration looks for it. */
+async function certificateIn(directory: string): Promise<string> {
+  const { certificate, key, certificatePath } = await selfSigned(directory, 'certificate');
   // HAProxy reads certificate and key from one file, and nginx can.
-  await writeFile(certificate, text + (await readFile(key, 'utf8')));
-  return text;
+  await writeFile(certificatePath, certificate + key);
+  return certificate;
 }
 
 async function accepts(port: number, program: Program): Promise<void> {

@@ -1,0 +1,23 @@
+import { execFile } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+
+export interface SelfSigned {
+  readonly certificate: string;
+  readonly key: string;
+  readonly certificatePath: string;
+  readonly keyPath: string;
+}
+
+/**
+ * Makes a certificate for this machine's addresses that signs itself, and its key, by openssl, as PEM files in a directory.
+ * The subjects differ, so that a client can trust several at once.
+ */
+export async function selfSigned(directory: string, name: string): Promise<SelfSigned> {
+  const [certificatePath, keyPath] = [join(directory, `${name}.pem`), join(directory, `${name}.key.pem`)];
+  const subject = ['-subj', `/CN=${randomUUID()}`, '-addext', 'subjectAltName=IP:127.0.0.1,IP:::1'];
+  await promisify(execFile)('openssl', ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2', ...subject, '-out', certificatePath, '-keyout', keyPath]);
+  return { certificate: await readFile(certificatePath, 'utf8'), key: await readFile(keyPath, 'utf8'), certificatePath, keyPath };
+}
