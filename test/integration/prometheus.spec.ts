@@ -1,8 +1,9 @@
-import { readFile } from 'node:fs/promises';
-import { resolve } from 'node:path';
+import { cp, readdir, readFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Azurite, startAzurite } from '../servers/azurite.mjs';
 import { isPrometheusAvailable, type Prometheus, runPromtool, startPrometheus } from '../servers/prometheus.mjs';
+import { freePort } from '../servers/server.mjs';
 import { type ServiceProcess, Workspace } from '../support/process.js';
 import { WebhookReceiver } from '../support/webhook-receiver.js';
 
@@ -86,6 +87,24 @@ describe.runIf(isPrometheusAvailable())('the rules', () => {
     const headings = [...(runbook ?? '').matchAll(/^## (\w+)$/gm)].map(([, heading]) => heading);
     expect(headings).toEqual(names);
     expect(links).toEqual(names.map((name) => name?.toLowerCase()));
+  });
+});
+
+describe.runIf(isPrometheusAvailable())('the command of docs/monitoring.md', () => {
+  it('starts a Prometheus that writes into a directory of its own only', async () => {
+    const [, command = ''] = /^```sh\n(prometheus .*)\n```$/m.exec(await readFile('docs/monitoring.md', 'utf8')) ?? [];
+    expect(await readFile(CONFIGURATION, 'utf8')).toContain(`# ${command}\n`);
+    const workspace = await Workspace.create();
+    try {
+      await cp('deploy/prometheus', join(workspace.directory, 'deploy/prometheus'), { recursive: true });
+      const address = `127.0.0.1:${await freePort()}`;
+      workspace.run('sh', ['-c', `exec ${command} --web.listen-address=${address}`], {});
+      const isReady = () => fetch(`http://${address}/-/ready`).then(({ ok }) => ok, () => false);
+      await expect.poll(isReady, PATIENCE).toBe(true);
+      expect((await readdir(workspace.directory)).sort()).toEqual(['deploy', 'prometheus-data']);
+    } finally {
+      await workspace.dispose();
+    }
   });
 });
 
