@@ -133,6 +133,18 @@ describe('the pages', () => {
     }
   });
 
+  it('create files with secrets for their own user only', async () => {
+    const pages = (await readdir('docs')).filter((name) => name.endsWith('.md')).map((name) => join('docs', name));
+    const texts = await Promise.all(['README.md', ...pages].map((page) => readFile(page, 'utf8')));
+    const commands = texts.flatMap((text) => [...text.matchAll(/^( *)```(?:ba)?sh\n([^]*?)^\1```$/gm)]).flatMap(([, , block = '']) => block.split(/(?<!\\)\n/));
+    // A command that writes such a file by redirection, and the paths that `tee` writes.
+    const writing = commands.filter((command) => />>? *[\w./-]*\.(?:env|pem)\b/.test(command));
+    const teed = commands.flatMap((command) => [...command.matchAll(/\btee (\S+\.(?:env|pem))\b/g)].map(([, path]) => path));
+    expect(writing.length).toBeGreaterThan(6);
+    expect(writing.filter((command) => !command.includes('(umask 077; '))).toEqual([]);
+    expect(teed.filter((path) => !commands.some((command) => command.includes(`install -m 600 /dev/null ${path}`)))).toEqual([]);
+  });
+
   it('describe every environment variable in README with its default', async () => {
     const readme = await readFile('README.md', 'utf8');
     const files = (await readdir('src/configuration')).filter((name) => !name.endsWith('.spec.ts'));
