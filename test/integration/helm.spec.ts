@@ -453,11 +453,13 @@ describe.runIf(isHelmAvailable())('the Helm chart', () => {
     expect(lines).toContain('kubectl --namespace load port-forward service/load-data-service 3000:80 &');
     expect(lines).toContain('kubectl --namespace load exec statefulset/load-data-service -- node dist/main.js token');
 
-    const command = lines.find((line) => line.startsWith('curl')) ?? '';
+    const index = lines.findIndex((line) => line.startsWith('until curl'));
+    // The command that forwards the port runs in the background. `true` takes its place.
+    const command = ['true &', ...lines.slice(index, index + 2)].join('\n');
     const service = await startService(config);
     const workspace = await Workspace.create();
     try {
-      const curl = workspace.run('sh', ['-c', command.replace('127.0.0.1:3000', `127.0.0.1:${service.port}`)], { TOKEN: await service.adminToken(['*']) });
+      const curl = workspace.run('sh', ['-c', command.replaceAll('127.0.0.1:3000', `127.0.0.1:${service.port}`)], { TOKEN: await service.adminToken(['*']) });
       await curl.exited;
       expect(curl.stdout).toBe('{"status":"success","message":"Data uploaded successfully."}\n');
     } finally {
