@@ -1,8 +1,13 @@
+import { execFile } from 'node:child_process';
 import { access, readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
+import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { parseKeycloakSetupEnvironment } from '../../src/configuration/commands.js';
 import { parseEnvironment } from '../../src/configuration/service.js';
+import { startService } from '../support/service.js';
+
+const run = promisify(execFile);
 
 // The YAML parser of @nestjs/swagger.
 const { load } = createRequire(createRequire(import.meta.url).resolve('@nestjs/swagger'))('js-yaml') as { load: (text: string) => unknown };
@@ -15,7 +20,7 @@ interface Service {
   readonly entrypoint?: readonly string[];
   readonly environment?: Readonly<Record<string, string>>;
   readonly depends_on?: Readonly<Record<string, { readonly condition: string }>>;
-  readonly healthcheck?: object;
+  readonly healthcheck?: { readonly test: readonly string[] };
   readonly networks?: Readonly<Record<string, { readonly ipv4_address?: string } | null>>;
   readonly ports?: readonly string[];
   readonly volumes?: readonly string[];
@@ -117,6 +122,19 @@ describe('compose.replicas.yaml', () => {
     const file = await compose(FILE);
     const unchecked = Object.entries(file.services).filter(([name, { healthcheck }]) => !healthcheck && !isAwaited(file, name));
     expect(unchecked).toEqual([]);
+  });
+
+  it('asks whether a replica is ready without a file of its image, because that of 1.0.0 has no healthcheck.mjs', async () => {
+    const [how, command = '', option, code = ''] = (await compose(FILE)).services['replica-1']?.healthcheck?.test ?? [];
+    expect([how, command, option]).toEqual(['CMD', 'node', '-e']);
+    const service = await startService();
+    const check = () => run(command, ['-e', code.replace(`:${SERVICE_PORT}/`, `:${service.port}/`)]).then(() => 0, (error: unknown) => (error as { code: number }).code);
+    try {
+      expect(await check()).toBe(0);
+    } finally {
+      await service.close();
+    }
+    expect(await check()).toBe(1);
   });
 
   it('starts two equal replicas, at the addresses in the configuration of nginx', async () => {
