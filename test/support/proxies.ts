@@ -109,6 +109,8 @@ export interface RunningProxy {
   replaceCertificate(): Promise<string>;
   /** Lets the proxy read its configuration again. */
   reload(): void;
+  /** The ids of the processes that the proxy has started to serve connections. None unless it was started to `reload`. */
+  workers(): Promise<string[]>;
   stop(): Promise<void>;
 }
 
@@ -136,6 +138,10 @@ export async function startProxy(kind: ProxyKind, replicas: readonly [number, nu
     replaceCertificate: () => certificateIn(directory),
     reload: () => {
       program.child.kill(kind.reloadSignal);
+    },
+    workers: async () => {
+      const pid = program.child.pid ?? '';
+      return (await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8')).split(' ').filter(Boolean);
     },
     stop: async () => {
       // The other processes end only with the first.

@@ -38,7 +38,7 @@ export interface Connection {
   close(): void;
 }
 
-interface Target {
+export interface Target {
   readonly port: number;
   readonly certificate: string;
 }
