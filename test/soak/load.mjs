@@ -89,9 +89,10 @@ export class MixedLoad {
   async run(rate, signal) {
     this.#began = performance.now();
     let renewedAt = this.#began;
+    let begun = 0;
     while (!signal.aborted) {
       const due = Math.floor(((performance.now() - this.#began) / 1000) * rate);
-      for (; this.sent < due; this.sent++) this.#send(this.#began + ((this.sent + 1) * 1000) / rate);
+      for (; begun < due; begun++) this.#send(this.#began + ((begun + 1) * 1000) / rate);
       if (performance.now() - renewedAt > TOKEN_MS) {
         renewedAt = performance.now();
         await this.#renewToken();
@@ -100,6 +101,11 @@ export class MixedLoad {
     }
     await Promise.all(this.#inFlight);
     this.#agent.destroy();
+  }
+
+  /** Sends this many requests at once, in addition to those of `run`. */
+  burst(count) {
+    for (let begun = 0; begun < count; begun++) this.#send(performance.now());
   }
 
   /** The number of connections to the service. */
@@ -119,6 +125,7 @@ export class MixedLoad {
 
   #send(dueAt) {
     const kind = this.#someKind();
+    this.sent += 1;
     const work = this.#perform(kind)
       .then(
         (problem) => problem,
