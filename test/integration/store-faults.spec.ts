@@ -10,6 +10,8 @@ import { type ServiceProcess, Workspace } from '../support/process.js';
 
 const BUCKET = 'load-data';
 const PATIENCE = { timeout: 25_000, interval: 100 };
+/** How long after the end of a fault everything works again at the latest, in milliseconds. */
+const RECOVERY_MS = 10_000;
 const HISTORICAL = '/ingestHistoricalLoadData/upload_historical?customer_id=acme&filename=load.csv&manufacturer=Acme';
 const PART = 5 * 1024 * 1024;
 
@@ -91,13 +93,16 @@ describe.runIf(isVersitygwAvailable())('the service on a store that', () => {
     await expectWell();
   });
 
+  /** Expects that the service is ready and stores each kind of upload within `RECOVERY_MS`. */
   async function expectWell(of: ServiceProcess = service): Promise<void> {
+    const start = performance.now();
     await expect.poll(async () => (await fetch(`${of.url}/health/ready`)).status, PATIENCE).toBe(200);
     for (const init of [json(), file(), keyed()]) {
       let answer: Answer | undefined;
       await expect.poll(async () => (answer = await post(of, init)).status, PATIENCE).toBe(200);
       acknowledged.push(answer?.uploadId ?? '');
     }
+    expect(performance.now() - start).toBeLessThan(RECOVERY_MS);
   }
 
   async function expectFailure(of: ServiceProcess = service): Promise<void> {
@@ -126,7 +131,7 @@ describe.runIf(isVersitygwAvailable())('the service on a store that', () => {
     'is killed': { begin: () => server.kill(), end: () => server.restart() },
   };
 
-  it.each(Object.entries(FAULTS))('%s: uploads answer 500, none is visible in part, and the service recovers by itself', async (_, fault) => {
+  it.each(Object.entries(FAULTS))('%s: uploads answer 500, none is visible in part, and the service recovers by itself in ten seconds', async (_, fault) => {
     let goOn: (value?: unknown) => void = () => undefined;
     const inTheMiddle = post(service, halting(new Promise((resolve) => (goOn = resolve))));
     await fault.begin();
