@@ -105,6 +105,13 @@ describe.runIf(isVersitygwAvailable())('the service on a store that', () => {
     expect(performance.now() - start).toBeLessThan(RECOVERY_MS);
   }
 
+  /** The metrics of what failed: requests to the store that were repeated, and writes of index lines. */
+  async function failures(): Promise<{ readonly retries: number; readonly flushes: number }> {
+    const metrics = await (await fetch(`${service.url}/metrics`)).text();
+    const value = (metric: string): number => Number(new RegExp(`^load_data_${metric} (\\d+)$`, 'm').exec(metrics)?.[1] ?? 0);
+    return { retries: value('bucket_retries_total'), flushes: value('flushes_total{outcome="failed"}') };
+  }
+
   async function expectFailure(of: ServiceProcess = service): Promise<void> {
     const answers = await Promise.all([json(), file(), keyed()].map((init) => post(of, init)));
     for (const answer of answers) expect(answer).toEqual({ status: 500, body: '{"error":"Internal server error."}', uploadId: null });
@@ -122,16 +129,18 @@ describe.runIf(isVersitygwAvailable())('the service on a store that', () => {
     await expect.poll(async () => (await view.contentPaths()).sort(), PATIENCE).toEqual(paths);
   }
 
-  const FAULTS: Readonly<Record<string, { begin: () => Promise<void> | void; end: () => Promise<void> | void }>> = {
+  /** `isSilent`: the store answers nothing, so that a request takes all of its time and isn't repeated. */
+  const FAULTS: Readonly<Record<string, { begin: () => Promise<void> | void; end: () => Promise<void> | void; isSilent?: true }>> = {
     'refuses connections': { begin: () => proxy.refuse(), end: () => proxy.pass() },
     'resets connections': { begin: () => { proxy.reset(); }, end: () => proxy.pass() },
     'is throttling': { begin: () => { proxy.throttle(); }, end: () => proxy.pass() },
-    'carries out every request and sends no answer': { begin: () => { proxy.hold(); }, end: () => proxy.pass() },
-    'is stopped': { begin: () => server.pause(), end: () => { server.resume(); } },
+    'carries out every request and sends no answer': { begin: () => { proxy.hold(); }, end: () => proxy.pass(), isSilent: true },
+    'is stopped': { begin: () => server.pause(), end: () => { server.resume(); }, isSilent: true },
     'is killed': { begin: () => server.kill(), end: () => server.restart() },
   };
 
   it.each(Object.entries(FAULTS))('%s: uploads answer 500, none is visible in part, and the service recovers by itself in ten seconds', async (_, fault) => {
+    const before = await failures();
     let goOn: (value?: unknown) => void = () => undefined;
     const inTheMiddle = post(service, halting(new Promise((resolve) => (goOn = resolve))));
     await fault.begin();
@@ -143,6 +152,9 @@ describe.runIf(isVersitygwAvailable())('the service on a store that', () => {
       await fault.end();
     }
     await expectWell();
+    const after = await failures();
+    expect(after.flushes).toBeGreaterThan(before.flushes);
+    expect(after.retries).toBeGreaterThanOrEqual(before.retries + (fault.isSilent === true ? 0 : 1));
     await expectNothingElse();
     expect(service.program.child.exitCode).toBeNull();
   });
