@@ -16,6 +16,8 @@ const head = (line: string, ...headers: string[]): string => [line, 'Host: x', .
 const LIVE = 'GET /health/live HTTP/1.1';
 const CHUNKED_HEAD = head(`POST ${UPLOAD} HTTP/1.1`, 'Content-Type: text/csv', 'Transfer-Encoding: chunked');
 const OK = '{"status":"success","message":"Data uploaded successfully."}';
+/** Headers that no answer has. */
+const NEVER = ['strict-transport-security', 'set-cookie', 'server', 'x-powered-by'];
 
 let service: RunningService;
 /** A service that waits only briefly for clients: for those that fall silent or never end. */
@@ -34,6 +36,8 @@ function expectError(answer: RawAnswer, status: number, error: string): void {
   expect({ status: answer.status, body: answer.body }).toEqual({ status, body: JSON.stringify({ error }) });
   expect(answer.headers['content-type']).toBe('application/json; charset=utf-8');
   expect(answer.headers['x-request-id']).toMatch(/^[A-Za-z0-9._-]{1,128}$/);
+  expect(answer.headers['x-content-type-options']).toBe('nosniff');
+  expect(Object.keys(answer.headers).filter((name) => NEVER.includes(name))).toEqual([]);
 }
 
 describe('the HTTP edge', () => {
@@ -442,9 +446,24 @@ describe('headers for browsers', () => {
       "default-src 'none';script-src 'self';style-src 'self' 'unsafe-inline';img-src 'self' data:;font-src 'self';" +
         "connect-src 'self';form-action 'self';frame-ancestors 'none';base-uri 'none'",
     );
-    expect(headers.get('x-content-type-options')).toBe('nosniff');
-    expect(headers.get('strict-transport-security')).toBeNull();
-    expect(headers.get('x-powered-by')).toBeNull();
+    expect(Object.fromEntries(headers)).toMatchObject({
+      'x-content-type-options': 'nosniff',
+      'referrer-policy': 'no-referrer',
+      'cross-origin-opener-policy': 'same-origin',
+      'cross-origin-resource-policy': 'same-origin',
+      'x-frame-options': 'SAMEORIGIN',
+    });
+    expect([...headers.keys()].filter((name) => NEVER.includes(name))).toEqual([]);
+  });
+
+  it.each([
+    ['/docs/swagger-ui-bundle.js', 'public, max-age=0'],
+    ['/docs/pages/docs/security.md', 'public, max-age=0'],
+    ['/health/live', null],
+  ])('let nobody guess the type of %s, and have Cache-Control: %s', async (path, caching) => {
+    const { status, headers } = await fetch(service.url + path);
+    expect([status, headers.get('x-content-type-options'), headers.get('cache-control')]).toEqual([200, 'nosniff', caching]);
+    expect([...headers.keys()].filter((name) => NEVER.includes(name))).toEqual([]);
   });
 });
 
