@@ -3,6 +3,7 @@ import type { Auth0StandIn } from '../../src/testing/index.js';
 import { auth0Variables, operatorToken, startTenant } from '../support/auth0-tenant.js';
 import { callManagementApi } from '../support/checked-auth0.js';
 import { fresh, freshEmail, identityRequests } from '../support/identity-requests.js';
+import { undocumentedMembers } from '../support/log-page.js';
 import { type RunningService, startService } from '../support/service.js';
 import { swaggerUiOptions } from '../support/swagger-ui.js';
 
@@ -21,6 +22,7 @@ describe('a new user of an Auth0 tenant', () => {
     return async () => {
       await service.close();
       await tenant.stop();
+      expect(await undocumentedMembers(service.log.objects)).toEqual([]);
     };
   });
 

@@ -6,6 +6,7 @@ import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { LOG_SERIALIZERS } from '../../src/operations/log-format.js';
 import { type LogOptions, PinoLoggerService } from '../../src/operations/logging.js';
+import { undocumentedMembers } from '../support/log-page.js';
 import { exchange, open, readAnswer } from '../support/raw.js';
 import { type RunningService, startService } from '../support/service.js';
 
@@ -14,6 +15,13 @@ const WHO = 'customer_id=MARK-customer&filename=MARK-file.csv&manufacturer=MARK-
 const UPLOAD = `/ingestHistoricalLoadData/upload_historical?${WHO}`;
 const IDENTITY = '/idpManagementBackend';
 
+/** The logs of all services of these tests, each as it is so far. */
+const logs: (() => string)[] = [];
+afterAll(async () => {
+  const lines = logs.flatMap((logged) => logged().trimEnd().split('\n'));
+  expect(await undocumentedMembers(lines.map((line) => JSON.parse(line) as object))).toEqual([]);
+});
+
 /** Starts a service in this process that logs like a service in its own process. `logged` returns the log so far. */
 async function startLogging(variables: Record<string, string> = {}, options: LogOptions = {}): Promise<RunningService & { readonly logged: () => string }> {
   const service = await startService(variables);
@@ -21,7 +29,9 @@ async function startLogging(variables: Record<string, string> = {}, options: Log
   let text = '';
   stream.on('data', (chunk: Buffer) => (text += chunk.toString()));
   service.app.useLogger(new PinoLoggerService(pino({ base: null, level: 'trace', serializers: LOG_SERIALIZERS }, stream), options));
-  return { ...service, logged: () => text };
+  const logged = () => text;
+  logs.push(logged);
+  return { ...service, logged };
 }
 
 const post = (path: string, body: string, ...headers: string[]): string =>

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { undocumentedMembers } from '../support/log-page.js';
 import { Workspace } from '../support/process.js';
 
 const UPLOAD = '/ingestNowcastLoadData/upload_nowcast';
@@ -18,7 +19,10 @@ describe('LOG_SAMPLE and LOG_CUSTOMERS', () => {
       expect(await send(`refused-${number}`, '')).toBe(400);
     }
     expect(await program.end('SIGTERM')).toEqual({ code: 0, signal: null });
-    const lines = program.lines.filter((line) => line.startsWith('{')).map((line) => JSON.parse(line) as Record<string, unknown>).filter(({ msg }) => msg === 'request');
+    const logged = program.lines.filter((line) => line.startsWith('{')).map((line) => JSON.parse(line) as Record<string, unknown>);
+    expect(logged).toContainEqual(expect.objectContaining({ msg: 'stopping', signal: 'SIGTERM' }));
+    expect(await undocumentedMembers(logged)).toEqual([]);
+    const lines = logged.filter(({ msg }) => msg === 'request');
     const refused = lines.filter(({ status }) => status === 400);
     expect(refused.map(({ requestId }) => requestId)).toEqual(['refused-1', 'refused-2', 'refused-3', 'refused-4']);
     const stored = lines.filter(({ status }) => status === 200);

@@ -3,6 +3,8 @@ import type { LoggerService } from '@nestjs/common';
 /** Collects log entries as text. */
 export class CollectingLogger implements LoggerService {
   readonly entries: { level: string; text: string }[] = [];
+  /** The objects that were logged. Each becomes a line with their members. */
+  readonly objects: object[] = [];
 
   get text(): string {
     return this.entries.map(({ text }) => text).join('\n');
@@ -21,6 +23,7 @@ export class CollectingLogger implements LoggerService {
   }
 
   private keep(level: string, parts: unknown[]): void {
+    for (const part of parts) if (typeof part === 'object' && part !== null && !(part instanceof Error)) this.objects.push(part);
     this.entries.push({ level, text: parts.map((part) => describe(part)).join(' ') });
   }
 }
