@@ -8,8 +8,12 @@ import { text } from 'node:stream/consumers';
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { AzureBlobBucket } from '../../src/ingestion/adapters/out/object-storage/azure-blob/azure-blob.bucket.js';
 import type { Bucket } from '../../src/ingestion/adapters/out/object-storage/bucket.js';
+import { Compactor } from '../../src/ingestion/adapters/out/object-storage/compactor.js';
+import { LateSegments } from '../../src/ingestion/adapters/out/object-storage/event-outbox/late-segments.js';
+import { LostClaims } from '../../src/ingestion/adapters/out/object-storage/lost-claims.js';
 import { ObjectStorageFileStorage } from '../../src/ingestion/adapters/out/object-storage/object-storage.file-storage.adapter.js';
 import { S3Bucket } from '../../src/ingestion/adapters/out/object-storage/s3/s3.bucket.js';
+import { Sweeper } from '../../src/ingestion/adapters/out/object-storage/sweeper.js';
 import { anUploadDraft, InMemoryBucket } from '../../src/testing/index.js';
 
 const MIB = 1024 * 1024;
@@ -57,6 +61,13 @@ function rowOf(name: string): string[] {
 function requestsIn(name: string): Requests {
   const [PUT = NaN, GET = NaN, LIST = NaN, DELETE = NaN] = rowOf(name).map((cell) => Number.parseInt(cell, 10));
   return { PUT, GET, LIST, DELETE };
+}
+
+/** How often the comparison of keys and compaction read a segment, by the page. */
+function readings(): { readonly each: number; readonly withKey: number; readonly byReplica: number } {
+  const [row = ''] = rowOf('one of the replicas, once an hour');
+  const [, each = NaN, withKey = NaN, byReplica = NaN] = (/: (\d+) GETs for each segment in all\. With a key up to (\d+) more, and (\d+) for each replica that has a turn, 24 at most\. /.exec(row) ?? []).map(Number);
+  return { each, withKey, byReplica };
 }
 
 describe('docs/sizing-replicas.md: requests to the bucket', () => {
@@ -162,6 +173,111 @@ describe('docs/sizing-replicas.md: requests to the bucket', () => {
   });
 });
 
+describe('docs/sizing-replicas.md: requests of the background work', () => {
+  const SEGMENTS = 3;
+  const HOUR_MS = 3_600_000;
+  /** After this many iterations of the event loop without an operation on the bucket, its turns are over. */
+  const QUIET_ITERATIONS = 50;
+  afterEach(() => {
+    vi.useRealTimers();
+    vi.restoreAllMocks();
+  });
+
+  /** A bucket with some uploads of noon, each with a segment of its own, and the keys of these segments. */
+  async function filled(build: (draft: UploadDraftBuilder, number: number) => UploadDraftBuilder) {
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.parse('2026-03-10T12:00:00Z') });
+    const bucket = new InMemoryBucket();
+    await requestsOf(async (storage) => {
+      for (let number = 0; number < SEGMENTS; number++) await storage.store(build(anUploadDraft(), number).build());
+    }, bucket);
+    vi.useRealTimers();
+    return { bucket, segments: bucket.keys.filter((key) => key.startsWith('uploads/')) };
+  }
+
+  /** How often a bucket's requests read segments with these keys. */
+  function readingsOf(bucket: InMemoryBucket, segments: readonly string[]): { count: number } {
+    const readings = { count: 0 };
+    bucket.before = (operation, key) => {
+      if (REQUESTS[operation] === 'GET' && segments.includes(key)) readings.count += 1;
+    };
+    return readings;
+  }
+
+  it.each<[string, number, (draft: UploadDraftBuilder, number: number) => UploadDraftBuilder]>([
+    ['without a key', 1, file],
+    ['with a key, by one replica', 1, keyed],
+    ['with a key, by two replicas', 2, keyed],
+  ])('a segment %s is compared and compacted', async (_, replicas, build) => {
+    const { bucket, segments } = await filled(build);
+    const { each, withKey, byReplica } = readings();
+    vi.useFakeTimers({ toFake: ['Date', 'setTimeout', 'clearTimeout'], now: Date.parse('2026-03-10T12:20:00Z') });
+    // A turn each hour. One is in the first hour after the day after, before segments with a key are merged.
+    vi.spyOn(Math, 'random').mockReturnValue(0.5);
+    let count = 0;
+    for (let replica = 0; replica < replicas; replica++) {
+      const own = bucket.another();
+      const read = readingsOf(own, segments);
+      const compactor = new Compactor(own, new LostClaims(own, new LateSegments(own), logger), logger);
+      compactor.start();
+      for (let hour = 0; hour < 24 * (replica === replicas - 1 ? 3 : 1); hour++) {
+        await vi.advanceTimersByTimeAsync(HOUR_MS);
+        for (let before = own.operations, quiet = 0; quiet < QUIET_ITERATIONS; quiet++) {
+          await new Promise(setImmediate);
+          if (own.operations !== before) [before, quiet] = [own.operations, 0];
+        }
+      }
+      await compactor.close();
+      count += read.count;
+    }
+    expect(bucket.keys.filter((key) => key.startsWith('uploads/'))).toHaveLength(1);
+    expect(count).toBe(SEGMENTS * (each + (build === keyed ? withKey + byReplica * replicas : 0)));
+  });
+
+  it('the events of a segment are delivered', async () => {
+    const [row = ''] = rowOf('event delivery');
+    const [, each] = /^(\d+) GET for each segment\. /.exec(row) ?? [];
+    const bucket = new InMemoryBucket();
+    const delivering = new ObjectStorageFileStorage({ bucket, logger });
+    await delivering.eventOutbox.open();
+    const uploads = Array.from({ length: SEGMENTS }, () => file(anUploadDraft()).build());
+    for (const draft of uploads) await delivering.store(draft);
+    const read = readingsOf(bucket, bucket.keys.filter((key) => key.startsWith('uploads/')));
+    let delivered = 0;
+    while (delivered < SEGMENTS) {
+      const batch = await delivering.eventOutbox.next(100);
+      delivered += batch?.events.length ?? 0;
+      await batch?.confirm();
+    }
+    expect(read.count).toBe(SEGMENTS * Number(each));
+    await delivering.close();
+  });
+
+  it('a sweep of each minute', async () => {
+    const bucket = new InMemoryBucket();
+    expect(rowOf('each replica, once a minute')).toEqual(['1 LIST of `staging/`']);
+    expect(await requestsOf(() => new Sweeper(bucket, logger).sweep(), bucket)).toEqual({ ...NONE, LIST: 1 });
+  });
+
+  it('the check of the rights in S3, each minute', async () => {
+    const requests = { HEAD: 0, LIST: 0, removals: 0 };
+    const server = createServer((request, response) => {
+      if (request.method === 'HEAD') requests.HEAD += 1;
+      else if (request.method === 'GET') requests.LIST += 1;
+      else requests.removals += 1;
+      request.resume().once('end', () => response.end('<x/>'));
+    }).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const s3 = new S3Bucket({ bucket: 'load-data', prefix: '', region: 'us-east-1', endpoint, forcePathStyle: true, timeoutMs: 10_000, maxUploadBytes: 1, credentials: { accessKeyId: 'id', secretAccessKey: 'secret' } });
+    await s3.checkRights('health-rights');
+    const [row = ''] = rowOf('a check of `/health/ready`, or a scrape of `/metrics`');
+    expect(row).toContain(`Once a minute also ${requests.LIST} LIST, ${requests.HEAD} HEAD and ${requests.removals} removals`);
+    s3.close();
+    server.closeAllConnections();
+    server.close();
+  });
+});
+
 describe('docs/sizing-replicas.md: the model', () => {
   /** The machine on which the page's figures were measured. */
   const CORES = 2;
@@ -250,16 +366,20 @@ describe('docs/sizing-replicas.md: the model', () => {
   });
 
   it.each([
-    ['4 KiB files', 'with a file of one part (S3: 5 MiB, Azure: 4 MiB)', 1, 3],
-    ['4 KiB files under a key', 'with a file, under an `Idempotency-Key`', 1, 4],
-    ['small JSON, one at a time', 'without a file and key, one at a time', 1, 3],
-    ['small JSON, ten in a segment', 'without a file and key, one at a time', 10, 3],
-  ])('multiplies the requests of an upload for a million %s', (title, upload, inSegment, readings) => {
+    ['4 KiB files', 'with a file of one part (S3: 5 MiB, Azure: 4 MiB)', 1],
+    ['4 KiB files under a key', 'with a file, under an `Idempotency-Key`', 1],
+    ['small JSON, one at a time', 'without a file and key, one at a time', 1],
+    ['small JSON, ten in a segment', 'without a file and key, one at a time', 10],
+  ])('multiplies the requests of an upload for a million %s', (title, upload, inSegment) => {
+    const { each, withKey, byReplica } = readings();
+    const isKeyed = title.endsWith('under a key');
     const table = page.slice(page.indexOf('## What a million uploads cost'));
     const [, row = ''] = new RegExp(`^\\| ${title} \\| (.*) \\|$`, 'm').exec(table) ?? [];
     // In thousands on S3, in ten thousands on Azure.
-    const [writes, reads] = [(requestsIn(upload).PUT * 1_000) / inSegment, (readings * 1_000) / inSegment];
+    const [writes, reads] = [(requestsIn(upload).PUT * 1_000) / inSegment, ((each + (isKeyed ? withKey : 0)) * 1_000) / inSegment];
     expect(numbers(row.split('|'))).toEqual([writes, reads, writes / 10, reads / 10]);
+    const more = [...row.matchAll(/, and ([\d,]+) for each replica/g)].map(([, number = '']) => Number(number.replaceAll(',', '')));
+    expect(more).toEqual(isKeyed ? [byReplica * 1_000, byReplica * 100] : []);
   });
 
   it('computes the costs of its example', () => {
