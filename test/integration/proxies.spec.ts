@@ -1,6 +1,8 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { rename, readFile } from 'node:fs/promises';
+import { connect as connectHttp2 } from 'node:http2';
+import { type AddressInfo, connect as connectTcp, createServer, type Socket } from 'node:net';
 import type { Writable } from 'node:stream';
 import { setTimeout } from 'node:timers/promises';
 import { connect } from 'node:tls';
@@ -120,6 +122,36 @@ for (const kind of [NGINX, HAPROXY]) describe.skipIf(MISSING_PROXIES.includes(ki
       it.each(['/metrics', '/load/v1/metrics', '/metric%73', '//metrics', '/x/../metrics', '/./metrics', '/METRICS', '/metrics?a', '/metrics/', '/metrics;a'])('has no %s', async (path) => {
         expect(errorOf(await open(protocol).request(path, { method: 'GET' }))).toEqual(error(404, 'Not found.'));
       });
+    });
+
+    it('lets a client send 1 MiB of an upload over HTTP/2 before the next answer of the proxy', async () => {
+      const { port, certificate: ca } = deployment.proxy;
+      let sentBytes = 0;
+      const answers: Socket[] = [];
+      const relay = createServer((client) => {
+        const onward = connectTcp({ host: '127.0.0.1', port }).on('error', () => client.destroy());
+        client.on('data', (part: Buffer) => (sentBytes += part.length)).on('error', () => onward.destroy());
+        client.pipe(onward).pipe(client);
+        answers.push(onward);
+      }).listen(0, '127.0.0.1');
+      await once(relay, 'listening');
+      const session = connectHttp2(`https://127.0.0.1:${(relay.address() as AddressInfo).port}`, { ca });
+      await once(session, 'connect');
+      session.on('error', () => undefined);
+      const begin = () => session.request({ ':method': 'POST', ':path': UPLOAD, ...CSV }).on('error', () => undefined);
+      // Until it has received a body, HAProxy limits all uploads of a connection to 64 KiB.
+      const first = begin().resume().end('a,b');
+      await once(first, 'close');
+      const upload = begin();
+      // The first ping may overtake the request. With the answer to the second, the client has also got what the proxy
+      // sent because of the request.
+      for (let ping = 0; ping < 2; ping++) await new Promise((resolve) => session.ping(resolve));
+      for (const answer of answers) answer.unpipe().pause();
+      upload.write(Buffer.alloc(2 * MIB));
+      await until(() => sentBytes >= MIB);
+      session.destroy();
+      for (const answer of answers) answer.destroy();
+      relay.close();
     });
 
     it('logs neither tokens nor the query', async () => {
