@@ -74,13 +74,13 @@ export class IndexLog {
    * Appends an index line. Resolves when the line is durable.
    *
    * @param directory the directory of the segments to which the line belongs, relative to the store's root.
-   * @param receivedAt when the upload was complete.
+   * @param upload the upload that the line describes.
    * @param bytes the line, with its newline.
    * @throws LineMayRemainError; after any other error the line is gone, at the latest after the next boot.
    */
-  append(directory: string, receivedAt: Date, bytes: Uint8Array): Promise<void> {
+  append(directory: string, { uploadId, receivedAt }: { readonly uploadId: string; readonly receivedAt: Date }, bytes: Uint8Array): Promise<void> {
     return new Promise((resolve, reject) => {
-      this.waiting.push({ directory, receivedAt: receivedAt.getTime(), bytes, resolve, reject });
+      this.waiting.push({ directory, uploadId, receivedAt: receivedAt.getTime(), bytes, resolve, reject });
       this.running ??= this.run();
     });
   }

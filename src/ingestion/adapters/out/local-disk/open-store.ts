@@ -157,7 +157,7 @@ export class OpenStore {
     if (!content) {
       const upload = await draft.conclude(null);
       const line = await encodeIndexLine(upload);
-      await this.finish(() => this.logs[kind].append(segmentDirectory(kind, upload.receivedAt), upload.receivedAt, line));
+      await this.finish(() => this.logs[kind].append(segmentDirectory(kind, upload.receivedAt), upload, line));
       return upload;
     }
     const head = await readHead(content.bytes, MAX_WHOLE_BYTES);

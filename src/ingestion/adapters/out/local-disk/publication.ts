@@ -44,7 +44,7 @@ export async function publishStaged(
   publication: Publication,
 ): Promise<void> {
   const { directories, markers } = store;
-  const { uploadId, contentPath, segmentDirectory, receivedAt, line } = publication;
+  const { uploadId, contentPath, segmentDirectory, line } = publication;
   const directory = dirname(store.at(contentPath));
   const begun = [
     staged.file.sync(),
@@ -55,7 +55,7 @@ export async function publishStaged(
     await closeQuietly(staged.file);
     await directories.within(directory, () => store.moveContent(staged.path, contentPath));
     await directories.sync(directory);
-    await log.append(segmentDirectory, receivedAt, line);
+    await log.append(segmentDirectory, publication, line);
   } catch (error) {
     await Promise.allSettled(begun);
     // If the index line may remain, its file must stay. Recovery finds out whether the line exists, and removes the
@@ -92,13 +92,13 @@ export async function publishSmall(
   publication: Publication,
 ): Promise<void> {
   const { disk, directories, journals, markers } = store;
-  const { uploadId, contentPath, segmentDirectory, receivedAt, line } = publication;
+  const { uploadId, contentPath, segmentDirectory, line } = publication;
   const path = store.at(contentPath);
   const marker = { content_path: contentPath, ...log.position(segmentDirectory) };
   const held = await journals.add({ uploadId, marker, bytes }, path);
   try {
     await directories.within(dirname(path), () => store.makeContent(contentPath, bytes));
-    await log.append(segmentDirectory, receivedAt, line);
+    await log.append(segmentDirectory, publication, line);
     held.release();
   } catch (error) {
     await takeBack(error).then(

@@ -4,12 +4,14 @@ import { allDone } from '../../../../common/each-of.js';
 import { FileRemovedError } from './disk-error.js';
 import { closeQuietly, type DiskFile } from './disk.js';
 import type { StoreDirectory } from './store-directory.js';
+import { LineTimes } from './stored-uploads/line-times.js';
 import { MAX_DISORDER_MS, type SegmentSpan } from './stored-uploads/segment-reader.js';
 
 /** An index line that is to be appended to a segment. */
 export interface ReceivedLine {
   /** The line with its newline. */
   readonly bytes: Uint8Array;
+  readonly uploadId: string;
   /** When the upload was complete, in milliseconds since 1970. */
   readonly receivedAt: number;
 }
@@ -35,10 +37,7 @@ export class Segment {
   durableLength = 0;
   /** When the uploads of the first and the last durable line were received; undefined without a durable line. */
   span: SegmentSpan | undefined;
-  /** The latest `receivedAt` of the segment's lines, in milliseconds since 1970. */
-  private newest = -Infinity;
-  /** By how much the segment's lines are out of order (see `Segments`), in milliseconds. */
-  disorderMs = 0;
+  readonly times = new LineTimes();
   private state: 'open' | 'torn' | 'closed' = 'open';
 
   constructor(
@@ -57,7 +56,7 @@ export class Segment {
    */
   accepts(lines: readonly ReceivedLine[]): boolean {
     if (this.state !== 'open') return false;
-    for (const { receivedAt } of lines) if (receivedAt < this.newest - MAX_DISORDER_MS) return false;
+    for (const { receivedAt } of lines) if (receivedAt < this.times.newest - MAX_DISORDER_MS) return false;
     return true;
   }
 
@@ -69,11 +68,10 @@ export class Segment {
   async append(lines: readonly ReceivedLine[]): Promise<void> {
     const chunks: Uint8Array[] = [];
     let length = 0;
-    for (const { bytes, receivedAt } of lines) {
+    for (const { bytes, uploadId, receivedAt } of lines) {
       chunks.push(bytes);
       length += bytes.length;
-      if (receivedAt > this.newest) this.newest = receivedAt;
-      else if (this.newest - receivedAt > this.disorderMs) this.disorderMs = this.newest - receivedAt;
+      this.times.add(uploadId, receivedAt);
     }
     try {
       const file = this.file ?? (await this.create());
@@ -106,7 +104,7 @@ export class Segment {
       await this.file.sync();
     }
     this.state = 'closed';
-    this.store.segments.rememberDisorder(this.path, this.disorderMs);
+    this.store.segments.rememberTimes(this.path, this.times);
     this.store.openSegments.delete(this.path);
     this.store.idempotency.segmentClosed(this);
     const { file } = this;

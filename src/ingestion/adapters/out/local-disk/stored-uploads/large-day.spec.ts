@@ -74,6 +74,14 @@ it('finds an upload in a day with many without reading more than a part of a seg
   }
 });
 
+it('finds out that nobody has an id without reading more than a part of some segments, once each was read', async () => {
+  const missing = [10, 40_000, 79_000].map((index) => uuidAt(uploads[index]?.receivedAt ?? new Date()));
+  for (const id of missing) expect(await storage.storedUploads.find(id)).toBeUndefined();
+  for (const id of missing) {
+    expect(await bytesReadBy(async () => { expect(await storage.storedUploads.find(id)).toBeUndefined(); })).toBeLessThan(2 * MIB);
+  }
+});
+
 it.each<[string, number | undefined]>([['the newest', undefined], ['those before a time', 33_333]])('lists a page of %s without reading more than a part of some segments', async (_, end) => {
   const expected = uploads.slice(0, end).slice(-100).reverse().map(({ uploadId }) => uploadId);
   const to = end === undefined ? undefined : uploads[end]?.receivedAt;

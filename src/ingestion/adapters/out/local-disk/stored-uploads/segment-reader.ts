@@ -4,6 +4,7 @@ import { NEWLINE, type RawLine, rawLines } from '../../../../application/raw-lin
 import { closeQuietly, type DiskFile } from '../disk.js';
 import { readLines } from '../index-lines.js';
 import { type CustomerLines, headOf } from './line-head.js';
+import { LineTimes } from './line-times.js';
 
 /** How many bytes are read at first to find a single index line. Most lines are shorter. */
 const PROBE_BYTES = 8 * 1024;
@@ -11,7 +12,7 @@ const PROBE_BYTES = 8 * 1024;
  * `seek` stops when `low` and `high` are at most this many bytes apart, because reading these bytes costs no more than
  * another step of the search.
  */
-const NEAR_BYTES = 64 * 1024;
+const NEAR_BYTES = 32 * 1024;
 const CHUNK_BYTES = 256 * 1024;
 /** A budget for the long lines of all readers that are given no `memory`. These readers wait if it is used up. */
 const sharedMemory = new MemoryBudget();
@@ -68,19 +69,15 @@ export class SegmentReader {
     return firstHead && lastHead && { first: firstHead.receivedAt, last: lastHead.receivedAt };
   }
 
-  /**
-   * Reads all lines, and returns by how much they are out of order (see `Segments`), in milliseconds. Other work
-   * runs between the chunks.
-   */
-  async disorder(): Promise<number> {
-    let newest = -Infinity;
-    let disorder = 0;
-    for await (const line of readLines(this.file, 0, this.length, () => undefined)) {
-      const receivedAt = (await headOf(line))?.receivedAt ?? newest;
-      newest = Math.max(newest, receivedAt);
-      disorder = Math.max(disorder, newest - receivedAt);
+  /** Reads all lines, and returns bounds for their times. Other work runs between the chunks. */
+  async times(): Promise<LineTimes> {
+    const times = new LineTimes();
+    for await (const line of readLines(this.file, 0, this.length, () => { times.addUnknown(); })) {
+      const head = await headOf(line);
+      if (head) times.add(head.uploadId, head.receivedAt);
+      else times.addUnknown();
     }
-    return disorder;
+    return times;
   }
 
   /**
@@ -88,8 +85,9 @@ export class SegmentReader {
    * each the beginning of a line or the segment's end. All lines before `low` were received earlier, and all lines from
    * `high` on at that time or later, except lines that are out of order, by at most MAX_DISORDER_MS.
    *
-   * Each step guesses a position from the times at both ends, because uploads mostly arrive at an even rate. Every
-   * third guess is the middle, so that few steps are enough even at an uneven rate.
+   * Each step guesses a position from the times at both ends, because uploads mostly arrive at an even rate, and looks
+   * at two lines around it, so that one step is mostly enough. Every third guess is the middle, so that few steps are
+   * enough even at an uneven rate.
    */
   async seek(receivedAt: number, span: SegmentSpan): Promise<{ low: number; high: number }> {
     let low = { position: 0, time: span.first };
@@ -98,12 +96,15 @@ export class SegmentReader {
       const expected = (receivedAt - low.time) / (high.time - low.time);
       const share = step % 3 === 0 || Number.isNaN(expected) ? 0.5 : expected;
       const room = high.position - low.position - NEAR_BYTES / 2;
-      const guess = low.position + Math.floor(Math.min(Math.max(share * room, NEAR_BYTES / 4), room));
-      const line = await this.lineFrom(guess);
-      if (!line || line.begin >= high.position) break;
-      const time = (await headOf(line.bytes))?.receivedAt ?? receivedAt;
-      if (time < receivedAt) low = { position: line.end, time };
-      else high = { position: line.begin, time };
+      const guess = low.position + Math.floor(Math.min(Math.max(share * room - NEAR_BYTES / 2, NEAR_BYTES / 4), room));
+      const { first, last } = await this.linesNear(guess);
+      if (!first || first.begin >= high.position) break;
+      for (const line of [first, last]) {
+        if (line.begin < low.position || line.end > high.position) continue;
+        const time = (await headOf(line.bytes))?.receivedAt ?? receivedAt;
+        if (time < receivedAt) low = { position: line.end, time };
+        else high = { position: line.begin, time };
+      }
     }
     return { low: low.position, high: high.position };
   }
@@ -156,6 +157,24 @@ export class SegmentReader {
     const begin = position === 0 ? 0 : ((await this.newlineFrom(from)) ?? this.length) + 1;
     const newline = await this.newlineFrom(begin);
     return newline === undefined ? undefined : { begin, end: newline + 1, bytes: await this.readLong(begin, newline) };
+  }
+
+  /**
+   * The first line that begins at `position`, which isn't 0, or after it, and the last one that ends at most NEAR_BYTES
+   * behind it. Both are the first one if none ends there. Undefined if no line begins at `position` or after it.
+   */
+  private async linesNear(position: number): Promise<{ first: RawLine; last: RawLine } | { first?: never; last?: never }> {
+    const from = position - 1;
+    const bytes = await this.read(from, Math.min(this.length, from + NEAR_BYTES));
+    const begin = bytes.indexOf(NEWLINE) + 1;
+    const end = bytes.lastIndexOf(NEWLINE);
+    const [first] = begin > 0 ? rawLines(bytes.subarray(begin), from + begin) : [];
+    if (!first) {
+      const line = await this.lineFrom(position);
+      return line ? { first: line, last: line } : {};
+    }
+    const lastBegin = bytes.lastIndexOf(NEWLINE, end - 1) + 1;
+    return { first, last: { begin: from + lastBegin, end: from + end + 1, bytes: bytes.subarray(lastBegin, end) } };
   }
 
   /** The offset of the first newline at `position` or after it; undefined if there is none. */

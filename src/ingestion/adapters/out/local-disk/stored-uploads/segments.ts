@@ -4,16 +4,18 @@ import { UPLOAD_KINDS, type UploadKind } from '../../../../domain/upload.js';
 import { hasCode, NotAFileError, unlessAbsent } from '../disk-error.js';
 import type { LineMemory } from '../../../../application/ports/stored-uploads.port.js';
 import type { Disk } from '../disk.js';
+import type { LineTimes } from './line-times.js';
 import { MAX_DISORDER_MS, SegmentReader, type SegmentSpan } from './segment-reader.js';
 
 /**
- * The maximum number of segments whose spans (first and last times) are remembered, and of segments whose disorder is
- * remembered. An entry takes about 200 bytes.
+ * The maximum number of segments whose spans (first and last times) are remembered, and of segments for whose times
+ * bounds are remembered. An entry takes about 200 bytes.
  */
 const MAX_SEGMENTS = 10_000;
 /**
- * The disorder of a segment is measured only if more than this many bytes of its lines, on average, were received in
- * MAX_DISORDER_MS. Reading fewer than that for each page costs less than reading the whole segment once.
+ * For a page of the list, the disorder of a segment is measured only if more than this many bytes of its lines, on
+ * average, were received in MAX_DISORDER_MS. Reading fewer than that for each page costs less than reading the whole
+ * segment once.
  */
 const DENSE_BYTES = 1024 * 1024;
 /** The maximum number of directories for which the names in them are remembered. */
@@ -33,8 +35,7 @@ export interface OpenSegment {
   readonly durableLength: number;
   /** When the uploads of the first and the last durable line were received; undefined without a durable line. */
   readonly span: SegmentSpan | undefined;
-  /** By how much the segment's lines are out of order (see `Segments`), in milliseconds. */
-  readonly disorderMs: number;
+  readonly times: Readonly<LineTimes>;
 }
 
 /** What `Segments` needs of a store. */
@@ -51,10 +52,13 @@ export interface SegmentsSite {
 /**
  * Finds and opens the segments on the disk. Skips anything else in their directories.
  *
- * Knows by how much the lines of segments are out of order: the longest time, in milliseconds, by which the upload of a
- * line was received earlier than the upload of a line before it in the same segment. This disorder is at most
- * MAX_DISORDER_MS, and mostly a few milliseconds. A page of the list must be read back as far as lines may be out of
- * order. If MAX_DISORDER_MS were assumed, each page of a busy service would read the lines of ten seconds.
+ * Knows bounds for the times of a segment's lines (`LineTimes`): those of the segments that this process has written,
+ * and of others once they were measured. Two readings depend on them:
+ *
+ * - A page of the list must be read back as far as lines may be out of order. That is mostly a few milliseconds. If
+ *   MAX_DISORDER_MS were assumed, each page of a busy service would read the lines of ten seconds.
+ * - An upload's line is found from the time at which the upload began, which is in its id. If it isn't known how long
+ *   an upload took at most, an id that nobody has costs reading the lines of the 24 hours after that time.
  */
 export class Segments {
   /**
@@ -62,11 +66,8 @@ export class Segments {
    * left. It is still a correct bound.
    */
   private readonly spans = new Map<string, SegmentSpan | undefined>();
-  /**
-   * The disorder of closed segments by path. It stays a correct bound, because a removal keeps the order of the lines
-   * that are left.
-   */
-  private readonly disorders = new Map<string, Promise<number>>();
+  /** Bounds for the times of the lines of closed segments, by path. */
+  private readonly times = new Map<string, Promise<Readonly<LineTimes>>>();
   /** The names in directories, sorted, by the path of the directory. They are valid until the directory changes. */
   private readonly names = new Map<string, { readonly changedAt: bigint; readonly names: readonly string[] }>();
 
@@ -130,29 +131,47 @@ export class Segments {
     }
   }
 
-  /** Remembers the disorder (in milliseconds) of a segment that gets no more lines. */
-  rememberDisorder(path: string, disorderMs: number): void {
-    remember(this.disorders, path, Promise.resolve(disorderMs));
+  /** Remembers bounds for the times of the lines of a segment that gets no more lines. */
+  rememberTimes(path: string, times: Readonly<LineTimes>): void {
+    remember(this.times, path, Promise.resolve(times));
   }
 
   /**
    * An upper bound for the disorder of a segment's durable lines, in milliseconds. Reads the whole segment if it is
-   * closed, dense (see DENSE_BYTES), and its disorder isn't remembered, as after a restart of the service.
+   * dense (see DENSE_BYTES), and bounds for its times aren't known, as after a restart of the service.
    */
-  disorderOf(segment: SegmentReader, span: SegmentSpan | undefined): number | Promise<number> {
-    const open = this.store.openSegments.get(segment.path);
-    if (open) return open.disorderMs;
-    const known = this.disorders.get(segment.path);
-    if (known) return known;
+  async disorderOf(segment: SegmentReader, span: SegmentSpan | undefined): Promise<number> {
     const isDense = span && segment.length * MAX_DISORDER_MS > DENSE_BYTES * (span.last - span.first);
-    return isDense ? this.measureDisorder(segment) : MAX_DISORDER_MS;
+    const times = this.knownTimes(segment.path) ?? (isDense && this.measure(segment));
+    return times ? (await times).disorderMs : MAX_DISORDER_MS;
   }
 
-  private measureDisorder(segment: SegmentReader): Promise<number> {
-    const measured = segment.disorder();
-    remember(this.disorders, segment.path, measured);
+  /**
+   * How long the upload of a durable line of a segment took at most, in milliseconds. Reads the whole segment if that
+   * isn't known, as after a restart of the service. 0 if the segment was removed meanwhile, isn't a regular file, or has
+   * no durable line.
+   */
+  async longestOf(path: string): Promise<number> {
+    const known = this.knownTimes(path);
+    if (known) return (await known).longestMs;
+    const segment = await this.open(path);
+    if (!segment) return 0;
+    try {
+      return (await this.measure(segment)).longestMs;
+    } finally {
+      await segment.close();
+    }
+  }
+
+  private knownTimes(path: string): Readonly<LineTimes> | Promise<Readonly<LineTimes>> | undefined {
+    return this.store.openSegments.get(path)?.times ?? this.times.get(path);
+  }
+
+  private measure(segment: SegmentReader): Promise<Readonly<LineTimes>> {
+    const measured = segment.times();
+    remember(this.times, segment.path, measured);
     // After a failure, a later call measures the segment again.
-    measured.catch(() => this.disorders.delete(segment.path));
+    measured.catch(() => this.times.delete(segment.path));
     return measured;
   }
 

@@ -2,8 +2,8 @@ import { DAY_MS } from '../../../../../common/durations.js';
 import { decodeIndexLine, decodeShortLine, LONG_LINE_BYTES } from '../../../../application/line-decoding.js';
 import { type LineMemory, MAX_PAGE_BYTES, type UploadFilter, type UploadPage, type UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
 import { comparePositions, positionBehind } from '../../../../domain/upload-filter.js';
-import { UPLOAD_KINDS, type Upload, type UploadKind } from '../../../../domain/upload.js';
-import { CustomerLines, headOf } from './line-head.js';
+import { hasValidTime, UPLOAD_KINDS, type Upload, type UploadKind } from '../../../../domain/upload.js';
+import { CustomerLines, headOf, type LineHead } from './line-head.js';
 import { MAX_DISORDER_MS, type SegmentReader, type SegmentSpan } from './segment-reader.js';
 import type { Segments } from './segments.js';
 
@@ -18,18 +18,25 @@ const USUAL_LINE_BYTES = 400;
 const MIN_CHUNK_BYTES = 8 * 1024;
 const MAX_CHUNK_BYTES = 256 * 1024;
 /**
- * Index lines up to this length in bytes are held in memory until the page is made. Longer lines are read again then.
+ * The uploads of index lines up to this length in bytes are held in memory until the page is made. Longer lines are read
+ * again then.
  */
 const SHORT_LINE_BYTES = 2 * 1024;
 /** How many more candidates than a page needs are held in memory before the oldest ones are dropped. */
 const SPARE_CANDIDATES = 10_000;
 
+/** Where an index line's upload is in the list. */
+interface ReadLine extends UploadPosition {
+  /** The upload, if the line is short; undefined for a long line, which is read again. */
+  readonly upload: Upload | undefined;
+}
+
 /** An index line whose upload may belong to the page. */
-interface Candidate extends UploadPosition {
+interface Candidate extends ReadLine {
   readonly segment: SegmentReader;
   readonly begin: number;
-  /** The line as text if it is short; undefined for a long line, which is read again from the segment. */
-  readonly text: string | undefined;
+  /** The length of the line in bytes. */
+  readonly length: number;
 }
 
 /**
@@ -134,18 +141,17 @@ export class UploadList {
     // One candidate more than the page can take shows whether more uploads follow the page.
     const wanted = this.limit - this.uploads.length + 1;
     const { candidates, readTo } = await this.readBack(readers, wanted);
-    for (const { segment, begin, text, uploadId, receivedAt } of candidates) {
-      const line = text ?? (await segment.lineFrom(begin))?.bytes;
-      if (line === undefined) continue;
-      const length = Buffer.byteLength(line);
+    for (const candidate of candidates) {
+      const { length, uploadId, receivedAt } = candidate;
+      const line = candidate.upload ? undefined : await candidate.segment.lineFrom(candidate.begin);
       const bytes = this.lineBytes + length;
       if (bytes > LONG_LINE_BYTES) await this.memory?.take(length);
-      const upload = typeof line === 'string' ? decodeShortLine(line) : await decodeIndexLine(line);
+      const upload = candidate.upload ?? (line && (await decodeIndexLine(line.bytes)));
       if (!upload) continue;
       const previous = this.uploads.at(-1);
       if (previous && (this.uploads.length === this.limit || bytes > MAX_PAGE_BYTES)) return { uploadId: previous.uploadId, receivedAt: previous.receivedAt };
       this.lineBytes = bytes;
-      this.uploads.push({ ...upload, uploadId, receivedAt });
+      this.uploads.push(upload === candidate.upload ? upload : { ...upload, uploadId, receivedAt });
     }
     if (readTo !== undefined) return positionBehind(readTo + 1);
     return this.bytesRead < MAX_READ_BYTES ? undefined : positionBehind(Date.parse(day));
@@ -174,8 +180,9 @@ export class UploadList {
   /** How many bytes to read next if this many uploads are missing from the page. */
   private bytesFor(missing: number): number {
     const usualBytes = this.seen.lines === 0 ? USUAL_LINE_BYTES : this.seen.bytes / this.seen.lines;
-    // At least a quarter of what was read, so that the number of reads stays small if the filter leaves out most lines.
-    return Math.round(Math.min(Math.max(missing * usualBytes, this.bytesRead / 4, MIN_CHUNK_BYTES), MAX_CHUNK_BYTES));
+    // The reads grow, so that there are few of them if the filter leaves out most lines, as that of one customer does.
+    const grown = this.filter.customerId === undefined ? this.bytesRead / 4 : this.bytesRead;
+    return Math.round(Math.min(Math.max(missing * usualBytes, grown, MIN_CHUNK_BYTES), MAX_CHUNK_BYTES));
   }
 
   private async readChunk(reader: BackwardReader, selection: Selection, chunkBytes: number): Promise<void> {
@@ -191,23 +198,40 @@ export class UploadList {
     this.seen.lines += lines.length;
     // Of the lines of other customers, the first of the chunk is enough for the frontier: all lines before it are older
     // than it, or at most `disorderMs` newer.
-    for (const line of lines) {
-      this.seen.bytes += line.bytes.length;
+    for (const { begin: at, bytes } of lines) {
+      const { length } = bytes;
+      this.seen.bytes += length;
       // Awaits only what is a promise: that of a long line. Each other await would cost as much as reading the line.
-      const read = headOf(line.bytes);
-      const head = read instanceof Promise ? await read : read;
-      if (!head) continue;
-      reader.frontier = Math.min(reader.frontier, head.receivedAt + disorderMs);
-      if (head.receivedAt < this.earliest || head.receivedAt > this.latest) continue;
-      const isWanted = wanted?.has(line.bytes) ?? true;
+      const reading = readLine(bytes);
+      const read = reading instanceof Promise ? await reading : reading;
+      if (!read) continue;
+      const time = read.receivedAt.getTime();
+      reader.frontier = Math.min(reader.frontier, time + disorderMs);
+      if (time < this.earliest || time > this.latest) continue;
+      const isWanted = wanted?.has(bytes) ?? true;
       if (!(isWanted instanceof Promise ? await isWanted : isWanted)) continue;
-      const position = { uploadId: head.uploadId, receivedAt: new Date(head.receivedAt) };
-      if (this.after && comparePositions(position, this.after) >= 0) continue;
-      const text = line.bytes.length <= SHORT_LINE_BYTES ? line.bytes.toString() : undefined;
-      selection.add({ ...position, segment, begin: line.begin, text });
+      if (this.after && comparePositions(read, this.after) >= 0) continue;
+      const { uploadId, receivedAt, upload } = read;
+      selection.add({ uploadId, receivedAt, upload, segment, begin: at, length });
     }
   }
 }
+
+/**
+ * Reads where an index line's upload is in the list; undefined if the line isn't valid. Decodes a short line, which costs
+ * little more than reading its upload's id and time alone.
+ */
+function readLine(line: Buffer): ReadLine | undefined | Promise<ReadLine | undefined> {
+  if (line.length > SHORT_LINE_BYTES) {
+    const head = headOf(line);
+    return head instanceof Promise ? head.then(undecoded) : undecoded(head);
+  }
+  const upload = decodeShortLine(line.toString());
+  return upload && hasValidTime(upload) ? { uploadId: upload.uploadId, receivedAt: upload.receivedAt, upload } : undefined;
+}
+
+const undecoded = (head: LineHead | undefined): ReadLine | undefined =>
+  head && { uploadId: head.uploadId, receivedAt: new Date(head.receivedAt), upload: undefined };
 
 /** Keeps the newest of many candidates (index lines for the page), in bounded memory. */
 class Selection {

@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
@@ -58,8 +58,33 @@ it('reads all lines of a day for one missing or slow upload at a time, in order,
   expect({ opened, answered }).toEqual({ opened: 5, answered: ['missing 1', 'missing 2', 'slow', 'missing 3'] });
 });
 
-it('goes on with the next upload after a scan has failed', async () => {
+it('reads no line for a missing upload that would have taken longer than each upload of the day', async () => {
   await storeUpload(storage, anUploadDraft().with({ receivedAt: RECEIVED_AT }).build());
+  const before = disk.bytesRead;
+  expect(await find(uuidAt(LONG_BEFORE))).toBeUndefined();
+  expect(disk.bytesRead).toBe(before);
+});
+
+it('finds a slow upload after a restart, also if a line of its segment is not valid', async () => {
+  const slow = await storeUpload(storage, slowDraft());
+  const usual = await storeUpload(storage, anUploadDraft().with({ receivedAt: RECEIVED_AT }).build());
+  const restart = async (): Promise<void> => {
+    await storage.close();
+    storage = await LocalDiskFileStorage.open({ directory, disk });
+  };
+  await restart();
+  expect(await find(slow.uploadId)).toBe(slow.uploadId);
+
+  await storage.close();
+  const [segment] = (await readdir(directory, { recursive: true })).filter((name) => name.endsWith('.ndjson'));
+  const path = join(directory, segment ?? '');
+  await writeFile(path, `not a line\n${await readFile(path, 'utf8')}`);
+  storage = await LocalDiskFileStorage.open({ directory, disk });
+  expect([await find(slow.uploadId), await find(usual.uploadId), await find(uuidAt(LONG_BEFORE))]).toEqual([slow.uploadId, usual.uploadId, undefined]);
+});
+
+it('goes on with the next upload after a scan has failed', async () => {
+  await storeUpload(storage, slowDraft());
   disk.failNext('file.read');
   const [failed, missing] = [find(uuidAt(LONG_BEFORE)), find(uuidAt(LONG_BEFORE))];
   await expect(failed).rejects.toMatchObject({ kind: 'storage-failure' });

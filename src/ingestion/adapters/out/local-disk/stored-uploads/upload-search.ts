@@ -54,8 +54,10 @@ export class UploadSearch {
 
   /**
    * Finds the line of an upload. First looks near the time at which the upload began, where the line is if the upload
-   * was short. Only then reads the possible segments from that time on. Such a scan may read the lines of a whole day,
-   * so there is one scan at a time: the reads of many at once would delay the uploads.
+   * was short. Only then reads each segment up to the time at which the upload was received at the latest, if it took
+   * as long as the longest upload of the segment. Such a scan may read the lines of a whole day, if a segment has so
+   * slow an upload or is read for the first time since the service started. So there is one scan at a time: the reads
+   * of many at once would delay the uploads.
    *
    * @param memory where memory for a long line is taken. Default: a memory budget that all such calls share.
    */
@@ -65,12 +67,16 @@ export class UploadSearch {
     const isPossible = UPLOAD_ID.test(uploadId) && beganAt + MAX_UPLOAD_DURATION_MS + MAX_DISORDER_MS <= LATEST_MS;
     if (!isPossible) return undefined;
     const near = (await candidates(this.segments, beganAt, beganAt)).filter(({ span }) => span.last >= beganAt);
-    return (await search(this.segments, near, wanted, true)) ?? this.scans.run(() => this.scan(wanted));
+    return (await search(this.segments, near, wanted)) ?? this.scans.run(() => this.scan(wanted));
   }
 
   private async scan(wanted: Wanted): Promise<FoundLine | undefined> {
-    const { beganAt } = wanted;
-    return search(this.segments, await candidates(this.segments, beganAt, beganAt + MAX_UPLOAD_DURATION_MS), wanted, false);
+    for (const candidate of await candidates(this.segments, wanted.beganAt, wanted.beganAt + MAX_UPLOAD_DURATION_MS)) {
+      const latest = wanted.beganAt + (await this.segments.longestOf(candidate.path)) + MAX_DISORDER_MS;
+      const found = candidate.span.first <= latest && (await search(this.segments, [candidate], wanted, latest));
+      if (found) return found;
+    }
+    return undefined;
   }
 }
 
@@ -91,18 +97,23 @@ async function candidates(segments: Segments, from: number, to: number): Promise
 }
 
 /**
- * Searches segments for the line of an upload, from the time in the upload's id on. If `isNear`, reads only the lines
- * close to that time.
+ * Searches segments for the line of an upload, from the time in the upload's id on.
+ *
+ * @param latest when the upload of the line was received at the latest, in milliseconds since 1970. Default: only the
+ *   lines close to the time in the id are read.
  */
-async function search(segments: Segments, among: readonly Candidate[], wanted: Wanted, isNear: boolean): Promise<FoundLine | undefined> {
+async function search(segments: Segments, among: readonly Candidate[], wanted: Wanted, latest?: number): Promise<FoundLine | undefined> {
   const { beganAt } = wanted;
   for (const { path, span } of among) {
     const segment = await segments.open(path, wanted.memory);
     if (!segment) continue;
     try {
-      const { low, high } = await segment.seek(isNear ? beganAt : beganAt - MAX_DISORDER_MS, span);
-      const near = { from: Math.max(0, low - BEFORE_BYTES), to: Math.min(segment.length, high + NEAR_BYTES), chunkBytes: NEAR_CHUNK_BYTES };
-      const found = await searchIn(segment, isNear ? near : { from: low, to: segment.length, chunkBytes: CHUNK_BYTES }, wanted);
+      const { low, high } = await segment.seek(latest === undefined ? beganAt : beganAt - MAX_DISORDER_MS, span);
+      const range =
+        latest === undefined
+          ? { from: Math.max(0, low - BEFORE_BYTES), to: Math.min(segment.length, high + NEAR_BYTES), chunkBytes: NEAR_CHUNK_BYTES }
+          : { from: low, to: latest < span.last ? (await segment.seek(latest + MAX_DISORDER_MS + 1, span)).high : segment.length, chunkBytes: CHUNK_BYTES };
+      const found = await searchIn(segment, range, wanted);
       if (found) return found;
     } finally {
       await segment.close();
@@ -127,10 +138,14 @@ async function searchIn(segment: SegmentReader, { from, to, chunkBytes }: Search
     for (let found = chunk.indexOf(id); found >= 0; found = chunk.indexOf(id, found + 1)) {
       if (!NAME.test(chunk.toString('latin1', Math.max(0, found - NAME_BYTES), found))) continue;
       const newline = chunk.lastIndexOf(NEWLINE, found);
-      const line = await segment.lineFrom((newline >= 0 ? begin + newline : await segment.newlineBefore(begin)) + 1);
+      const lineEnd = chunk.indexOf(NEWLINE, found);
+      const line =
+        newline >= 0 && lineEnd >= 0
+          ? chunk.subarray(newline + 1, lineEnd)
+          : (await segment.lineFrom((newline >= 0 ? begin + newline : await segment.newlineBefore(begin)) + 1))?.bytes;
       // This memory is for the decoded upload and the answer. The `SegmentReader` takes memory for the line itself.
-      if (line && line.bytes.length > LONG_LINE_BYTES) await memory?.take(line.bytes.length);
-      const upload = line && (await decodeIndexLine(line.bytes));
+      if (line && line.length > LONG_LINE_BYTES) await memory?.take(line.length);
+      const upload = line && (await decodeIndexLine(line));
       if (upload?.uploadId === uploadId) return { segment: segment.path, upload };
     }
   }
