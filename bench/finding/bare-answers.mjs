@@ -6,4 +6,6 @@ const LINE_BYTES = 360;
 const one = Buffer.alloc(LINE_BYTES, ' ');
 const page = Buffer.alloc(100 * LINE_BYTES, ' ');
 
-listen(createServer(({ url }, response) => response.end(url === '/uploads' ? page : one)));
+// Longer than a turn of the measurement, during which the client doesn't use its connection.
+const server = createServer({ keepAliveTimeout: 75_000 }, ({ url }, response) => response.end(url === '/uploads' ? page : one));
+listen(server);

@@ -6,7 +6,7 @@ import { closeQuietly, type DiskFile } from '../disk.js';
  * The smallest and the largest number of bytes that are read at once. The first reads are small, because the client may
  * be slow, and each connection holds that much memory meanwhile. For a fast client, the reads grow.
  */
-const MIN_READ_BYTES = 64 * 1024;
+const MIN_READ_BYTES = 16 * 1024;
 const MAX_READ_BYTES = 1024 * 1024;
 /**
  * If a client takes a chunk within this time, in milliseconds, further chunks are twice as long, as far as there is
@@ -14,10 +14,11 @@ const MAX_READ_BYTES = 1024 * 1024;
  */
 const FAST_MS = 20;
 /**
- * The memory for chunks longer than MIN_READ_BYTES and for chunks that are read ahead, of all downloads together. A
- * slow client seems fast at first, because the kernel buffers some MiB for it. Without this limit, a thousand of them
- * would hold 2 MiB each.
+ * Chunks don't get longer for the first bytes of a download, because a slow client seems fast then: the kernel buffers
+ * some MiB for it.
  */
+const KERNEL_BYTES = 4 * 1024 * 1024;
+/** The memory for chunks longer than MIN_READ_BYTES and for chunks that are read ahead, of all downloads together. */
 const downloadMemory = new MemoryBudget(32 * 1024 * 1024);
 
 /**
@@ -31,6 +32,8 @@ export class FileBytes implements AsyncIterableIterator<Uint8Array, undefined, U
    */
   private readonly memory: HeldMemory = downloadMemory.hold('download');
   private chunkBytes = MIN_READ_BYTES;
+  /** The position up to which chunks don't get longer. */
+  private readonly kernelEnd: number;
   private handedOverAt: number | undefined;
   private ahead: Promise<Uint8Array> | undefined;
 
@@ -38,7 +41,9 @@ export class FileBytes implements AsyncIterableIterator<Uint8Array, undefined, U
     private readonly file: DiskFile,
     private at: number,
     private readonly end: number,
-  ) {}
+  ) {
+    this.kernelEnd = at + KERNEL_BYTES;
+  }
 
   [Symbol.asyncIterator](): this {
     return this;
@@ -53,7 +58,7 @@ export class FileBytes implements AsyncIterableIterator<Uint8Array, undefined, U
    */
   async next(used?: Uint8Array): Promise<IteratorResult<Uint8Array, undefined>> {
     if (this.at >= this.end) return this.return();
-    const isFast = this.handedOverAt !== undefined && performance.now() - this.handedOverAt < FAST_MS;
+    const isFast = this.handedOverAt !== undefined && this.at >= this.kernelEnd && performance.now() - this.handedOverAt < FAST_MS;
     try {
       const chunk = await (this.ahead ?? this.read(used));
       this.at += chunk.length;

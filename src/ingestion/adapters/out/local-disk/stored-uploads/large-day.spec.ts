@@ -5,6 +5,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { uuidAt } from '../../../../../common/uuid.js';
 import { GatedDisk } from '../../../../../testing/gated-disk.js';
 import { indexLine } from '../../../../domain/layout.js';
+import type { UploadPosition } from '../../../../application/ports/stored-uploads.port.js';
 import type { Upload } from '../../../../domain/upload.js';
 import { LocalDiskFileStorage } from '../local-disk.file-storage.adapter.js';
 
@@ -12,7 +13,7 @@ const MIB = 1024 * 1024;
 const SEGMENTS = 4;
 const LINES = 20_000;
 const DAY = '2026-03-10';
-const DAYS = 30;
+const DAYS = 80;
 const DAY_MS = 24 * 60 * 60_000;
 
 let directory: string;
@@ -97,6 +98,24 @@ it('lists a page of a customer who has few uploads without reading more than a p
     expect((await storage.storedUploads.list({ customerId: RARE }, 10)).uploads.map(({ uploadId }) => uploadId)).toEqual(expected);
   });
   expect(bytes).toBeLessThan(2 * MIB);
+});
+
+it('lists the uploads of a customer who has none, in pages that each open a bounded number of segments', async () => {
+  let opened = 0;
+  disk.gate = (perform, operation, path) => {
+    if (operation === 'open' && path.endsWith('.ndjson')) opened += 1;
+    return perform();
+  };
+  let pages = 0;
+  for (let next: UploadPosition | undefined; pages === 0 || next; pages++) {
+    opened = 0;
+    const page = await storage.storedUploads.list({ customerId: 'customer-3' }, 100, next);
+    expect(page.uploads).toEqual([]);
+    expect(opened).toBeLessThanOrEqual(2 * 64);
+    next = page.next ?? undefined;
+  }
+  disk.gate = (perform) => perform();
+  expect(pages).toBeGreaterThan(1);
 });
 
 it.each([1, 10, 100, 1_000])('reads for a page of %i uploads at most 16 KiB more than twice their lines', async (limit) => {

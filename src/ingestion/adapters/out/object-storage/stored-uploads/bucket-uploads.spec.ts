@@ -271,6 +271,14 @@ describe.each([
     expect(count.requests).toBeLessThan(requests);
   });
 
+  it('is listed for a customer without uploads with a limited number of requests one after the other', async () => {
+    const count = countRequests(bucket);
+    const of = { customerId: 'customer-of-nothing' };
+    let page = await new BucketUploads(bucket).list(of, 100);
+    while (page.next) page = await new BucketUploads(bucket).list(of, 100, page.next);
+    expect(count.rounds).toBeLessThanOrEqual(60);
+  });
+
   it('is found and listed by prefixes if the store lists by nothing else', async () => {
     const [upload] = uploads.shared;
     const listsByPrefix = Object.assign(bucket.another(), { listAfter: () => undefined });

@@ -66,7 +66,7 @@ export async function readPage(sources: readonly Source[], { filter, limit, afte
     const bound = newest.latest + 1;
     if (page.isFullAbove(bound)) return page.end(true);
     if ((reads >= MAX_READS || bytes >= MAX_BYTES) && page.isProgress(bound)) return page.endAbove(bound);
-    const now = nextReads(rest, page);
+    const now = nextReads(rest, page, reads);
     rest = rest.slice(now.length);
     const reading = now.reduce((sum, { size = 0 }) => sum + size, 0);
     await memory.hold(page.bytes + reading);
@@ -81,9 +81,10 @@ export async function readPage(sources: readonly Source[], { filter, limit, afte
 /**
  * The sources to read at once: newest first, as many as the page probably needs. A source that must list segments first
  * is included if it is as new as the first source. Otherwise, it is included only if the sources before it probably
- * can't fill the page, and at most one of them must list segments too.
+ * can't fill the page, and few of them must list segments too: the more were read in vain (`reads` in all), the more, so
+ * that the days of years aren't listed one by one for a customer without uploads.
  */
-function nextReads(sources: readonly Source[], page: Page): Source[] {
+function nextReads(sources: readonly Source[], page: Page, reads: number): Source[] {
   const [newest] = sources;
   const needed = page.expectedEnd(sources);
   let bytes = 0;
@@ -91,7 +92,7 @@ function nextReads(sources: readonly Source[], page: Page): Source[] {
   const end = sources.findIndex(({ size, latest }, index) => {
     bytes += size ?? 0;
     if (size === undefined) listings += 1;
-    const isEarlyListing = size === undefined && latest !== newest?.latest && (listings > 2 || index >= page.room);
+    const isEarlyListing = size === undefined && latest !== newest?.latest && (listings > Math.max(2, reads) || index >= Math.max(page.room, reads));
     const isEnough = index >= READS_AT_ONCE && (latest < needed || index === MAX_READS_AT_ONCE);
     return index > 0 && (isEnough || bytes > MAX_BYTES_AT_ONCE || isEarlyListing);
   });
