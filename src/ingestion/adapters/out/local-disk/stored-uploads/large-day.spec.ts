@@ -111,6 +111,7 @@ it('lists the uploads of a customer who has none, in pages that each open a boun
     opened = 0;
     const page = await storage.storedUploads.list({ customerId: 'customer-3' }, 100, next);
     expect(page.uploads).toEqual([]);
+    // One that takes its first and last times, and one that reads its lines.
     expect(opened).toBeLessThanOrEqual(2 * 64);
     next = page.next ?? undefined;
   }

@@ -92,6 +92,7 @@ export class SegmentReader {
   async seek(receivedAt: number, span: SegmentSpan): Promise<{ low: number; high: number }> {
     let low = { position: 0, time: span.first };
     let high = { position: this.length, time: span.last + 1 };
+    let bound = this.length;
     for (let step = 1; high.position - low.position > NEAR_BYTES; step++) {
       const expected = (receivedAt - low.time) / (high.time - low.time);
       const share = step % 3 === 0 || Number.isNaN(expected) ? 0.5 : expected;
@@ -101,12 +102,15 @@ export class SegmentReader {
       if (!first || first.begin >= high.position) break;
       for (const line of [first, last]) {
         if (line.begin < low.position || line.end > high.position) continue;
-        const time = (await headOf(line.bytes))?.receivedAt ?? receivedAt;
+        const head = await headOf(line.bytes);
+        const time = head?.receivedAt ?? receivedAt;
         if (time < receivedAt) low = { position: line.end, time };
         else high = { position: line.begin, time };
+        // A line that isn't valid says nothing about those behind it.
+        if (head && time >= receivedAt) bound = line.begin;
       }
     }
-    return { low: low.position, high: high.position };
+    return { low: low.position, high: bound };
   }
 
   /**

@@ -12,8 +12,11 @@ import type { Segments } from './segments.js';
  * an older position than this page did.
  */
 const MAX_READ_BYTES = 32 * 1024 * 1024;
-/** A page also ends early, after a day, once this many segments were opened for it. Each takes about 0.2 ms. */
-const MAX_OPENED = 64;
+/**
+ * A page also ends early, after a day, once it has this many uploads fewer than segments were opened for it: if there
+ * are many days and few uploads that the filter selects.
+ */
+const MAX_OPENED_IN_VAIN = 64;
 /** About the length of an index line in bytes, from which the length of a page's first read is estimated. */
 const USUAL_LINE_BYTES = 400;
 /** The smallest and the largest number of bytes that are read at once. */
@@ -157,8 +160,12 @@ export class UploadList {
       this.lineBytes = bytes;
       this.uploads.push(upload === candidate.upload ? upload : { ...upload, uploadId, receivedAt });
     }
+    const last = candidates.at(-1);
+    // Some candidates weren't valid, so the page isn't full. But there may be lines of the day behind them that were
+    // left out.
+    if (last && candidates.length === wanted) return { uploadId: last.uploadId, receivedAt: last.receivedAt };
     if (readTo !== undefined) return positionBehind(readTo + 1);
-    return this.bytesRead < MAX_READ_BYTES && this.opened < MAX_OPENED ? undefined : positionBehind(Date.parse(day));
+    return this.bytesRead < MAX_READ_BYTES && this.opened - this.uploads.length < MAX_OPENED_IN_VAIN ? undefined : positionBehind(Date.parse(day));
   }
 
   /**

@@ -56,6 +56,7 @@ export async function readPage(sources: readonly Source[], { filter, limit, afte
   const page = new Page(filter, limit, after);
   let rest = sources.filter((source) => page.mayHave(source));
   let reads = 0;
+  let inVain = 0;
   let bytes = 0;
   for (;;) {
     rest.sort((one, other) => other.latest - one.latest);
@@ -66,7 +67,8 @@ export async function readPage(sources: readonly Source[], { filter, limit, afte
     const bound = newest.latest + 1;
     if (page.isFullAbove(bound)) return page.end(true);
     if ((reads >= MAX_READS || bytes >= MAX_BYTES) && page.isProgress(bound)) return page.endAbove(bound);
-    const now = nextReads(rest, page, reads);
+    const { room } = page;
+    const now = nextReads(rest, page, inVain);
     rest = rest.slice(now.length);
     const reading = now.reduce((sum, { size = 0 }) => sum + size, 0);
     await memory.hold(page.bytes + reading);
@@ -74,6 +76,7 @@ export async function readPage(sources: readonly Source[], { filter, limit, afte
     await memory.hold(page.bytes);
     rest.push(...left.flat().filter((source) => page.mayHave(source)));
     reads += now.length;
+    inVain = page.room === room ? inVain + now.length : 0;
     bytes += reading;
   }
 }
@@ -81,10 +84,10 @@ export async function readPage(sources: readonly Source[], { filter, limit, afte
 /**
  * The sources to read at once: newest first, as many as the page probably needs. A source that must list segments first
  * is included if it is as new as the first source. Otherwise, it is included only if the sources before it probably
- * can't fill the page, and few of them must list segments too: the more were read in vain (`reads` in all), the more, so
- * that the days of years aren't listed one by one for a customer without uploads.
+ * can't fill the page, and few of them must list segments too: the more were read since the page last grew (`inVain`),
+ * the more, so that the days of years aren't listed one by one for a customer without uploads.
  */
-function nextReads(sources: readonly Source[], page: Page, reads: number): Source[] {
+function nextReads(sources: readonly Source[], page: Page, inVain: number): Source[] {
   const [newest] = sources;
   const needed = page.expectedEnd(sources);
   let bytes = 0;
@@ -92,7 +95,7 @@ function nextReads(sources: readonly Source[], page: Page, reads: number): Sourc
   const end = sources.findIndex(({ size, latest }, index) => {
     bytes += size ?? 0;
     if (size === undefined) listings += 1;
-    const isEarlyListing = size === undefined && latest !== newest?.latest && (listings > Math.max(2, reads) || index >= Math.max(page.room, reads));
+    const isEarlyListing = size === undefined && latest !== newest?.latest && (listings > Math.max(2, inVain) || index >= Math.max(page.room, inVain));
     const isEnough = index >= READS_AT_ONCE && (latest < needed || index === MAX_READS_AT_ONCE);
     return index > 0 && (isEnough || bytes > MAX_BYTES_AT_ONCE || isEarlyListing);
   });
