@@ -50,9 +50,12 @@ describe.runIf(isHelmAvailable() && isKeycloakAvailable() && isVersitygwAvailabl
     for (const secret of [secretOf('KEYCLOAK_CLIENT_SECRET'), 'admin-secret']) expect(setup.stderr).not.toContain(secret);
     const peaks = [...setup.stderr.matchAll(/^PEAK (\d+)$/gm)].map(([, kibibytes]) => Number(kibibytes) / 1024);
     expect(peaks).toHaveLength(2);
-    const [, documented] = /the set-up of a realm, whose two processes had (\d+) MiB at most together/.exec(await readFile('deploy/helm/load-data-service/README.md', 'utf8')) ?? [];
+    const [, least, most] = /the set-up of a realm, whose two processes had (\d+) to (\d+) MiB together/.exec(await readFile('deploy/helm/load-data-service/README.md', 'utf8')) ?? [];
     console.log(`The set-up of a realm had ${peaks.map(Math.round).join(' and ')} MiB.`);
-    expect(Math.abs(peaks.reduce((sum, peak) => sum + peak) / Number(documented) - 1)).toBeLessThan(0.2);
+    // Resident memory includes as much of Node's own file as the kernel has mapped, which varies between runs.
+    const together = peaks.reduce((sum, peak) => sum + peak);
+    expect(together).toBeGreaterThan(Number(least) * 0.8);
+    expect(together).toBeLessThan(Number(most) * 1.2);
 
     // Nobody can create DATA_DIR there.
     const port = await freePort();
