@@ -98,9 +98,9 @@ export class SegmentReader {
       const share = step % 3 === 0 || Number.isNaN(expected) ? 0.5 : expected;
       const room = high.position - low.position - NEAR_BYTES / 2;
       const guess = low.position + Math.floor(Math.min(Math.max(share * room - NEAR_BYTES / 2, NEAR_BYTES / 4), room));
-      const { first, last } = await this.linesNear(guess);
-      if (!first || first.begin >= high.position) break;
-      for (const line of [first, last]) {
+      const lines = await this.linesNear(guess);
+      if ((lines[0]?.begin ?? high.position) >= high.position) break;
+      for (const line of lines) {
         if (line.begin < low.position || line.end > high.position) continue;
         const head = await headOf(line.bytes);
         const time = head?.receivedAt ?? receivedAt;
@@ -165,9 +165,9 @@ export class SegmentReader {
 
   /**
    * The first line that begins at `position`, which isn't 0, or after it, and the last one that ends at most NEAR_BYTES
-   * behind it. Both are the first one if none ends there. Undefined if no line begins at `position` or after it.
+   * behind it. Only the first one if none ends there. Empty if no line begins at `position` or after it.
    */
-  private async linesNear(position: number): Promise<{ first: RawLine; last: RawLine } | { first?: never; last?: never }> {
+  private async linesNear(position: number): Promise<readonly RawLine[]> {
     const from = position - 1;
     const bytes = await this.read(from, Math.min(this.length, from + NEAR_BYTES));
     const begin = bytes.indexOf(NEWLINE) + 1;
@@ -175,10 +175,10 @@ export class SegmentReader {
     const [first] = begin > 0 ? rawLines(bytes.subarray(begin), from + begin) : [];
     if (!first) {
       const line = await this.lineFrom(position);
-      return line ? { first: line, last: line } : {};
+      return line ? [line] : [];
     }
     const lastBegin = bytes.lastIndexOf(NEWLINE, end - 1) + 1;
-    return { first, last: { begin: from + lastBegin, end: from + end + 1, bytes: bytes.subarray(lastBegin, end) } };
+    return [first, { begin: from + lastBegin, end: from + end + 1, bytes: bytes.subarray(lastBegin, end) }];
   }
 
   /** The offset of the first newline at `position` or after it; undefined if there is none. */

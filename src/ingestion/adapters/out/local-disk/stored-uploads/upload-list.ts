@@ -222,8 +222,7 @@ export class UploadList {
       const isWanted = wanted?.has(bytes) ?? true;
       if (!(isWanted instanceof Promise ? await isWanted : isWanted)) continue;
       if (this.after && comparePositions(read, this.after) >= 0) continue;
-      const { uploadId, receivedAt, upload } = read;
-      selection.add({ uploadId, receivedAt, upload, segment, begin: at, length });
+      selection.add({ ...read, segment, begin: at, length });
     }
   }
 }

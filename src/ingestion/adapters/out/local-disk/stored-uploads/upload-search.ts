@@ -108,12 +108,8 @@ async function search(segments: Segments, among: readonly Candidate[], wanted: W
     const segment = await segments.open(path, wanted.memory);
     if (!segment) continue;
     try {
-      const { low, high } = await segment.seek(latest === undefined ? beganAt : beganAt - MAX_DISORDER_MS, span);
-      const range =
-        latest === undefined
-          ? { from: Math.max(0, low - BEFORE_BYTES), to: Math.min(segment.length, high + NEAR_BYTES), chunkBytes: NEAR_CHUNK_BYTES }
-          : { from: low, to: latest < span.last ? (await segment.seek(latest + MAX_DISORDER_MS + 1, span)).high : segment.length, chunkBytes: CHUNK_BYTES };
-      const found = await searchIn(segment, range, wanted);
+      const range = latest === undefined ? rangeNear(segment, span, beganAt) : rangeBetween(segment, span, beganAt, latest);
+      const found = await searchIn(segment, await range, wanted);
       if (found) return found;
     } finally {
       await segment.close();
@@ -127,6 +123,19 @@ interface SearchedRange {
   readonly from: number;
   readonly to: number;
   readonly chunkBytes: number;
+}
+
+/** The bytes close to where the lines received from a time on begin. */
+async function rangeNear(segment: SegmentReader, span: SegmentSpan, beganAt: number): Promise<SearchedRange> {
+  const { low, high } = await segment.seek(beganAt, span);
+  return { from: Math.max(0, low - BEFORE_BYTES), to: Math.min(segment.length, high + NEAR_BYTES), chunkBytes: NEAR_CHUNK_BYTES };
+}
+
+/** The bytes of all lines received between two times. Lines may be out of order by MAX_DISORDER_MS. */
+async function rangeBetween(segment: SegmentReader, span: SegmentSpan, earliest: number, latest: number): Promise<SearchedRange> {
+  const { low } = await segment.seek(earliest - MAX_DISORDER_MS, span);
+  const to = latest < span.last ? (await segment.seek(latest + MAX_DISORDER_MS + 1, span)).high : segment.length;
+  return { from: low, to, chunkBytes: CHUNK_BYTES };
 }
 
 async function searchIn(segment: SegmentReader, { from, to, chunkBytes }: SearchedRange, { uploadId, memory }: Wanted): Promise<FoundLine | undefined> {
