@@ -86,7 +86,8 @@ function soak(name, { minutes, rate, burst, seed, mostGrowth, directory, progres
         progress.show(`${name}: ${Math.round(sample.at)} of ${seconds} s, ${load.sent} requests, ${load.inFlight} in flight`);
       });
       const loading = load.run(rate, ending.signal);
-      setTimeout(() => { load.burst(burst); }, seconds * 500);
+      // Not sent if the run has ended before.
+      delay(seconds * 500, undefined, { signal: ending.signal }).then(() => load.burst(burst), () => undefined);
       await Promise.race([delay(seconds * 1000), service.death('The service'), observing, loading]);
       ending.abort();
       await Promise.all([observing, loading]);
