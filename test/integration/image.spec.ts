@@ -102,7 +102,7 @@ if (missing !== undefined) console.warn(`Left out: the tests of the image, for $
 describe.runIf(missing === undefined)('the image', { timeout: STARTED_WITHIN_MS }, () => {
   let image: string;
   let configuration: Configuration;
-  let container: string;
+  let container: string | undefined;
   /** The root file system of the image. */
   let root: string;
   let workspace: Workspace;
@@ -116,8 +116,7 @@ describe.runIf(missing === undefined)('the image', { timeout: STARTED_WITHIN_MS 
     root = await buildah(['mount', container]);
   }, BUILT_WITHIN_MS);
   afterAll(async () => {
-    await buildah(['umount', container]);
-    await buildah(['rm', container]);
+    if (container !== undefined) await buildah(['rm', container]);
   });
 
   beforeEach(async () => {

@@ -45,6 +45,8 @@ export function missingForImage() {
  * @returns {Promise<string>} the name of the image.
  */
 export async function buildImage({ revision }) {
+  // Containers of a run that was killed: they keep images from being removed.
+  await buildah(['rm', '--all']);
   const folder = await mkdtemp(join(tmpdir(), 'load-data-image-'));
   try {
     const volumes = [...(await npmSettings(folder)), '--volume', `${await npmCache()}:/root/.npm:rw`];
