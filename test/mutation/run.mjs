@@ -47,7 +47,7 @@ const tracked = (patterns) => execFileSync('git', ['ls-files', '-z', '--', ...pa
  */
 function copyOfRepository() {
   const copy = mkdtempSync(join(tmpdir(), 'load-data-mutation-'));
-  for (const name of tracked([])) cpSync(name, join(copy, name));
+  for (const name of tracked([])) cpSync(name, join(copy, name), { verbatimSymlinks: true });
   symlinkSync(resolve('node_modules'), join(copy, 'node_modules'));
   // Copies the build too: some specs start processes from it. These processes run the program without the mutant.
   cpSync('dist', join(copy, 'dist'), { recursive: true });
