@@ -3,7 +3,7 @@ FROM node:24-bookworm-slim AS build
 WORKDIR /app
 COPY package.json package-lock.json ./
 RUN npm ci
-COPY nest-cli.json tsconfig.json tsconfig.build.json ./
+COPY bundle.mjs nest-cli.json tsconfig.json tsconfig.build.json ./
 COPY src src
 RUN npm run build && rm dist/.tsbuildinfo && mkdir /data
 # What only tests import: the service's own, and those of adapters.

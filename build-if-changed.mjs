@@ -6,9 +6,9 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 
 const ROOT = import.meta.dirname;
-const SETTINGS = ['nest-cli.json', 'package-lock.json', 'tsconfig.json', 'tsconfig.build.json'];
-/** What the compiler writes with a build. Part of the digest, because another command may have built other sources. */
-const BUILT = 'dist/.tsbuildinfo';
+const SETTINGS = ['bundle.mjs', 'nest-cli.json', 'package-lock.json', 'tsconfig.json', 'tsconfig.build.json'];
+/** What a build writes. Part of the digest, because another command may have built other sources. */
+const BUILT = ['dist/.tsbuildinfo', 'dist/bundle/main.js'];
 /** The digest of the last build. */
 const RECORD = join(ROOT, 'dist/build.json');
 
@@ -22,7 +22,7 @@ const sources = () =>
 function digest() {
   const hash = createHash('sha256');
   try {
-    for (const name of [...SETTINGS, ...sources(), BUILT]) {
+    for (const name of [...SETTINGS, ...sources(), ...BUILT]) {
       const bytes = readFileSync(join(ROOT, name));
       hash.update(`${name}\0${bytes.length}\0`).update(bytes);
     }
@@ -43,7 +43,7 @@ function recorded() {
 
 const current = digest();
 if (current === undefined || current !== recorded()) {
-  const { status } = spawnSync('nest', ['build'], { cwd: ROOT, stdio: 'inherit', env: { ...process.env, PATH: `${join(ROOT, 'node_modules/.bin')}:${process.env.PATH}` } });
+  const { status } = spawnSync('npm', ['run', '--silent', 'build'], { cwd: ROOT, stdio: 'inherit' });
   if (status === 0) writeFileSync(RECORD, JSON.stringify(digest()));
   else process.exitCode = 1;
 }

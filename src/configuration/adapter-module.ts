@@ -3,8 +3,10 @@ import type { Variables } from './variables.js';
 
 const PREFIX = 'module:';
 
+const VARIABLES = ['FILE_STORAGE', 'IDENTITY_PROVIDER'] as const;
+
 /** The environment variables that select an adapter, and may name a team's module. */
-export type AdapterVariable = 'FILE_STORAGE' | 'IDENTITY_PROVIDER';
+export type AdapterVariable = (typeof VARIABLES)[number];
 
 /** The choice of an adapter that a team wrote itself. The default export of a module creates the adapter. */
 export interface AdapterModule {
@@ -36,3 +38,6 @@ export function adapterName<const Names extends readonly string[]>(...names: Nam
 export function adapterModule(variable: AdapterVariable, value: string, variables: Variables): AdapterModule | undefined {
   return value.startsWith(PREFIX) ? { adapter: 'module', variable, specifier: value.slice(PREFIX.length), variables } : undefined;
 }
+
+/** Whether one of the variables names a team's module. */
+export const namesAdapterModule = (variables: Variables): boolean => VARIABLES.some((variable) => variables[variable]?.startsWith(PREFIX));

@@ -1,4 +1,4 @@
-import { chmod, copyFile, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { appendFile, chmod, copyFile, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Workspace } from '../support/process.js';
@@ -56,8 +56,9 @@ describe('the build of npm start and npm test', () => {
     await mkdir(at('node_modules/.bin'), { recursive: true });
     await mkdir(at('src/common'), { recursive: true });
     await mkdir(at('dist'));
-    // A fake program `nest` in place of the compiler. It fails if a source contains the word `error`.
+    // Fake programs in place of the compiler and the bundler. The first one fails if a source contains the word `error`.
     await writeFile(at('node_modules/.bin/nest'), '#!/bin/sh\necho "nest $*"\ncat src/*.ts src/*/*.ts > dist/.tsbuildinfo\n! grep -q error dist/.tsbuildinfo\n', { mode: 0o755 });
+    await writeFile(at('bundle.mjs'), "import { cpSync } from 'node:fs';\ncpSync('dist/.tsbuildinfo', 'dist/bundle/main.js');\n");
     await writeFile(at('src/main.ts'), '1');
     await writeFile(at('src/common/text.ts'), '2');
   });
@@ -84,6 +85,8 @@ describe('the build of npm start and npm test', () => {
     ['a source has changed', () => writeFile(at('src/main.ts'), '3')],
     ['a source was renamed', () => rename(at('src/common/text.ts'), at('src/common/utf8.ts'))],
     ['a dependency has changed', () => writeFile(at('package-lock.json'), '{}')],
+    ['the bundler has changed', () => appendFile(at('bundle.mjs'), '\n')],
+    ['the bundle was removed', () => rm(at('dist/bundle'), { recursive: true })],
     ['a setting of the compiler has changed', () => writeFile(at('tsconfig.json'), '{}')],
     ['other sources were built meanwhile', () => writeFile(at('dist/.tsbuildinfo'), 'x')],
     ['dist was removed', async () => { await rm(at('dist'), { recursive: true }); await mkdir(at('dist')); }],
