@@ -9,12 +9,12 @@ import { encodeRecord, Journal, type JournalRecord, type JournalSite } from './j
 export const JOURNAL_EXTENSION = '.journal';
 /**
  * The maximum number of journals in use. One journal accepts records while the files of the other are synced. While the
- * files of both are synced, new records wait.
+ * files of both are synced, new records wait, but for at most MAX_WAIT_MS.
  */
 const MAX_JOURNALS = 2;
 /**
- * The longest time during which a journal accepts records, in milliseconds. Then the files whose bytes it contains are
- * synced.
+ * How long a journal accepts records in one use, at most, in milliseconds. Then the files whose bytes it contains are
+ * synced, and it can be used again.
  */
 const MAX_USE_MS = 10_000;
 /**
@@ -28,7 +28,7 @@ const UNAVAILABLE_MS = 10_000;
  */
 const MAX_WAIT_MS = 1_000;
 
-/** The error when no journal can take a record. The record was not written. */
+/** The error when no journal can take a record. The record is then in no journal. */
 export class JournalUnavailableError extends Error {
   constructor(cause: unknown) {
     super('No journal is available.', { cause });
@@ -48,7 +48,7 @@ export interface HeldRecord {
   release(): void;
   /**
    * Releases the record when it is unknown whether its file and its index line are in place. The journal is then kept
-   * until it is replayed: before uploads are removed, or by recovery at the next boot.
+   * until it is replayed: before the next removal of uploads, or by recovery at the next boot.
    */
   leave(): void;
 }
@@ -61,8 +61,8 @@ interface WaitingRecord {
 }
 
 /**
- * One use of a journal: from when the journal accepts records until the files of these records are synced. A journal is
- * used many times.
+ * One use of a journal: from when the journal accepts records until the files of these records are synced. A journal
+ * may be used many times.
  */
 interface Use extends EndedUse {
   readonly timer: NodeJS.Timeout;
@@ -79,8 +79,8 @@ interface EndedUse {
 
 /**
  * Makes small files durable with few flushes. The bytes of a file are first written to a journal. Files that arrive
- * while the journal is being flushed share its next flush. The files themselves are synced later, all files of a
- * journal at once.
+ * during a flush of the journal share the next flush, as far as they fit into one journal. The files themselves are
+ * synced later, all files of a journal at once.
  */
 export class ContentJournals {
   private readonly waiting: WaitingRecord[] = [];
@@ -96,8 +96,8 @@ export class ContentJournals {
   /** How many calls of `settleAll` in progress want journals to be removed instead of kept for their next use. */
   private purges = 0;
   /**
-   * Absolute paths of the closed journals that were left in `pending/` for recovery (`replayJournal`). Before uploads
-   * are removed, all of them must be replayed.
+   * Absolute paths of the closed journals that were left in `pending/` for recovery (`replayJournal`). Before a new
+   * removal of uploads begins, all of them must be replayed.
    */
   readonly left = new Set<string>();
   private unavailable: { readonly error: JournalUnavailableError; readonly since: number } | undefined;
@@ -112,7 +112,7 @@ export class ContentJournals {
 
   /**
    * Adds a file. Resolves when the file's bytes are durable in a journal. If `add` rejects, a journal may still contain
-   * the bytes, but recovery creates no file from them, because the file has no index line.
+   * the bytes. Recovery usually creates no file from them, because it finds no index line of the file.
    *
    * @param path the final path of the file, as an absolute path.
    * @throws JournalUnavailableError; FileRemovedError; StoreAwayError; an error of the file system.
@@ -148,8 +148,9 @@ export class ContentJournals {
   }
 
   /**
-   * Syncs the files of all journals and removes the journals. Keeps those for which that fails, and those that were
-   * left, for the next boot. Never rejects. Call `close` only when no record is waiting or held.
+   * Syncs the files of all journals and removes the journals. Keeps those for which that fails, those that were left,
+   * and all while the store is away, for the next boot. Never rejects. Call `close` only when no record is waiting or
+   * held.
    */
   async close(): Promise<void> {
     await this.running;
@@ -233,8 +234,8 @@ export class ContentJournals {
   }
 
   /**
-   * Takes an idle journal for its next use. Takes none while journals are being purged: the new records would overwrite
-   * only the beginning of the bytes that are to be removed.
+   * Takes an idle journal for its next use; undefined if there is none. Takes none while journals are being purged: the
+   * new records would overwrite only the beginning of the bytes that are to be removed.
    */
   private takeIdle(): Journal | undefined {
     return this.purges === 0 ? this.idle.pop() : undefined;

@@ -3,8 +3,8 @@ export const hasCode = (error: unknown, ...codes: string[]): boolean =>
   error instanceof Error && 'code' in error && codes.includes(String(error.code));
 
 /**
- * Resolves to the result of an action on a path; to undefined if the action fails because the path or a directory above
- * it is missing.
+ * Resolves to the result of an action on a path; to undefined if the action fails because the path is missing, or a
+ * directory above it is missing or isn't a directory.
  */
 export async function unlessAbsent<T>(action: Promise<T>): Promise<T | undefined> {
   try {
@@ -27,8 +27,8 @@ export class FileRemovedError extends Error {
 }
 
 /**
- * The error when the store, or a volume it uses, is missing, replaced or no longer writable. Nothing may be written
- * until the store is opened again.
+ * The error when the store, or a volume it uses, is missing, replaced, unreadable or no longer writable. Nothing may be
+ * written until the store is opened again. The index of idempotency keys also throws it once it is closed.
  */
 export class StoreAwayError extends Error {
   constructor(message: string, cause?: unknown) {
@@ -48,7 +48,10 @@ export class LostWritesError extends Error {
   }
 }
 
-/** The error when another volume is mounted below a directory whose files must all be on the directory's own volume. */
+/**
+ * The error when a path isn't on the same volume as the directory that it is below, although it must be: usually
+ * because another volume is mounted in between.
+ */
 export class OtherVolumeError extends Error {
   constructor(path: string, volume: string) {
     super(`${path} is on another volume than ${volume}: unmount what is mounted between them, or mount it at the latter`);
@@ -57,8 +60,8 @@ export class OtherVolumeError extends Error {
 }
 
 /**
- * The error when a path that should name a regular file of the store names something that the store doesn't create
- * there: for example a directory, a FIFO, a link, or a file that is far too long or has other contents.
+ * The error when a path doesn't name the file of the store that it should name. For example, it names a directory, a
+ * FIFO, or a file that is far too long or has other contents; or it leads out of the store.
  */
 export class NotAFileError extends Error {
   constructor(path: string) {
@@ -69,7 +72,7 @@ export class NotAFileError extends Error {
 
 /**
  * Returns a function for `.catch()` of the removal of a file. The function throws NotAFileError for `EISDIR` and
- * `EPERM`, the codes for a path that names a directory. It throws any other error unchanged.
+ * `EPERM`: a system reports one of them if the path names a directory. It throws any other error unchanged.
  */
 export const asNotAFile =
   (path: string) =>

@@ -17,7 +17,7 @@ export interface DiskFile {
   /** Makes the file's bytes and length durable (fdatasync). */
   sync(): Promise<void>;
   truncate(length: number): Promise<void>;
-  /** The file's length when it was opened, or later. */
+  /** The file's length in bytes when it was opened. An implementation may return a later length instead. */
   size(): Promise<number>;
   /** Whether a path still leads to this open file. False if the file was removed, moved or replaced. */
   standsAt(path: string): Promise<boolean>;
@@ -36,10 +36,10 @@ export interface DirectoryOrigin {
 }
 
 /**
- * The operations that the local-disk adapter needs from a file system, so that a test can make any of them fail or hang.
- * All paths are absolute, but `lock` also accepts a relative one. Operations reject with the errors of Node.js (`code`:
- * `ENOENT`, ...). If a name was created, renamed or removed, the change is durable only after the name's directory is
- * synced.
+ * The operations that a store on the local disk needs from a file system. A test can replace some of them, to make them
+ * fail or hang. All paths are absolute, but `lock` also accepts a relative one. Unless described otherwise, operations
+ * reject with the errors of Node.js (`code`: `ENOENT`, ...). If a name was created, renamed or removed, the change is
+ * durable only after the name's directory is synced.
  */
 export abstract class Disk {
   /**
@@ -56,7 +56,7 @@ export abstract class Disk {
   abstract createSynchronized(path: string): Promise<DiskFile>;
   /**
    * Opens an existing regular file to read or sync it. Needs no write permission. Follows links. Rejects with
-   * `NotAFileError` if the name exists but isn't a regular file.
+   * `NotAFileError` if the path leads to something else, such as a directory, or through links in a circle.
    */
   abstract open(path: string): Promise<DiskFile>;
   /**
@@ -69,7 +69,7 @@ export abstract class Disk {
   abstract remove(path: string): Promise<void>;
   /** Removes a name and everything below it. Also resolves if the name is missing. */
   abstract removeTree(path: string): Promise<void>;
-  /** Removes an empty directory. Also resolves if the name is missing, or the directory isn't empty. */
+  /** Removes a directory if it is empty. Otherwise, or if the name is missing or isn't a directory, does nothing. */
   abstract removeEmptyDirectory(path: string): Promise<void>;
   /** Creates one directory. Rejects with `EEXIST` if the name is taken. */
   abstract makeDirectory(path: string): Promise<void>;
@@ -122,15 +122,16 @@ export abstract class Disk {
 
   /**
    * Opens the database of idempotency keys at a path, or creates the database if it is missing. The database is closed
-   * at the latest when the process ends. Synchronous, as SQLite is.
+   * at the latest when the process ends. Synchronous, as SQLite is. Throws DamagedDatabaseError if the database can't
+   * be opened or isn't one of this service.
    */
   openDatabase(path: string): SelfCheckingDatabase {
     return SelfCheckingDatabase.open(path);
   }
 
   /**
-   * Creates a file with the given bytes. Rejects with `EEXIST` if the name is taken. After any other error, part of the
-   * file may exist.
+   * Creates a file with the given bytes. Rejects with `EEXIST` if the name is taken. After any other error, the file
+   * may exist, empty or incomplete.
    *
    * @param device the number of the device that the file must be on; rejects with `EXDEV` if the file is on another
    *   one. Default: any device.
@@ -147,7 +148,8 @@ export abstract class Disk {
 
   /**
    * How often a `syncFiles` of this process has rejected with LostWritesError. A file system reports a loss only once:
-   * if the number has grown since a file was written, the file may be incomplete, although its own sync succeeds.
+   * if the number has grown since a file was written, the file may be incomplete, although its own sync succeeds. This
+   * default returns 0.
    */
   lossCount(): number {
     return 0;
@@ -186,9 +188,9 @@ export abstract class Disk {
 export const closeQuietly = (file: DiskFile): Promise<void> => file.close().catch(() => undefined);
 
 /**
- * The bytes of a small file; undefined if the file is missing.
+ * The bytes of a file, all read into memory; undefined if the file is missing.
  *
- * @param most the longest file to read, in bytes.
+ * @param most the longest file to read, in bytes. Default: no limit.
  * @throws NotAFileError, also if the file is longer than `most`; an error of the file system.
  */
 export async function readWhole(disk: Disk, path: string, most = Infinity): Promise<Buffer | undefined> {

@@ -23,8 +23,8 @@ export async function makeRoot(disk: Disk, directory: string): Promise<void> {
 
 /**
  * Creates directories below the root of a store and syncs the entry of each in its parent. Remembers the directories
- * that it created or found. `sync` makes the names in a directory durable; calls for a directory that is already being
- * synced share the next sync.
+ * that it created or found, at most 10,000. `sync` makes the names in a directory durable; calls for a directory that
+ * is already being synced share the next sync.
  */
 export class DurableDirectories {
   private readonly known = new Set<string>();
@@ -45,6 +45,7 @@ export class DurableDirectories {
 
   /**
    * Creates a directory and its missing ancestors below the root. Resolves when the entries of all of them are durable.
+   * Creates nothing if the directory is remembered.
    *
    * @throws StoreAwayError if the store is away; DataDirectoryError if something else has the name of one of the
    *   directories; an error of the file system.
@@ -55,11 +56,12 @@ export class DurableDirectories {
   }
 
   /**
-   * Runs an action in a directory. First creates the directory durably, unless it is known to exist. If the action
-   * fails because the directory was removed in the meantime, creates the directory again and runs the action once more.
+   * Runs an action in a directory. First creates the directory durably, unless it is remembered. If this fails with
+   * `ENOENT` or `ENOTDIR`, as it does if the directory was removed in the meantime, creates the directory again and
+   * runs the action once more.
    *
    * @throws DataDirectoryError if something else has the name of one of the directories; StoreAwayError; an error of
-   *   the action.
+   *   the file system or of the action.
    */
   within<T>(directory: string, action: () => Promise<T>): Promise<T> {
     const first = this.known.has(directory) ? action() : this.made(directory).then(action);
@@ -77,8 +79,9 @@ export class DurableDirectories {
   }
 
   /**
-   * Removes a directory if it is empty. Waits until no action of `within` is being repeated, so that the directory isn't
-   * taken away again from an action that has just created it. There must be only one call of `removeEmpty` at a time.
+   * Removes a directory if it is empty. First waits for the actions of `within` that are being repeated, so that the
+   * directory isn't taken away again from an action that has just created it. There must be only one call of
+   * `removeEmpty` at a time.
    */
   removeEmpty(directory: string): Promise<void> {
     const removal = Promise.allSettled(this.repeating).then(() => this.disk.removeEmptyDirectory(directory));

@@ -27,7 +27,7 @@ class MakerThread {
   private readonly worker: Worker;
   private ended = ignore;
 
-  /** @param lost called if the thread dies, even while it is idle. */
+  /** @param lost called if the thread dies of an error, even while it is idle. */
   constructor(script: URL, lost: (thread: MakerThread) => void) {
     this.worker = new Worker(script);
     this.worker.on('message', this.end);
@@ -110,8 +110,9 @@ export class FileMaker {
   constructor(private readonly threads = THREADS) {}
 
   /**
-   * Creates a file with the given bytes. Rejects with the error of the file system. After an error other than `EEXIST`,
-   * part of the file may exist.
+   * Creates a file with the given bytes. Rejects with an error that has the code and message of the file system's
+   * error, or with the error of which the worker thread died. After an error other than `EEXIST`, the file may exist,
+   * empty or incomplete.
    *
    * @param device the number of the device that the file must be on; rejects with `EXDEV` if the file is on another
    *   one. Default: any device.

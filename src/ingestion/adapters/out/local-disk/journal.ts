@@ -35,18 +35,20 @@ export interface JournalSite {
 }
 
 /**
- * A preallocated journal file. Overwriting preallocated blocks makes fdatasync cheap, because the file's size doesn't
- * change. After a failed append the journal must not be used again.
+ * A preallocated journal file. Each write is durable when it ends (O_DSYNC). Overwriting preallocated blocks makes that
+ * cheap, because the file's size doesn't change. After a failed append the journal must not be used again.
  */
 export class Journal {
-  /** Whether the journal accepts records. False after a failed append, and once `remove` was called. */
+  /** False after a failed append, and once `remove` was called: the journal must then get no more records. */
   isSound = true;
-  /** Whether the journal must stay until it is replayed: before uploads are removed, or at the next boot. */
+  /**
+   * Whether the journal's file must stay until it is replayed: before the next removal of uploads, or at the next boot.
+   */
   isLeft = false;
   private epoch = newEpoch();
   private length = 0;
   private held = 0;
-  /** Ends the wait of `released`; undefined while nobody waits. */
+  /** Ends the last wait of `released`; undefined before the first wait. */
   private onReleased: (() => void) | undefined;
 
   private constructor(
@@ -59,7 +61,7 @@ export class Journal {
 
   /**
    * Creates a journal and preallocates its file. Resolves when the file's bytes and name are durable. If that fails,
-   * removes the file.
+   * tries to remove the file.
    *
    * @param bytes the preallocated length; a single record may be longer.
    */
@@ -79,7 +81,7 @@ export class Journal {
     }
   }
 
-  /** How many bytes of records the journal can still take within its preallocated length. */
+  /** How many bytes of records the journal can still take within its preallocated length. Negative if it is longer. */
   get room(): number {
     return this.bytes - this.length;
   }
@@ -90,8 +92,8 @@ export class Journal {
   }
 
   /**
-   * Appends encoded records. Resolves when the records are durable. From then on each record is held: `release` must be
-   * called once for each. If `append` rejects, none of them is held.
+   * Appends encoded records. Resolves when the records are durable. From then on each record is held: `release` or
+   * `leave` must be called once for each. If `append` rejects, none of them is held.
    *
    * @throws FileRemovedError; an error of the file system.
    */
@@ -172,8 +174,8 @@ export function stampRecord(record: Buffer, epoch: Buffer): void {
 }
 
 /**
- * Whether the bytes of a file are those of a journal. A journal without records begins with a zero byte, or has fewer
- * than four bytes.
+ * Whether a file may be a journal, judged by its first bytes: a journal begins with the magic number of a record. One
+ * without records begins with a zero byte, or has fewer than four bytes.
  */
 export const isJournal = (bytes: Buffer): boolean => bytes.length < CHECKSUM_AT || bytes[0] === 0 || bytes.readUInt32BE() === MAGIC;
 

@@ -28,7 +28,7 @@ const MIB = 1024 * 1024;
 export interface LocalDiskOptions {
   /** Path of the store's root directory, which is created if it is missing. */
   readonly directory: string;
-  /** The file system. Default: `node:fs`. */
+  /** The file system. Default: that of the machine. */
   readonly disk?: Disk;
   /** A segment (a file of index lines) of at least this many bytes gets no further lines. Default: 64 MiB. */
   readonly maxSegmentBytes?: number;

@@ -16,7 +16,7 @@ const run = promisify(execFile);
 const NAMES_AT_ONCE = 1_000;
 const NEW_FILE = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL;
 
-/** The file system of the machine, through `node:fs`. */
+/** The file system of the machine. */
 export class NodeDisk extends Disk {
   private readonly fileMaker = new FileMaker();
 
@@ -168,7 +168,8 @@ function onePerFileSystem(directories: readonly string[]): string[] {
 }
 
 /**
- * Opens a regular file. If the path names a FIFO, rejects at once instead of waiting for another process to open it.
+ * Opens a regular file. Rejects with NotAFileError if the path leads to something else, for a FIFO too: without waiting
+ * until another process opens it.
  */
 async function openRegular(path: string, flags: number): Promise<DiskFile> {
   let handle: FileHandle;
@@ -197,7 +198,7 @@ async function findOutWhetherSyncReportsFailures(): Promise<boolean> {
   return stdout.includes('GNU coreutils');
 }
 
-/** See `Disk.lossCount`. */
+/** How often a `sync` command of this process has reported lost writes (see `Disk.lossCount`). */
 let losses = 0;
 /**
  * Runs the `sync` commands one at a time. Of several at once, Linux would report a failed write to only one, and the

@@ -10,7 +10,7 @@ import type { StorePresence } from './store-presence.js';
 export interface IndexPosition {
   /**
    * Path of a segment (a file of index lines), relative to the store's root. The line is in this segment, or in a
-   * segment of the same directory whose name sorts after this one's.
+   * segment of the same directory whose name sorts after this one's. There may be no segment at this path.
    */
   readonly segment: string;
   /** Offset in `segment`, in bytes. If the line is in `segment`, the line begins at this offset or later. */
@@ -34,7 +34,7 @@ export interface SegmentMarker {
   readonly segment: string;
   /**
    * How many bytes of the segment to keep, if a failed write left more. Undefined if recovery must find out by itself
-   * where incomplete or damaged lines begin.
+   * where incomplete or damaged lines begin, and for a segment from which the last line was removed.
    */
   readonly durable_length?: number;
   /**
@@ -66,10 +66,10 @@ export function asPendingMarker(id: string, data: unknown): PendingMarker | unde
 const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
 
 /**
- * The markers of uploads and segments in progress, for recovery. Each marker is a symbolic link in `pending/` whose
- * name is the marker's id and whose target is JSON. A link's target is stored with its name, so one sync of the
- * directory makes both durable. Removing a marker needs no sync: if a power cut brings the marker back, recovery only
- * checks its upload or segment again.
+ * The markers of uploads and segments, mainly for recovery. Each marker is a symbolic link in `pending/` whose name is
+ * the marker's id and whose target is JSON. A link's target is stored with its name, so one sync of the directory makes
+ * both durable. Removing a marker needs no sync: if a power cut brings the marker back, recovery only checks its upload
+ * or segment again.
  */
 export class PendingMarkers {
   constructor(
@@ -92,8 +92,9 @@ export class PendingMarkers {
   }
 
   /**
-   * Replaces a marker. Resolves when the new marker is durable. Until then, either the old or the new marker is in
-   * place. A crash or an error may leave the new marker in `pending/` under another name, too.
+   * Adds a marker in place of the one with the same id, if there is one. Resolves when the new marker is durable. Until
+   * then, either the old or the new marker is in place. A crash or an error may leave the new marker in `pending/`
+   * under another name, too.
    */
   async replace(id: string, marker: PendingMarker): Promise<void> {
     this.presence.assertHere();
@@ -108,7 +109,7 @@ export class PendingMarkers {
     return this.disk.remove(this.path(id));
   }
 
-  /** All names in `pending/`, sorted: not only ids of markers, but also names of journals and removal lists. */
+  /** All names in `pending/`, sorted: not only ids of markers, but also others, such as names of journals. */
   async ids(): Promise<string[]> {
     return (await this.disk.readDirectory(this.directory)).sort();
   }

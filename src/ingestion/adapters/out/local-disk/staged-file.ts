@@ -11,8 +11,8 @@ import type { DiskFile } from './disk.js';
  */
 const MAX_GATHERED_BYTES = 1024 * 1024;
 /**
- * How many bytes may be gathered for one file when the memory budget of the process is used up. Hundreds of uploads to
- * a disk that stalls then need little more memory than their connections.
+ * Takes the place of MAX_GATHERED_BYTES while the memory budget of the process is used up. Hundreds of uploads to a
+ * disk that stalls then need little more memory than their connections.
  */
 const MAX_GATHERED_OVER_BUDGET_BYTES = 16 * 1024;
 /**
@@ -22,8 +22,8 @@ const MAX_GATHERED_OVER_BUDGET_BYTES = 16 * 1024;
 const SYNC_EVERY_BYTES = 64 * 1024 * 1024;
 
 /**
- * Writes bytes to a new file as they arrive. Resolves when all bytes are written; they aren't durable until the caller
- * syncs the file.
+ * Writes bytes to a new file as they arrive. Resolves to their size and sha-256 when all are written. They aren't all
+ * durable until the caller syncs the file.
  *
  * @throws ServiceError `storage-failure`; errors of `bytes`, unchanged. After an error, no write or sync is in flight
  *   any more.

@@ -1,6 +1,6 @@
 import { closeQuietly, type Disk } from './disk.js';
 
-/** Suffix of the name that a file has only while it is being written. */
+/** Suffix of the name that a file or an event entry has until it is complete. A crash may leave such a name behind. */
 export const UNFINISHED_EXTENSION = '.unfinished';
 
 /**
