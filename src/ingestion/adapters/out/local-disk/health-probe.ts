@@ -15,13 +15,13 @@ export class HealthProbe {
    * Resolves if the store is healthy:
    *
    * - The store is at its path.
-   * - The directories that every store has and the idempotency keys are writable. So are the directories of today's
-   *   index lines and of the event outbox, if they exist.
+   * - The directories that every store has are writable. So are the directories of today's index lines and of the event
+   *   outbox, if they exist.
    * - Uploads with an idempotency key can be expected to succeed (see `IdempotencyKeys.assertUsable`).
    * - A small file was written, synced and removed.
    *
-   * Concurrent callers share one probe, and its result is cached for one second. If a probe finds a directory of the
-   * store missing or the store not writable, the store counts as away until it is opened again.
+   * Concurrent callers share one probe, and its result is cached for one second. If a probe finds a part of the store
+   * missing, or fails because something there isn't writable, the store counts as away until it is opened again.
    *
    * @throws ServiceError `storage-failure`, within five seconds.
    */
@@ -42,7 +42,7 @@ export class HealthProbe {
    * Resolves if the directory of one day's index lines is writable, and on the same volume as its parent directory.
    * Also resolves if the day has no directory yet.
    *
-   * @throws DataDirectoryError; OtherVolumeError; an error of the file system.
+   * @throws DataDirectoryError; OtherVolumeError; StoreAwayError; an error of the file system.
    */
   private async assertDay(day: string): Promise<void> {
     const { disk, presence } = this.store;

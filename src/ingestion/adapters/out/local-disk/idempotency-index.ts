@@ -30,7 +30,7 @@ import { KeySegments, type KeySegmentsSite, type SegmentToRead } from './key-seg
 import { DamagedDatabaseError } from './self-checking-database.js';
 import type { StorePresence } from './store-presence.js';
 
-/** The most entries that one transaction writes to a database. Such a transaction takes a few milliseconds. */
+/** The most uploads and segments that one transaction writes to a database. It takes a few milliseconds. */
 const ROWS_AT_ONCE = 25;
 /**
  * How long index lines are read before other work of the process can run, in milliseconds. A database transaction is
@@ -38,7 +38,7 @@ const ROWS_AT_ONCE = 25;
  */
 const MAX_TURN_MS = 10;
 
-/** What the idempotency keys of a store need of the store. */
+/** The parts of a store that its idempotency keys use. */
 export interface IdempotencySite extends KeySegmentsSite {
   readonly directories: DurableDirectories;
   readonly presence: Pick<StorePresence, 'assertHere'>;
@@ -52,9 +52,9 @@ export interface IdempotencySite extends KeySegmentsSite {
  * that day. The database also lists the segments (files of index lines) whose keys it contains, and their lengths.
  *
  * Segments of yesterday and later that no database lists with their final length are read before the first lookup, and
- * before the next lookup after damage to a database. A damaged database is set aside, and so is one that lists a
- * segment which is missing or has another length. So a database may be lost at any time, or restored from a backup of
- * any age.
+ * before the next lookup after damage to a database. A damaged database is set aside. So is one that lists a segment
+ * that is missing, or whose length isn't the listed one. So a database may be lost at any time, or restored from a
+ * backup of any age.
  */
 export class IdempotencyIndex {
   private readonly segments: KeySegments;
@@ -77,7 +77,7 @@ export class IdempotencyIndex {
     /**
      * Parses an index line, and resolves to the line's upload and idempotency scope. Resolves to undefined if the line
      * has no idempotency key or isn't valid. Returns undefined, without parsing the line, if the line doesn't contain
-     * the name `idempotency_key`.
+     * the text `"idempotency_key":`.
      */
     private readonly parse: (line: Buffer) => Promise<KeyedUpload | undefined> | undefined,
   ) {
@@ -155,9 +155,9 @@ export class IdempotencyIndex {
   }
 
   /**
-   * Removes uploads from the index after their lines were removed from a segment, and overwrites on disk what the day's
-   * database has stored of them, except for the hashes of their idempotency scopes. If there are any, also removes the
-   * databases of that day that were set aside, because these may have the keys of the uploads too.
+   * Removes uploads from the index after their lines were removed from a segment, and overwrites their values in the
+   * file of the day's database. The hashes of their idempotency scopes stay there. If `uploads` isn't empty, also
+   * removes the databases of that day that were set aside, because these may have the keys of the uploads too.
    *
    * @param segment the segment, with its new length in bytes; 0 if it has no more lines.
    */
@@ -172,9 +172,9 @@ export class IdempotencyIndex {
   }
 
   /**
-   * Resolves if the databases of the index can be written.
+   * Checks that names can be created in the directory of the databases, as `KeyDatabases.assertWritable` does.
    *
-   * @throws DataDirectoryError as `KeyDatabases.assertWritable` does.
+   * @throws DataDirectoryError
    */
   assertWritable(): Promise<void> {
     return this.databases.assertWritable();
@@ -279,7 +279,10 @@ export class IdempotencyIndex {
     }
   }
 
-  /** Adds the idempotency keys in a segment's lines to the database of its day. Resolves to the number of keys. */
+  /**
+   * Adds the idempotency keys in a segment's lines to the database of its day, and then lists the segment there, unless
+   * a database was set aside meanwhile. Resolves to the number of lines with a key.
+   */
   private async addSegment(segment: SegmentToRead, progress: LoggedProgress): Promise<number> {
     const { disk, root, logger } = this.site;
     const { day, path, length, isOpen } = segment;

@@ -13,7 +13,7 @@ import type { OpenSegment } from './stored-uploads/segments.js';
 
 const ADD_AFTER_MS = 50;
 const ADD_AT = 1_000;
-/** How many uploads with a key may wait to be added to the index. Further ones are refused. */
+/** While this many uploads with a key wait to be added to the index, further ones are refused. */
 const MAX_WAITING = 10_000;
 const RETRY_AFTER_SECONDS = 1;
 /**
@@ -24,8 +24,9 @@ const MAX_ATTEMPTS = 3;
 const KEY_MEMBER = Buffer.from('"idempotency_key":');
 
 /**
- * Stores only the first upload within 24 hours for each idempotency scope (kind, key and customer). Answers repeated
- * requests with the receipt of that upload.
+ * Keeps only the first upload that succeeds within 24 hours for each idempotency scope (kind, key and customer), unless
+ * it is removed. Answers a repeated request with the receipt of that upload. Refuses a request with other data, and any
+ * request while an upload of its scope is in progress.
  */
 export class IdempotencyKeys {
   private readonly index: IdempotencyIndex;
@@ -58,8 +59,8 @@ export class IdempotencyKeys {
   }
 
   /**
-   * Stores an upload by calling `keep`. If an upload with the same idempotency scope is stored already, instead reads
-   * the whole request by calling `read`, and returns the receipt of the stored upload.
+   * Stores an upload by calling `keep`. If the store has an upload of the last 24 hours with the same idempotency
+   * scope, instead reads the whole request by calling `read`, and returns the receipt of the stored upload.
    *
    * @throws ServiceError `request-in-progress`, `idempotency-key-reused`, `storage-failure`; errors of `keep` and
    *   `read`.
@@ -129,9 +130,9 @@ export class IdempotencyKeys {
   }
 
   /**
-   * Resolves to the upload that is stored under an idempotency scope. Resolves to undefined if there is none: `running`
-   * then has the scope, and the caller must store an upload and afterwards delete the scope from `running`, also if
-   * storing fails.
+   * Resolves to the upload of the last 24 hours that is stored under an idempotency scope. Resolves to undefined if
+   * there is none: `running` then has the scope, and the caller must store an upload and afterwards delete the scope
+   * from `running`, also if storing fails.
    *
    * @throws ServiceError `request-in-progress`, `storage-failure`.
    */
@@ -144,8 +145,8 @@ export class IdempotencyKeys {
         throw new ServiceError('request-in-progress', 'A request with this Idempotency-Key is in progress.', { retryAfterSeconds: RETRY_AFTER_SECONDS });
       }
       try {
-        // The store must be present with all its parts: an open database can still be read after a volume has gone away,
-        // but the upload that the database reports may be gone with the volume.
+        // The store must be present with all its parts: an open database can still be read after a volume has gone
+        // away, but the upload that the database reports may be gone with the volume.
         this.site.presence.assertHere();
         const earlier = this.find(scope);
         if (earlier) return earlier;
@@ -229,8 +230,8 @@ const keyed = (scope: string, upload: Upload, request: string): KeyedUpload => (
 });
 
 /**
- * The upload that an index line describes, with its idempotency scope. Undefined if the line isn't valid or has no
- * idempotency key.
+ * The upload that an index line describes, with its idempotency scope. Undefined if the line isn't valid, or doesn't
+ * contain the text `"idempotency_key":` with a key behind it.
  */
 function parseKeyed(line: Buffer): Promise<KeyedUpload | undefined> | undefined {
   return line.includes(KEY_MEMBER) ? decodeKeyed(line) : undefined;

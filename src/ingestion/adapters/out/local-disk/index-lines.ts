@@ -22,8 +22,10 @@ export async function uploadIdOf(line: Buffer): Promise<string | undefined> {
 /**
  * Yields the lines of a file between two positions (in bytes), without their newlines. Omits an unterminated last line.
  * Also omits long lines that can't be index lines (see `isForeign`), and calls `onForeignLine` for each. A line of over
- * 2 MiB is always long; one of over 1 MiB may be, depending on where it begins. Needs twice as much memory as the
+ * 2 MiB is always long; one of over 1 MiB may be, depending on where it begins. Needs about twice as much memory as the
  * longest index line, but at least 1 MiB.
+ *
+ * @param from must be the beginning of a line; otherwise, the first line that is yielded is incomplete.
  */
 export async function* readLines(file: DiskFile, from: number, to: number, onForeignLine: () => void): AsyncGenerator<Buffer> {
   /** The beginning of the current line, if the line began in an earlier chunk. A line may have a hundred chunks. */
@@ -54,7 +56,7 @@ export async function* readLines(file: DiskFile, from: number, to: number, onFor
 
 /**
  * Whether the beginning of a line, given as `pieces`, shows that the line isn't an index line: the beginning has more
- * than 1 MiB, and either isn't that of a JSON object or is longer than a string can be.
+ * than 1 MiB, and its first byte isn't `{`, or it is longer than a string can be.
  */
 function isForeign(pieces: readonly Buffer[]): boolean {
   let length = 0;

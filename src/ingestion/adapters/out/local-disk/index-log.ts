@@ -37,9 +37,9 @@ interface WaitingLine extends ReceivedLine {
 
 /**
  * Appends the index lines of one kind of upload, in the order of their arrival. While lines are being flushed, further
- * lines wait. The next flush takes the waiting lines in order, up to 1 MiB. It stops before a line for another
- * directory, and before a line whose upload was received more than MAX_DISORDER_MS earlier than that of a line it has
- * taken.
+ * lines wait. The next flush takes the waiting lines in order: at least one, and up to 1 MiB. It stops before a line
+ * for another directory, and before a line whose upload was received more than MAX_DISORDER_MS earlier than that of a
+ * line it has taken.
  */
 export class IndexLog {
   private readonly waiting: WaitingLine[] = [];
@@ -86,8 +86,8 @@ export class IndexLog {
   }
 
   /**
-   * Closes the current segment for good, so that later lines go to a new segment. Rejects if the segment can't be
-   * closed.
+   * Closes the current segment, if there is one, for good, so that later lines go to a new segment. Rejects if the
+   * segment can't be closed.
    */
   rotate(): Promise<void> {
     return new Promise((resolve, reject) => {
@@ -169,7 +169,7 @@ export class IndexLog {
     return !isFull && segment.directory === batch[0]?.directory && segment.accepts(batch) ? segment : undefined;
   }
 
-  /** Closes the current segment, and begins a new one for these lines. */
+  /** Closes the current segment, and begins a new one for these lines. Rejects if the current one can't be closed. */
   private async nextFor(batch: readonly WaitingLine[]): Promise<Segment> {
     await this.segment?.close();
     return (this.segment = new Segment(this.store, batch[0]?.directory ?? ''));

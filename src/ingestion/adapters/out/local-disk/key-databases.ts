@@ -11,8 +11,8 @@ import type { DurableDirectories } from './durable-directories.js';
 import { DamagedDatabaseError, type SelfCheckingDatabase } from './self-checking-database.js';
 
 /**
- * How many days a database of idempotency keys is kept after its last key has expired. If the machine's clock jumps
- * ahead by a few days and back, the database then needn't be rebuilt.
+ * How many days a database of idempotency keys is kept, at least, after its last key has expired. If the machine's
+ * clock jumps ahead by a few days and back, the database then needn't be rebuilt.
  */
 const DAYS_KEPT = 7;
 /**
@@ -21,7 +21,7 @@ const DAYS_KEPT = 7;
  */
 const MAX_SET_ASIDE = 5;
 
-/** What follows the name of a database, or of the directory of the databases, that was set aside. */
+/** Follows the name of a database, or of their directory, that was set aside. A number or a UUID comes behind it. */
 const ASIDE = '.damaged-';
 
 export interface KeyDatabasesOptions {
@@ -44,7 +44,7 @@ export interface KeyDatabasesOptions {
  * is first used. A damaged database is set aside: it is renamed, a warning is logged, and an empty database takes its
  * place. If five databases of the same day were renamed already, the damaged one is removed instead; but it is renamed
  * all the same if one of its files isn't a regular file. A renamed one is removed when an upload of its day with a key
- * is.
+ * is, or when it has expired.
  */
 export class KeyDatabases {
   /** Absolute path of the directory of the databases. */
@@ -57,7 +57,10 @@ export class KeyDatabases {
    * database is set aside.
    */
   private readonly damaged = new Map<string, DamagedDatabaseError>();
-  /** The days whose database was missing when it was first used, so that a new one was created. */
+  /**
+   * The days whose database was missing when it was first used, although this instance hadn't set it aside. Days are
+   * deleted by `forgetMissing` and `wasMissing`.
+   */
   private readonly absent = new Set<string>();
   /**
    * The days whose database this instance has set aside (renamed or removed). The database of such a day isn't reported
@@ -108,7 +111,7 @@ export class KeyDatabases {
 
   /**
    * The days from `from` (`YYYY-MM-DD`) on that have a database on the disk. Creates the directory of the databases if
-   * it is missing.
+   * it is missing or unusable (see `makeDirectory`).
    */
   async daysFrom(from: string): Promise<string[]> {
     const names = await this.makeDirectory();
@@ -193,8 +196,8 @@ export class KeyDatabases {
   }
 
   /**
-   * Throws if the process has no file descriptor or memory left. SQLite reports this in the same way as a damaged
-   * database that can't be opened, but the database must not be set aside for it.
+   * Opens the file of a database, and throws if that shows that no file descriptor or memory is left. SQLite reports
+   * this in the same way as a damaged database that can't be opened, but the database must not be set aside for it.
    */
   private async assertNotOverloaded(path: string): Promise<void> {
     const { disk } = this.options;
@@ -269,7 +272,9 @@ export class KeyDatabases {
     logger.warn(`${this.directory} can't be used (${(reason as Error).message}). It was renamed to ${aside}, which may be removed.`);
   }
 
-  /** Durably removes the databases of a day that were set aside. Leaves what isn't a regular file, such as a directory. */
+  /**
+   * Durably removes the databases of a day that were set aside. Leaves what isn't a regular file, such as a directory.
+   */
   async removeSetAside(day: string): Promise<void> {
     const names = (await unlessAbsent(this.options.disk.readDirectory(this.directory))) ?? [];
     const setAside = names.filter((name) => name.startsWith(`${day}.db${ASIDE}`));

@@ -57,7 +57,9 @@ export interface DayEntry {
 
 const uploadName = (scope: string): string => `upload\n${scope}`;
 const segmentName = (path: string): string => `segment\n${path}`;
-/** Name of the entry whose value is the number of segments that a database of idempotency keys lists. */
+/**
+ * Name of the entry whose value is the number of segments that a database of idempotency keys lists (`segmentCount`).
+ */
 const SEGMENT_COUNT = 'segments';
 
 /** The entry of an upload for the database of idempotency keys of a day. */
@@ -98,16 +100,16 @@ export const listedLength = (database: SelfCheckingDatabase, path: string): numb
   database.get(segmentName(path)) as number | null | undefined;
 
 /**
- * The number of segments that a database lists.
+ * The number of segments that a database lists, without those whose last line was removed.
  *
  * @throws DamagedDatabaseError
  */
 export const segmentCount = (database: SelfCheckingDatabase): number => Number(database.get(SEGMENT_COUNT) ?? 0);
 
 /**
- * Puts entries into the database of idempotency keys of their day. The new length of a segment replaces the old one. An
- * upload replaces the one that the database has under the same idempotency scope if it was received before that one, or
- * 24 hours or more after it.
+ * Puts entries of one day into the database of idempotency keys of that day. The new length of a segment replaces the
+ * old one. An upload replaces the one that the database has under the same idempotency scope if it was received before
+ * that one, or 24 hours or more after it.
  *
  * @throws DamagedDatabaseError
  */
@@ -140,7 +142,8 @@ export function eraseUploads(database: SelfCheckingDatabase, uploads: readonly P
 }
 
 /**
- * Records in the database of a segment's day that lines were removed from the segment.
+ * Records in the database of a segment's day that lines were removed from the segment. Does nothing if the segment
+ * isn't listed, or is listed as `OPEN` and still has lines.
  *
  * @param segment the segment, with its new length in bytes; 0 if it has no more lines.
  * @throws DamagedDatabaseError

@@ -5,7 +5,7 @@ import type { Segments, SegmentsSite } from './stored-uploads/segments.js';
 /** How much of a segment is read to find out whether its disk can be read, in bytes. */
 const PROBED_BYTES = 4096;
 
-/** What `KeySegments` needs of a store. */
+/** The parts of a store that `KeySegments` uses. */
 export interface KeySegmentsSite extends SegmentsSite {
   readonly segments: Segments;
 }
@@ -27,7 +27,7 @@ export class KeySegments {
 
   /**
    * The segments of the day `from` and later, sorted by day. Calls `onSkipped` with the path, relative to the store's
-   * root, of each name that isn't a regular file, or that was removed meanwhile.
+   * root, of each segment's name that isn't a regular file's, or that was removed meanwhile.
    *
    * @throws StoreAwayError; an error of the file system.
    */

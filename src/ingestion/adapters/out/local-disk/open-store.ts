@@ -28,7 +28,10 @@ import { Archive } from './stored-uploads/archive.js';
  * so is a small one if no journal is available.
  */
 const MAX_SMALL_BYTES = 16 * 1024;
-/** The longest file that is read into memory as a whole before any of it is written to the disk, in bytes. */
+/**
+ * The longest file that is read into memory as a whole before any of it is written to the disk, in bytes. One that
+ * arrives in very many chunks isn't, even if it is shorter.
+ */
 const MAX_WHOLE_BYTES = 64 * 1024;
 
 export interface OpenStoreOptions extends IndexLogOptions {
@@ -39,7 +42,7 @@ export interface OpenStoreOptions extends IndexLogOptions {
   readonly disk: Disk;
   readonly logger: StorageLogger;
   readonly maxJournalBytes: number;
-  /** See `LocalDiskOptions.observeWait`. */
+  /** Observes each wait of an upload for a flush (see `LocalDiskOptions.observeWait`). */
   readonly observeWait: Observer | undefined;
   /** Wakes the event outbox when index lines were added or uploads were removed. */
   readonly news: Wakeup;
@@ -109,7 +112,7 @@ export class OpenStore {
     return this.directory.presence.whyAway;
   }
 
-  /** See `LineQueue`. */
+  /** The number of index lines that wait to be written. Lines that are being written don't count. */
   get waitingLines(): number {
     return this.logs.historical.waitingLines + this.logs.nowcast.waitingLines;
   }
@@ -203,7 +206,7 @@ export class OpenStore {
     }
   }
 
-  /** Calls `work` with a new file in `staging/`, and removes that file if `work` rejects. */
+  /** Calls `work` with a new file in `staging/`, and tries to remove that file if `work` rejects. */
   private async withStaged<T>(uploadId: string, work: (staged: StagedFile) => Promise<T>): Promise<T> {
     const staged = await this.stage(uploadId);
     try {
@@ -266,7 +269,7 @@ export class OpenStore {
     if (this.directory.journals.left.size > 0) await this.replayLeft();
   }
 
-  /** Replays the journals that were left for recovery, as the next boot would. */
+  /** Replays the journals that were left for recovery, as the next boot would. Rejects if one of them must be kept. */
   private async replayLeft(): Promise<void> {
     const { left } = this.directory.journals;
     // The file of a failed upload may be in one of these journals, and its line may be in the open segment, left by a

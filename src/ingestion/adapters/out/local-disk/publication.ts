@@ -32,8 +32,8 @@ export interface StagedFile {
  * 4. Remove the marker.
  *
  * If a step fails before the line is durable, removes the file and the marker. If that fails too, or the line may
- * remain, the marker stays, and recovery completes or undoes the upload at the next boot. The caller closes and removes
- * the file in `staging/` after an error.
+ * remain, the marker stays, and recovery completes or undoes the upload at the next boot. After an error, the caller
+ * must close the file in `staging/` and remove it. A failure of step 4 is only logged.
  *
  * @throws LineMayRemainError; StoreAwayError; OtherVolumeError; an error of the file system.
  */
@@ -78,9 +78,9 @@ export async function publishStaged(
  * 2. Create the file.
  * 3. Append the index line.
  *
- * Steps 1 and 3 are durable when they end. The file becomes durable later, before the journal is cleared. If a step
- * fails before the line is durable, removes the file. If that fails too, or the line may remain, a marker or the
- * journal stays, and recovery completes or undoes the upload.
+ * Steps 1 and 3 are durable when they end. The file becomes durable later, before the journal is cleared or removed. If
+ * step 2 or 3 fails, removes the file. If that fails too, or the line may remain, a marker or the journal stays, and
+ * recovery completes or undoes the upload.
  *
  * @throws JournalUnavailableError before anything was done; LineMayRemainError; StoreAwayError; OtherVolumeError; an
  *   error of the file system.

@@ -16,12 +16,12 @@ import { completeRemovals } from './stored-uploads/removal.js';
 import { REMOVAL_EXTENSION } from './stored-uploads/removal-list.js';
 import { UNFINISHED_EXTENSION } from './whole-file.js';
 
-/** The longest file in `pending/` that is read as a journal, in bytes. Far above the size of any journal. */
+/** The longest file in `pending/` that is read as a journal, in bytes. Far above the usual size of a journal. */
 const MAX_JOURNAL_BYTES = 1024 * 1024 * 1024;
 
 /**
- * Recovers from a crash. Reads only what was in progress, so its cost doesn't grow with the store. If recovery is
- * itself cut short at any point, it can safely run again.
+ * Recovers from a crash. Reads little more than what was in progress, so its cost hardly grows with the store. If
+ * recovery is itself cut short at any point, it can safely run again.
  *
  * @throws DataDirectoryError if something else has the name of a directory of segments; StoreAwayError; an error of the
  *   file system.
@@ -94,9 +94,9 @@ export function replayJournal(store: StoreDirectory, journal: string): Promise<b
  * Restores the files in a journal that have an index line, removes the others, and then removes the journal. A file
  * also counts as having a line if the segment that may have contained the line was moved away. Keeps the journal if
  * some path in it names something that isn't a file of the store. Then resolves to false, and adds the journal to
- * `ContentJournals.left`, so that no upload is removed before the replay: a removal would change the offsets of
- * lines, and the journal has the old ones. If what is at the journal's path isn't a journal, leaves it alone and
- * resolves to false. Otherwise resolves to true.
+ * `ContentJournals.left`, so that no new removal of uploads begins before the replay: a removal would change the
+ * offsets of lines, and the journal has the old ones. If what is at the journal's path isn't a journal, leaves it alone
+ * and resolves to false. Otherwise, also if nothing is there, resolves to true.
  */
 async function replay(store: StoreDirectory, journal: string, links: LinkCheck): Promise<boolean> {
   const { disk } = store;
@@ -196,7 +196,7 @@ async function unlessForeign<T>(store: StoreDirectory, action: () => Promise<T>)
 
 /**
  * Whether the segment (file of index lines) in an index position is missing, although it had lines when the position
- * was recorded.
+ * was recorded, as an offset other than 0 shows.
  */
 async function isSegmentGone(store: StoreDirectory, { segment, offset }: IndexPosition): Promise<boolean> {
   if (offset === 0) return false;
@@ -207,7 +207,7 @@ async function segmentNames(store: StoreDirectory, directory: string): Promise<s
   try {
     return (await store.disk.readDirectory(store.at(directory))).filter((name) => {
       if (SEGMENTS.isFile(name)) return true;
-      // A removal that a crash broke off has left the new version of a segment. The removal is completed later.
+      // A removal that a crash broke off has probably left this new version of a segment. It is completed later.
       if (pathOfCopied(name) !== undefined) return false;
       store.logger.warn(`${store.at(directory, name)} is not a segment of this store; leaving it alone.`);
       return false;

@@ -18,9 +18,9 @@ export interface ReceivedLine {
 
 /**
  * A segment: one file of index lines. The first append adds a marker (and an event entry, if the event outbox was ever
- * opened), and then creates the file. `close` removes the marker. A marker that a crash has left makes recovery cut off
- * incomplete lines at the file's end. After a failed append, the segment accepts no more lines, and `close` cuts off
- * everything behind the last line that is durable.
+ * opened), and then creates the file. `close` removes the marker, and the file too if none of its lines is durable. A
+ * marker that a crash has left makes recovery cut off incomplete or damaged lines at the file's end. After a failed
+ * append, the segment accepts no more lines, and `close` cuts off everything behind the last line that is durable.
  */
 export class Segment {
   readonly path: string;

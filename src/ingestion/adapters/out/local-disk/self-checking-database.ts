@@ -58,8 +58,8 @@ interface ChainedRecord {
 }
 
 /**
- * Stores JSON values by name, in an SQLite database that only this process uses. A read detects any damage to the data
- * that it depends on, even damage that SQLite doesn't notice: each record has a checksum over its key (a hash of the
+ * Stores JSON values by name, in an SQLite database that only this process uses. A read detects damage to the data that
+ * it depends on, even most damage that SQLite doesn't notice: each record has a checksum over its key (a hash of the
  * name), its value and the next record's key. If a name is missing, the record before its key proves that, because the
  * next key that this record names comes after the missing one. So a missing name takes one lookup too.
  *
@@ -69,7 +69,7 @@ interface ChainedRecord {
  */
 export class SelfCheckingDatabase {
   private closing: Promise<void> | undefined;
-  /** How many entries were written since the last checkpoint. */
+  /** How many entries were passed to `putAll` since the last checkpoint began. */
   private logged = 0;
   /** Whether the names of the database file and of SQLite's log were synced. */
   private areNamesSynced = false;
@@ -99,7 +99,7 @@ export class SelfCheckingDatabase {
       try {
         // With the exclusive lock there is no `-shm` file, which others could damage or truncate while it is mapped.
         // Only `checkpoint` and `close` sync. After a power cut the database has the state of the last checkpoint or
-        // close, or is damaged.
+        // close, or a later one, or is damaged.
         database.exec('PRAGMA locking_mode = EXCLUSIVE; PRAGMA synchronous = OFF; PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0');
         opened.prepare();
         return opened;
@@ -117,7 +117,7 @@ export class SelfCheckingDatabase {
     });
   }
 
-  /** The value that was written under a name; undefined if there is none. */
+  /** The value that was written under a name; undefined if there is none, null if it was erased. */
   get(name: string): unknown {
     return checked(this.path, () => {
       const key = keyOf(name);
@@ -146,8 +146,8 @@ export class SelfCheckingDatabase {
   }
 
   /**
-   * Writes null as the value of each name, in one transaction. The next checkpoint also overwrites the old values on
-   * disk.
+   * Writes null as the value of each name, in one transaction. When `checkpoint` next moves the log, it also overwrites
+   * the old values in the database file.
    */
   erase(names: readonly string[]): void {
     this.runPragma('secure_delete = ON');

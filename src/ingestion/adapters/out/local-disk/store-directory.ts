@@ -25,7 +25,10 @@ const COPY_EXTENSION = '.rewritten';
  */
 export const STORE_PARTS = [...UPLOAD_KINDS.flatMap((kind) => [linesDirectory(kind), contentDirectory(kind)]), 'staging', 'pending'];
 
-/** All directories of a store that may be volumes of their own, relative to the store's root. Not every store has each. */
+/**
+ * The directories that may be volumes of their own, relative to the store's root: the parts that every store has, and
+ * `events/`, which not every store has.
+ */
 export const POSSIBLE_VOLUMES = [...STORE_PARTS, EVENTS];
 
 /**
@@ -36,7 +39,7 @@ export const partOf = (path: string): string => path.split('/', 2).join('/');
 
 /**
  * Converts the path of a new version beside a file (see `StoreDirectory.pathBeside`) to the path of the file. Undefined
- * if the path isn't that of a new version. Both are relative to the store's root.
+ * if the name at the end of the path isn't that of a new version.
  */
 export function pathOfCopied(path: string): string | undefined {
   const name = basename(path);
@@ -92,15 +95,15 @@ export class StoreDirectory {
    *
    * @param contentPath the file's path relative to the store's root. The file's directory must exist.
    * @throws OtherVolumeError if another volume is mounted below `files/kind=...`, because the loss of that volume would
-   *   go unnoticed. After any other error of the file system, part of the file may exist.
+   *   go unnoticed; an error of the file system. After an error, the file may exist, empty or incomplete.
    */
   makeContent(contentPath: string, bytes: Uint8Array): Promise<void> {
     return this.onVolumeOf(contentPath, (path, device) => this.disk.createWith(path, bytes, device));
   }
 
   /**
-   * Creates the file of an upload with the given bytes, or replaces it: until the new file is in place, readers find the
-   * old one. The file isn't durable yet.
+   * Creates the file of an upload with the given bytes, or replaces it: until the new file is in place, readers find
+   * the old one. The file isn't durable yet.
    *
    * @param contentPath the file's path relative to the store's root. The file's directory must exist.
    * @throws OtherVolumeError as `makeContent` does. After any other error of the file system, the new file may still be
@@ -118,8 +121,9 @@ export class StoreDirectory {
   /**
    * Calls an action with the absolute path for a new version of a file. The action writes the new version there, and
    * then renames it to the file's path. The path for the new version is in `staging/`, or beside the file if `staging/`
-   * is on another volume or mount. If the action rejects, removes what is at that path. If the action rejects with
-   * `EXDEV` because `staging/` is another mount, calls the action once more, with the path beside the file.
+   * is on another volume or mount. Removes what is at that path before the action, and if the action rejects. If the
+   * action rejects with `EXDEV` for a path in `staging/`, takes `staging/` for another mount, and calls the action once
+   * more, with the path beside the file.
    *
    * @param path the path of the file, relative to the store's root.
    */
@@ -146,7 +150,7 @@ export class StoreDirectory {
 
   /**
    * Moves a file in `staging/` to its final path, in place of a file that is there. If `staging/` is on another volume
-   * or mount, copies the file and syncs the copy.
+   * or mount, copies the file, syncs the copy, and removes the file in `staging/`.
    *
    * @param staged the file's path in `staging/`, relative to the store's root.
    * @param contentPath the file's final path, relative to the store's root. Its directory must exist.
@@ -178,8 +182,8 @@ export class StoreDirectory {
   }
 
   /**
-   * Removes a directory and its parent directories as far as they are empty. Their names contain a day or a customer,
-   * and would reveal that there were uploads. There must be only one call at a time.
+   * Removes a directory and its parent directories below the part of the store, as far as they are empty. Their names
+   * contain a day or a customer, and would reveal that there were uploads. There must be only one call at a time.
    *
    * @param directory the path of the directory, relative to the store's root.
    */
@@ -193,7 +197,7 @@ export class StoreDirectory {
    * Does nothing while the store is away.
    *
    * @param what the action, as the subject of the warning about its failure.
-   * @param parts absolute paths of the store's parts that the action changes.
+   * @param parts absolute paths of the store's parts that the action changes. Default: all that every store has.
    */
   async attempt(what: string, action: () => Promise<void>, parts = this.parts): Promise<void> {
     try {

@@ -19,9 +19,9 @@ export async function readStoreId(disk: Disk, root: string): Promise<string | un
 }
 
 /**
- * Returns the id of the store in a directory, and creates it if there is none. By this id, a store that comes back is
- * recognized, even on another device. The id is kept in the file `store-id`. If the file is lost, the next boot writes
- * another id. A directory in place of the file is renamed, with a warning.
+ * Returns the id of the store in a directory, and creates it if there is none or it isn't valid. By this id, a store
+ * that comes back is recognized, even on another device. The id is kept in the file `store-id`. If the file is lost,
+ * the next boot writes another id. A directory in place of the file is renamed, with a warning.
  */
 export async function ensureStoreId(disk: Disk, root: string, logger: StorageLogger): Promise<string> {
   const known = await readStoreId(disk, root).catch((error: unknown) => {
@@ -44,7 +44,10 @@ export async function ensureStoreId(disk: Disk, root: string, logger: StorageLog
   return id;
 }
 
-/** Removes a file. If the path names a directory, renames it instead, because someone may want to keep its contents. */
+/**
+ * Removes a file. If the path names a directory, renames it instead and logs a warning, because someone may want to
+ * keep its contents.
+ */
 async function clear(disk: Disk, path: string, logger: StorageLogger): Promise<void> {
   try {
     await disk.remove(path);

@@ -10,11 +10,12 @@ const UNWRITABLE = ['EROFS', 'EACCES', 'EPERM'];
 
 /**
  * Checks that the store is still at its path: the path of its lock file must name the locked file, and the path of each
- * part must name the same directory as when the store was opened. Once one of these paths was found to be wrong, this
- * instance reports the store as away for good. When the store comes back, it is opened with a new instance.
+ * part must name the same directory as when the store was opened. Once one of these paths was found to be wrong, or the
+ * store to be unwritable, this instance reports the store as away for good. When the store comes back, it is opened
+ * with a new instance.
  */
 export class StorePresence {
-  /** Why the store is away: not at its path, or not writable. Undefined until that is found. */
+  /** Why the store is away: not at its path, not readable, or not writable. Undefined until that is found. */
   whyAway: StoreAwayError | undefined;
   private readonly watched = new Map<string, { readonly device: bigint; readonly isThere: () => boolean }>();
 
@@ -47,8 +48,9 @@ export class StorePresence {
 
   /**
    * Checks that the lock file and the given parts of the store are in place. Synchronous: one stat for the lock file,
-   * and one for each part.
+   * and one for each part. Doesn't check a part that isn't watched yet.
    *
+   * @param parts absolute paths. Default: the parts that every store has.
    * @throws StoreAwayError if the store is away already, or this check fails.
    */
   assertHere(parts = this.parts): void {
@@ -67,7 +69,7 @@ export class StorePresence {
     if (this.deviceAt(path) !== this.deviceOf(part)) throw new OtherVolumeError(path, part);
   }
 
-  /** The device number of a part of the store, as it was when the store was opened. */
+  /** The device number of a part of the store, as it was when the store was opened. Undefined if it isn't watched. */
   deviceOf(part: string): bigint | undefined {
     return this.watched.get(part)?.device;
   }

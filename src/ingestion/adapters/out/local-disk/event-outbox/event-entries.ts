@@ -78,8 +78,8 @@ export class EventEntries {
   /** Absolute path of `events/`. */
   readonly path: string;
   /**
-   * The batch of events that `EventQueue.next` returned last; undefined once that batch is confirmed, or the queue
-   * finds no more events for its entry.
+   * The batch of events that `EventQueue.next` returned last; undefined once that batch is confirmed, or its file turns
+   * out to have no more events.
    */
   inFlight: EventsInFlight | undefined;
   /** Whether the outbox was ever opened in this store, so that `events/` exists. Changed only by `find` and `begin`. */
@@ -159,7 +159,7 @@ export class EventEntries {
     this.note(id);
   }
 
-  /** Returns the ids of the entries that were added since the last call of `takeNewIds`. */
+  /** Returns the ids of the entries that were added since the last call of `takeNewIds`, but at most MAX_NEW. */
   takeNewIds(): string[] {
     return this.newIds.splice(0);
   }
@@ -170,8 +170,8 @@ export class EventEntries {
   }
 
   /**
-   * Yields all names in `events/`, some at a time, in any order. Removes entries and files that a crash left
-   * half-written. Call `names` within a job of `jobs`.
+   * Yields the names in `events/`, some at a time, in any order. Instead of yielding them, removes the names of entries
+   * and files that a crash or an error left half-written. Call `names` within a job of `jobs`.
    */
   async *names(): AsyncGenerator<readonly string[]> {
     this.mustList = false;
@@ -194,9 +194,9 @@ export class EventEntries {
   }
 
   /**
-   * Replaces an event entry. At any time either the old or the new entry is in place. Until `events/` is synced, a
-   * power cut may bring back the old entry: the events after its offset are then delivered again. Call `replace` within
-   * a job of `jobs`.
+   * Replaces an event entry, or creates a missing one. At any time either the old or the new entry is in place. Until
+   * `events/` is synced, a power cut may bring back the old entry: the events after its offset are then delivered
+   * again. Call `replace` within a job of `jobs`.
    */
   async replace(id: string, entry: EventEntry): Promise<void> {
     this.presence.assertHere(this.parts);
@@ -213,7 +213,7 @@ export class EventEntries {
 
   /**
    * Removes an event entry, and the file of removed uploads that belongs to it, if any. Also resolves if one is
-   * missing.
+   * missing. Does nothing if the outbox was never opened.
    */
   async remove(id: string): Promise<void> {
     if (!this.isBegun) return;
@@ -222,8 +222,8 @@ export class EventEntries {
 
   /**
    * Replaces a segment by a copy without the lines of removed uploads, and first converts the offset in the segment's
-   * event entry. If the process crashes between the two, or `replace` fails, some events may be delivered again. None
-   * is lost, because an offset in the copy is never higher than in the segment.
+   * event entry, if there is one. If the process crashes between the two, or `replace` fails, some events may be
+   * delivered again. None is lost, because an offset in the copy is never higher than in the segment.
    *
    * @param movedTo converts a position in the segment to the position in the copy.
    * @param replace replaces the segment by the copy durably.
@@ -245,8 +245,8 @@ export class EventEntries {
   }
 
   /**
-   * Makes the events of a removal of uploads durable, if the outbox was ever opened. All these events appear at once.
-   * Safe to repeat.
+   * Makes the events of a removal of uploads durable, if the outbox was ever opened. All these events appear at once. A
+   * call may be repeated if it failed or was cut short by a crash.
    *
    * @param id the id of the removal list in `pending/`.
    * @param pieces the bytes of the events, one line for each event.
@@ -278,7 +278,7 @@ export class EventEntries {
 export const isRemovedFile = (name: string): boolean => /^[0-9a-f-]{36}\.removed$/.test(name);
 
 /**
- * Whether a name in `events/` is of something that a crash left half-written: an event entry, or a file that lists
- * removed uploads.
+ * Whether a name in `events/` is of something that a crash or an error left half-written: an event entry, or a file
+ * that lists removed uploads.
  */
 const isUnfinished = (name: string): boolean => /^[0-9a-f-]{36}(\.removed)?\.unfinished$/.test(name);

@@ -25,13 +25,14 @@ const ID_LENGTH = 36;
 export class EventQueue {
   private readonly entries: EventEntries;
   /**
-   * Ids of event entries: from the last listing of `events/`, those of the oldest entries and of the open segments; and
-   * those of the entries that were added since.
+   * Ids of event entries that may have unconfirmed events: from the last listing of `events/`, those of the oldest
+   * entries and of the open segments; and those of the entries that were added since, but not of all if they are very
+   * many.
    */
   private known = new Set<string>();
   /**
-   * What a warning was already logged about, so that there is only one for each: names in `events/`, ids of event
-   * entries, and paths of files with events.
+   * The names in `events/`, ids of event entries and paths of files with events about which a warning was logged. So
+   * there is only one warning for each.
    */
   private readonly warnedOf = new Set<string>();
 
@@ -40,8 +41,8 @@ export class EventQueue {
   }
 
   /**
-   * Returns the next batch of at most `limit` events; undefined if all events are confirmed, or the outbox was never
-   * opened.
+   * Returns the next batch of at most `limit` events; undefined if no more events can be delivered, or the outbox was
+   * never opened.
    *
    * @throws StoreAwayError; an error of the file system.
    */
@@ -59,9 +60,9 @@ export class EventQueue {
   }
 
   /**
-   * Returns the next batch of events: from the oldest file that gets no more lines, if such a file has unconfirmed
-   * events. Otherwise from the files that still get lines, one after the other, so that a busy file doesn't keep other
-   * files waiting.
+   * Returns the next batch of events: from a file that gets no more lines, usually the oldest, if such a file has
+   * unconfirmed events. Otherwise from the files that still get lines, one after the other, so that a busy file doesn't
+   * keep other files waiting.
    */
   private async oldest(limit: number): Promise<OutboxBatch | undefined> {
     for (;;) {
@@ -152,8 +153,8 @@ export class EventQueue {
 
   /**
    * Returns the next batch of events from a file. The batch begins at `entry.offset`, the offset in the file up to
-   * which all events are confirmed. If no events follow that offset, returns undefined, and also removes the entry if
-   * `isComplete`.
+   * which all events are confirmed. Skips lines that aren't valid. If no events follow that offset, returns undefined,
+   * and also removes the entry if `isComplete`.
    *
    * @param isComplete whether the file gets no more lines.
    */
@@ -212,7 +213,7 @@ export class EventQueue {
   /**
    * Creates a damaged or missing event entry again, and returns it. All events of the entry's file are then delivered
    * again. The file is found by the id; for a missing entry, only a file that lists removed uploads is looked for.
-   * Undefined if no file is found. Logs a warning if the entry is there, but damaged.
+   * Undefined if no file is found. Logs a warning if something has the entry's name.
    */
   private async repaired(id: string): Promise<EventEntry | undefined> {
     const path = this.store.at(EVENTS, id);

@@ -27,7 +27,7 @@ export class ContentCheck {
 
   /**
    * Compares the size and sha-256 of a file with its index line. Resolves to undefined if both match, otherwise to the
-   * problem.
+   * problem, for example that the file is absent.
    *
    * @throws an error of the file system if the file exists but can't be read.
    */
@@ -77,7 +77,10 @@ export class ContentCheck {
     }
   }
 
-  /** The absolute path of a part of the store. If the part is a symbolic link, the path to which the link leads. */
+  /**
+   * The absolute path of a part of the store. If the part is a symbolic link, the path to which the link leads, unless
+   * the directory above the part is a link too.
+   */
   private async resolved(part: string): Promise<string> {
     const known = this.parts.get(part);
     if (known !== undefined) return known;

@@ -116,7 +116,7 @@ class DirectoryView implements StoreView {
 
   /**
    * Yields what `walkLayout` yields, but the new version of a file as `replacement`, not as `unknown`, while `pending/`
-   * says that the file is being replaced.
+   * names the file. Leaves out a new version that has disappeared meanwhile.
    */
   private async *walk(rules: LayoutRules): AsyncGenerator<Entry> {
     for await (const entry of walkLayout(this.root, rules)) {

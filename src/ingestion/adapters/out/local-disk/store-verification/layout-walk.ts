@@ -7,7 +7,7 @@ import { STORE_PARTS } from '../store-directory.js';
 
 /**
  * Walks a top-level directory of the store, and yields the files that the layout allows. Also yields each name that the
- * layout doesn't allow as `unknown`, and each directory that can't be read as `unreadable`.
+ * layout doesn't allow as `unknown`, without what is below it, and each directory that can't be read as `unreadable`.
  */
 export async function* walkLayout(root: string, { top, directories, isFile }: LayoutRules): AsyncGenerator<Entry> {
   const isDirectory = await lstat(join(root, top)).then((stats) => stats.isDirectory() || isLinkedPart(root, top), (error: unknown) => {

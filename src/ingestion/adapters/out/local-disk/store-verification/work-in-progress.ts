@@ -24,7 +24,10 @@ export class WorkInProgress {
     private readonly root: string,
   ) {}
 
-  /** Whether the file of an upload is being published or removed, or will be checked by the next boot. */
+  /**
+   * Whether `pending/` names the file of an upload: because the file is being published or removed, will be checked by
+   * the next boot, or was published so recently that a journal still contains it.
+   */
   async isPublished(uploadId: string, contentPath: string): Promise<boolean> {
     const marker = await this.marker(uploadId);
     if (marker && 'content_path' in marker && marker.content_path === contentPath) return true;
@@ -67,7 +70,8 @@ export class WorkInProgress {
   /**
    * Whether an index line that was read stays in its segment. The lines of a failed write are cut off again, at once or
    * by the next boot. A removal replaces the segment by one without the lines of the removed uploads. Other lines begin
-   * at lower offsets there, so the line is found by its upload's id.
+   * at lower offsets there, so the line is found by its upload's id. A line without a valid id counts as staying while
+   * the segment is long enough.
    */
   async stays(line: SegmentLine): Promise<boolean> {
     const { segment, offset, end } = line;
@@ -112,8 +116,8 @@ async function filesIn(name: string, bytes: Buffer): Promise<string[]> {
 const namesIn = async (directory: string): Promise<string[]> => (await unlessAbsent(readdir(directory))) ?? [];
 
 /**
- * A text that changes whenever a file is written to or replaced: the file's inode and modification time. Empty if the
- * file is missing, or isn't a regular file: reading a FIFO would wait for its writer.
+ * A text that changes when a file is written to or replaced: the file's inode and modification time. Empty if the file
+ * is missing, or isn't a regular file: reading a FIFO would wait for its writer.
  */
 async function stateOf(path: string): Promise<string> {
   const stats = await unlessAbsent(stat(path, { bigint: true }));

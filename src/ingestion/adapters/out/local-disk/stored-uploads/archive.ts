@@ -22,7 +22,7 @@ import { UploadSearch } from './upload-search.js';
 /** The maximum number of single uploads of a segment that are removed in one batch. */
 const MAX_AT_ONCE = 1_000;
 
-/** What a removal needs of an upload that was found. */
+/** An upload that was found, reduced to the data that its removal needs. */
 interface RemovableUpload {
   /** Path of the upload's segment, relative to the store's root. */
   readonly segment: string;
@@ -44,14 +44,14 @@ interface Batch {
 }
 
 interface RemovedBatch {
-  /** The ids of the uploads that were removed. The others were gone already. */
+  /** The ids of the uploads that were removed, except those that a caller was told of. The others were gone already. */
   readonly removed: Set<string>;
   readonly resumed: ResumedRemovals;
 }
 
 /**
- * The part of an open store that finds, lists, reads and removes stored uploads. Throws StoreAwayError and errors of
- * the file system.
+ * The part of an open store that finds, lists, reads and removes stored uploads. Its errors, such as StoreAwayError,
+ * are not yet converted to ServiceError.
  */
 export class Archive {
   private readonly search: UploadSearch;
@@ -271,7 +271,7 @@ export class Archive {
     return UPLOAD_KINDS.filter((kind) => open.includes(kind));
   }
 
-  /** Completes the earlier removals that failed. */
+  /** Tries to complete the earlier removals that failed or were cut short by a crash. */
   private async resumeRemovals(): Promise<ResumedRemovals> {
     this.store.presence.assertHere();
     const resumed = await completeRemovals(this.store, await this.store.markers.ids());

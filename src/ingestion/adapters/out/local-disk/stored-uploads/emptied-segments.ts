@@ -8,16 +8,16 @@ import type { StoreDirectory } from '../store-directory.js';
 /** Suffix of the names of the markers in `pending/` for segments without lines. */
 export const EMPTIED_EXTENSION = '.emptied';
 /**
- * How long the empty file of a segment is kept, in milliseconds, and the pause between two runs that remove such files.
- * A reader such as DuckDB lists the segments first, and opens each of them when its turn comes. Its query fails if a
- * listed segment is gone by then. So empty files are removed together, once in a while, and not whenever a removal
- * takes the last line of a segment.
+ * How long the empty file of a segment is kept at least, in milliseconds, and the pause between two runs that remove
+ * such files. A reader such as DuckDB lists the segments first, and opens each of them when its turn comes. Its query
+ * fails if a listed segment is gone by then. So empty files are removed together, once in a while, and not whenever a
+ * removal takes the last line of a segment.
  */
 const KEPT_MS = 10 * MINUTE_MS;
 
 /**
- * Marks a segment (a file of index lines) whose last line was removed, so that its empty file is removed ten minutes
- * later, or at a later boot. Resolves when the marker is durable. Safe to repeat.
+ * Marks a segment (a file of index lines) whose last line was removed, so that its empty file is removed later, usually
+ * after ten to twenty minutes. Resolves when the marker is durable. Safe to repeat.
  *
  * @param segment path of the segment, relative to the store's root.
  */
@@ -30,9 +30,9 @@ export async function markEmptied({ markers }: StoreDirectory, segment: string):
 }
 
 /**
- * Removes the segments that were emptied at least ten minutes ago, directories that are empty then, and the markers. If
- * one can't be removed, logs a warning and leaves its marker for a later call. There must be only one call at a time,
- * and no removal of uploads meanwhile.
+ * Removes the empty files of the segments that were emptied at least ten minutes ago, their directories that are empty
+ * then, and their markers. If one can't be removed, logs a warning and leaves its marker for a later call. There must
+ * be only one call at a time, and no removal of uploads meanwhile.
  *
  * @param names the names of the markers in `pending/`.
  * @param signal ends the work before the next segment.
@@ -45,7 +45,7 @@ export async function removeEmptied(store: StoreDirectory, names: readonly strin
     try {
       const marker = await store.markers.read(name);
       if (!marker || 'content_path' in marker || marker.emptied_at === undefined || !(await links.staysInside(marker))) continue;
-      // A clock that was set back must not keep the segment for longer.
+      // A clock that was set back must not keep the file for very long.
       if (Math.abs(Date.now() - marker.emptied_at) >= KEPT_MS) await remove(store, name, marker.segment);
     } catch (error) {
       if (store.presence.isAway) throw error;

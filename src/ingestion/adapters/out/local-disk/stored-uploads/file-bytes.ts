@@ -3,14 +3,15 @@ import { storageFailure } from '../../../../application/storage-failure.js';
 import { closeQuietly, type DiskFile } from '../disk.js';
 
 /**
- * The smallest and the largest number of bytes that are read at once. The first reads are small, because the client may
- * be slow, and each connection holds that much memory meanwhile. For a fast client, the reads grow.
+ * The smallest and the largest number of bytes that are read at once, except at the end. The first reads are small,
+ * because the client may be slow, and each connection holds that much memory meanwhile. For a fast client, the reads
+ * grow.
  */
 const MIN_READ_BYTES = 16 * 1024;
 const MAX_READ_BYTES = 1024 * 1024;
 /**
- * If a client takes a chunk within this time, in milliseconds, further chunks are twice as long, as far as there is
- * memory for them. If the client takes longer, further chunks are half as long.
+ * If a client takes a chunk within this time, in milliseconds, further chunks are usually twice as long. If the client
+ * takes longer, further chunks are half as long, but at least MIN_READ_BYTES.
  */
 const FAST_MS = 20;
 /**
@@ -23,7 +24,7 @@ const downloadMemory = new MemoryBudget(32 * 1024 * 1024);
 
 /**
  * Reads the bytes of a file from one position up to another. While a fast client takes a chunk, the next chunk is
- * already being read. Closes the file at the end, after an error, and when the caller stops.
+ * already being read, if there is memory for it. Closes the file at the end, after an error, and when the caller stops.
  */
 export class FileBytes implements AsyncIterableIterator<Uint8Array, undefined, Uint8Array | undefined> {
   /**

@@ -20,8 +20,9 @@ export interface LineHead {
 }
 
 /**
- * Reads the upload's id and time from an index line; undefined if the line isn't valid. If the line has the form that
- * `indexLine` writes, the line isn't parsed as JSON. A long line of another form is parsed in turns with other work.
+ * Reads the upload's id and time from an index line; undefined if the line doesn't have both. If the line has the form
+ * that `indexLine` writes, the line isn't parsed as JSON, so it may be damaged elsewhere. A long line of another form
+ * is parsed in turns with other work.
  */
 export function headOf(line: Buffer): LineHead | undefined | Promise<LineHead | undefined> {
   const begin = line.toString('latin1', 0, BEHIND_ID);
@@ -50,9 +51,9 @@ function headFrom(members: LineMembers | undefined): LineHead | undefined {
 
 /** Selects the index lines of one customer. All lines must be of one kind. */
 export class CustomerLines {
-  /** What follows the id in a line of the customer, up to the quote behind the customer. */
+  /** The bytes behind the id in a line of the customer, up to the quote behind the customer's id. */
   private readonly expected: Buffer;
-  /** The offset in `expected` at which the customer begins, behind the quote. */
+  /** The offset in `expected` at which the customer's id begins, behind the quote. */
   private readonly customerAt: number;
 
   constructor(
@@ -78,8 +79,8 @@ export class CustomerLines {
 
   /**
    * Whether the line at an offset is of the customer; undefined if it must be parsed, because it hasn't the form that
-   * `indexLine` writes. A page of a list may look at the lines of many other customers, so this makes no object, and
-   * reads no more than the beginning of the line.
+   * `indexLine` writes, or its customer's id has an escaped character. A page of a list may look at the lines of many
+   * other customers, so this makes no object, and reads no more than the beginning of the line.
    */
   private quickly(bytes: Buffer, begin: number): boolean | undefined {
     const { expected, customerAt } = this;
@@ -98,8 +99,8 @@ export class CustomerLines {
 }
 
 /**
- * Whether the JSON text whose first character is at an offset has an escaped character. Other programs escape characters
- * that `indexLine` doesn't, such as `\u00fc` for `ü`.
+ * Whether the JSON text whose first character is at an offset has an escaped character. Other programs escape
+ * characters that `indexLine` doesn't, such as `\u00fc` for `ü`.
  */
 function hasEscape(bytes: Buffer, begin: number): boolean {
   let at = begin;

@@ -3,11 +3,13 @@
  * page of the list, or to find an upload. They stay correct bounds when lines are removed.
  */
 export class LineTimes {
-  /** The latest `received_at` of the lines, since 1970. */
+  /** The latest `received_at` of the lines, in milliseconds since 1970; -Infinity without lines. */
   newest = -Infinity;
   /** By how much the lines are out of order: how much earlier a line was received, at most, than a line before it. */
   disorderMs = 0;
-  /** How long the upload of a line took at most: from the time in its id to `received_at`. */
+  /**
+   * How long the upload of a line took at most, from the time in its id to `received_at`. Infinity if that is unknown.
+   */
   longestMs = 0;
 
   /** Takes the next line into account. */

@@ -12,7 +12,10 @@ const UPLOADS_AT_ONCE = 1_000;
 /** An upload that is to be removed, as a removal list records it. */
 export interface RemovedUpload {
   readonly uploadId: string;
-  /** The upload's customer. Undefined in a removal list of an earlier version of the service. */
+  /**
+   * The upload's customer. Undefined in a removal list of an earlier version of the service, and if the index line has
+   * none.
+   */
   readonly customerId?: string;
   /**
    * When the upload was received (RFC 3339, UTC). Undefined in a removal list of an earlier version of the service, and
@@ -37,7 +40,7 @@ export interface RemovalList {
   readonly uploads: readonly RemovedUpload[];
 }
 
-/** What a removal list records of an upload. */
+/** Reduces an upload to the data that a removal list records. */
 export const removedUpload = (upload: Upload) => ({
   uploadId: upload.uploadId,
   customerId: upload.customerId,
@@ -56,8 +59,8 @@ const encodeLines = (lines: readonly object[]): Buffer => Buffer.from(lines.map(
 
 /**
  * Decodes a removal list. Resolves to undefined if its last line is incomplete, or it isn't a list of this store.
- * Accepts only paths of the store's layout, because recovery rewrites and removes the files that the paths name. Yields
- * to other work of the process, because the list may be long.
+ * Accepts only paths of the store's layout, because recovery rewrites and removes the files that the paths name. A list
+ * without a time gets the present time. Yields to other work of the process, because the list may be long.
  */
 export async function decodeRemovalList(bytes: Buffer): Promise<RemovalList | undefined> {
   if (bytes.at(-1) !== NEWLINE) return undefined;

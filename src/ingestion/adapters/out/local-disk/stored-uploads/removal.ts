@@ -28,8 +28,8 @@ const WRITE_BYTES = 1024 * 1024;
  * 6. If the event outbox was ever opened, write the events of the removal to `events/`.
  * 7. Remove the list.
  *
- * If a step after the first fails, the list stays, and the removal is completed before the next removal or at the next
- * boot.
+ * If a step after the first fails, the list stays, and completing the removal is tried again before the next removal
+ * and at the next boot. If the first step fails, the list may stay, too.
  *
  * @throws StoreAwayError; an error of the file system, or of the index of keys.
  */
@@ -41,7 +41,7 @@ export async function removeUploads(store: StoreDirectory, list: RemovalList): P
 
 /**
  * Writes a removal list to `pending/`, where it appears as a whole. Resolves to the absolute path of the list when the
- * list is durable.
+ * list is durable. If this rejects, the list may be there.
  */
 async function decide(store: StoreDirectory, list: RemovalList): Promise<string> {
   const path = store.at('pending', `${uuidV7()}${REMOVAL_EXTENSION}`);
@@ -170,14 +170,16 @@ async function rewrite(store: StoreDirectory, segment: string, ids: ReadonlySet<
   }
 }
 
-/** Removes the event entry of an emptied segment, and forgets its batch in flight. Runs within a job of `events.jobs`. */
+/**
+ * Removes the event entry of an emptied segment, and forgets its batch in flight. Runs within a job of `events.jobs`.
+ */
 async function removeEventEntry({ events }: StoreDirectory, segment: string): Promise<void> {
   const id = basename(segment, '.ndjson');
   if (events.inFlight?.id === id) events.inFlight = undefined;
   await events.remove(id);
 }
 
-/** Writes a durable copy of a segment without the lines of the uploads with the given ids. */
+/** Writes and syncs a copy of a segment without the lines of the uploads with the given ids. Doesn't sync its name. */
 async function writeCopy(disk: Disk, path: string, source: DiskFile, ids: ReadonlySet<string>): Promise<Copy> {
   const copy = await disk.create(path);
   try {
@@ -206,8 +208,8 @@ function refuseForeignLine(): never {
 }
 
 /**
- * Copies the lines of a segment, except those of the uploads whose ids are in `removed`. Rejects if the segment has a
- * long line that isn't an index line, because `readLines` would leave it out.
+ * Copies the lines of a segment, except those of the uploads whose ids are in `removed`, and an unterminated last line.
+ * Rejects if the segment has a long line that isn't an index line, because `readLines` would leave it out.
  */
 async function copyLines(source: DiskFile, copy: DiskFile, removed: ReadonlySet<string>): Promise<Copy> {
   let length = 0;

@@ -10,7 +10,7 @@ export interface ResumedRemovals {
 
 /**
  * Whether one of the resumed removals has removed the upload with an id, and the caller may access the upload's
- * customer. If that removal has failed again, throws its error.
+ * customer. If that removal has failed again, throws its error. An upload whose list names no customer doesn't count.
  */
 export function isCompleted({ completed, failed }: ResumedRemovals, uploadId: string, mayAccess: CustomerAccess): boolean {
   const isWanted = (upload: RemovedUpload): boolean => upload.uploadId === uploadId && upload.customerId !== undefined && mayAccess(upload.customerId);
@@ -18,6 +18,6 @@ export function isCompleted({ completed, failed }: ResumedRemovals, uploadId: st
   return completed.some(({ uploads }) => uploads.some(isWanted));
 }
 
-/** Whether a removal list may have uploads of a customer; if no customer is given, of any customer. */
+/** Whether a removal list may have uploads of a customer. True if no customer is given, or the list wasn't read. */
 export const mayHaveUploadsOf = (list: RemovalList | undefined, customerId: string | undefined): boolean =>
   !list || customerId === undefined || list.uploads.some((upload) => upload.customerId === undefined || upload.customerId === customerId);

@@ -116,7 +116,8 @@ export class SegmentReader {
   /**
    * Reads a chunk of lines: the last lines before `end`, which must be the beginning of a line or the segment's end.
    *
-   * @param wanted leaves out most lines of other customers, but never the first line of the chunk.
+   * @param chunkBytes about how many bytes to read; more if the last line is longer. Default: 256 KiB.
+   * @param wanted if given, most lines of other customers are left out, but never the first line of the chunk.
    */
   async linesBefore(end: number, chunkBytes = CHUNK_BYTES, wanted?: CustomerLines): Promise<SegmentChunk> {
     let from = end;

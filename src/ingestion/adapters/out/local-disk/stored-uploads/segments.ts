@@ -9,7 +9,7 @@ import { MAX_DISORDER_MS, SegmentReader, type SegmentSpan } from './segment-read
 
 /**
  * The maximum number of segments whose spans (first and last times) are remembered, and of segments for whose times
- * bounds are remembered. An entry takes about 200 bytes.
+ * bounds are remembered. Beyond it, all are forgotten. An entry takes about 200 bytes.
  */
 const MAX_SEGMENTS = 10_000;
 /**
@@ -18,7 +18,7 @@ const MAX_SEGMENTS = 10_000;
  * segment once.
  */
 const DENSE_BYTES = 1024 * 1024;
-/** The maximum number of directories for which the names in them are remembered. */
+/** The maximum number of directories for which the names in them are remembered. Beyond it, all are forgotten. */
 const MAX_DIRECTORIES = 1_000;
 /**
  * The names in a directory are remembered only if the directory's last change was longer ago than this, in nanoseconds.
@@ -38,7 +38,7 @@ export interface OpenSegment {
   readonly times: Readonly<LineTimes>;
 }
 
-/** What `Segments` needs of a store. */
+/** The parts of a store that `Segments` uses. */
 export interface SegmentsSite {
   readonly disk: Disk;
   /**
@@ -52,8 +52,8 @@ export interface SegmentsSite {
 /**
  * Finds and opens the segments on the disk. Skips anything else in their directories.
  *
- * Knows bounds for the times of a segment's lines (`LineTimes`): those of the segments that this process has written,
- * and of others once they were measured. Two readings depend on them:
+ * Remembers bounds for the times of a segment's lines (`LineTimes`): those of the segments that this process has
+ * written, and of others once they were measured. Two readings depend on them:
  *
  * - A page of the list must be read back as far as lines may be out of order. That is mostly a few milliseconds. If
  *   MAX_DISORDER_MS were assumed, each page of a busy service would read the lines of ten seconds.
@@ -112,9 +112,9 @@ export class Segments {
   }
 
   /**
-   * The span of a segment: the times of its first and last lines. Reads them only if the segment is closed, and its span
-   * isn't remembered. Undefined if the segment was removed meanwhile, isn't a regular file or has no durable line, or
-   * its first or last line isn't valid.
+   * The span of a segment: the times of its first and last lines. Reads them only if the segment is closed, and its
+   * span isn't remembered. Undefined if the segment was removed meanwhile, isn't a regular file or has no durable line,
+   * or its first or last line isn't valid.
    */
   async span(path: string): Promise<SegmentSpan | undefined> {
     const open = this.store.openSegments.get(path);
@@ -137,8 +137,9 @@ export class Segments {
   }
 
   /**
-   * An upper bound for the disorder of a segment's durable lines, in milliseconds. Reads the whole segment if it is
-   * dense (see DENSE_BYTES), and bounds for its times aren't known, as after a restart of the service.
+   * An upper bound for the disorder of a segment's durable lines, in milliseconds. If bounds for its times aren't
+   * known, as after a restart of the service, reads the whole segment if it is dense (see DENSE_BYTES), and otherwise
+   * returns MAX_DISORDER_MS.
    */
   async disorderOf(segment: SegmentReader, span: SegmentSpan | undefined): Promise<number> {
     const isDense = span && segment.length * MAX_DISORDER_MS > DENSE_BYTES * (span.last - span.first);
@@ -148,8 +149,8 @@ export class Segments {
 
   /**
    * How long the upload of a durable line of a segment took at most, in milliseconds. Reads the whole segment if that
-   * isn't known, as after a restart of the service. 0 if the segment was removed meanwhile, isn't a regular file, or has
-   * no durable line.
+   * isn't known, as after a restart of the service. Infinity if one of its lines isn't valid. 0 if the segment was
+   * removed meanwhile, isn't a regular file, or has no durable line.
    */
   async longestOf(path: string): Promise<number> {
     const known = this.knownTimes(path);

@@ -19,12 +19,12 @@ const MAX_READ_BYTES = 32 * 1024 * 1024;
 const MAX_OPENED_IN_VAIN = 64;
 /** About the length of an index line in bytes, from which the length of a page's first read is estimated. */
 const USUAL_LINE_BYTES = 400;
-/** The smallest and the largest number of bytes that are read at once. */
+/** The smallest and the largest number of bytes that are read at once, except for a line that is longer. */
 const MIN_CHUNK_BYTES = 8 * 1024;
 const MAX_CHUNK_BYTES = 256 * 1024;
 /**
- * The uploads of index lines up to this length in bytes are held in memory until the page is made. Longer lines are read
- * again then.
+ * The uploads of index lines up to this length in bytes are held in memory until the page is made. Longer lines are
+ * read again then.
  */
 const SHORT_LINE_BYTES = 2 * 1024;
 /** How many more candidates than a page needs are held in memory before the oldest ones are dropped. */
@@ -57,7 +57,10 @@ interface BackwardReader {
   segment?: SegmentReader;
   /** By how much the lines of the segment are out of order at most, in milliseconds (see `Segments`). */
   disorderMs: number;
-  /** Offset in the segment in bytes. All lines from this offset on were read, or are too new for the page. */
+  /**
+   * Offset in the segment in bytes. All lines from this offset on were read, or are too new for the page. Infinity
+   * until the segment is opened.
+   */
   end: number;
   /**
    * An upper bound for the `received_at` of the unread lines that may belong to the page, in milliseconds since 1970.
@@ -126,7 +129,8 @@ export class UploadList {
   }
 
   /**
-   * Opens the segment of a reader, and finds the offset to begin at. Undefined if the segment was removed meanwhile.
+   * Opens the segment of a reader, and finds the offset to begin at. Undefined if there is no such segment, or it has
+   * no durable line.
    */
   private async open(reader: BackwardReader): Promise<SegmentReader | undefined> {
     if (reader.segment) return reader.segment;
@@ -228,8 +232,8 @@ export class UploadList {
 }
 
 /**
- * Reads where an index line's upload is in the list; undefined if the line isn't valid. Decodes a short line, which costs
- * little more than reading its upload's id and time alone.
+ * Reads where an index line's upload is in the list; undefined if the line isn't valid. Decodes a short line, which
+ * costs little more than reading its upload's id and time alone.
  */
 function readLine(line: Buffer): ReadLine | undefined | Promise<ReadLine | undefined> {
   if (line.length > SHORT_LINE_BYTES) {

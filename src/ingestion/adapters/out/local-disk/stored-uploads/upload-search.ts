@@ -45,7 +45,7 @@ interface Candidate {
 
 /**
  * Finds the index lines of uploads by their ids. An id contains the time at which the upload began, and an upload takes
- * at most 24 hours, so only segments with lines of the 24 hours after that time are searched.
+ * at most 24 hours, so only segments that may have lines of the 24 hours after that time are searched.
  */
 export class UploadSearch {
   private readonly scans = new OneAtATime();
@@ -53,11 +53,11 @@ export class UploadSearch {
   constructor(private readonly segments: Segments) {}
 
   /**
-   * Finds the line of an upload. First looks near the time at which the upload began, where the line is if the upload
-   * was short. Only then reads each segment up to the time at which the upload was received at the latest, if it took
-   * as long as the longest upload of the segment. Such a scan may read the lines of a whole day, if a segment has so
-   * slow an upload or is read for the first time since the service started. So there is one scan at a time: the reads
-   * of many at once would delay the uploads.
+   * Finds the line of an upload; undefined if there is none, or the id isn't valid. First looks near the time at which
+   * the upload began, where the line usually is if the upload was short. Only then reads each segment up to the time at
+   * which the upload was received at the latest, if it took as long as the longest upload of the segment. Such a scan
+   * may read the lines of a whole day, if a segment has so slow an upload or is read for the first time since the
+   * service started. So there is one scan at a time: the reads of many at once would delay the uploads.
    *
    * @param memory where memory for a long line is taken. Default: a memory budget that all such calls share.
    */
