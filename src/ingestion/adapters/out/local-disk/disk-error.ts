@@ -38,7 +38,7 @@ export class StoreAwayError extends Error {
 }
 
 /**
- * The error when a file system reports that it has lost writes, but not of which files. Any file that was written there
+ * The error when a file system may have lost writes, but it isn't known of which files. Any file that was written there
  * since the last sync may be incomplete, even if a later sync of it succeeds.
  */
 export class LostWritesError extends Error {

@@ -159,7 +159,8 @@ export abstract class Disk {
    * Makes files and their names durable. If a file is missing, makes its absence durable, unless its directory is
    * missing, too.
    *
-   * @throws LostWritesError if writes were lost, perhaps of files that aren't in `paths`; an error of the file system.
+   * @throws LostWritesError if writes may be lost, perhaps of files that aren't in `paths`; an error of the file
+   *   system.
    */
   syncFiles(paths: readonly string[]): Promise<void> {
     return this.syncEach(paths);

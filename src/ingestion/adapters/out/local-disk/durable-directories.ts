@@ -56,7 +56,7 @@ export class DurableDirectories {
   }
 
   /**
-   * Runs an action in a directory. First creates the directory durably, unless it is remembered. If this fails with
+   * Runs an action in a directory. First creates the directory durably, unless it is remembered. If either fails with
    * `ENOENT` or `ENOTDIR`, as it does if the directory was removed in the meantime, creates the directory again and
    * runs the action once more.
    *

@@ -30,7 +30,7 @@ import { KeySegments, type KeySegmentsSite, type SegmentToRead } from './key-seg
 import { DamagedDatabaseError } from './self-checking-database.js';
 import type { StorePresence } from './store-presence.js';
 
-/** The most uploads and segments that one transaction writes to a database. It takes a few milliseconds. */
+/** The most uploads and segments that one transaction writes to a database. Such a transaction takes milliseconds. */
 const ROWS_AT_ONCE = 25;
 /**
  * How long index lines are read before other work of the process can run, in milliseconds. A database transaction is
@@ -38,7 +38,7 @@ const ROWS_AT_ONCE = 25;
  */
 const MAX_TURN_MS = 10;
 
-/** The parts of a store that its idempotency keys use. */
+/** The services of a store that its idempotency keys use. */
 export interface IdempotencySite extends KeySegmentsSite {
   readonly directories: DurableDirectories;
   readonly presence: Pick<StorePresence, 'assertHere'>;
@@ -110,8 +110,8 @@ export class IdempotencyIndex {
   /**
    * Resolves if a call of `ready` can be expected to succeed. Does nothing if the index is complete. Otherwise opens
    * the segments that `ready` may need, and reads the beginning of one that this process doesn't write to. If one can't
-   * be opened or read, or the last `ready` has failed, calls `ready`. That may succeed even so, because `ready` may
-   * need only some of the segments.
+   * be opened or read, or the last `ready` has failed, calls `ready`. This call may succeed, because `ready` may need
+   * only some of the segments.
    *
    * @throws StoreAwayError; an error of the file system, or of `ready`.
    */
@@ -139,7 +139,7 @@ export class IdempotencyIndex {
    * Adds uploads and segments to the databases of their days. Adding one again is safe. Whenever an upload is added,
    * its segment must be listed already or added in the same call, so that a later removal of the segment is noticed.
    * Whenever a segment is added with its length, all its uploads with a key must be there already or added in the same
-   * call.
+   * call. While the index isn't complete for a day, the segments of that day aren't added.
    *
    * @param segments closed segments with their final length in bytes; segments that are open, or some of whose uploads
    *   may not be added yet, with `OPEN` instead.
@@ -157,7 +157,8 @@ export class IdempotencyIndex {
   /**
    * Removes uploads from the index after their lines were removed from a segment, and overwrites their values in the
    * file of the day's database. The hashes of their idempotency scopes stay there. If `uploads` isn't empty, also
-   * removes the databases of that day that were set aside, because these may have the keys of the uploads too.
+   * removes the databases of that day that were set aside, because these may have the keys of the uploads too. Those in
+   * a directory that was set aside as a whole stay.
    *
    * @param segment the segment, with its new length in bytes; 0 if it has no more lines.
    */

@@ -169,7 +169,7 @@ export class IndexLog {
     return !isFull && segment.directory === batch[0]?.directory && segment.accepts(batch) ? segment : undefined;
   }
 
-  /** Closes the current segment, and begins a new one for these lines. Rejects if the current one can't be closed. */
+  /** Closes the current segment, if there is one, and returns a new one for these lines. Rejects if closing fails. */
   private async nextFor(batch: readonly WaitingLine[]): Promise<Segment> {
     await this.segment?.close();
     return (this.segment = new Segment(this.store, batch[0]?.directory ?? ''));

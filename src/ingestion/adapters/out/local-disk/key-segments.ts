@@ -5,7 +5,7 @@ import type { Segments, SegmentsSite } from './stored-uploads/segments.js';
 /** How much of a segment is read to find out whether its disk can be read, in bytes. */
 const PROBED_BYTES = 4096;
 
-/** The parts of a store that `KeySegments` uses. */
+/** The services of a store that `KeySegments` uses. */
 export interface KeySegmentsSite extends SegmentsSite {
   readonly segments: Segments;
 }
@@ -50,8 +50,8 @@ export class KeySegments {
 
   /**
    * Whether all of these segments can be opened, and the beginning of the last one can be read that has lines and that
-   * this process doesn't write to. What this process has just written is read from memory, so reading it would not show
-   * that the disk fails. A segment that was removed meanwhile counts as readable. Never rejects.
+   * this process doesn't write to. A segment that this process has just written is read from memory, so reading it
+   * would not show that the disk fails. A segment that was removed meanwhile counts as readable. Never rejects.
    */
   async canRead(segments: readonly SegmentToRead[]): Promise<boolean> {
     const probed = segments.findLast(({ isOpen, length }) => !isOpen && length > 0);

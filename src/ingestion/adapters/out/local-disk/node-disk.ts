@@ -168,8 +168,8 @@ function onePerFileSystem(directories: readonly string[]): string[] {
 }
 
 /**
- * Opens a regular file. Rejects with NotAFileError if the path leads to something else, for a FIFO too: without waiting
- * until another process opens it.
+ * Opens a regular file. Rejects with NotAFileError if the path leads to something else. If that is a FIFO, doesn't wait
+ * for another process to open it.
  */
 async function openRegular(path: string, flags: number): Promise<DiskFile> {
   let handle: FileHandle;
@@ -198,7 +198,7 @@ async function findOutWhetherSyncReportsFailures(): Promise<boolean> {
   return stdout.includes('GNU coreutils');
 }
 
-/** How often a `sync` command of this process has reported lost writes (see `Disk.lossCount`). */
+/** How often a `sync` command of this process has failed, which counts as lost writes (see `Disk.lossCount`). */
 let losses = 0;
 /**
  * Runs the `sync` commands one at a time. Of several at once, Linux would report a failed write to only one, and the

@@ -26,8 +26,8 @@ export interface PublicationMarker extends IndexPosition {
 }
 
 /**
- * Marks a segment that may end with an incomplete or damaged line, or from which the last line was removed. The marker's
- * id is the id in the segment's name; in the latter case with `EMPTIED_EXTENSION` behind it.
+ * Marks a segment that may end with an incomplete or damaged line, or from which the last line was removed. The
+ * marker's id is the id in the segment's name; in the latter case with `EMPTIED_EXTENSION` behind it.
  */
 export interface SegmentMarker {
   /** Path of the segment, relative to the store's root. */

@@ -23,8 +23,8 @@ const MAX_JOURNAL_BYTES = 1024 * 1024 * 1024;
  * Recovers from a crash. Reads little more than what was in progress, so its cost hardly grows with the store. If
  * recovery is itself cut short at any point, it can safely run again.
  *
- * @throws DataDirectoryError if something else has the name of a directory of segments; StoreAwayError; an error of the
- *   file system.
+ * @throws DataDirectoryError if something else has the name of a directory of segments that must be read;
+ *   StoreAwayError; an error of the file system.
  */
 export async function recover(store: StoreDirectory): Promise<void> {
   const { disk, markers } = store;

@@ -27,9 +27,9 @@ export class Segment {
   private readonly absolutePath: string;
   private readonly id = uuidV7();
   /**
-   * Absolute path of the directory with the uploaded files that the segment's lines name (`files/kind=...`). Each
-   * append checks that this directory is still present. The segment's own directory needs no such check, because the
-   * path of the segment's file is checked.
+   * A list with the absolute path of the directory with the uploaded files that the segment's lines name
+   * (`files/kind=...`). Each append checks that this directory is still present. The segment's own directory needs no
+   * such check, because the path of the segment's file is checked.
    */
   private readonly contentParts: readonly string[];
   private file: DiskFile | undefined;

@@ -38,7 +38,7 @@ const RELEASE = 'PRAGMA synchronous = NORMAL; PRAGMA journal_mode = MEMORY; PRAG
 /** Codes of SQLite's errors that don't mean that the database is damaged. */
 const NOT_DAMAGE = ['SQLITE_FULL', 'SQLITE_NOMEM'];
 
-/** The error when a database can't be used, or doesn't contain what was written to it. */
+/** The error when a database can't be used, or its contents aren't as they should be. */
 export class DamagedDatabaseError extends Error {
   constructor(
     readonly path: string,

@@ -194,7 +194,7 @@ export class StoreDirectory {
 
   /**
    * Tries an action that recovery repeats at the next boot if it fails now. Resolves even then, and logs the failure.
-   * Does nothing while the store is away.
+   * Does nothing while the store is away. If it goes away during the action, logs nothing.
    *
    * @param what the action, as the subject of the warning about its failure.
    * @param parts absolute paths of the store's parts that the action changes. Default: all that every store has.

@@ -11,7 +11,7 @@ const MAX_BYTES = 1024;
  * Reads the id of the store in a directory from the file `store-id`; undefined if that file is missing or contains no
  * valid id.
  *
- * @throws NotAFileError; an error of the file system.
+ * @throws NotAFileError if `store-id` isn't a regular file, or is far too long; an error of the file system.
  */
 export async function readStoreId(disk: Disk, root: string): Promise<string | undefined> {
   const id = (await readWhole(disk, join(root, NAME), MAX_BYTES))?.toString('latin1').trim();

@@ -21,8 +21,8 @@ const REMOVED_EXTENSION = '.removed';
 const MAX_NEW = 1_000;
 
 /**
- * An event entry: says up to which offset the events of a file are confirmed. Each line of the file is an event. The
- * events of all lines before the offset are confirmed.
+ * An event entry: says up to which offset in a file the events of its lines are confirmed. A line that isn't valid has
+ * no event.
  */
 export interface EventEntry {
   /**

@@ -41,7 +41,7 @@ export class EventQueue {
   }
 
   /**
-   * Returns the next batch of at most `limit` events; undefined if no more events can be delivered, or the outbox was
+   * Returns the next batch of at most `limit` events; undefined if there are no events to deliver, or the outbox was
    * never opened.
    *
    * @throws StoreAwayError; an error of the file system.

@@ -10,7 +10,10 @@ import { NodeDisk } from '../node-disk.js';
 import { readStoreId } from '../store-id.js';
 import { FileBytes } from '../stored-uploads/file-bytes.js';
 
-/** Opens the store in a DATA_DIR as the source of a move. Resolves to undefined if the directory has no store id. */
+/**
+ * Opens the store in a DATA_DIR as the source of a move. Resolves to undefined if there is no valid store id in that
+ * directory.
+ */
 export async function openDirectorySource(directory: string): Promise<StoreSource | undefined> {
   const disk = new NodeDisk();
   const root = resolve(directory);
@@ -45,7 +48,7 @@ class DirectorySource implements StoreSource {
       const days = await this.disk.readDirectory(join(this.root, linesDirectory(kind)));
       for (const day of days.filter((name) => dayIn(name) !== undefined).sort()) {
         const directory = `${linesDirectory(kind)}/${day}`;
-        // The directory of a day may be gone: it is removed with its last segment (file of index lines).
+        // The directory of a day may be gone by now: it is removed with its last segment (file of index lines).
         const names = await unlessAbsent(this.disk.readDirectory(join(this.root, directory)));
         for (const name of (names ?? []).filter(SEGMENTS.isFile).sort()) yield `${directory}/${name}`;
       }

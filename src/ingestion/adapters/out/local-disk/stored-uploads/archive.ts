@@ -326,7 +326,7 @@ export class Archive {
     }
   }
 
-  /** The lines of the segment at a path as `linesOf` yields them. None if the segment is missing. */
+  /** The lines of the segment at a path as `linesOf` yields them. None if there is no such segment. */
   private async *lines(path: string, customerId?: string): AsyncGenerator<Buffer> {
     const segment = await this.store.segments.open(path);
     if (!segment) return;

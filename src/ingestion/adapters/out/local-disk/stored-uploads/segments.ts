@@ -38,7 +38,7 @@ export interface OpenSegment {
   readonly times: Readonly<LineTimes>;
 }
 
-/** The parts of a store that `Segments` uses. */
+/** The services of a store that `Segments` uses. */
 export interface SegmentsSite {
   readonly disk: Disk;
   /**
@@ -55,7 +55,7 @@ export interface SegmentsSite {
  * Remembers bounds for the times of a segment's lines (`LineTimes`): those of the segments that this process has
  * written, and of others once they were measured. Two readings depend on them:
  *
- * - A page of the list must be read back as far as lines may be out of order. That is mostly a few milliseconds. If
+ * - A page of the list must be read back as far as lines may be out of order, mostly a few milliseconds. If
  *   MAX_DISORDER_MS were assumed, each page of a busy service would read the lines of ten seconds.
  * - An upload's line is found from the time at which the upload began, which is in its id. If it isn't known how long
  *   an upload took at most, an id that nobody has costs reading the lines of the 24 hours after that time.
