@@ -192,7 +192,8 @@ export const closeQuietly = (file: DiskFile): Promise<void> => file.close().catc
  * The bytes of a file, all read into memory; undefined if the file is missing.
  *
  * @param most the longest file to read, in bytes. Default: no limit.
- * @throws NotAFileError, also if the file is longer than `most`; an error of the file system.
+ * @throws NotAFileError if the path leads to something other than a file, or the file is longer than `most`; an error
+ *   of the file system.
  */
 export async function readWhole(disk: Disk, path: string, most = Infinity): Promise<Buffer | undefined> {
   const file = await unlessAbsent(disk.open(path));

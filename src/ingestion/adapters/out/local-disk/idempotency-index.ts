@@ -49,12 +49,13 @@ export interface IdempotencySite extends KeySegmentsSite {
 
 /**
  * Finds uploads by their idempotency scopes, in one database for each UTC day, which is derived from the index lines of
- * that day. The database also lists the segments (files of index lines) whose keys it contains, and their lengths.
+ * that day. The database also lists the segments (files of index lines) whose keys it contains, with their lengths if
+ * these are final.
  *
  * Segments of yesterday and later that no database lists with their final length are read before the first lookup, and
  * before the next lookup after damage to a database. A damaged database is set aside. So is one that lists a segment
- * that is missing, or whose length isn't the listed one. So a database may be lost at any time, or restored from a
- * backup of any age.
+ * that is missing, or whose length isn't the listed final one. So a database may be lost at any time, or restored from
+ * a backup of any age.
  */
 export class IdempotencyIndex {
   private readonly segments: KeySegments;
