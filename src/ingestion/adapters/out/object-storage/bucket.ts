@@ -29,7 +29,7 @@ const MIN_CLOCK_OFFSET_MS = 4 * 60_000;
 /**
  * Returns `offsetMs`, the offset between the store's clock and this machine's in milliseconds, or 0 if it is less than
  * four minutes in either direction. A store's times are whole seconds and arrive late, so a small offset can't be
- * measured.
+ * measured exactly.
  */
 export const significantOffset = (offsetMs: number): number => (Math.abs(offsetMs) < MIN_CLOCK_OFFSET_MS ? 0 : offsetMs);
 
@@ -43,12 +43,12 @@ export const SHORT_BODY_BYTES = 1024 * 1024;
  * The operations that the object-storage adapter needs from a store, and no others. Keys are relative to the bucket's
  * prefix.
  *
- * Calls reject with errors of the store's SDK, ObjectExistsError, MissingRightError and StoreSilentError. A call to a
- * store that makes no progress rejects after the bucket's time-out. Listings, and iterators from `open`, throw their
- * errors while they are iterated. After an error, the store may have carried out the operation or not, and may still
- * carry it out a little later. A call repeats its request where that is safe. If the answer to the first request was
- * lost, the repeated request may be refused because of the object that the first one wrote. The call recognizes this
- * object as its own.
+ * Calls reject with errors of the store's SDK, or with an Error of the adapter, such as ObjectExistsError,
+ * MissingRightError or StoreSilentError. A call to a store that makes no progress rejects after the bucket's time-out.
+ * Listings, and iterators from `open`, throw their errors while they are iterated. After most errors, the store may
+ * have carried out the operation or not, and may still carry it out later. A call repeats its request where that is
+ * safe. If the answer to the first request was lost, the repeated request may be refused because of the object that the
+ * first one wrote. The call recognizes this object as its own.
  */
 export abstract class Bucket {
   /**
@@ -93,7 +93,10 @@ export abstract class Bucket {
    */
   abstract upload(key: string, bytes: AsyncIterable<Uint8Array>): Promise<void>;
 
-  /** Reads a small object; undefined if the object is missing. Holds the whole object in memory: up to about 64 MiB. */
+  /**
+   * Reads a small object; undefined if the object is missing. Holds the whole object in memory. The longest objects
+   * that the service reads with it have about 64 MiB.
+   */
   abstract read(key: string): Promise<ReadObject | undefined>;
 
   /**
@@ -126,13 +129,17 @@ export abstract class Bucket {
   /** Removes objects. Objects that are already missing are no error. */
   abstract remove(keys: readonly string[]): Promise<void>;
 
-  /** Removes the parts of all unfinished uploads to a key, whichever process began these uploads. */
+  /**
+   * Removes the parts of all unfinished uploads to a key, whichever process began these uploads. In Azure, does nothing
+   * if an object is at the key.
+   */
   abstract removeParts(key: string): Promise<void>;
 
   /**
    * Checks that the store permits the service to read, list and remove objects, and to list and remove parts of
    * uploads. Doesn't check the right to write. Doesn't check the right to remove parts either if that is part of the
-   * right to write, as in Azure. Removes the object at `key`, and changes nothing else.
+   * right to write, as in Azure. Removes the object at `key`, in Azure also parts of unfinished uploads to it, and
+   * changes nothing else.
    *
    * @throws MissingRightError if the store refuses one of these operations.
    */
@@ -143,8 +150,9 @@ export abstract class Bucket {
 }
 
 /**
- * Returns a function that says whether a key is new in a listing. Call that function with each key, in the order of the
- * listing. It is needed because the listings of some stores repeat a key, or a page.
+ * Returns a function that says whether a key is new in a listing in byte order: whether it is greater than all keys
+ * before it. Call that function with each key, in the order of the listing. It is needed because the listings of some
+ * stores repeat a key, or a page.
  */
 export function newKeys(): (key: string) => boolean {
   let last: Buffer | undefined;
@@ -166,7 +174,7 @@ export class ObjectExistsError extends Error {
 
 /** The store doesn't permit an operation that the service needs. */
 export class MissingRightError extends Error {
-  /** @param right the name of the missing right as the store's administrator knows it, such as `s3:ListBucket`. */
+  /** @param right the missing right, such as `s3:ListBucket`, or the operation that needs the right. */
   constructor(right: string, cause: unknown) {
     super(`The store refused ${right}: ${messageOf(cause)}`, { cause });
     this.name = new.target.name;

@@ -6,7 +6,8 @@ import { dateAt, type Day, DAY_GRACE_MS, endOf } from './segment-names.js';
 
 /**
  * Whether a UTC day had ended at least ten minutes before `time` (milliseconds since 1970). New uploads rarely write
- * segments to such a day: only if they take more than a day, or if a process stalls or a clock is wrong.
+ * segments to such a day: only if they take more than a day, if the process or the store stalls, or if a clock is
+ * wrong.
  */
 export const isClosed = (date: string, time: number): boolean => time >= endOf({ date }) + DAY_GRACE_MS;
 
@@ -18,8 +19,8 @@ export const lastDays = ({ storeTime }: Bucket, count: number): string[] =>
   Array.from({ length: count }, (_, index) => dateAt(storeTime - (index + 1) * DAY_MS)).filter((date) => isClosed(date, storeTime));
 
 /**
- * The days of the store that ended at least ten minutes ago by the store's clock, and have segments (objects with index
- * lines).
+ * The days of the given kinds (default: all kinds) that ended at least ten minutes ago by the store's clock, and have
+ * segments (objects with index lines), even if all of these are empty.
  */
 export async function* closedDays(bucket: Bucket, kinds: readonly UploadKind[] = UPLOAD_KINDS): AsyncGenerator<Day> {
   for (const kind of kinds) {

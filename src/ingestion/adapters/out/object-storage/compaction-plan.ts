@@ -32,8 +32,8 @@ export const NO_PLAN = Buffer.alloc(0);
 
 /**
  * A hold, or a plan whose target doesn't exist, counts as left by a crashed process if it wasn't written for this long,
- * in milliseconds by the store's clock. Until then, compaction leaves the day alone. If the target exists, compaction
- * continues the plan at once.
+ * in milliseconds by the store's clock. Until then, compaction merges no segments of the day. If the target exists,
+ * compaction continues the plan at once.
  */
 export const PLAN_PATIENCE_MS = 10 * 60_000;
 

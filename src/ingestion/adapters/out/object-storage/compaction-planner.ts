@@ -16,7 +16,8 @@ const MIB = 1024 * 1024;
 const MIN_AGE_MS = 10 * MINUTE_MS;
 /**
  * If a segment has a line under an idempotency key, it is merged only when it was written longer ago than this, and its
- * day has been over for longer than this, in milliseconds. The key's claim names the segment for 24 hours.
+ * day has been over for longer than this, in milliseconds. The key is kept for 24 hours, and in this time its claim
+ * names the segment.
  */
 const KEYED_AGE_MS = 25 * HOUR_MS;
 const LARGE_BYTES = 16 * MIB;
@@ -26,7 +27,7 @@ const MAX_SOURCES = 10_000;
 export interface PlannerOptions {
   /** Stops the compaction at its next step: the call rejects with the signal's reason. A later compaction continues. */
   readonly signal?: AbortSignal | undefined;
-  /** Called for each segment that the planner has read. */
+  /** Called for each segment whose lines the planner is about to check. */
   readonly onRead?: () => void;
   /**
    * Keys of segments that have a line under an `Idempotency-Key`. The planner adds such segments when it reads them. A
@@ -51,8 +52,9 @@ export interface MalformedSegment {
  *   names are foreign.
  * - Segments of 16 MiB or more, malformed ones, and those that are at most ten minutes old.
  * - Segments whose upload has a marker in `staging/`, because a sweeper may still have to find the upload's line there.
- * - All segments of a day while the receiver has confirmed the events of only some of them. The event outbox remembers
- *   which segments were confirmed, so confirmed and unconfirmed lines must not be merged.
+ * - All segments of a day while, by the watermark of the event outbox, the receiver may have confirmed the events of
+ *   only some of them. The event outbox remembers which segments were confirmed, so confirmed and unconfirmed lines
+ *   must not be merged.
  * - Segments with a line under an `Idempotency-Key`, until the claim of the key has expired. All such segments of a day
  *   wait until the day has been over for 25 hours, so that they are merged together.
  *
@@ -78,7 +80,7 @@ export class CompactionPlanner {
   }
 
   /**
-   * Resolves to the next plan; undefined if no two segments can be merged. Segments of slow uploads (`isSlow`) are
+   * Resolves to the next plan; undefined if no two segments can be merged now. Segments of slow uploads (`isSlow`) are
    * merged last, and only with each other. Rejects with errors of the bucket, with the reason of the signal, and if the
    * cursor of the event outbox is damaged.
    */
@@ -91,7 +93,7 @@ export class CompactionPlanner {
       if (origin === 'original') (isSlow ? slow : others).add(segment);
     }
     // Markers are listed after segments: an upload's marker is created before its segment. So if a listed segment's
-    // upload has no marker now, it never gets one.
+    // upload has no marker now, it needs none any more.
     const marked = await markedUploads(this.bucket);
     return (await this.planOf(others.without(marked), false)) ?? this.planOf(slow.without(marked), true);
   }

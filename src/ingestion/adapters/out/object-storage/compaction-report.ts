@@ -56,5 +56,5 @@ export async function* jsonReport(run: CompactionRun): AsyncGenerator<string> {
 
 const json = (value: object): string => `${JSON.stringify(value)}\n`;
 
-/** Makes a line of the report from a text, with its newline. */
+/** Makes a line of the report from a text: escapes its control characters, and adds a newline. */
 const line = (text: string): string => `${printable(text)}\n`;

@@ -27,15 +27,15 @@ export interface DayReport extends Day {
   readonly fences: number;
   readonly malformed: readonly MalformedSegment[];
   /**
-   * Whether another process compacts the day or has a hold on it (`DayHold`). Some small segments may then be left.
-   * Always false in a dry run.
+   * Whether another process seems to compact the day, or to have a hold on it (`DayHold`). Some small segments may then
+   * be left. Always false in a dry run.
    */
   readonly isBusy: boolean;
 }
 
 /**
  * Merges the small segments (objects with index lines) of a day that is over into a few large ones. A day is over ten
- * minutes after its end, by the store's clock. Does nothing for any other day.
+ * minutes after its end, by the store's clock. For any other day, only reads its plan.
  *
  * Any number of processes may compact a day at once. Each may crash at any step, or stall for up to 24 hours. After
  * that, fences are removed, which keep a stalled process from creating its target. The steps:
@@ -53,9 +53,9 @@ export interface DayReport extends Day {
  * never a source. A process that stalled while another one created the target finds the target. A process that stalled
  * while removing sources then only removes sources that are already gone.
  *
- * A plan whose target doesn't exist is dropped if a source is missing or has changed, or if the receiver has confirmed
- * the events of only some segments of the day. First a fence (an empty object) is created in place of its target, so
- * that a process that stalled after it had read all sources can't create it.
+ * A plan whose target doesn't exist is dropped if a source is missing, if the total size of the sources has changed, or
+ * if the receiver may have confirmed the events of only some segments of the day. First a fence (an empty object) is
+ * created in place of its target, so that a process that stalled after it had read all sources can't create it.
  *
  * So compaction never loses a line. A line exists twice between steps 2 and 3, and afterwards only if the writer of a
  * segment stalled for ten minutes before it retried the write. Its retry then writes a line again that a target already
@@ -76,7 +76,7 @@ export interface DayReport extends Day {
  * Some segments are never merged, and others only later; see `CompactionPlanner`.
  *
  * Empty segments are fences of failed uploads or of dropped plans, or segments whose uploads were all removed. They are
- * removed after 24 hours.
+ * removed after 24 hours, with few exceptions (`removeOldFences`).
  *
  * Holds in memory at most 32 MiB of segments, the parts of a target being sent, and the list of the day's segments.
  *
@@ -148,9 +148,9 @@ class DayCompaction {
 
   /**
    * Carries out a plan. Resolves to true if this process has completed the plan or dropped it. A plan is dropped if a
-   * source is missing or has changed, if only some events of the day were confirmed, or if a process that needed a hold
-   * on the day has ended the plan. Resolves to false if another process changed the plan or removed sources in the
-   * meantime.
+   * source is missing, if the total size of the sources has changed, if maybe only some events of the day were
+   * confirmed, or if a process that needed a hold on the day has ended the plan. Resolves to false if another process
+   * changed the plan or removed sources in the meantime.
    */
   private async carryOut(plan: Plan, version: string): Promise<boolean> {
     const segments = await this.segmentsOf(plan);
@@ -163,9 +163,9 @@ class DayCompaction {
       if (isWhole && !(await isPartlyConfirmed(this.bucket, this.day))) {
         if (!(await this.make(plan, sources))) return false;
       } else {
-        // The plan is dropped. If a source is missing or has changed, this plan isn't the cause: a plan's sources are
-        // removed only once its target exists. The remaining sources need a new plan. The fence keeps a process that
-        // has read all sources from creating the target later, with lines that were removed since.
+        // The plan is dropped. If a source is missing, or the sources' size has changed, this plan isn't the cause: a
+        // plan's sources are removed only once its target exists. The remaining sources need a new plan. The fence
+        // keeps a process that has read all sources from creating the target later, with lines that were removed since.
         await this.bucket.create(plan.target, FENCE);
       }
     }
@@ -187,8 +187,8 @@ class DayCompaction {
 
   /**
    * Creates the target of a plan, the merged segment. Resolves to true if the target exists now, even if another
-   * process created it. Resolves to false if a source is missing. Rejects with errors of the bucket, and if the length
-   * of the sources has changed.
+   * process created it, or a fence in its place. Resolves to false if a source is missing. Rejects with errors of the
+   * bucket, and if the total length of the sources has changed.
    */
   private async make(plan: Plan, sources: readonly ListedObject[]): Promise<boolean> {
     try {

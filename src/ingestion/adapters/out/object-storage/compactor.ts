@@ -22,10 +22,10 @@ const DAYS = 7;
 
 /**
  * Runs regular jobs on the bucket: rebuilds lost claims of idempotency keys, compacts those of the last seven days that
- * are over, and all days with a plan or a hold (`plannedDays`), then removes old claims. Tries some minutes after the
- * start, and then about every hour. The jobs run at most every 50 minutes, on the one replica that takes the turn by
- * writing `compaction/turn`. A failure is logged as a warning, and retried at the next turn. The timer doesn't keep the
- * process alive.
+ * ended at least ten minutes ago, and all days with a plan or a hold (`plannedDays`), then removes old claims. Tries
+ * one to ten minutes after the start, and then about every hour. The jobs run at most once in 50 minutes, on the one
+ * replica that takes the turn by writing `compaction/turn`. A failure is logged as a warning, and the job is retried at
+ * the next turn. The timer doesn't keep the process alive.
  */
 export class Compactor {
   private readonly job = new PeriodicJob(() => this.turn(), () => INTERVAL_MS + (Math.random() * 2 - 1) * JITTER_MS);

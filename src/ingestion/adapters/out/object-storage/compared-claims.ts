@@ -12,8 +12,8 @@ const DIGEST_BYTES = 32;
 /** The claims of idempotency keys that must exist, according to the index lines that were read. */
 export interface ComparedClaims {
   /**
-   * The next comparison reads only segments that were written at this time or later. In milliseconds since 1970, by the
-   * store's clock.
+   * The next comparison usually reads only segments that were written at this time or later. In milliseconds since
+   * 1970, by the store's clock.
    */
   readonly readUntil: number;
   /**
@@ -27,14 +27,14 @@ export const nothingCompared = (): ComparedClaims => ({ readUntil: 0, claims: ne
 
 /**
  * The first 48 bits of the hash in a claim's key, as a number that takes less memory than the key. The probability that
- * any two of a million claims have the same number is 1 in 500.
+ * any two of a million claims have the same number is about 1 in 500.
  */
 export const claimNumber = (key: string): number => parseInt(key.slice(CLAIMS.length, CLAIMS.length + 2 * NUMBER_BYTES), 16);
 
 /**
- * Reads the result that `saveCompared` saved, without the claims of lines that are older than 24 hours by now. The
- * result is empty if nothing was saved, or, with a warning, if the saved object is damaged. Throws errors of the
- * bucket.
+ * Reads the result that `saveCompared` saved, without the claims of lines that were written at least 24 hours ago. The
+ * result is empty if nothing was saved. It is also empty, with a warning, if the saved object is damaged, or has a
+ * `readUntil` in the future by the store's clock. Throws errors of the bucket.
  */
 export async function readCompared(bucket: Bucket, logger: StorageLogger): Promise<ComparedClaims> {
   const saved = await bucket.read(CLAIMS_COMPARED);

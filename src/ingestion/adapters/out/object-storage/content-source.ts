@@ -10,8 +10,8 @@ interface Concluded {
 }
 
 /**
- * The bytes of an upload's file on their way to the bucket. The iteration ends only after `conclude` has resolved,
- * because the bucket makes the file visible as soon as the bytes end.
+ * The bytes of an upload's file on their way to the bucket. The iteration reaches its end without an error only after
+ * `conclude` has resolved, because the bucket makes the file visible as soon as the bytes end.
  */
 export class ContentSource implements AsyncIterable<Uint8Array> {
   /** True once the iteration has thrown, also an error of `fail`. Stays false if only the bucket's write has failed. */
@@ -19,7 +19,10 @@ export class ContentSource implements AsyncIterable<Uint8Array> {
   private failure: { readonly error: unknown } | undefined;
   private result: Concluded | undefined;
 
-  /** @param conclude called after the last byte. If it rejects, the iteration throws its error instead of ending. */
+  /**
+   * @param conclude called after the last byte, unless `fail` was called before. If it rejects, the iteration throws
+   *   its error instead of ending.
+   */
   constructor(
     private readonly bytes: AsyncIterable<Uint8Array>,
     private readonly conclude: (stored: StoredContent) => Promise<Concluded>,

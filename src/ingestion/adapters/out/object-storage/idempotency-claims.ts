@@ -34,7 +34,10 @@ const CLAIM = z.object({
    * process that stored the upload must then not undo it, even if the write of the index line seemed to fail.
    */
   kept: z.boolean().optional(),
-  /** True if nothing of the upload exists or can appear, so that the next upload can take over the claim. */
+  /**
+   * True if the upload's index line doesn't exist and can't appear any more. The next upload can then take over the
+   * claim.
+   */
   free: z.boolean().optional(),
 }).refine(({ upload_id: uploadId, segment, content_path: path }) => {
   // A process that reads a claim sometimes overwrites the segment and removes the file that the claim names. So that a
@@ -58,7 +61,10 @@ export const claimBytes = (claim: Claim): Buffer => Buffer.from(JSON.stringify(c
 export const keptClaim = (upload: Upload): Claim =>
   ({ upload_id: upload.uploadId, segment: segmentOf(upload), content_path: upload.content?.path ?? null, kept: true });
 
-/** Replaces the claim of a removed upload: the idempotency scope is free, and nothing about the upload is left. */
+/**
+ * The content that replaces the claim of a removed upload. It says that the idempotency scope is free, and nothing
+ * about the upload.
+ */
 const FREED = Buffer.from('{"free":true}');
 const FREED_CLAIM: Claim = { upload_id: '', segment: '', content_path: null, free: true };
 /** Parses the claim in an object; undefined if the claim is damaged. */
@@ -88,9 +94,9 @@ interface KeyedRequest {
 /**
  * The meaning of an existing claim for a new request with the same idempotency scope:
  *
- * - `running`: the claim's upload has no index line yet, and the claim is less than a minute old. Or the claim is
- *   damaged, and either no index line has the scope and the claim is less than a minute old, or this process is already
- *   searching for the line of a damaged claim (the same one or another).
+ * - `running`: the claim's upload has no index line yet, and the claim was written less than a minute ago. Or the claim
+ *   is unreadable or wrong, and either no index line of the last 24 hours has the scope and the claim was written less
+ *   than a minute ago, or this process is already searching for the line of such a claim (the same one or another).
  * - `free`: the new upload can take the claim.
  * - `damaged`: the claim is unreadable or wrong, no index line of the last 24 hours has the scope, and the new upload
  *   can take the claim.
@@ -100,21 +106,23 @@ interface KeyedRequest {
 type ClaimState = 'running' | 'free' | 'damaged' | 'changed' | Upload;
 
 /**
- * Lets one upload of each idempotency scope through, whichever process receives it, and answers repeated requests with
- * this upload's receipt.
+ * Keeps an idempotency scope from having two uploads at once, whichever processes receive them: a repeated request gets
+ * the receipt of the stored upload. The scope is free again 24 hours after that upload was stored, or when the upload
+ * is removed.
  *
  * The process that creates the claim's object, or takes over an existing one, holds the scope. The upload is stored
  * once the segment with its index line exists. This line contains the idempotency key, so that line and key are
  * committed at once. If a claim says neither `free` nor `failed`, and the segment that it names doesn't exist, the
- * claim belongs to an upload in progress, or to a crashed process, which no longer renews the claim. Before another
- * upload takes over the claim of a process that seems to have crashed, an empty object is created in place of that
- * process's segment. If that process was only stalled, it can no longer write the segment. If the upload's own process
- * doesn't know whether the line exists, it writes `failed` to the claim. A process that answers a repeated request
- * writes `kept`. The first of these writes decides.
+ * claim belongs to an upload in progress, or to a crashed process, which no longer renews the claim. Or the upload was
+ * stored more than a day ago, and compaction has merged its segment. Before another upload takes over the claim of a
+ * process that seems to have crashed, an empty object is created in place of that process's segment. If that process
+ * was only stalled, it can no longer write the segment. If the upload's own process doesn't know whether the line
+ * exists, it writes `failed` to the claim. A process that answers a repeated request writes `kept`. The first of these
+ * writes decides.
  *
- * A damaged claim is rebuilt from the index lines, with a warning. If no line has the scope, another upload can take
- * the claim once its object is older than a minute. By then, an upload in progress, which renews its claim every 15 s,
- * has noticed the damage and fails, unless it was already writing its line.
+ * A damaged claim is rebuilt from the index lines, with a warning. If no line of the last 24 hours has the scope,
+ * another upload can take the claim once its object is older than a minute. By then, an upload in progress, which
+ * renews its claim every 15 s, has noticed the damage and fails, unless it was already writing its line.
  */
 export class IdempotencyClaims {
   /**
@@ -160,8 +168,8 @@ export class IdempotencyClaims {
   }
 
   /**
-   * Frees the idempotency scope of an upload that failed, and of which nothing is in the store. Never rejects: a
-   * failure is retried in the background.
+   * Frees the idempotency scope of an upload that has failed, and whose index line can't exist or appear any more.
+   * Never rejects: a failure is retried in the background.
    */
   async release(claim: Lease<Claim>): Promise<void> {
     await claim.endWith({ free: true }).catch(() => {
@@ -184,9 +192,9 @@ export class IdempotencyClaims {
   }
 
   /**
-   * Frees the idempotency scope like `release`, but without a lease: the request that created the claim `own` failed,
-   * so the claim may exist, or may still appear. Leaves the claim of another upload alone. Rejects with errors of the
-   * bucket.
+   * Frees the idempotency scope like `release`, but without a lease: a request to write the claim `own` has failed, so
+   * the claim may exist, or may still appear. If there is no claim, writes a freed one, so that `own` can't appear.
+   * Leaves the claim of another upload alone. Rejects with errors of the bucket.
    */
   private async free(key: string, own: Claim): Promise<void> {
     const freed = claimBytes({ ...own, free: true });
@@ -198,7 +206,7 @@ export class IdempotencyClaims {
   /**
    * Writes a claim for a new upload, unless the scope has an upload. Resolves to the version of the written claim, or
    * to the stored upload that has the scope. Throws errors of the bucket, and `request-in-progress` if an upload in
-   * progress has the scope, or if other processes change the claim five times in a row.
+   * progress has the scope or may have it (`running`), or if other processes change the claim five times in a row.
    */
   private async take(key: string, request: KeyedRequest, own: Claim): Promise<string | Upload> {
     const bytes = claimBytes(own);
@@ -245,8 +253,8 @@ export class IdempotencyClaims {
   }
 
   /**
-   * The state of a claim that is damaged, or that names a line of another scope. Searches the index lines for the
-   * scope, and rebuilds the claim from the line that has it.
+   * The state of a claim that is damaged, or that names a line of another scope. Searches the index lines of the last
+   * 24 hours for the scope, unless such a search is running, and rebuilds the claim from the line that has it.
    */
   private async stateByLines(key: string, { kind, scope }: KeyedRequest, found: ReadObject): Promise<ClaimState> {
     if (this.isSearching) return 'running';

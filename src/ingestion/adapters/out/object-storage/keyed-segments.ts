@@ -27,10 +27,10 @@ export interface KeyedSegment extends FoundLine {
  * the scope is damaged. Considers only lines in segments that are less than 24 hours old by the store's clock. Resolves
  * to undefined if no such line has the scope.
  *
- * Reads the segments while they are listed, with one request each, until it finds the line. Their order is that of the
- * listing: to sort a whole day by age would hold it in memory, and keep other work waiting. Compaction doesn't move
- * these lines during the search: it merges no segment with such a key in the first 25 hours. Throws errors of the
- * bucket.
+ * Reads the segments in batches while they are listed, with one request each, until it finds the line. Their order is
+ * that of the listing: to sort a whole day by age would hold it in memory, and keep other work waiting. Compaction
+ * doesn't move these lines during the search: it merges no segment with such a key in the first 25 hours. Throws errors
+ * of the bucket.
  */
 export async function findKeyedSegment(bucket: Bucket, kind: UploadKind, scope: string): Promise<KeyedSegment | undefined> {
   for await (const [{ key: segment }, object] of readListed(bucket, youngSegments(bucket, kind))) {

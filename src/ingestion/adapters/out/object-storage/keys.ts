@@ -7,26 +7,27 @@ import { createHash } from 'node:crypto';
 export const ownSegment = (directory: string, uploadId: string): string => `${directory}/${uploadId}.ndjson`;
 
 /**
- * Key prefix of the markers. A marker is an object that exists while an upload with a file, or a removal of uploads, is
- * in progress. After a crash, a sweeper completes or undoes what the marker names.
+ * Key prefix of the markers. A marker is an object that names an unfinished upload with a file, or an unfinished
+ * removal of uploads. After a crash, a sweeper completes or undoes the upload, or completes the removal.
  */
 export const MARKERS = 'staging/';
 /**
- * No marker is longer than this, in bytes. A longer object below MARKERS isn't a marker, and isn't read. A marker of a
- * removal names up to 1,000 uploads, and takes up to 2.5 KB for each.
+ * No marker is longer than this, in bytes. A longer object below MARKERS isn't a marker, and is left alone. A marker of
+ * a removal names up to 1,000 uploads, and takes up to 2.5 KB for each.
  */
 export const MAX_MARKER_BYTES = 4 * 1024 * 1024;
 export const markerKey = (uploadId: string): string => `${MARKERS}${uploadId}`;
 
 /**
- * Key prefix of the claims. For each idempotency key in use, a claim is the object that says which upload has the key.
+ * Key prefix of the claims. A claim is an object that says which upload has an idempotency scope (kind, customer and
+ * key).
  */
 export const CLAIMS = 'idempotency/';
 export const claimKey = (scope: string): string => `${CLAIMS}${createHash('sha256').update(scope).digest('hex')}`;
 
 /**
- * The key of the object that says up to when index lines were compared with the claims, and which claims these lines
- * need.
+ * The key of the object that says up to when index lines were compared with the claims, and which claims the lines of
+ * the last 24 hours need.
  */
 export const CLAIMS_COMPARED = 'claims-compared';
 
@@ -45,7 +46,7 @@ export const CURSOR = `${EVENTS}cursor`;
 export const LATE_SEGMENTS = `${EVENTS}late/`;
 export const REMOVED_UPLOADS = `${EVENTS}removed/`;
 
-/** An empty object in place of a segment: the segment can no longer be created. */
+/** An empty object in place of a segment. While it exists, the segment can't be created. */
 export const FENCE = Buffer.alloc(0);
 
 /** The key of an object that is written to check whether the store accepts writes. */

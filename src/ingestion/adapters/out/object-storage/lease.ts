@@ -33,8 +33,8 @@ export class Lease<Content extends LeaseContent> {
   /** Whether a write has found that another process had replaced or removed the lease's object. */
   private isLost = false;
   /**
-   * The contents of the writes of the lease's object whose results are unknown: no answer arrived, but the store may
-   * have carried out any of them. Empty if the result of the last write is known.
+   * The contents of the writes of the lease's object whose results aren't known, because they failed or are in
+   * progress: the store may have carried out any of them. Empty if the result of the last write is known.
    */
   private readonly doubtful = new Set<string>();
 
@@ -58,10 +58,10 @@ export class Lease<Content extends LeaseContent> {
   }
 
   /**
-   * Writes the key of the upload's segment to the lease's object, unless it is there already. Resolves when other
-   * processes can read the key there.
+   * Writes the key of the upload's segment to the lease's object, unless `current` has this key already. Call it before
+   * `end`. After it has resolved, other processes can read the key.
    *
-   * @throws LeaseLostError; an error of the bucket.
+   * @throws LeaseLostError if another process has replaced or removed the object; an error of the bucket.
    */
   async setSegment(segment: string): Promise<void> {
     if (this.isLost) throw new LeaseLostError(this.key);
@@ -78,8 +78,8 @@ export class Lease<Content extends LeaseContent> {
   }
 
   /**
-   * Ends the lease by writing a verdict on the upload, such as `failed`, to the lease's object. Other processes treat
-   * the verdict as final.
+   * Ends the lease, then writes its content to the lease's object once more, with a verdict on the upload, such as
+   * `failed: true`.
    *
    * @returns false if nothing was written, because another process has already replaced or removed the lease's object.
    * @throws an error of the bucket; `endWith` can then be called again.

@@ -20,8 +20,9 @@ const MAX_WAIT_MS = 2_000;
 const MAX_PAUSE_MS = 5 * 60_000;
 
 /**
- * The outcome for a lost claim. `rebuilt by another`: another process rebuilt it first. `taken`: another upload has the
- * claim. `unneeded`: no line younger than 24 hours needs the claim any more.
+ * The outcome for a lost claim. `rebuilt by another`: another process rebuilt it first. `taken`: meanwhile the claim
+ * was written with another content, usually that of another upload. `unneeded`: the line that needed the claim was
+ * removed, or is 24 hours old.
  */
 type Outcome = 'rebuilt' | 'rebuilt by another' | 'taken' | 'unneeded';
 
@@ -31,9 +32,10 @@ type Outcome = 'rebuilt' | 'rebuilt by another' | 'taken' | 'unneeded';
  * an upload's claim is created before its line is written, and removed 25 hours later or more. The claim of an upload
  * in progress isn't looked for, because the upload has no line yet.
  *
- * A comparison lists all claims, and the segments of the last two or three days. It reads only the segments that were
- * written since the last saved comparison (compared-claims.ts). If a claim is missing that only an older line needs, it
- * reads all segments of the last 24 hours.
+ * A comparison lists the claims, if any are needed, and the segments of the last two or three days. Of the segments of
+ * the last 24 hours, it reads only those that were written since the last saved comparison (compared-claims.ts), or up
+ * to ten minutes before. If a claim is missing that only an older line needs, it reads those of the last 24 hours
+ * again.
  */
 export class LostClaims {
   /**
@@ -79,8 +81,8 @@ export class LostClaims {
    * Compares the lines with the claims, and rebuilds the claims that were lost. If a comparison is in progress, waits
    * for that one instead. Rejects with errors of the bucket. Resolves early when the instance is closed.
    *
-   * @param isSaved whether to save the result, so that the next comparison reads only newer segments. Has no effect on
-   *   a comparison that is in progress already.
+   * @param isSaved whether to save the result, so that the next comparison reads only newer segments. Nothing is saved
+   *   if no line was written in the last 24 hours. Has no effect on a comparison that is in progress already.
    */
   async rebuild({ isSaved = false } = {}): Promise<void> {
     this.comparing ??= this.compare(isSaved).finally(() => (this.comparing = undefined));
@@ -103,8 +105,8 @@ export class LostClaims {
   }
 
   /**
-   * The needed claims that don't exist. Lists the claims after the lines were read: a claim is created before its line,
-   * so only a claim that was removed can be missing.
+   * The needed claims that don't exist, compared by `claimNumber`. Lists the claims after the lines were read: a claim
+   * is created before its line, so only a claim that was removed can be missing.
    */
   private async lostOf({ claims }: NeededClaims): Promise<number[]> {
     if (claims.size === 0) return [];
@@ -124,8 +126,9 @@ export class LostClaims {
 
   /**
    * Rebuilds lost claims one by one, in the order in which their lines were read, until one claim was rebuilt, by this
-   * process or another one. All processes go in the same order, so only one of them rebuilds that claim, and only the
-   * one that did logs a warning, with the number of claims to rebuild. The other claims are then rebuilt in parallel.
+   * process or another one. Processes usually go in the same order, so only one of them rebuilds that claim, and only
+   * the one that did logs a warning, with the number of claims that were left to rebuild. The other claims are then
+   * rebuilt in parallel.
    */
   private async rebuildAll(lost: readonly number[], { claims, segments }: NeededClaims): Promise<void> {
     const rebuildNext = async (claim: number): Promise<Outcome> => {

@@ -20,8 +20,8 @@ export interface AzureBlobBucketOptions {
   /** The time-out: a call fails when the store has made no progress for this many milliseconds. */
   readonly timeoutMs: number;
   /**
-   * The longest object that `upload` must be able to create, in bytes. Default: 195 GiB. More than that needs larger
-   * blocks, some of which are held in memory.
+   * The length, in bytes, of the longest object that `upload` must be able to create. Objects of up to 195 GiB are
+   * always possible. Longer ones need blocks of more than 4 MiB, and some blocks are held in memory.
    */
   readonly maxUploadBytes?: number;
   /** Maximum number of objects in one page of a listing. Default: the store's maximum. */
@@ -209,7 +209,10 @@ export class AzureBlobBucket extends Bucket {
     );
   }
 
-  /** Sends a conditional write. Resolves to the version that was written; undefined if the condition isn't met. */
+  /**
+   * Sends a write, which may have a condition. Resolves to the version that was written; undefined if the condition
+   * isn't met.
+   */
   private write(
     blob: BlockBlobClient,
     request: (metadata: { nonce: string }, abortSignal: AbortSignal, onProgress: () => void) => Promise<{ etag?: string }>,
@@ -270,8 +273,9 @@ export class AzureBlobBucket extends Bucket {
   }
 
   /**
-   * Sends a request, and aborts the request when the time-out has passed since it began, or since it last called
-   * `onProgress`. By itself, the SDK would wait for a silent store forever.
+   * Sends a request as soon as `beginCall` allows it. When the time-out has passed since then, or since the request
+   * last called `onProgress`, aborts the request's signal and rejects with StoreSilentError. By itself, the SDK would
+   * wait for a silent store forever.
    */
   private async ask<T>(request: (abortSignal: AbortSignal, onProgress: () => void) => Promise<T>): Promise<T> {
     await beginCall();
@@ -281,7 +285,7 @@ export class AzureBlobBucket extends Bucket {
   }
 }
 
-/** Yields bytes piece by piece. Calls `onProgress` when the next piece is taken. */
+/** Yields bytes piece by piece. Calls `onProgress` each time a piece is taken. */
 function* piecesWith(onProgress: () => void, bytes: Uint8Array): Generator<Uint8Array> {
   for (let at = 0; at < bytes.length; at += PIECE_BYTES) {
     onProgress();
@@ -289,7 +293,10 @@ function* piecesWith(onProgress: () => void, bytes: Uint8Array): Generator<Uint8
   }
 }
 
-/** Whether Azure refused a request because the account's key, token or role doesn't allow it. */
+/**
+ * Whether Azure refused a request with the HTTP status 403, usually because the account's key, token or role doesn't
+ * allow it.
+ */
 const isForbidden = (error: unknown): boolean => error instanceof RestError && error.statusCode === 403;
 
 /**
@@ -308,7 +315,10 @@ async function unlessAbsent<T>(answer: Promise<T>): Promise<T | undefined> {
   }
 }
 
-/** Unwraps a value that every answer of Azure has, although the SDK's types declare it as optional. */
+/**
+ * Unwraps a value that every answer of Azure has, although the SDK's types declare it as optional. Throws if it is
+ * missing.
+ */
 function given<T>(value: T | undefined): T {
   if (value === undefined) throw new Error('The answer of the store is incomplete.');
   return value;

@@ -7,7 +7,7 @@ export class Container extends ContainerClient {
    * Makes this client, and the clients of its blobs, report each request.
    *
    * @param onRetry called before a request is repeated.
-   * @param onAnswer called with the store's time in each answer, in milliseconds since 1970.
+   * @param onAnswer called for each answer that contains the store's time, with this time in milliseconds since 1970.
    */
   observe(onRetry: () => void, onAnswer: (answeredAt: number) => void): void {
     const sent = new WeakSet();

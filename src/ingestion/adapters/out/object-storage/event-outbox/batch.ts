@@ -15,13 +15,14 @@ export class BatchDraft {
 
   constructor(private readonly limit: number) {}
 
-  /** How many more events the batch may take. 0 once its events have MAX_EVENTS_BYTES. */
+  /** How many more events the batch may take. 0 once its events have MAX_EVENTS_BYTES or more. */
   get room(): number {
     return this.bytes >= MAX_EVENTS_BYTES ? 0 : this.limit - this.events.length;
   }
 
   /**
-   * Adds an event if the batch has room for it. Returns whether the event was added.
+   * Adds an event if the batch has room for it. The first event may be of any length. Returns whether the event was
+   * added.
    *
    * @param bytes the length of the event's index line; an estimate for a removal, which has no index line.
    */
@@ -48,7 +49,10 @@ export class BatchDraft {
   }
 }
 
-/** Events of one sort, such as removals of uploads, that the receiver hasn't confirmed yet. The oldest come first. */
+/**
+ * Events of one sort, such as removals of uploads, that the receiver hasn't confirmed yet. Older ones usually come
+ * first.
+ */
 export interface EventSource {
   /**
    * About when the source's oldest event happened, in milliseconds since 1970; undefined if the source has no event. A

@@ -20,13 +20,14 @@ import { AHEAD_MS, SegmentScan, SETTLED_MS, timedSegments } from './segment-scan
 import { UnconfirmedLineReader } from './unconfirmed-line-reader.js';
 
 /**
- * At this interval, in milliseconds, the process that delivers events lists the store for events of other processes,
- * and each other process tries to become the one that delivers.
+ * About at this interval, in milliseconds, the process that delivers events lists the store for events of other
+ * processes, and each other process tries to become the one that delivers.
  */
 const POLL_EVERY_MS = 5_000;
 /**
  * The shortest average time between two listings of the store while uploads arrive, in milliseconds. After a quiet
- * time, up to LISTINGS_AT_ONCE listings may follow each other without a pause.
+ * time, up to LISTINGS_AT_ONCE listings may follow each other without a pause. A listing after one that ended early
+ * (`isBehind`) needs no pause and doesn't count.
  */
 const LISTING_PAUSE_MS = 1_000;
 const LISTINGS_AT_ONCE = 20;
@@ -38,8 +39,8 @@ const MAX_LISTED = 1_000;
 
 /**
  * The events of a bucket that the receiver hasn't confirmed yet. The index lines are the events, so an upload usually
- * costs no further request. Lines are in segments (objects), whose names contain a time. The process that delivers
- * events lists the segments with times at or after the watermark: the events of earlier ones were confirmed. In
+ * costs no further request. The lines are in segments (objects), whose names contain a time. The process that delivers
+ * events lists the segments with times at or after the watermark. Earlier ones have no events left to deliver. In
  * `events/cursor` it remembers the watermark, and the later segments whose events were confirmed. Segments that can't
  * be found this way are announced in `events/late/` (`LateSegments`), and removals of uploads are written to
  * `events/removed/` (`writeRemoved`).
@@ -52,7 +53,10 @@ export class BucketEventOutbox extends EventOutbox {
   private readonly clock: CautiousClock;
   private delivery: DeliveryState | undefined;
   private isUnconfirmed = false;
-  /** Ends a `wait` early when this process has stored or removed an upload, which the last listing may have missed. */
+  /**
+   * While this process delivers the events, ends a `wait` early when it has stored or removed an upload, which the last
+   * listing may have missed.
+   */
   private readonly news = new Wakeup();
   /**
    * When this process last tried to become the one that delivers events, in milliseconds since 1970 by its own clock.
@@ -244,7 +248,8 @@ class DeliveryState {
     this.listedAt = performance.now();
     const scans = this.scans.filter(({ isBehind, since }) => !isBehind || since === undefined);
     // Announcements are listed before segments. So if a listed segment was announced before it was written, its
-    // announcement is already known. Its events are then delivered by `late` only, and not a second time by the scan.
+    // announcement is already known (unless there are more than MAX_LISTED). Its events are then delivered by `late`
+    // only, and not a second time by the scan.
     const { late, removed, isWhole } = await this.listObjects();
     this.clock.note();
     this.removed.list(removed);

@@ -7,15 +7,16 @@ import type { Bucket } from '../bucket.js';
 const WINDOW_MS = 60_000;
 
 /**
- * A cautious estimate of the store's time: the earliest time that the store's answers of the last one to two minutes
- * allow. A store may have several clocks, and one answer may be minutes ahead. If such an answer were believed, the
- * event outbox would move its watermark too far forward. It would never list segments that appear later with earlier
- * times in their names, so their events would never be delivered.
+ * A cautious estimate of the store's time: the earliest time that is possible by the answers noted in about the last
+ * two minutes. A store may have several clocks, and one answer may be minutes ahead. If such an answer were believed,
+ * the event outbox would move its watermark too far forward. It would never list segments that appear later with
+ * earlier times in their names, so their events would never be delivered.
  */
 export class CautiousClock {
   /**
    * By how much the store's clock was ahead of this machine's, in milliseconds: the lowest value among the answers
-   * noted in the current minute (`now`), and in the minute before (`before`). Infinity for a minute without an answer.
+   * noted in the current window of at least WINDOW_MS (`now`), and in the window before (`before`). Infinity if there
+   * is none yet.
    */
   private aheadMs: readonly [now: number, before: number] = [Infinity, Infinity];
   private windowEnd = performance.now() + WINDOW_MS;

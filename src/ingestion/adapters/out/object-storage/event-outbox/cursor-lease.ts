@@ -74,8 +74,8 @@ export class CursorLease {
   /**
    * Writes the cursor with its present content to the bucket.
    *
-   * @throws CursorLostError if this process doesn't hold the cursor (any more); an error of the bucket, after which the
-   *   cursor may have been written.
+   * @throws CursorLostError if this process doesn't hold the cursor (any more); an Error if the cursor in the bucket is
+   *   found damaged; an error of the bucket, after which the cursor may have been written.
    */
   write(): Promise<void> {
     return this.writes.run(() => this.writeNow());
@@ -112,8 +112,8 @@ export class CursorLease {
   }
 
   /**
-   * Gives up the cursor, so that another process can take it. If the write fails, another process can only take it 40 s
-   * after the last write.
+   * Gives up the cursor for good, so that another process can take it. If the write fails, another process can only
+   * take it 40 s after the last write.
    */
   async release(): Promise<void> {
     this.isClosed = true;

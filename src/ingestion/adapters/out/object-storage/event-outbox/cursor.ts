@@ -35,8 +35,8 @@ const POSITION = z.object({
    */
   told: z.string(),
   /**
-   * The keys of segments that compaction created and whose events were all confirmed. Those of days that ended before
-   * the watermark are left out.
+   * The keys of segments that compaction created and whose events were all confirmed. Those of days that ended at least
+   * 10 s before the watermark are left out.
    */
   targets: z.array(z.string()),
 });
@@ -157,8 +157,8 @@ export const isConfirmed = ({ positions, late }: Cursor, segment: string): boole
 
 /**
  * Whether, according to the watermark, the events of all (`confirmed`), none (`unconfirmed`) or maybe some (`partly`)
- * of a day's segments were confirmed. A day is confirmed only when the watermark is 10 s after its end, because the
- * times in segments' names may be up to 10 s outside of the day.
+ * of a day's segments were confirmed. A day is confirmed only when the watermark is at least 10 s after its end,
+ * because the times in segments' names may be up to 10 s outside of the day.
  */
 export function stateOf(day: Day, { watermark }: Pick<Position, 'watermark'>): 'unconfirmed' | 'confirmed' | 'partly' {
   if (watermark >= endOf(day) + NAME_TOLERANCE_MS) return 'confirmed';
@@ -167,7 +167,8 @@ export function stateOf(day: Day, { watermark }: Pick<Position, 'watermark'>): '
 
 /**
  * Moves a position's watermark forward to `watermark`. Does nothing if that isn't later. Forgets the segments in
- * `confirmed` with earlier times in their names, and the segments in `targets` of days that ended before it.
+ * `confirmed` with earlier times in their names, and the segments in `targets` of days that ended at least 10 s before
+ * it.
  */
 export function advance(position: Position, watermark: number): void {
   if (watermark <= position.watermark) return;
@@ -190,9 +191,9 @@ export async function isPartlyConfirmed(bucket: Bucket, day: Day): Promise<boole
 }
 
 /**
- * The days to which segments may belong if the times in their names are from `begin` to `end`, in milliseconds since
- * 1970. The time in a name may be up to 10 s outside of the segment's day. `begin` and `end` must be at most a day
- * apart.
+ * The days of a kind to which segments may belong if the times in their names are from `begin` to `end`, in
+ * milliseconds since 1970. The time in a name may be up to 10 s outside of the segment's day. `begin` and `end` must be
+ * at most a day apart.
  */
 export const daysBetween = (kind: UploadKind, begin: number, end: number): Day[] => {
   const dates = new Set([begin - NAME_TOLERANCE_MS, begin, end, end + NAME_TOLERANCE_MS].map(dateAt));
@@ -201,7 +202,7 @@ export const daysBetween = (kind: UploadKind, begin: number, end: number): Day[]
 
 /**
  * Whether a segment, according to its name, was written by uploads that weren't slow. The time in the name is then
- * about the time when these uploads began.
+ * about the time when these uploads began, and when they were received.
  */
 export const isTimed = (day: Day, key: string): boolean => {
   const { origin, isSlow } = parseName(day, key);

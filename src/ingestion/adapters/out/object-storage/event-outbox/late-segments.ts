@@ -7,13 +7,14 @@ import { dayOf, parseName } from '../segment-names.js';
 import { isTimed } from './cursor.js';
 
 /**
- * The event outbox finds a segment by its name, without an announcement, if the segment was written at most this long
- * before or after the time in its name, in milliseconds.
+ * The event outbox finds a segment of uploads that weren't slow by its name, without an announcement, if the segment
+ * was written at most this long before or after the time in its name, in milliseconds.
  */
 export const MAX_LATE_MS = 40_000;
 /**
  * A segment is announced before it is written if the time in its name then differs from the store's time by more than
- * this, in milliseconds. If it were announced only afterwards, a crash in between could hide it from the event outbox.
+ * this, in milliseconds, or if its upload was slow. If it were announced only afterwards, a crash in between could hide
+ * it from the event outbox.
  */
 const SOON_LATE_MS = 20_000;
 /** If a segment was written longer than this after its announcement, in milliseconds, it is announced again. */
@@ -46,11 +47,12 @@ export class OutboxPresence {
 }
 
 /**
- * Announces segments that the process that delivers events would otherwise miss. That process lists only segments of
- * uploads that weren't slow, with times in their names from the watermark (which may be only a minute ago) to a minute
- * ahead. So the segments of slow uploads are announced, and those that are written long before or after the time in
- * their name, because the client, the store or the process was slow, or because a clock is wrong. An announcement is an
- * object in `events/late/`.
+ * Announces segments that the process that delivers events would otherwise miss. Of the segments that uploads write,
+ * that process lists only those of uploads that weren't slow, with times in their names from the watermark (which may
+ * be only a minute ago) to a minute ahead. So the segments of slow uploads are announced, and those that are written
+ * long before or after the time in their name, because the client, the store or the process was slow, or because a
+ * clock is wrong. An announcement is an object in `events/late/`. Nothing is announced if the event outbox was never
+ * opened.
  */
 export class LateSegments {
   private readonly outbox: OutboxPresence;
@@ -60,7 +62,8 @@ export class LateSegments {
   }
 
   /**
-   * Writes a segment by calling `write`, and announces the segment if it is late. Resolves to the result of `write`.
+   * Writes a segment by calling `write`, and announces the segment if it is late or of a slow upload. Resolves to the
+   * result of `write`.
    *
    * @param write resolves to undefined if the segment was not written.
    * @throws errors of `write` and of the bucket; the segment may then have been written.

@@ -89,8 +89,8 @@ export class LateSource implements EventSource {
   private async add(batch: BatchDraft, announcement: Announcement, reading: Reading): Promise<boolean> {
     const { segment, isOld } = announcement;
     if (!reading.isGone) return this.reader.add(batch, segment, reading, () => { this.forget(announcement); });
-    // The announced segment is missing: it isn't written yet, compaction has moved its lines, or its uploads were
-    // removed. Once the announcement is old, the uploads are searched for by their ids.
+    // The announced segment is missing: it isn't written yet or never was, compaction has moved its lines, or its
+    // uploads were removed. Once the announcement is old, the uploads are searched for by their ids.
     return isOld ? this.addByIds(batch, announcement) : true;
   }
 

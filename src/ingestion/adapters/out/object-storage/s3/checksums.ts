@@ -2,7 +2,7 @@ import { createHash, createHmac } from 'node:crypto';
 import zlib from 'node:zlib';
 import { Turns } from '../../../../../common/turns.js';
 
-/** How many bytes are hashed before other work of the process may run. */
+/** At most this many bytes are hashed in one step. Other work of the process may run between steps. */
 const STEP_BYTES = 256 * 1024;
 
 type Data = string | ArrayBuffer | ArrayBufferView;
@@ -10,8 +10,9 @@ type Hash = ReturnType<typeof createHash | typeof createHmac>;
 
 /**
  * A checksum for the SDK, which passes the whole body of a request in one call of `update`. The SDK's own checksums
- * then hash it at once: the 60 MiB of a long index line would block the event loop for over 100 ms. Here a long piece
- * is hashed when `digest` is called, in turns with other jobs. Until then, the piece must not change.
+ * then hash it at once: the 60 MiB of a long index line would block the event loop for over 100 ms. Here a piece of
+ * more than STEP_BYTES, and each piece after it, is hashed only when `digest` is called, in turns with other jobs.
+ * Until `digest` has resolved, these pieces must not change.
  */
 abstract class ChecksumInTurns {
   private waiting: Buffer[] = [];

@@ -4,7 +4,7 @@ import { HeadObjectCommand, type HeadObjectCommandOutput } from '@aws-sdk/client
 import type { S3Connection } from './s3-connection.js';
 import { errorNameOf, orUndefined } from './s3-errors.js';
 
-/** Pause before a write is repeated because it conflicted with another write of the same object, in milliseconds. */
+/** Pause before a write is repeated after a conflict (CONFLICTS), in milliseconds. */
 const CONFLICT_PAUSE_MS = 100;
 const CONFLICT_ATTEMPTS = 10;
 /**
@@ -14,8 +14,9 @@ const CONFLICT_ATTEMPTS = 10;
 const WRITE_ID = 'write-id';
 
 /**
- * Error codes that mean that another write of the object was in progress, so that a retry may succeed. versitygw also
- * answers with `ExistingObjectIsDirectory` while the last other object of the same directory is being removed.
+ * Error codes after which a retry may succeed. `ConditionalRequestConflict`: another write of the object was in
+ * progress. `ExistingObjectIsDirectory`: the answer of versitygw while the last other object of the same directory is
+ * being removed.
  */
 const CONFLICTS: ReadonlySet<string> = new Set(['ConditionalRequestConflict', 'ExistingObjectIsDirectory']);
 
@@ -31,9 +32,9 @@ const REFUSALS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * A conditional write of one object. If the store carried out an attempt, but the answer was lost, the store refuses
- * the next attempt because of the object that it finds. By an id in the object's metadata, the write recognizes this
- * object as its own.
+ * A write of one object, usually a conditional one. If the store carried out an attempt, but the answer was lost, the
+ * store may refuse the next attempt because of the object that it finds. By an id in the object's metadata, the write
+ * recognizes this object as its own.
  */
 export class ConditionalWrite {
   private readonly id = randomUUID();
@@ -43,13 +44,16 @@ export class ConditionalWrite {
     private readonly key: string,
   ) {}
 
-  /** The bucket, key and metadata of the object, as members of the request that creates it. */
+  /**
+   * The bucket, key and metadata of the object, as members of the request that writes it or begins its multipart
+   * upload.
+   */
   get object(): { readonly Bucket: string; readonly Key: string; readonly Metadata: Record<string, string> } {
     return { ...this.connection.at(this.key), Metadata: { [WRITE_ID]: this.id } };
   }
 
   /**
-   * Performs the write, and repeats it after conflicts with other writes, at most ten attempts in all.
+   * Performs the write, and repeats it after conflicts (CONFLICTS), at most ten attempts in all.
    *
    * @param write sends the request. The object must get the metadata of `object`.
    * @returns the store's answer to the write. If an earlier attempt wrote the object, the store's answer to a request

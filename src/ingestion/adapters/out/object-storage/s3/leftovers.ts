@@ -9,16 +9,17 @@ const MAX_PAUSE_MS = 60_000;
 const MOST = 1000;
 
 /**
- * Removes the parts that uploads left in a store that didn't answer. Each removal is retried with growing pauses until
- * it succeeds. Keeps no process alive.
+ * Removes parts that uploads have left in the store, in the background. Each removal is attempted with growing pauses,
+ * of a second to a minute, until it has succeeded as often as it must or `close` abandons it. The pauses don't keep the
+ * process alive.
  */
 export class Leftovers {
   private readonly retries = new BackgroundRetries();
 
   /**
-   * Adds a removal of parts, which begins after a pause.
+   * Adds a removal of parts, which begins after a second. Does nothing if MOST removals are pending.
    *
-   * @param times how many attempts must succeed. The removal ends only then.
+   * @param times how many attempts must succeed before the removal ends.
    */
   add(action: () => Promise<void>, times = 1): void {
     if (this.retries.size === MOST) return;

@@ -28,11 +28,12 @@ import { readPlans } from './compaction-plans.js';
 import { type KeyEntry, walkKeys } from './key-walk.js';
 
 /**
- * How many segments are read ahead at the same time, because each answer takes time. Long segments aren't read ahead.
+ * How many segments are read ahead at the same time, because each answer takes time. Segments of more than 1 MiB aren't
+ * read ahead.
  */
 const SEGMENTS_AT_ONCE = 8;
 const MAX_WHOLE_BYTES = 1024 * 1024;
-/** The age of an object, as the store reports it, may be too high by at most this, in milliseconds. */
+/** The age of an object, as the store reports it, is assumed to be too high by at most this, in milliseconds. */
 const CLOCK_MS = 10_000;
 const MAX_ROUNDS = 5;
 
@@ -40,8 +41,8 @@ const MAX_ROUNDS = 5;
  * Verifies the contents of a bucket while the findings are iterated. Services may be running on it. Doesn't close the
  * bucket.
  *
- * @returns the findings; iterating them rejects with NoStoreError if the bucket contains no store, and with errors of
- *   the bucket if it can't be listed.
+ * @returns the findings. If a single segment or file can't be read, that is a finding. Otherwise iterating them rejects
+ *   with errors of the bucket, and with NoStoreError if the bucket contains no store.
  */
 export const verifyBucket = (bucket: Bucket, options: VerificationOptions = {}): StoreVerification =>
   new StoreVerification(() => openBucketView(bucket), options);
@@ -83,9 +84,9 @@ class BucketView implements StoreView {
     for (let round = 0; gone.size > 0 && round < MAX_ROUNDS; round++) {
       const directories = [...gone];
       gone.clear();
-      // The lines of a missing segment are in the segment that replaced it. Either the walk (the listing of all
-      // segments) has read the replacement, or the replacement was created after the walk began. So only segments
-      // younger than the walk are read.
+      // Lines of a missing segment that weren't removed are in the segment that replaced it. Either the walk (the
+      // listing of all segments) has read the replacement, or the replacement was created after the walk began. So only
+      // segments younger than the walk are read.
       for (const directory of directories) yield* this.linesOf(this.youngerThan(began, directory), gone, onBytes);
     }
     for (const path of gone) yield { path, error: new Error('its segments are replaced faster than they can be read') };
@@ -111,9 +112,9 @@ class BucketView implements StoreView {
 
   /**
    * Resolves to a function that says whether a file without an index line belongs to an upload or removal that is in
-   * progress or was left by a crash, according to the markers in `staging/`. An upload's marker exists from before its
-   * file is created until after its line is written. A marker of removals exists from before the lines are removed
-   * until after the files are removed.
+   * progress, has failed or was left by a crash, according to the markers in `staging/`. An upload's marker exists from
+   * before its file is created until after its line is written. A marker of removals exists from before the lines are
+   * removed until after the files are removed.
    */
   async publications(): Promise<(uploadId: string, contentPath: string) => Promise<boolean>> {
     const staged = new Set<string>();
@@ -151,7 +152,8 @@ class BucketView implements StoreView {
 
   /**
    * Whether the claim of an upload is missing although the upload is less than 24 hours old. The claim of an
-   * idempotency key is created before the upload's line is written, and removed after 25 hours.
+   * idempotency key is created before the upload's line is written, and removed at the earliest 25 hours after it was
+   * last written.
    */
   async isClaimAbsent(scope: string, receivedAt: Date): Promise<boolean> {
     if (!isKeptUnderKey(receivedAt, this.bucket.now)) return false;
@@ -218,7 +220,10 @@ class BucketView implements StoreView {
     }
   }
 
-  /** Begins to read a segment. Never rejects: an error is thrown only when the pieces are iterated. */
+  /**
+   * Reads a segment of up to 1 MiB. A longer one is read only when the pieces are iterated. Never rejects: an error is
+   * thrown only when the pieces are iterated.
+   */
   private async begin({ path, size }: KeyEntry): Promise<{ path: string; pieces: AsyncIterable<Buffer> }> {
     if (size > MAX_WHOLE_BYTES) return { path, pieces: this.pieces(path, size) };
     const read = this.bucket.read(path);
@@ -228,8 +233,8 @@ class BucketView implements StoreView {
 
   /**
    * The bytes of a long segment. A read that breaks off is continued where it broke off: the store may end a read that
-   * pauses for long, as this one does while files are compared. If it breaks off twice at the same byte, the error is
-   * thrown.
+   * pauses for long, as this one does while files are compared. The error is thrown if it breaks off twice at the same
+   * byte, or can't be continued.
    */
   private async *pieces(segment: string, size: number): AsyncGenerator<Buffer> {
     let position = 0;

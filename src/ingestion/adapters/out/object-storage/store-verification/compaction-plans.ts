@@ -4,7 +4,7 @@ import { readDayPlan } from '../compaction-plan.js';
 
 /**
  * The keys of the segments of each unfinished compaction: the merged one (target) and those that it replaces (sources).
- * A plan exists from before its compaction changes anything until after the sources were removed.
+ * A plan exists from before its target is created until after its sources were removed.
  */
 export async function readPlans(bucket: Bucket): Promise<ReadonlySet<string>[]> {
   const plans: Set<string>[] = [];

@@ -19,7 +19,7 @@ import { findLine } from './upload-search.js';
 const MAX_ROUNDS = 10;
 /**
  * Expired uploads are removed at most once in this time, in milliseconds, however many processes share the bucket. Each
- * process tries every hour, and the first to try removes them.
+ * process that is to remove them tries every hour, and the first to try removes them.
  */
 const RETENTION_TURN_MS = 50 * 60_000;
 

@@ -10,8 +10,8 @@ const RENEW_AFTER_MS = 60_000;
 const MAX_TURNS = 20;
 
 /**
- * This process's hold on a day is gone: another process considered this one crashed, and replaced or removed the hold.
- * Since then, compaction may have worked on the day.
+ * This process's hold on a day is lost: it wasn't renewed for ten minutes, or another process that considered this one
+ * crashed has replaced or removed it. Compaction may have worked on the day since.
  */
 export class HoldLostError extends Error {
   constructor(day: Day) {
@@ -26,9 +26,10 @@ export class HoldLostError extends Error {
  *
  * A day never has both a hold and a plan of compaction, because they are in the same object. Several processes may
  * share a hold, which lists the id of each `DayHold`. A hold that wasn't written for ten minutes counts as left by
- * crashed processes, and another process may then replace it. So a removal checks its hold after it has rewritten
- * segments. The check shows that the hold was never lost, because an id that was taken out of a hold never comes back.
- * A damaged object, which is neither plan nor hold, is replaced after ten minutes too, with a warning.
+ * crashed processes, and another process may then replace it, or compact the day. So a removal checks its hold after it
+ * has rewritten segments. A check that succeeds shows that the hold was never lost, because an id that was taken out of
+ * a hold never comes back. A damaged object, which is neither plan nor hold, is replaced after ten minutes too, with a
+ * warning.
  */
 export class DayHold {
   private readonly id = randomUUID();
@@ -58,7 +59,8 @@ export class DayHold {
    * Checks that this process still has its hold on the day. Renews the hold if this process last wrote it more than a
    * minute ago.
    *
-   * @throws HoldLostError if the hold was lost; an error of the bucket.
+   * @throws HoldLostError if the hold was lost; an Error if other processes keep changing the object; an error of the
+   *   bucket.
    */
   async check(): Promise<void> {
     const isOld = performance.now() - this.writtenAt > RENEW_AFTER_MS;
@@ -78,8 +80,8 @@ export class DayHold {
   /**
    * Changes the list of ids in the day's hold. Resolves to whether the hold was written.
    *
-   * @param change gets the ids in the hold (none if it has expired), and returns those to write; undefined to write
-   *   nothing.
+   * @param change gets the ids in the hold (none if there is no hold or it has expired), and returns those to write;
+   *   undefined to write nothing. Called again if another process has changed the object first.
    */
   private async change(change: (ids: readonly string[]) => readonly string[] | undefined): Promise<boolean> {
     const key = planKey(this.day);
@@ -105,7 +107,7 @@ export class DayHold {
   /**
    * Ends the plan of a compaction. If its target (the merged segment) exists, completes the plan by removing the
    * sources. Otherwise creates a fence (an empty object) in place of the target, so that the target can't be created
-   * any more.
+   * any more. Throws if the target doesn't have the size of its sources.
    */
   private async end({ target, sources, bytes }: Plan): Promise<void> {
     if ((await this.bucket.create(target, FENCE)) !== undefined) return;

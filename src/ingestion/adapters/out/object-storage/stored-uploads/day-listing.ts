@@ -8,7 +8,8 @@ import { type Day, DAY_GRACE_MS, directoryOf, endOf, listNamed, slowPrefix, pars
 /** How many objects of a day `firstPage` lists at most. One request to a store usually lists that many. */
 const FIRST_PAGE = 1_000;
 /**
- * If a day has at most this many segments with at most this many bytes in all, all of its segments are read (`isFew`).
+ * If a day has at most this many segments with at most this many bytes in all, a list or a search may read all of them
+ * (`isFew`).
  */
 const FEW = { segments: 64, bytes: 4 * 1024 * 1024 };
 
@@ -19,7 +20,7 @@ const FEW = { segments: 64, bytes: 4 * 1024 * 1024 };
  */
 export const mayBeCompacted = (bucket: Bucket, day: Day): boolean => bucket.storeTime > endOf(day) - HOUR_MS;
 
-/** Whether a day's segments are so few and short that all of them are read, whatever the times in their names. */
+/** Whether a day's segments are so few and short that all of them may be read, whatever the times in their names. */
 export const isFew = (segments: readonly ListedObject[]): boolean =>
   segments.length <= FEW.segments && segments.reduce((sum, { size }) => sum + size, 0) <= FEW.bytes;
 
@@ -38,8 +39,9 @@ export async function firstPage(bucket: Bucket, day: Day): Promise<{ segments: L
 }
 
 /**
- * The segments that compaction, or a move of a store, has created for a day. Lists only names with times after the day,
- * so the number of requests doesn't grow with the day's other segments. Leaves out empty segments.
+ * The segments of a day with names as compaction gives: those that compaction, or a move of a store, has created. None
+ * until an hour before the end of the day. Lists only names with times after the day, so the number of requests doesn't
+ * grow with the day's other segments. Leaves out empty segments.
  *
  * @param prefix `slowPrefix(day)` for the segments with lines of slow uploads; `directoryOf(day)` for the others.
  */
@@ -59,7 +61,7 @@ export async function targets(bucket: Bucket, day: Day, prefix = directoryOf(day
 export const allTargets = async (bucket: Bucket, day: Day): Promise<ListedObject[]> =>
   (await Promise.all([targets(bucket, day), targets(bucket, day, slowPrefix(day))])).flat();
 
-/** The days of one kind that have segments. */
+/** The days of one kind that have segments, even if all of these are empty. */
 export async function daysOf(bucket: Bucket, kind: UploadKind): Promise<Day[]> {
   const days: Day[] = [];
   for await (const directory of bucket.listDirectories(`${linesDirectory(kind)}/`)) {

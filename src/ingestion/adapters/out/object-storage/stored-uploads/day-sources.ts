@@ -30,7 +30,7 @@ interface MovingDay {
 export class DaySources {
   /** All uploads of the list were received at this time or earlier, in milliseconds since 1970. */
   private readonly until: number;
-  /** The days with many segments whose lines compaction may move while a page is read. */
+  /** The days with 1,000 objects or more whose lines compaction may move while a page is read. */
   private readonly moving = new Map<Day, MovingDay>();
 
   constructor(
@@ -69,7 +69,7 @@ export class DaySources {
   }
 
   /**
-   * @param isLarge whether the day probably has more than 1,000 segments. The newest are then listed by time while the
+   * @param isLarge whether the day probably has 1,000 objects or more. The newest are then listed by time while the
    *   first page is listed, not after it.
    */
   private async read(day: Day, isLarge = false): Promise<Source[]> {
@@ -102,7 +102,7 @@ export class DaySources {
 
   /**
    * A source for a day's newest segments, selected by the times in their names. Reading this source returns a source
-   * for each of these segments, and one for the older segments if there may be any.
+   * for each of these segments that may be needed for the list, and one for the older segments if there may be any.
    */
   private window(day: Day, prefix: string): Source & { read(): Promise<Source[]> } {
     const tolerance = prefix === slowPrefix(day) ? 0 : NAME_TOLERANCE_MS;
@@ -111,9 +111,9 @@ export class DaySources {
       size: undefined,
       latest: Math.min(end - 1 + tolerance, endOf(day) - 1),
       read: async () => {
-        // A window of time begins and ends at multiples of its length, so that listing it takes one or two requests if
-        // the store lists by prefix only. Only the first window of the current day takes more: it goes on to the end of
-        // the day, in case the clock of another machine is ahead.
+        // A window of time is listed from one multiple of its length to another, so that this takes one or two requests
+        // if the store lists by prefix only. Only the first window of the current day may take more: it goes on to the
+        // end of the day, in case the clock of another machine is ahead.
         const begin = Math.floor((Math.min(end, this.bucket.storeTime) - span / 2) / span) * span;
         const moving = this.moving.get(day);
         if (moving) moving.later = undefined;

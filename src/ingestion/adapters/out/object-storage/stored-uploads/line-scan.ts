@@ -15,10 +15,10 @@ export interface FoundText {
  * line.
  */
 export class LineScan {
-  /** The last bytes of the incomplete line, and their offset in the segment. */
+  /** The incomplete line, or only its last bytes if it is long, and the offset of these bytes in the segment. */
   private rest: Buffer = Buffer.alloc(0);
   private at: number;
-  /** The offset of the incomplete line, and whether the text is in the part of it that isn't held any more. */
+  /** The offset of the incomplete line, and whether the text was found in it before its first bytes were dropped. */
   private begin: number;
   private hasText = false;
 
