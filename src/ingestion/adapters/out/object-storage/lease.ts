@@ -46,8 +46,9 @@ export class Lease<Content extends LeaseContent> {
   ) {
     this.timer = setInterval(() => {
       this.write().catch(() => {
-        // A failed renewal is harmless. If other processes then consider this one crashed, they put a fence (an empty
-        // object) in place of the upload's segment, and this process can't write the upload's line.
+        // A failed renewal is harmless. If other processes then consider this one crashed, and the upload's segment
+        // doesn't exist yet, they put a fence (an empty object) in its place, and this process can't write the upload's
+        // line.
       });
     }, RENEW_EVERY_MS).unref();
   }

@@ -22,7 +22,7 @@ const MAX_PAUSE_MS = 5 * 60_000;
 /**
  * The outcome for a lost claim. `rebuilt by another`: another process rebuilt it first. `taken`: meanwhile the claim
  * was written with another content, usually that of another upload. `unneeded`: the line that needed the claim was
- * removed, or is 24 hours old.
+ * removed, or is at least 24 hours old.
  */
 type Outcome = 'rebuilt' | 'rebuilt by another' | 'taken' | 'unneeded';
 

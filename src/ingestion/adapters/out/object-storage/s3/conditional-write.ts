@@ -57,7 +57,7 @@ export class ConditionalWrite {
    *
    * @param write sends the request. The object must get the metadata of `object`.
    * @returns the store's answer to the write. If an earlier attempt wrote the object, the store's answer to a request
-   *   for its metadata. Undefined if the store refused the write.
+   *   for its metadata. Undefined if the store refused the write for good.
    * @throws an error of `write` that is no refusal (REFUSALS); the last conflict; `NoSuchUpload` if no object is at the
    *   key; an error of the request for the metadata.
    */
