@@ -11,9 +11,9 @@ import { readAhead } from './read-ahead.js';
 import { uploadIdIn } from './segment-names.js';
 
 /**
- * A comparison also reads the segments that were written up to this long before the previous comparison began, in
- * milliseconds. The previous one may have missed such segments: a store may list a segment only some time after the
- * time of writing that it reports.
+ * A comparison also reads the segments that were written up to this long before the last saved comparison began, in
+ * milliseconds. That one may have missed such segments: a store may list a segment only some time after the time of
+ * writing that it reports.
  */
 const OVERLAP_MS = 10 * 60_000;
 const LISTED_AT_ONCE = 1_000;
@@ -32,7 +32,7 @@ export interface NeededClaims extends ComparedClaims {
    * has read.
    */
   readonly segments: ReadonlyMap<number, string>;
-  /** Whether any segment (object with index lines) was written in the last 24 hours. */
+  /** Whether `youngSegments` has found any segment (object with index lines), of either kind of upload. */
   readonly hasSegments: boolean;
 }
 
@@ -43,9 +43,9 @@ export function claimOf(upload: Upload | undefined): string | undefined {
 }
 
 /**
- * Finds the claims that the index lines of the last 24 hours need. Reads the segments that were written since an
- * earlier comparison, 16 at once, and adds their claims to `earlier.claims`. Logs the progress (`LoggedProgress`).
- * Rejects with errors of the bucket, and with the signal's reason.
+ * Finds the claims that the index lines of the last 24 hours need. Reads the segments of `youngSegments` that were
+ * written at `earlier.readUntil` or later, up to 16 at once, and adds their claims to `earlier.claims`. Logs the
+ * progress (`LoggedProgress`). Rejects with errors of the bucket, and with the signal's reason.
  */
 export async function neededClaims(bucket: Bucket, earlier: ComparedClaims, logger: StorageLogger, signal: AbortSignal): Promise<NeededClaims> {
   const { claims } = earlier;
@@ -82,9 +82,9 @@ export async function neededClaims(bucket: Bucket, earlier: ComparedClaims, logg
 }
 
 /**
- * Leaves out long segments that several uploads share, because these uploads have no idempotency key. Reads the
- * beginning of each long segment, which contains the id of its first upload. A segment of one upload has this id in its
- * name.
+ * Leaves out long segments that several uploads share, because these uploads have no idempotency key, and long segments
+ * that are missing by now. Reads the beginning of each long segment, which contains the id of its first upload. A
+ * segment of one upload has this id in its name.
  */
 async function withoutShared(bucket: Bucket, segments: readonly ListedObject[], signal: AbortSignal): Promise<ListedObject[]> {
   const shared = new Set<string>();

@@ -35,7 +35,8 @@ import { UploadMarkers } from './upload-markers.js';
  */
 const MAX_LEFT = 1_000;
 /**
- * For this long after a successful check of the service's rights in the bucket, health checks don't check them again.
+ * For this many milliseconds after a successful check of the service's rights in the bucket, health checks don't check
+ * them again.
  */
 const RIGHTS_HEALTHY_FOR_MS = 60_000;
 
@@ -54,10 +55,10 @@ export interface ObjectStorageOptions {
  * Stores uploads in a bucket, which any number of processes may use at once. A process keeps no durable state of its
  * own.
  *
- * An index line describes an upload; a segment is an object with lines. Uploads share segments, except those with a
- * file, under an idempotency key, or too slow to share one (`SegmentLog.mayShare`): these have a segment of their own.
- * If such an upload has a file or an idempotency key, its marker or claim tells other processes the name of this
- * segment before the segment exists. If another process creates an empty object in place of the segment first, the
+ * An index line describes an upload; a segment is an object with lines. Uploads may share segments, except those with a
+ * file, under an idempotency key, or excluded by `SegmentLog.mayShare`, such as slow ones: these have a segment of
+ * their own. If such an upload has a file or an idempotency key, its marker or claim tells other processes the name of
+ * this segment before the segment exists. If another process creates an empty object in place of the segment first, the
  * upload has failed for good.
  */
 export class ObjectStorageFileStorage extends FileStorage implements LineQueue, OnApplicationShutdown {
@@ -120,7 +121,9 @@ export class ObjectStorageFileStorage extends FileStorage implements LineQueue, 
     }
   }
 
-  /** The bucket's time (`Bucket.now`): this machine's, or the store's if the two clocks differ by minutes. */
+  /**
+   * The bucket's time (`Bucket.now`): this machine's, or the store's if the two clocks differ by four minutes or more.
+   */
   override now(): number {
     return this.bucket.now;
   }
@@ -145,9 +148,9 @@ export class ObjectStorageFileStorage extends FileStorage implements LineQueue, 
   }
 
   /**
-   * Checks the store for a health check: writes an object, and checks the service's rights in the bucket unless they
-   * were checked in the last minute. Rejects if new uploads are refused. If a call hangs, rejects in time, so that the
-   * next health check can begin a new probe.
+   * Checks the store for a health check: writes an object, and checks the service's other rights in the bucket unless a
+   * check of them succeeded in the last minute. Rejects if new uploads are refused. If a call hangs, rejects after four
+   * seconds, so that the next health check can begin a new probe.
    */
   private async probe(): Promise<void> {
     if (this.isRefusing) throw new Error(TOO_MANY_TO_UNDO);
@@ -174,8 +177,8 @@ export class ObjectStorageFileStorage extends FileStorage implements LineQueue, 
   }
 
   /**
-   * The key that the upload's own segment will have if all bytes arrive within 10 s and on the same UTC day. Otherwise
-   * the segment gets another key, and `announce` writes that key to the upload's marker and claim.
+   * The key that the upload's own segment usually gets. If the upload turns out to be slow, or to be received on
+   * another UTC day, its segment gets another key, which `announce` writes to the upload's marker and claim.
    */
   private expectedSegment({ kind, uploadId }: UploadDraft): string {
     return segmentOf({ kind, uploadId, receivedAt: new Date(this.bucket.now) });
@@ -303,8 +306,9 @@ export class ObjectStorageFileStorage extends FileStorage implements LineQueue, 
 }
 
 /**
- * Writes the key of the upload's segment to the upload's leases (marker and claim) before anything of the upload is
- * visible. Resolves to that key. Rejects with `storage-failure`, also if another process has taken over a lease.
+ * Writes the key of the upload's segment to the upload's leases (marker and claim), unless it is there already. Call it
+ * before anything of the upload is visible. Resolves to that key. Rejects with `storage-failure`, also if a write has
+ * found that another process took over a lease.
  */
 async function announce(upload: Upload, leases: readonly (Lease<Claim> | Lease<UploadMarker>)[]): Promise<string> {
   const segment = segmentOf(upload);

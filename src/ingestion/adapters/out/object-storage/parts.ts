@@ -29,8 +29,8 @@ export interface PartTarget {
  * Sends bytes of unknown length to a target as they arrive, in parts, or whole if they fit into one part. Holds in
  * memory the parts being sent and one more. Stops reading `bytes` while there is no memory for more of them.
  *
- * If reading `bytes` fails, rejects with that error once no part is being sent any more. If the target fails, rejects
- * at once.
+ * If reading `bytes` fails, rejects with that error once no part is being sent any more. If the target fails before
+ * that, rejects at once with the error of the target.
  *
  * @returns how many parts were sent; 0 if the bytes were sent whole.
  */

@@ -6,8 +6,8 @@ const MAX_PAUSE_MS = 5_000;
 
 /**
  * Retries operations on the store in the background until they succeed. Such an operation undoes, for example, a write
- * that the store may have carried out. Logs the first failure of each operation, and the failure of an attempt after
- * `close`.
+ * that the store may have carried out. Logs the first failure of each operation. A failure after `close` is logged too,
+ * and ends the operation.
  */
 export class Retries {
   private readonly retries = new BackgroundRetries();
@@ -18,7 +18,7 @@ export class Retries {
     private readonly longestPauseMs = MAX_PAUSE_MS,
   ) {}
 
-  /** Number of operations that haven't succeeded yet. */
+  /** Number of operations that are in progress, or are still to be retried. */
   get size(): number {
     return this.retries.size;
   }

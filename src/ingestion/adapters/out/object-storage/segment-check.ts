@@ -13,8 +13,8 @@ export interface SegmentCheck {
 }
 
 /**
- * Checks that each line of a segment is a JSON object, and finds out whether a line has an idempotency key. Lets other
- * work of the process run after each MiB.
+ * Checks that a segment ends with a newline, and that each of its lines is a JSON object. Finds out whether a line has
+ * an idempotency key. Lets other work of the process run about once per MiB.
  */
 export async function checkSegment(bytes: Buffer): Promise<SegmentCheck> {
   let isKeyed = false;

@@ -10,7 +10,7 @@ import { isSlow, NAME_TOLERANCE_MS } from './segment-names.js';
 
 /** Maximum number of segments being written at once. Further lines wait until one of these writes has ended. */
 const MAX_IN_FLIGHT = 4;
-/** Maximum length of a segment in bytes; only a single line may be longer. */
+/** Maximum length of a segment that has several lines, in bytes. */
 const MAX_SEGMENT_BYTES = 8 * 1024 * 1024;
 /**
  * New lines are refused while at least this many failed writes of segments are still to be undone. A failed write must
@@ -51,8 +51,8 @@ export class SegmentLog {
   private readonly waiting = new Map<string, WaitingLine[]>();
   private readonly inFlight = new Set<Promise<void>>();
   /**
-   * Counts the segments that this process has named. The count is part of a segment's name, so that names with the same
-   * millisecond sort in the order in which their segments were written.
+   * Counts the segments that this process has named. The count is part of a segment's name, so that names of this
+   * process with the same millisecond sort in the order in which it began to write their segments.
    */
   private named = 0;
 
@@ -85,8 +85,9 @@ export class SegmentLog {
   }
 
   /**
-   * Writes an index line. Resolves when the line is in a segment of the store. Rejects with errors of the bucket, and
-   * at once if `isRefusing`. After a rejection, the line is in no segment, or its segment is undone in the background.
+   * Writes an index line. Resolves when the line is in a segment of the store. Rejects with errors of the bucket, if
+   * the new segment's key is taken, and at once if `isRefusing`. After a rejection, the line is in no segment, or its
+   * segment is undone in the background.
    *
    * @param bytes the line, with its newline.
    */

@@ -6,11 +6,11 @@ import type { Bucket, ListedObject } from './bucket.js';
 import { ownSegment } from './keys.js';
 
 /**
- * How far a time in a segment's name may be from the `received_at` of the segment's lines, in milliseconds.
+ * How far the time in a segment's name may be from the `received_at` of the segment's lines, in milliseconds, unless
+ * compaction or a move of a store created the segment.
  *
  * A segment is an object with index lines, one for each upload. It is in the directory of the UTC day on which these
- * uploads were received. Most names also contain the time of day, so that a line is found without reading other
- * segments:
+ * uploads were received. The names contain a time, so that a line is usually found without reading many other segments:
  *
  * | name | lines | received |
  * |---|---|---|
@@ -62,13 +62,15 @@ export function dayOf(segment: string): Day | undefined {
 export const dateAt = (time: number): string => utcDate(new Date(time));
 
 /**
- * Whether an upload is slow: its `received_at` is more than 10 s from the time in its id. The segment of a slow upload
- * is named by `received_at`.
+ * Whether an upload is slow: its `received_at` is more than 10 s from the time in its id. The name of its segment then
+ * contains `received_at` too.
  */
 export const isSlow = ({ uploadId, receivedAt }: Pick<Upload, 'uploadId' | 'receivedAt'>): boolean =>
   Math.abs(receivedAt.getTime() - timeOfUuid(uploadId)) > NAME_TOLERANCE_MS;
 
-/** The key of the segment that contains only the line of one upload. */
+/**
+ * The key of an upload's own segment, which contains only this upload's line, if the upload doesn't share a segment.
+ */
 export function segmentOf(upload: Pick<Upload, 'kind' | 'uploadId' | 'receivedAt'>): string {
   const { kind, uploadId, receivedAt } = upload;
   const slow = isSlow(upload) ? `${SLOW}${timeText(receivedAt.getTime())}-` : '';
@@ -138,10 +140,10 @@ function timeText(time: number): string {
 }
 
 /**
- * Lists the objects whose keys consist of `prefix` and a name with a time from `begin` (included) to `end` (excluded),
- * in milliseconds since 1970. `begin` is rounded down and `end` is rounded up to a multiple of FINEST_MS (about 4 s).
- * If the store can only list by prefix, several listings are made at once. Each of them covers a span whose length in
- * milliseconds is a power of 16.
+ * Lists the objects whose keys consist of `prefix` and a name that begins with a time from `begin` (included) to `end`
+ * (excluded), in milliseconds since 1970. May also list other names that sort between these. `begin` is rounded down
+ * and `end` is rounded up to a multiple of FINEST_MS (about 4 s). If the store can only list by prefix, several
+ * listings are made at once. Each of them covers a span whose length in milliseconds is a power of 16.
  */
 export async function listNamed(bucket: Bucket, prefix: string, begin: number, end: number): Promise<ListedObject[]> {
   const following = bucket.listAfter(prefix, prefix + timeText(Math.floor(begin / FINEST_MS) * FINEST_MS));

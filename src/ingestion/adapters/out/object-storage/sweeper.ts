@@ -53,8 +53,8 @@ export class Sweeper {
 
   /**
    * Settles the upload of one marker. A failed upload is removed. If the upload's process has crashed, so that the
-   * marker wasn't renewed for a minute, the upload is complete if its index line exists, and is removed otherwise.
-   * Throws errors of the bucket.
+   * marker wasn't renewed for a minute, the upload is complete if its index line exists, and is removed otherwise. Does
+   * nothing if the marker is missing, and only logs a warning if it is malformed. Throws errors of the bucket.
    *
    * The remains of a failed upload are removed twice: at once, and at least ten minutes later by the store's clock. A
    * store may carry out a request long after the service has stopped waiting for its answer. Only the marker leads to a
@@ -95,7 +95,7 @@ export class Sweeper {
   /**
    * Removes the file of a failed upload that another process has settled, because the file may have appeared after
    * that. Does nothing unless a fence (an empty object) is in place of the upload's segment. Writes the upload's marker
-   * again, so that a later sweep removes the file once more. Throws errors of the bucket.
+   * again if it is missing, so that a later sweep removes the file once more. Throws errors of the bucket.
    *
    * @returns false if there is no fence: the other process has found the upload's line, so the upload stays.
    */

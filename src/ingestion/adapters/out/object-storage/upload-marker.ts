@@ -22,7 +22,7 @@ export type UploadMarker = Readonly<z.infer<typeof UPLOAD_MARKER>>;
 
 /**
  * Parses the bytes of an upload's marker. Undefined if they aren't a marker, or name the file or segment of another
- * upload. The sweeper removes the file that a marker names, and overwrites the segment, so a damaged marker must not
+ * upload. The sweeper may remove the file that a marker names, and overwrite the segment. So a damaged marker must not
  * lead to another upload.
  */
 export function parseUploadMarker(key: string, bytes: Buffer): UploadMarker | undefined {

@@ -45,7 +45,7 @@ export class UploadMarkers {
     });
   }
 
-  /** Resolves when all markers were ended, or left to the sweeper. */
+  /** Resolves when each marker that was passed to `end` or `endFailed` was ended, or left to the sweeper. */
   async close(): Promise<void> {
     await Promise.all([...this.ending]);
   }

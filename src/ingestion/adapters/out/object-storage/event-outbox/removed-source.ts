@@ -32,7 +32,10 @@ export class RemovedSource implements EventSource {
     return first && timeOfUuid(first.key.slice(REMOVED_UPLOADS.length));
   }
 
-  /** Sets the objects whose events wait to be delivered. They replace those of the last listing. */
+  /**
+   * Sets the objects whose events wait to be delivered. They replace those of the last listing. Objects that are
+   * obsolete already are left out.
+   */
   list(objects: readonly ListedObject[]): void {
     this.waiting = objects.filter(({ key }) => !this.obsolete.has(key));
   }

@@ -12,21 +12,21 @@ import { MAX_LATE_MS } from './late-segments.js';
 import type { UnconfirmedLineReader } from './unconfirmed-line-reader.js';
 
 /**
- * If the time in a segment's name is longer ago than this, in milliseconds by the store's clock, the segment either
- * exists already, or will be announced as late. Includes a margin of 20 s.
+ * If the time in the name of a segment that uploads write is longer ago than this, in milliseconds by the store's
+ * clock, the segment either exists already, or will be announced as late. Includes a margin of 20 s.
  */
 export const SETTLED_MS = MAX_LATE_MS + 20_000;
 /** Segments are listed if the times in their names are at most this far ahead of the store's clock, in milliseconds. */
 export const AHEAD_MS = 60_000;
 /**
- * A segment of uploads that weren't slow was announced as late only if it was written more than this long before or
- * after the time in its name, in milliseconds. Includes a margin.
+ * It is assumed that a segment of uploads that weren't slow was announced as late only if it was written more than this
+ * long before or after the time in its name, in milliseconds. Includes a margin.
  */
 const MAYBE_ANNOUNCED_MS = 10_000;
 /**
- * How long, in milliseconds, the cursor remembers that a segment's events were confirmed, because the segment may still
- * be announced as late (`Cursor.late`). The time is counted from the segment's write, or from the confirmation if the
- * events were delivered after an announcement. If another process announces the segment even later
+ * How long at least, in milliseconds, the cursor remembers that a segment's events were confirmed, because the segment
+ * may still be announced as late (`Cursor.late`). The time is counted from the segment's write, or from the
+ * confirmation if the events were delivered after an announcement. If another process announces the segment even later
  * (`announceWritten`), the events may be delivered again.
  */
 export const ANNOUNCED_WITHIN_MS = 5 * 60_000;
@@ -39,7 +39,8 @@ const MAX_SEGMENTS = 5_000;
 const MAX_UNIT_MS = FINEST_MS * 16 ** 2;
 /**
  * If a listing returns more unwanted objects than this, it is repeated with a smaller unit, so that it covers less time
- * beyond the wanted span. Most unwanted objects are segments whose events were confirmed before.
+ * beyond the wanted span, unless the unit is FINEST_MS already. Most unwanted objects are segments whose events were
+ * confirmed before.
  */
 const MAX_WASTED = 10_000;
 /** About how long an index line is, in bytes. */
@@ -63,8 +64,8 @@ interface Segment {
 
 /**
  * Lists the segments of a day that were written by uploads (not by slow ones) and aren't empty, if the times in their
- * names are from `begin` (included) to `end` (excluded), in milliseconds since 1970. Yields undefined for each other
- * object in the listing, so that the caller can count these objects too.
+ * names are from `begin` (included) to `end` (excluded), in milliseconds since 1970, and at most 10 s outside of the
+ * day. Yields undefined for each other object in the listing, so that the caller can count these objects too.
  */
 export async function* timedSegments(bucket: Bucket, day: Day, begin: number, end: number, unitMs = MAX_UNIT_MS): AsyncGenerator<Segment | undefined> {
   const first = Math.max(begin, endOf(day) - DAY_MS - NAME_TOLERANCE_MS);
@@ -80,8 +81,9 @@ export async function* timedSegments(bucket: Bucket, day: Day, begin: number, en
 }
 
 /**
- * Finds the segments of one kind whose events aren't confirmed, in the order of the times in their names. Keeps about
- * 5,000 of these segments in memory at most, besides those that compaction created.
+ * Finds the segments of one kind whose events aren't confirmed, in the order of the times in their names. Leaves the
+ * segments of slow uploads, and others that were announced as late, to `LateSource`. Keeps about 5,000 of these
+ * segments in memory at most, besides those that compaction created.
  *
  * While the events of a day are delivered, a hold (`DayHold`) keeps compaction from the day, if compaction may have
  * begun there. If compaction had created segments before the hold, their events are delivered first.
@@ -118,7 +120,10 @@ export class SegmentScan implements EventSource {
     return first && Math.max(first.time, this.position.watermark);
   }
 
-  /** Whether the last listing ended early, because it had found the maximum number of segments (MAX_SEGMENTS). */
+  /**
+   * Whether the last listing stopped before it reached the present time, because it had found the maximum number of
+   * segments (MAX_SEGMENTS).
+   */
   get isBehind(): boolean {
     return this.coveredTo < this.listedAt;
   }
@@ -166,8 +171,8 @@ export class SegmentScan implements EventSource {
   }
 
   /**
-   * Renews the holds, which keep compaction from the days whose events are being delivered. Forgets lost ones. Never
-   * rejects.
+   * Checks the holds, which keep compaction from the days whose events are being delivered, and renews those that are
+   * over a minute old. Forgets lost ones. Never rejects.
    */
   async renew(): Promise<void> {
     for (const [date, hold] of this.holds) {
@@ -241,8 +246,8 @@ export class SegmentScan implements EventSource {
 
   /**
    * Takes a hold that keeps compaction from a day, if compaction may have begun there. Adds the segments that
-   * compaction has created for this day so far to the queue. Does nothing if this scan has a hold on the day, or if the
-   * day's events were all confirmed.
+   * compaction has created for this day so far to the queue, except those of slow uploads and those whose events were
+   * all confirmed. Does nothing if this scan has a hold on the day, or if the day's events were all confirmed.
    */
   private async enter(day: Day): Promise<void> {
     if (!mayBeCompacted(this.bucket, day) || this.holds.has(day.date) || stateOf(day, this.position) === 'confirmed') return;
@@ -255,8 +260,8 @@ export class SegmentScan implements EventSource {
   }
 
   /**
-   * Lists the segments once. Resolves to false if the listing returned more than MAX_WASTED unwanted objects: it must
-   * then be repeated with a smaller `unitMs`.
+   * Lists the segments once. Resolves to false if the listing returned more than MAX_WASTED unwanted objects, and must
+   * be repeated with a smaller `unitMs`.
    */
   private async tryList(): Promise<boolean> {
     const now = this.clock.time;

@@ -57,8 +57,8 @@ export class MultipartUpload {
 
   /**
    * Sends all bytes, and creates the object when they have ended. Call `send` once. After a failure, removes the parts
-   * that were sent: at once if the store is healthy, and otherwise later. After a success, a multipart upload that was
-   * begun although the answer was lost is removed later. Rejects with errors of the bytes and of the SDK.
+   * that were sent: at once if the store isn't the cause, and otherwise later. After a success, a multipart upload that
+   * was begun although the answer was lost is removed later. Rejects with errors of the bytes and of the SDK.
    *
    * @throws ObjectExistsError if the key is taken; StoreSilentError if the store made no progress for the time-out.
    */
@@ -124,7 +124,10 @@ export class MultipartUpload {
     return connection.whileBytesMove(connection.uploading, () => connection.uploading.send(new CompleteMultipartUploadCommand(input)));
   }
 
-  /** Removes the parts of a failed upload: at once if the store is healthy, and otherwise later. */
+  /**
+   * Removes the parts of a failed upload: at once if the store is healthy and does so within two seconds, and otherwise
+   * later.
+   */
   private async giveBack(isStoreHealthy: boolean): Promise<void> {
     const { key, uploadId, isUnsure } = this;
     const { connection, leftovers } = this.resources;

@@ -11,7 +11,10 @@ import { StoreWatch } from './store-watch.js';
 
 export interface S3ConnectionOptions {
   readonly bucket: string;
-  /** The prefix of every key in the bucket; empty for none. One `/` is put between prefix and key. */
+  /**
+   * The prefix of every key in the bucket; empty for none. Slashes at its ends are ignored: one `/` is put between
+   * prefix and key.
+   */
   readonly prefix: string;
   /** The region of the bucket. Default: the SDK's own. */
   readonly region?: string | undefined;
@@ -20,7 +23,7 @@ export interface S3ConnectionOptions {
   readonly forcePathStyle: boolean;
   /** The time-out: a call fails when the store has made no progress for this many milliseconds. */
   readonly timeoutMs: number;
-  /** Called before a request is repeated. */
+  /** Called before a request is repeated, except after a conflict with another write (`ConditionalWrite`). */
   readonly onRetry?: () => void;
   /** The credentials. Default: those that the SDK finds with its default chain. */
   readonly credentials?: S3ClientConfig['credentials'];
@@ -48,8 +51,8 @@ export class S3Connection {
   readonly prefix: string;
   readonly client: S3Client;
   /**
-   * The SDK's client for requests of `upload`. It sends each request once, because `persist` decides which requests are
-   * retried, and for how long.
+   * The SDK's client for the requests of `upload` that write. It sends each request once, because `persist` decides
+   * which requests are retried, and for how long.
    */
   readonly uploading: S3Client;
   readonly watch: StoreWatch;

@@ -9,8 +9,8 @@ import { errorNameOf } from './s3-errors.js';
  */
 const EARLY_MS = 100;
 /**
- * If the store refuses a request, and the time in the request's signature differs from the store's time by more than
- * this, in milliseconds, the difference is taken for the reason. S3 itself allows 15 minutes.
+ * If the store refuses a request with status 403, and the time in the request's signature differs from the store's time
+ * by more than this, in milliseconds, the difference is taken for the reason. S3 itself allows 15 minutes.
  */
 const WRONG_CLOCK_MS = 240_000;
 
@@ -37,7 +37,7 @@ export class StoreWatch {
 
   /**
    * Age of an object when the store answered, in milliseconds. S3 gives the time of its answer and the time of the
-   * writing in whole seconds.
+   * writing in whole seconds. 0 if `lastModified` is undefined.
    *
    * @param lastModified when the object was written.
    * @param answer the output of the request that returned `lastModified`.
@@ -100,9 +100,10 @@ const isRepeated = (request: unknown): boolean => {
 };
 
 /**
- * Marks a store's refusal of a request whose signature has a wrong time, so that the SDK repeats the request by the
- * store's clock. The SDK signs with this machine's time plus the offset that it learned from earlier answers. If this
- * machine's clock was corrected since then, the offset is wrong, and the SDK doesn't mark the refusal itself.
+ * Marks a store's refusal of a request whose signature has a wrong time, so that the SDK, or `persist`, repeats the
+ * request by the store's clock. The SDK signs with this machine's time plus the offset that it learned from earlier
+ * answers. If this machine's clock was corrected since then, the offset is wrong, and the SDK doesn't mark the refusal
+ * itself.
  */
 function markWrongClock(error: S3ServiceException, assumedAheadMs: number): void {
   const { $metadata: metadata, $response: response } = error;

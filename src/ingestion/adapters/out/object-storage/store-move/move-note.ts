@@ -4,7 +4,7 @@ import { z } from 'zod';
 export const NOTE = z.object({
   /** The id of the store that is moved to the bucket. */
   store_id: z.string(),
-  /** Whether the last step of a move (`finish`) has begun to write index lines. */
+  /** True once the last step of a move (`finish`) may have written index lines. */
   has_lines: z.boolean().optional(),
   /** When the move was complete (RFC 3339, UTC). */
   completed_at: z.string().optional(),

@@ -33,7 +33,7 @@ interface MovedLine {
  *
  * The name of a shared segment contains a digest of its lines. So if an interrupted move writes the same lines again,
  * they don't appear twice. They may appear twice if the store carries out a write of the earlier attempt so late that
- * the move doesn't remove it, and other lines of the same segment have changed since that attempt.
+ * the move doesn't remove it, and these lines are grouped into other segments now.
  */
 export class MovedLines {
   private day: Day | undefined;
@@ -42,7 +42,7 @@ export class MovedLines {
   /**
    * The keys of the segments and claims that were written, or that an earlier attempt had written with the same lines:
    * two for each upload whose `Idempotency-Key` is still in use, one for each other slow upload of the current day, and
-   * few for all other uploads.
+   * one for each shared segment.
    */
   readonly written = new Set<string>();
 

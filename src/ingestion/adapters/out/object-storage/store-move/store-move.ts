@@ -64,11 +64,11 @@ export interface MoveProgress {
  * only a move of the same store continues there. Safe to interrupt at any point and to run again.
  *
  * `copyFiles` may run while a service uses the store: it copies files only, which nobody finds in the bucket without
- * index lines. `finish` needs the lock of the store. It copies the remaining files, removes files of uploads that were
- * removed meanwhile, and writes all lines and claims.
+ * index lines. `finish` needs the lock of the store. It copies the remaining files, removes from the bucket the files
+ * of uploads that were removed from the store meanwhile, and writes all lines, and the claims of keys still in use.
  *
- * A file becomes visible in the bucket only if its size and sha-256 are those in its line. Memory doesn't depend on the
- * size of the store, except for the keys that `MovedLines` has written.
+ * A file becomes visible in the bucket only if its size and sha-256 are those in its line. Memory grows only with the
+ * number of keys that `MovedLines` has written, and with the number of files in a directory.
  */
 export class StoreMove {
   readonly totals: MoveTotals = { uploads: 0, files: 0, bytes: 0, copiedFiles: 0, copiedBytes: 0, problems: 0 };
@@ -87,8 +87,9 @@ export class StoreMove {
 
   /**
    * Begins or continues the move. Resolves to whether the move is already complete. If the store has changed since a
-   * complete move, continues the move, unless a service has used the bucket. In that case it throws BucketTakenError,
-   * as it does if the bucket contains anything but a move of this store.
+   * complete move, continues the move, unless a service has used the bucket: then throws BucketTakenError. Also throws
+   * it if another store was moved to the bucket, if the object `move` is damaged, or if there is no such object and the
+   * bucket isn't empty.
    */
   async begin(): Promise<boolean> {
     const { storeId } = this.source;
@@ -104,8 +105,8 @@ export class StoreMove {
   }
 
   /**
-   * Copies the files that the bucket doesn't have yet. Yields the lines and files that can't be moved. Rejects with an
-   * error of the store or of the bucket.
+   * Copies the files that the bucket doesn't have yet; in a dry run, only counts them. Yields the lines and files that
+   * can't be moved. Rejects with an error of the store or of the bucket.
    *
    * @param isStopped true if no service uses the store. While one does, these are no problems: a missing file, an
    *   incomplete line, and a file that the bucket has with another size.
@@ -133,12 +134,14 @@ export class StoreMove {
   }
 
   /**
-   * Completes the move while this process has the lock of the store. If a line or file can't be moved, yields it, and
-   * leaves the move incomplete. Rejects with an error of the store or of the bucket.
+   * Completes the move while this process has the lock of the store. Does nothing if another run has completed it. If a
+   * line or file can't be moved, yields it, and leaves the move incomplete. Rejects with an error of the store or of
+   * the bucket.
    *
    * @param assertHere rejects if a directory of the store isn't at its path.
    * @throws BucketTakenError if a service has used the bucket since the move began; an Error if the store changes
-   *   meanwhile, or if a file in the bucket is no longer in the store although a line names it.
+   *   meanwhile, or if the number of files that are both in the bucket and in the store isn't the number of files that
+   *   the lines name.
    */
   async *finish(assertHere: () => Promise<void>): AsyncGenerator<MoveProblem> {
     // Another run of the command may have completed the move since this one began.
@@ -155,9 +158,9 @@ export class StoreMove {
     await this.removeOtherFiles();
     const lines = new MovedLines(this.bucket);
     const sha256 = await this.writeLines(lines);
-    // An earlier attempt may have written lines and claims of uploads that were removed since. Only these are removed,
-    // and after all writes: the store may carry out a removal late, and would then remove what was written under the
-    // same key after it.
+    // An earlier attempt may have written lines and claims of uploads that were removed since. Only what this attempt
+    // hasn't written is removed, and after all writes: the store may carry out a removal late, and would then remove
+    // what was written under the same key after it.
     for (const prefix of [LINES, CLAIMS]) await removeListed(this.bucket, prefix, ({ key }) => !lines.written.has(key));
     const completedAt = new Date(this.bucket.storeTime).toISOString();
     await this.bucket.replace(MOVE, bytesOf({ store_id: storeId, has_lines: true, completed_at: completedAt, lines_sha256: sha256 }));
@@ -285,8 +288,8 @@ export class StoreMove {
 
   /**
    * Removes from the bucket the files of uploads that were removed from the store since an earlier attempt. If a volume
-   * of the store has gone away, its files look removed too. So throws an Error if the number of files that stay isn't
-   * the number of files that the lines name.
+   * of the store has gone away, its files look removed too. So afterwards, throws an Error if the number of files that
+   * stay isn't the number of files that the lines name.
    */
   private async removeOtherFiles(): Promise<void> {
     let kept = 0;

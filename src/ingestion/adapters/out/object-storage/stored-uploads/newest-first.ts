@@ -24,12 +24,12 @@ export interface Source {
   /** No upload in this source was received later than this, in milliseconds since 1970. */
   readonly latest: number;
   /**
-   * About how many bytes `read` reads. Undefined if the source has to list segments first; such a source is read only
-   * when it is needed.
+   * About how many bytes `read` reads. Undefined if the source has to list segments first; such a source is usually
+   * read only when it is needed.
    */
   readonly size: number | undefined;
   /**
-   * Reads the whole source, or only the part with its newest lines.
+   * Reads the whole source, only the part with its newest lines, or no line, if the source has to list segments first.
    *
    * @returns the sources for the part that wasn't read.
    */
@@ -84,8 +84,9 @@ export async function readPage(sources: readonly Source[], { filter, limit, afte
 /**
  * The sources to read at once: newest first, as many as the page probably needs. A source that must list segments first
  * is included if it is as new as the first source. Otherwise, it is included only if the sources before it probably
- * can't fill the page, and few of them must list segments too: the more were read since the page last grew (`inVain`),
- * the more, so that the days of years aren't listed one by one for a customer without uploads.
+ * can't fill the page, and few of them must list segments too. More such sources are included the more sources were
+ * read since the page last grew (`inVain`), so that the days of years aren't listed one by one for a customer without
+ * uploads.
  */
 function nextReads(sources: readonly Source[], page: Page, inVain: number): Source[] {
   const [newest] = sources;
@@ -107,7 +108,7 @@ interface Entry {
   readonly bytes: number;
 }
 
-/** The newest uploads that were read so far, at most as many as a page may have. */
+/** The newest uploads of the list that were read so far, at most as many as a page may have. */
 class Page {
   private entries: Entry[] = [];
   private isCut = false;

@@ -36,8 +36,8 @@ export class RemnantRemoval {
   }
 
   /**
-   * Writes a marker (an object in `staging/`) that lists what will be left of the uploads, or several markers if there
-   * are many uploads.
+   * Writes a marker (an object in `staging/`) that lists what will be left of the uploads. Writes one for each 1,000
+   * uploads if there are more, and none if there are no uploads.
    */
   async mark(remnants: readonly Remnant[]): Promise<Mark[]> {
     const marks: Mark[] = [];

@@ -25,7 +25,10 @@ const REMNANT = z.object({
   segment: z.string().optional(),
   /** Path of the upload's file; null for an upload without a file. */
   content_path: z.string().nullable(),
-  /** The key of the object that claims the upload's idempotency key; null if there is none. */
+  /**
+   * The key of the object that claims the upload's idempotency key; null if there is none, or if it is assumed to be
+   * gone (CLAIMED_FOR_MS).
+   */
   claim: z.string().nullable(),
   /** The data of the event of the upload's removal; missing if the event outbox was never opened. */
   told: z.object({ kind: z.enum(UPLOAD_KINDS), customer_id: z.string(), received_at: z.string().optional(), removed_at: z.string() }).optional(),

@@ -89,7 +89,7 @@ export async function* linesWith(bucket: Bucket, key: string, text: string, rang
 }
 
 /**
- * Reads the upload of a long line that `linesWith` has found.
+ * Reads the upload of a long line that `linesWith` has found; undefined if the line is malformed.
  *
  * @throws SegmentGoneError also if the text isn't there any more, because a removal of uploads has moved the line.
  */

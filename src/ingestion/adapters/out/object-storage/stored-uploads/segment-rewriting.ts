@@ -43,12 +43,13 @@ export async function withoutLines(key: string, { bytes, version, ageMs }: ReadO
 }
 
 /**
- * Writes a segment without the lines to remove, or removes the segment. If another process has changed the segment in
- * the meantime, reads it and tries again. Rejects with errors of the bucket, and after ten attempts.
+ * Writes a segment without the lines to remove, or removes the segment. If a segment to be written was changed by
+ * another process in the meantime, reads it and tries again. Rejects with errors of the bucket, and after ten attempts.
  *
  * @param first the content for the first attempt.
  * @param isWanted selects the uploads whose lines the other attempts remove.
- * @returns the uploads whose lines were removed; none if another process has removed the segment or the lines first.
+ * @returns the uploads whose lines were removed; none if another process has removed the lines first. But if the
+ *   segment is removed (`isOver`), the result doesn't depend on whether another process has done so first.
  */
 export async function rewrite(bucket: Bucket, first: Rewriting, isWanted: (upload: Upload) => boolean): Promise<readonly Upload[]> {
   let rewriting: Rewriting | undefined = first;

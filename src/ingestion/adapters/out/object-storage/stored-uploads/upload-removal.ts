@@ -61,7 +61,7 @@ export class UploadRemoval {
   /**
    * Removes the upload with an id. If only remnants of an earlier removal are left of it, removes those. Resolves to
    * false if nothing of the upload exists, if the caller may not access the upload's customer, or if another process
-   * has just removed the line. Throws errors of the bucket.
+   * has just removed the line. Leaves remnants whose customer is unknown. Throws errors of the bucket.
    */
   async remove(uploadId: string, mayAccess: CustomerAccess = () => true): Promise<boolean> {
     const found = await findLine(this.bucket, uploadId);
@@ -118,9 +118,10 @@ export class UploadRemoval {
 
   /**
    * Removes all uploads that a filter selects, one day after the other. Then removes the remnants of earlier removals,
-   * whatever the filter's kind and times: those of the filter's customer, or of all customers if the filter has none.
-   * Resolves to the number of removed uploads, without those of earlier removals. With `dryRun`, removes nothing, and
-   * resolves to the number of uploads that would be removed. Throws errors of the bucket, and the reason of the signal.
+   * whatever the filter's kind and times: those of the filter's customer and of unknown customers, or of all customers
+   * if the filter has none. Resolves to the number of removed uploads, without those of earlier removals. With
+   * `dryRun`, removes nothing, and counts the uploads that would be removed. Throws errors of the bucket, and the
+   * reason of the signal.
    */
   async removeAll(filter: UploadFilter, { dryRun = false, onProgress, signal }: RemovalOptions = {}): Promise<number> {
     signal?.throwIfAborted();
@@ -148,9 +149,9 @@ export class UploadRemoval {
   }
 
   /**
-   * Removes the files and claims that other removals have left: those of uploads whose lines are gone, but which are
-   * still listed in a marker, because the removal failed or is in progress. Leaves the markers, and so the events, to
-   * the process of the removal or the sweeper. Resolves to the number of these uploads.
+   * Removes the files that other removals have left, and frees the claims: those of uploads whose lines are gone, but
+   * which are still listed in a marker, because the removal failed or is in progress. Leaves the markers, and so the
+   * events, to the process of the removal or the sweeper. Resolves to the number of these uploads.
    */
   private async clearRemnants(isWanted: (remnant: Remnant) => boolean): Promise<number> {
     let count = 0;

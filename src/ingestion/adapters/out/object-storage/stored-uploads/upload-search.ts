@@ -54,8 +54,9 @@ const sharedMemory = new MemoryBudget();
  *
  * @param memory where memory for a long line is taken. Default: from a budget that such searches share, until the line
  *   was decoded.
- * @returns undefined if no segment contains such a line, or if `uploadId` isn't the id of an upload. Throws errors of
- *   the bucket and of `memory`, and an Error if compaction moves lines during each of ten searches.
+ * @returns undefined if no segment contains such a line, if only a segment with a foreign name does on a day of 1,000
+ *   objects or more, or if `uploadId` isn't the id of an upload. Throws errors of the bucket and of `memory`, and an
+ *   Error if compaction moves lines during each of ten searches.
  */
 export async function findLine(bucket: Bucket, uploadId: string, memory?: LineMemory): Promise<FoundLine | undefined> {
   const began = timeOfUuid(uploadId);
@@ -117,15 +118,18 @@ class UploadSearch {
   async run(): Promise<FoundLine | undefined> {
     const own = this.search(this.days.map((day) => ({ key: `${directoryOf(day)}${this.uploadId}.ndjson`, size: 0, ageMs: 0 })));
     // An upload with a file has a segment of its own until compaction. Reading this segment takes a fifth of the
-    // processor time of the listings. So on the current day, the listings begin only if the upload has no such segment.
-    // On other days they begin at once, because otherwise four requests would follow each other.
+    // processor time of the listings. So on the current day, until its last hour, the listings begin only if the upload
+    // has no such segment. On other days they begin at once, because otherwise four requests would follow each other.
     if (!this.days.some((day) => mayBeCompacted(this.bucket, day)) && (await own)) return own;
     return asJob(() => this.elsewhere(own));
   }
 
-  /** Lists segments that may contain the line. Searches for the line in them, unless `own` finds it. */
+  /**
+   * Lists segments that may contain the line. Unless `own` finds it, searches for the line in them, and then in all
+   * segments that may contain it (`everywhere`).
+   */
   private async elsewhere(own: Promise<FoundLine | undefined>): Promise<FoundLine | undefined> {
-    // Three listings, each searched as soon as it is complete, without waiting for the others.
+    // Three listings. Once `own` has ended, each is searched as soon as it is complete, without waiting for the others.
     const listings = [
       this.days.map((day) => this.near(day)),
       this.days.map((day) => this.created(day)),
@@ -139,7 +143,7 @@ class UploadSearch {
   /**
    * Searches all segments that may contain the line. Compaction creates a segment before it removes those with the same
    * lines. So if a listed segment is gone, or a listing has segments that weren't searched before, the line may have
-   * moved, and all segments are listed and searched again, at most ten times.
+   * moved, and all segments are listed and searched again, at most ten times in all.
    */
   private async everywhere(): Promise<FoundLine | undefined> {
     for (let round = 0; round < MAX_ROUNDS; round++) {
@@ -167,7 +171,8 @@ class UploadSearch {
   }
 
   /**
-   * The segments of a day that probably contain the line, unless the upload was slow or compaction has moved the line.
+   * Segments of a day, one of which probably contains the line, unless the upload was slow or compaction has moved the
+   * line.
    */
   private async near(day: Day): Promise<ListedObject[]> {
     return (await this.named(day, LIKELY)).filter(({ key }) => parseName(day, key).origin === 'original');
@@ -198,7 +203,10 @@ class UploadSearch {
     return [...(await this.named(day, WIDE)), ...(await targets(this.bucket, day))];
   }
 
-  /** The segments of a day with a time in their name that is within a window. */
+  /**
+   * The segments of a day whose names have times in a window or close to it, except empty ones and those of slow
+   * uploads.
+   */
   private async named(day: Day, window: Window): Promise<ListedObject[]> {
     const segments = await listNamed(this.bucket, directoryOf(day), Math.max(0, this.began - window.before), this.began + window.after + 1);
     return segments.filter((segment) => this.mayHaveLine(day, segment, window));
@@ -210,8 +218,9 @@ class UploadSearch {
   }
 
   /**
-   * Searches segments for the line. Begins with those whose names have the times nearest to that of the upload's id.
-   * Names that don't begin with a UUID, and times over a day later, count as nearest.
+   * Searches those segments for the line that weren't searched before. Begins with those whose names have the times
+   * nearest to that of the upload's id. Names that don't begin with a UUID, and times over a day later, count as
+   * nearest.
    */
   private async search(segments: readonly ListedObject[]): Promise<FoundLine | undefined> {
     const distance = ({ key }: ListedObject): number => {
