@@ -75,6 +75,7 @@ export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShut
   /**
    * Opens the event outbox when the application starts. Resolves when the outbox is open: every upload that is stored
    * from then on gets an event. If opening takes longer than OPENING_MS, resolves anyway, and the outbox opens later.
+   * If the store has no outbox, only logs a warning.
    */
   async onApplicationBootstrap(): Promise<void> {
     const { eventOutbox: outbox } = this.fileStorage;

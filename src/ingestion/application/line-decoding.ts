@@ -8,7 +8,7 @@ import { LineText } from './line-text.js';
 
 /**
  * In an index line as the service writes it, TEXT_BEGIN is directly before the text of `additional_data`, and TEXT_END
- * directly after it.
+ * directly after it, unless `additional_data` is null.
  */
 const TEXT_BEGIN = '"additional_data":"';
 const TEXT_END = '","received_at":"';
@@ -54,8 +54,9 @@ export type LineMembers = Readonly<Record<string, unknown>>;
 
 /**
  * Reads the members with the given names, and maybe others, from an index line; undefined if the line isn't a JSON
- * object in UTF-8. If the line is longer than 64 KiB, yields to other work. The result then has only values that are
- * texts, nulls or lists of texts, and a placeholder (`OTHER_VALUE`) for any other value, such as a number.
+ * object in UTF-8; but a JSON list of up to 64 KiB counts as an object. If the line is longer than 64 KiB, yields to
+ * other work. The result then has only values that are texts, nulls or lists of texts, and a placeholder
+ * (`OTHER_VALUE`) for any other value, such as a number.
  */
 export function membersOf(line: Buffer, names: readonly string[]): LineMembers | undefined | Promise<LineMembers | undefined> {
   if (line.length > LONG_LINE_BYTES) return membersOfLong(line, names);

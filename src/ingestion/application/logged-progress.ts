@@ -12,7 +12,10 @@ export interface ProgressTexts {
   readonly inAll: (done: number) => string;
 }
 
-/** Logs the progress of long work, at most every two seconds. Logs nothing if the work takes less than two seconds. */
+/**
+ * Logs the progress of long work, at most every two seconds, and its end. Logs nothing if the work takes less than two
+ * seconds.
+ */
 export class LoggedProgress {
   private readonly began = performance.now();
   private logged = this.began;

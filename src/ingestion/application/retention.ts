@@ -25,10 +25,11 @@ export class RetentionPeriod {
 }
 
 /**
- * Removes the uploads that are older than the retention period: an hour after the service starts, and then every hour.
- * After the machine's clock jumped by more than an hour, removes nothing until the clock was steady for a day, because
- * a single run at a wrong time in the future would remove all uploads. A machine may also boot with a wrong clock,
- * which jumps when the time is synchronized. The wait of an hour before the first run is there to notice that jump.
+ * Removes the uploads that are older than the retention period: an hour after the service starts, and then an hour
+ * after each run. After the machine's clock jumped by more than an hour, removes nothing until the clock was steady for
+ * a day, or the service is restarted, because a single run at a wrong time in the future would remove all uploads. A
+ * machine may also boot with a wrong clock, which jumps when the time is synchronized. The wait of an hour before the
+ * first run is there to notice that jump.
  */
 @Injectable()
 export class Retention implements OnApplicationBootstrap, OnApplicationShutdown {
@@ -73,7 +74,8 @@ export class Retention implements OnApplicationBootstrap, OnApplicationShutdown 
   }
 
   /**
-   * Whether the clock has been steady for a day, or since the start. Logs a warning if it jumped since the last call.
+   * Whether the clock hasn't jumped since the start, or has been steady for a day since it last jumped. Logs a warning
+   * if it jumped since the last call.
    */
   private isClockTrusted(): boolean {
     const earlier = this.clockShiftMs;

@@ -47,7 +47,10 @@ export const dayDirectory = (kind: UploadKind, day: string): string => `${linesD
 /** The `dayDirectory` for an upload that was received at a time. */
 export const segmentDirectory = (kind: UploadKind, receivedAt: Date): string => dayDirectory(kind, utcDate(receivedAt));
 
-/** The kind of the uploads whose index lines are in a segment, from the segment's path relative to the store's root. */
+/**
+ * The kind of the uploads whose index lines are in a segment, from the segment's path relative to the store's root.
+ * `historical` for the path of anything else.
+ */
 export const kindOf = (segment: string): UploadKind => UPLOAD_KINDS.find((kind) => segment.startsWith(`${linesDirectory(kind)}/`)) ?? 'historical';
 
 const NO_CONTENT = '"content_path":null,"content_type":null,"content_size":null,"content_sha256":null';
@@ -120,7 +123,8 @@ const encodeLong = (upload: Upload, write: (upload: Upload) => string): Promise<
 
 /**
  * The upload that an index line describes. Undefined if the line isn't a JSON object with texts as its `upload_id` and
- * `received_at`. Nothing else about the members is checked.
+ * `received_at`. Without a text as its `content_path`, the upload has no file. Nothing else about the members is
+ * checked.
  */
 export function parseIndexLine(line: string): Upload | undefined {
   return uploadFrom(parseJson(line));

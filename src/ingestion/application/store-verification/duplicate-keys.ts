@@ -51,7 +51,8 @@ export class DuplicateKeys {
 
   /**
    * Reads the index again if any key may be duplicate. Yields a finding for each index line whose key is also the key
-   * of an earlier line, if the two lines are of different uploads that were received less than 24 hours apart.
+   * of an earlier line, if the two lines are of different uploads that were received less than 24 hours apart. Also
+   * yields the findings about parts of the index that can't be read (`IndexReader.lines`).
    */
   async *findings(): AsyncGenerator<Finding> {
     if (this.suspects.size === 0) return;

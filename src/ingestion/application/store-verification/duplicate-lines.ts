@@ -56,7 +56,8 @@ export class DuplicateLines {
    * Reads the index again to find out which suspected uploads really have two lines. Any other suspected upload has one
    * line, which was read twice because it was moved to another segment, or is being moved. Yields a finding for each
    * second line. For lines that are being moved, yields one finding (`under-way`) for each segment in which such a line
-   * was read a second time. Reads nothing if no upload is suspected.
+   * was read a second time. Also yields the findings about parts of the index that can't be read (`IndexReader.lines`).
+   * Reads nothing if no upload is suspected.
    */
   async *findings(): AsyncGenerator<Finding> {
     const { suspects } = this;

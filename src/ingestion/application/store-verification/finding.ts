@@ -53,7 +53,10 @@ export interface Finding {
    * not about the line's file, the path of the line's segment.
    */
   readonly path: string;
-  /** The id of the upload that the finding is about; null if there is none, or if it is unknown. */
+  /**
+   * The id of the upload that the finding is about; null if there is none, or if it is unknown. For a name in staging/,
+   * that name.
+   */
   readonly uploadId: string | null;
   /**
    * Where the index line begins that the finding is about; also for a finding about the line's file. Null if the

@@ -83,8 +83,8 @@ export class Matching {
 
   /**
    * Examines the files whose index lines weren't found while the index was read (`files`). Yields a finding for each
-   * that really has no line, and for each whose upload or removal is in progress or was left by a crash. Any other file
-   * was removed meanwhile, or its line was written or moved.
+   * that has no line in the readable part of the index, and for each whose upload or removal is in progress or was left
+   * by a crash. Any other file was removed meanwhile, or its line was written or moved.
    */
   private async *filesWithoutLine(files: DigestSet): AsyncGenerator<Finding> {
     if (files.size === 0) return;

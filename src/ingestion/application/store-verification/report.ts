@@ -7,7 +7,7 @@ export type Report = (verification: StoreVerification) => AsyncGenerator<string>
 
 /**
  * Writes the report of a verification for a person. The line of a finding reads `<path>: <what is wrong>`. After the
- * path it may give the offset of an index line, or the id of the upload. A finding that isn't a defect has a prefix.
+ * path it may give the offset of an index line, and the id of the upload. A finding that isn't a defect has a prefix.
  */
 export async function* textReport(verification: StoreVerification): AsyncGenerator<string> {
   for await (const finding of verification) yield `${textOf(finding)}\n`;

@@ -16,8 +16,9 @@ export interface VerificationOptions {
  * reported as a defect. The memory needed doesn't depend on the size of the store.
  *
  * Iterate a verification only once. It yields the findings in no particular order, each as soon as it is certain.
- * Iterating rejects with the errors of opening the store (NoStoreError if there is no store) and of reading it. An
- * error of a single file or directory is a finding instead.
+ * Iterating rejects with the errors of opening the store (NoStoreError if there is no store) and of reading it, and
+ * with DigestSetFullError if the store grows too much meanwhile. An error of a single file or directory is a finding
+ * instead.
  */
 export class StoreVerification implements AsyncIterable<Finding> {
   readonly totals: VerificationTotals = { uploads: 0, files: 0, bytes: 0, defects: 0, underWay: 0, unknown: 0 };

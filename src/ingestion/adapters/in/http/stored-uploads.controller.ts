@@ -119,8 +119,8 @@ export class StoredUploadsController {
   }
 
   /**
-   * Sends the JSON that `make` returns. `make` takes memory for long index lines. The memory for the JSON is held until
-   * the JSON was sent.
+   * Sends the JSON that `make` returns. `make` takes memory for long index lines. Of this memory, at most the length of
+   * the JSON is held until the JSON was sent.
    */
   private async answer(request: IncomingMessage, response: ServerResponse, make: (memory: AnswerMemory) => Promise<Buffer>): Promise<void> {
     const memory = new AnswerMemory(response);

@@ -41,8 +41,8 @@ export interface UploadHead {
   /** Expected digests of the file (`X-Upload-Digest`). */
   readonly fileDigests: readonly ExpectedDigest[];
   /**
-   * Expected digests of the request's content (RFC 9530: `Content-Digest`, or `Repr-Digest`, which means the same for
-   * an upload).
+   * Expected digests of the request's content (RFC 9530: `Content-Digest` and `Repr-Digest`, which mean the same for an
+   * upload).
    */
   readonly contentDigests: readonly ExpectedDigest[];
 }

@@ -76,7 +76,7 @@ export class WebhookUploadEvents extends UploadEvents implements OnApplicationSh
    * Sends one POST to the webhook. Resolves to the answer once its body was read, or the connection was closed.
    *
    * @throws DeliveryError if the webhook can't be reached or doesn't answer in time; the reason of `signal` if that
-   * aborts.
+   *   aborts before there is an answer.
    */
   private async post(body: Buffer, headers: Readonly<Record<string, string>>, signal: AbortSignal): Promise<Dispatcher.ResponseData> {
     signal.throwIfAborted();

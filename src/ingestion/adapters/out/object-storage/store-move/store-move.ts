@@ -108,8 +108,8 @@ export class StoreMove {
    * Copies the files that the bucket doesn't have yet; in a dry run, only counts them. Yields the lines and files that
    * can't be moved. Rejects with an error of the store or of the bucket.
    *
-   * @param isStopped true if no service uses the store. While one does, these are no problems: a missing file, an
-   *   incomplete line, and a file that the bucket has with another size.
+   * @param isStopped true if no service uses the store. While one does, these are no problems: a missing file, a part
+   *   of a segment that can't be read as lines, and a file that the bucket has with another size.
    */
   async *copyFiles(isStopped: boolean): AsyncGenerator<MoveProblem> {
     const { totals, progress } = this;
