@@ -54,8 +54,8 @@ export type LineMembers = Readonly<Record<string, unknown>>;
 
 /**
  * Reads the members with the given names, and maybe others, from an index line; undefined if the line isn't a JSON
- * object in UTF-8; but a JSON list of up to 64 KiB counts as an object. If the line is longer than 64 KiB, yields to
- * other work. The result then has only values that are texts, nulls or lists of texts, and a placeholder
+ * object in UTF-8. In a line of up to 64 KiB, a JSON list counts as an object. If the line is longer than 64 KiB,
+ * yields to other work. The result then has only values that are texts, nulls or lists of texts, and a placeholder
  * (`OTHER_VALUE`) for any other value, such as a number.
  */
 export function membersOf(line: Buffer, names: readonly string[]): LineMembers | undefined | Promise<LineMembers | undefined> {

@@ -17,7 +17,10 @@ export interface VerificationTotals {
 /** How far the verification has come in its current phase. */
 export interface VerificationProgress {
   phase: 'listing' | 'lines' | 'matching';
-  /** `done`: how many bytes of the index this phase has read. `total`: about how many bytes the phase has to read. */
+  /**
+   * `done`: how many bytes of the index this phase has read. `total`: about how many bytes the phase has to read. Both
+   * are 0 in the phase `listing`.
+   */
   done: number;
   total: number;
 }

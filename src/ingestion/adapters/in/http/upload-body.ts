@@ -31,9 +31,9 @@ export interface UploadBody extends Pick<UploadLoadDataCommand, 'file' | 'additi
  * serializes a `Blob` as JSON sends `file` without the bytes, and must send a form instead.
  */
 const JSON_MEMBERS: ReadonlySet<string> = new Set(['additional_data', 'file']);
-/** A text of at most this many bytes is decoded in one go, without letting other requests run in between. */
+/** A text of at most this many bytes is decoded as it arrives, without pauses in which other requests run. */
 const SMALL_TEXT_BYTES = 16 * 1024;
-/** How many bytes of a longer text are decoded in one step. After each step, other requests may run. */
+/** How many bytes of a longer text are decoded in one step. Between two steps, other requests may run. */
 const STEP_BYTES = 64 * 1024;
 /** The longest boundary of a form, in characters (RFC 2046, section 5.1.1). */
 const MAX_BOUNDARY_LENGTH = 70;

@@ -69,7 +69,8 @@ export const isSlow = ({ uploadId, receivedAt }: Pick<Upload, 'uploadId' | 'rece
   Math.abs(receivedAt.getTime() - timeOfUuid(uploadId)) > NAME_TOLERANCE_MS;
 
 /**
- * The key of an upload's own segment, which contains only this upload's line, if the upload doesn't share a segment.
+ * The key that an upload's segment gets if the upload shares it with no other. The segment then contains only this
+ * upload's line.
  */
 export function segmentOf(upload: Pick<Upload, 'kind' | 'uploadId' | 'receivedAt'>): string {
   const { kind, uploadId, receivedAt } = upload;
@@ -142,8 +143,9 @@ function timeText(time: number): string {
 /**
  * Lists the objects whose keys consist of `prefix` and a name that begins with a time from `begin` (included) to `end`
  * (excluded), in milliseconds since 1970. May also list other names that sort between these. `begin` is rounded down
- * and `end` is rounded up to a multiple of FINEST_MS (about 4 s). If the store can only list by prefix, several
- * listings are made at once. Each of them covers a span whose length in milliseconds is a power of 16.
+ * and `end` is rounded up to a multiple of FINEST_MS (about 4 s). If the store can only list by prefix, one listing is
+ * made for each of `prefixesBetween`, all at once. Each of them covers a span whose length in milliseconds is a power
+ * of 16.
  */
 export async function listNamed(bucket: Bucket, prefix: string, begin: number, end: number): Promise<ListedObject[]> {
   const following = bucket.listAfter(prefix, prefix + timeText(Math.floor(begin / FINEST_MS) * FINEST_MS));

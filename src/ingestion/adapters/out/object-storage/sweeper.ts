@@ -8,7 +8,10 @@ import { UploadRemoval } from './stored-uploads/upload-removal.js';
 import { parseUploadMarker, type UploadMarker } from './upload-marker.js';
 
 const SWEEP_EVERY_MS = 60_000;
-/** The store may carry out a request up to this many milliseconds after the service stopped waiting for the answer. */
+/**
+ * It is assumed that the store carries out a request no later than this many milliseconds after the service stopped
+ * waiting for the answer.
+ */
 const LATE_FOR_MS = 10 * 60_000;
 
 /**

@@ -30,7 +30,10 @@ const MAYBE_ANNOUNCED_MS = 10_000;
  * (`announceWritten`), the events may be delivered again.
  */
 export const ANNOUNCED_WITHIN_MS = 5 * 60_000;
-/** About how many listed segments of one kind are held in memory at most, until their events are confirmed. */
+/**
+ * About how many listed segments of one kind are held in memory at most, until their events are confirmed, besides
+ * those that compaction created.
+ */
 const MAX_SEGMENTS = 5_000;
 /**
  * A listed span of time is widened to multiples of a unit, so that few prefixes cover it. This is the largest unit, in
@@ -138,8 +141,8 @@ export class SegmentScan implements EventSource {
 
   /**
    * Lists segments whose events aren't all confirmed and whose names have times at or after the watermark, about
-   * MAX_SEGMENTS at most. They replace those of the last listing. Then moves the watermark forward. Throws errors of
-   * the bucket and of `DayHold.take`.
+   * MAX_SEGMENTS at most. They replace those of the last listing, but not those that compaction created. Then moves the
+   * watermark forward. Throws errors of the bucket and of `DayHold.take`.
    */
   async list(): Promise<void> {
     while (!(await this.tryList())) this.unitMs /= 16;

@@ -115,8 +115,8 @@ export class MultipartUpload {
   }
 
   /**
-   * Completes the multipart upload. This may take longer than the time-out: a store may need long to join many parts,
-   * and keeps sending bytes meanwhile.
+   * Completes the multipart upload. A store may need long to join many parts. So this may take longer than the
+   * time-out, as long as the store keeps sending bytes.
    */
   private async complete(): Promise<CompleteMultipartUploadCommandOutput> {
     const { connection } = this.resources;

@@ -38,7 +38,7 @@ const CONNECTIONS = {
   // leave its connections open for good.
   timeout: 10_000,
 };
-/** Pause before a failed request of an upload is repeated, in milliseconds. */
+/** Pause before a request of an upload that failed for a passing reason (`isPassing`) is repeated, in milliseconds. */
 const PART_PAUSE_MS = 500;
 
 /**

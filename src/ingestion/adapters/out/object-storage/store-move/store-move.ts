@@ -54,7 +54,7 @@ export interface MoveTotals {
 
 export interface MoveProgress {
   phase: 'counting' | 'files' | 'lines';
-  /** In phase `files`: bytes of files. In phase `lines`: uploads. */
+  /** In phase `files`: bytes of files. In phase `lines`: uploads. In phase `counting`, `done` and `total` are 0. */
   done: number;
   total: number;
 }
@@ -187,7 +187,7 @@ export class StoreMove {
     return false;
   }
 
-  /** The sha-256 of all lines of the store; undefined if a line is incomplete. */
+  /** The sha-256 of all lines of the store; undefined if a part of a segment can't be read as lines. */
   private async linesSha256(): Promise<string | undefined> {
     const hash = createHash('sha256');
     for await (const { bytes } of this.source.lines()) {
