@@ -4,7 +4,7 @@ import type { IncomingMessage } from 'node:http';
 export interface AccessToken {
   readonly subject: string;
   readonly permissions: ReadonlySet<string>;
-  /** The customers in the `customer_id` claim (`*` means all customers). Empty without that claim. */
+  /** The customers that the claim `customer_id` names (`*` means all customers). Empty if it names none. */
   readonly customerIds: ReadonlySet<string>;
 }
 

@@ -5,8 +5,8 @@ import type { KeySetTimes } from './key-set.js';
 export interface AuthenticationOptions extends KeySetTimes {
   /**
    * The exact `iss` of accepted tokens. A function if the issuer is known only once the service listens. The function
-   * is called when the first `iss` must be checked, and its result is kept. If it throws, the token is refused, and
-   * the function is called again for the next token.
+   * is called when the first `iss` must be checked, and its result is kept. If it throws, the token is refused, and the
+   * function is called again at the next check.
    */
   readonly issuer: string | (() => string);
   /**

@@ -10,8 +10,8 @@ const FOREIGN_CLAIMS = ['at_hash', 'c_hash', 'events'];
 
 export type Claims = Readonly<Record<string, unknown>>;
 
-// `checkHeader` and `checkClaims` check what passport-jwt doesn't: requirements of RFC 7519, RFC 8725 and RFC 9068 for
-// access tokens.
+// `checkHeader` and `checkClaims` check what passport-jwt doesn't: mostly requirements of RFC 7519, RFC 8725 and RFC
+// 9068 for access tokens.
 
 /**
  * Checks that the header of a JWT may be that of an access token.
@@ -41,7 +41,8 @@ export function checkClaims(claims: Claims, issuer: string, toleranceSeconds: nu
   if (typeof sub !== 'string' || sub === '') throw new Error('The sub claim is missing or empty.');
   if (!Number.isFinite(exp)) throw new Error('The exp claim is missing or not a number.'); // passport-jwt checks whether the time in exp is past.
   if (iat !== undefined && !(typeof iat === 'number' && iat <= now + toleranceSeconds)) throw new Error('The iat claim is not a past time.');
-  // Keycloak sets the typ claim to Bearer, ID, Refresh, Offline or Logout.
+  // Keycloak sets the typ claim to Bearer in access tokens, and to other values, such as ID or Refresh, in other
+  // tokens.
   if (typ !== undefined && typ !== 'Bearer') throw new Error("The typ claim is not an access token's.");
   if (use !== undefined && use !== 'access') throw new Error('The token_use claim is not "access".');
   for (const name of FOREIGN_CLAIMS) {
@@ -82,8 +83,8 @@ export function toAccessToken(claims: Claims, audience: string): AccessToken {
 }
 
 /**
- * Reads a member of an object. Undefined also if the object only inherits the member, because an audience may be called
- * `constructor`.
+ * Reads an object's own member. Undefined if `value` isn't an object or has no such member. An inherited member doesn't
+ * count, because an audience may be called `constructor`.
  */
 const member = (value: unknown, name: string): unknown =>
   typeof value === 'object' && value !== null && Object.hasOwn(value, name) ? (value as Claims)[name] : undefined;

@@ -24,8 +24,8 @@ export interface KeySetTimes {
 const MAX_WAITING = 1_000;
 
 /**
- * An issuer's keys by `kid`. An unknown `kid` leads to another fetch of the key set, because the issuer may have
- * changed its keys since the last fetch. All lookups of unknown keys within the cool-down after a successful fetch
+ * An issuer's keys by `kid`. An unknown `kid` usually leads to another fetch of the key set, because the issuer may
+ * have changed its keys since the last fetch. All lookups that need a fetch within the cool-down after a successful one
  * (`cooldownMs`) share one fetch, at the end of the cool-down. A `kid` that was sought in the last fetch, but not
  * found, counts as missing until the cool-down ends.
  */
@@ -45,8 +45,8 @@ export class KeySet {
   /** Unknown `kid`s to look for in the next fetch. */
   #sought = new Set<string>();
   /**
-   * The `kid`s that were sought in the last fetch; empty if that fetch failed. The issuer has no key for a `kid` in
-   * this set that isn't in `#keys`.
+   * The `kid`s that were sought in the last fetch. Empty while a fetch is in progress, and if the last one failed. The
+   * last fetch found no usable key for those that aren't in `#keys`.
    */
   #absent: ReadonlySet<string> = new Set();
 
@@ -68,9 +68,9 @@ export class KeySet {
    * successful fetch.
    *
    * @param whenUnknown is called before the wait for an unknown key. If it throws, nothing is awaited or fetched.
-   * @throws ServiceError `unauthorized` when the issuer has no such key; `provider-unavailable` when that can't be
-   * determined, because the key set can't be fetched or 1,000 lookups already wait for the next fetch, or when the key
-   * is known, but older than `maxStaleMs`, and can't be fetched; errors of `whenUnknown`.
+   * @throws ServiceError `unauthorized` when the issuer has no usable key with this `kid`; `provider-unavailable` when
+   * that can't be determined, because the key set can't be fetched or 1,000 lookups already wait for the next fetch, or
+   * when the key is known, but older than `maxStaleMs`, and can't be fetched; errors of `whenUnknown`.
    */
   async find(kid: string, whenUnknown?: () => void): Promise<VerificationKey> {
     if (!this.#keys.has(kid)) {
@@ -136,7 +136,8 @@ export class KeySet {
 
   /**
    * Waits for a fetch of the key set. If the key is known and may still be used (`maxStaleMs`), waits at most
-   * `KNOWN_KEY_WAIT_MS`, so that tokens signed with that key don't wait for an issuer that doesn't answer.
+   * `KNOWN_KEY_WAIT_MS`, so that tokens signed with that key don't wait long for an issuer that doesn't answer. Doesn't
+   * wait within the cool-down after a failed fetch.
    */
   async #refreshed(kid: string): Promise<void> {
     const refreshed = this.#refresh();

@@ -24,9 +24,8 @@ const BASE64URL = '(?:[\\w-]{4})*(?:[\\w-][AQgw]|[\\w-]{2}[AEIMQUYcgkosw048])?';
 const COMPACT_JWS = new RegExp(`^${BASE64URL}\\.${BASE64URL}\\.${BASE64URL}$`);
 
 /**
- * The bearer token of a request (RFC 6750, section 2.1): a signed JWT of at most 16,384 characters in its canonical
- * spelling. Null if there is no such token. Also null when the Authorization header is repeated, which Node's `headers`
- * would hide.
+ * The bearer token of a request (RFC 6750, section 2.1), if it has the form of a JWS (`COMPACT_JWS`) and at most 16,384
+ * characters; otherwise null. Null also if the Authorization header is repeated, which Node's `headers` would hide.
  */
 export function bearerToken(request: IncomingMessage): string | null {
   const values = headerValues(request, 'authorization');
@@ -51,8 +50,8 @@ class AccessTokenStrategy extends Strategy {
       try {
         const header = decodeProtectedHeader(token);
         const kid = checkHeader({ ...header });
-        // If the key is unknown, the claims are checked before the wait for the issuer's keys. A token with invalid
-        // claims is refused at once, whichever key signed it.
+        // If the key is unknown, the claims are checked (except `nbf`) before the wait for the issuer's keys. So a
+        // token that has expired, or is for another service, is refused without that wait.
         const { key, algorithm } = await keys.find(kid, () => {
           checkUnverified(decodeJwt(token), { issuer: issuerNow(), audience, toleranceSeconds: tolerance });
         });
@@ -88,14 +87,17 @@ class AccessTokenStrategy extends Strategy {
 type Authenticate = (request: IncomingMessage) => void;
 
 /**
- * Verifies access tokens with a separate passport instance, because the global instance is shared by every application
- * in the process.
+ * Verifies access tokens with its own passport instance, because the global instance is shared by every application in
+ * the process.
  */
 export class PassportAccessTokenVerifier extends AccessTokenVerifier {
   readonly #passport: passport.Authenticator = new passport.Passport();
   readonly #keys: KeySet;
 
-  /** @throws RangeError when the clock tolerance is not 0 to 10 seconds. */
+  /**
+   * @throws RangeError when the clock tolerance is not 0 to 10 seconds; TypeError when the URL of the key set isn't an
+   * http(s) URL.
+   */
   constructor(options: AuthenticationOptions) {
     super();
     this.#keys = new KeySet(options.keySet, options);

@@ -20,9 +20,9 @@ export interface VerificationKey {
 }
 
 /**
- * The keys of a key set that may verify a signature with one of ALGORITHMS, by `kid`. A key without `alg` is for RS256.
- * All other keys, and keys without a `kid`, are skipped. If several keys have the same `kid`, the first of them that
- * may verify a signature counts.
+ * The keys of a key set that may verify a signature with one of ALGORITHMS, by `kid`. A key without `alg` counts as one
+ * for RS256. Other keys are skipped, for example keys without a `kid`, keys for encryption, and RSA keys of less than
+ * 2048 bits. If several keys have the same `kid`, the first that isn't skipped counts.
  */
 export function verificationKeys(jwks: JSONWebKeySet): Map<string, VerificationKey> {
   const keys = new Map<string, VerificationKey>();
