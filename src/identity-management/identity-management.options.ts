@@ -9,7 +9,7 @@ export interface IdentityManagementOptions {
    * 9,400).
    */
   readonly providerTimeoutMs?: number;
-  /** The maximum size of a JSON request body, in bytes. The default, 1 MiB, is also the upper limit of this option. */
+  /** The maximum size of a JSON request body (decoded), in bytes (default: 1 MiB). A larger value counts as 1 MiB. */
   readonly maxJsonBytes?: number;
   /**
    * How long a client may pause while it sends a JSON request body, or while it reads a list, in milliseconds (default:
@@ -26,10 +26,12 @@ export interface IdentityManagementAdapters {
   authentication: DynamicModule | Type | undefined;
 }
 
-/** The upper limit of the option `maxJsonBytes`, in bytes. More than the body of any sensible request needs. */
+/** The default and upper limit of `maxJsonBytes`, in bytes. More than the body of any sensible request needs. */
 const MAX_JSON_BYTES = 1_048_576;
 
-/** The limits for JSON request bodies and lists: the options, with defaults for those that are not set. */
+/**
+ * The limits for JSON request bodies and lists: the options, with their defaults, and with `maxJsonBytes` cut to 1 MiB.
+ */
 export class JsonBodyLimits {
   readonly maxJsonBytes: number;
   readonly idleTimeoutMs: number;

@@ -11,7 +11,7 @@ export class AssignRole {
   constructor(private readonly deadline: ProviderDeadline) {}
 
   /**
-   * Assigns a role to a user. Succeeds if the user already has the role.
+   * Assigns a role to a user. Succeeds also if the user already has the role.
    *
    * @throws UserNotFound, RoleNotFound, InvalidIdentityValue, ProviderUnavailable, ProviderError
    */

@@ -7,7 +7,7 @@ export class ListRoles {
   constructor(private readonly deadline: ProviderDeadline) {}
 
   /**
-   * Lists all roles page by page. Holds one page at a time in memory.
+   * Lists all roles page by page.
    *
    * @param toListed converts each role to the item that the caller lists.
    * @throws ProviderUnavailable or ProviderError, at any page.

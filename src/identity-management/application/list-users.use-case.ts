@@ -7,7 +7,7 @@ export class ListUsers {
   constructor(private readonly deadline: ProviderDeadline) {}
 
   /**
-   * Lists all users page by page. Holds one page at a time in memory.
+   * Lists all users page by page.
    *
    * @param toListed converts each user to the item that the caller lists.
    * @throws ProviderUnavailable or ProviderError, at any page.

@@ -6,7 +6,7 @@ import type { IdentityProvider, ProviderCallOptions } from './ports/identity-pro
 
 /** Calls the identity provider with a time limit. The caller gets an error in time even if the adapter hangs. */
 export class ProviderDeadline {
-  /** @param timeoutMs the time limit of one call, or of one page of a list, in milliseconds. */
+  /** @param timeoutMs the time limit of one call, or of one page of a list, in milliseconds (default: 9,400). */
   constructor(
     private readonly provider: IdentityProvider,
     private readonly timeoutMs = ANSWER_WITHIN_MS - TOKEN_CHECK_MS,

@@ -2,7 +2,7 @@ import { ServiceError, type ServiceErrorOptions } from '../../common/service-err
 
 /**
  * A refusal of a request by the identity provider or the domain's rules: a value is invalid, is already in use, or
- * refers to something that doesn't exist. Each HTTP operation answers all its refusals with the same error text.
+ * refers to something that doesn't exist. Each HTTP operation has one error text for all of its refusals.
  */
 export abstract class IdentityRefusal extends ServiceError {
   constructor(message: string, options?: ServiceErrorOptions) {
@@ -28,7 +28,9 @@ export class ProviderUnavailable extends ServiceError {
   }
 }
 
-/** The identity provider refuses the service's credentials, or gives an unexpected answer. A retry doesn't help. */
+/**
+ * The identity provider refuses the service's credentials, or gives an unexpected answer. A retry is unlikely to help.
+ */
 export class ProviderError extends ServiceError {
   constructor(message: string, options?: ServiceErrorOptions) {
     super('provider-error', message, options);

@@ -2,7 +2,7 @@ import { nameUpTo } from '../../common/text.js';
 import { InvalidIdentityValue } from './errors.js';
 
 export interface User {
-  /** The user's id `<provider_prefix>|<opaque_id>`, assigned by the identity provider. */
+  /** The user's id, `<provider_prefix>|<opaque_id>`. */
   readonly userId: string;
   /** The user's display name, or the e-mail if the provider has no name of the user. */
   readonly name: string;

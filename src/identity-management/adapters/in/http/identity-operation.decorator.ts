@@ -30,8 +30,8 @@ export const IdentityQuery = (permission: ServicePermission, documented: Documen
   );
 
 /**
- * Declares an operation on roles or users with a JSON request body. If the body is invalid, or identity management
- * refuses one of its values, the response is the error of the kind given in `refusal`.
+ * Declares an operation on roles or users with a JSON request body. Errors of the kind `invalid-request-body`, and
+ * every `IdentityRefusal`, are answered as errors of the kind given in `refusal`.
  */
 export const IdentityCommand = (permission: ServicePermission, refusal: ErrorKind, documented: Documented): MethodDecorator =>
   applyDecorators(

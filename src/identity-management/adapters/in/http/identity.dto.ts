@@ -14,10 +14,11 @@ const IsEmailAddress = (): PropertyDecorator =>
     validator: { validate: (value) => isEmailText(value) && isEmail(value) },
   });
 
-// Each class declares the members of a request body and their types. No rule checks the items of a list: `readJson` has
-// replaced each list that isn't one of texts. Most rules for the values are in `domain/`.
+// Each class declares the members of a request body and their types. No rule checks the items of a list, because
+// `readJson` replaces a list with an item that isn't a text by `OTHER_VALUE`, which isn't a list. Most rules for the
+// values are in `domain/`.
 
-/** The body of `POST /assign-role`. */
+/** The body of a request to assign a role. */
 @ApiSchema({ name: 'RoleAssignment' })
 export class AssignRoleDto {
   @ApiProperty(USER_ID)
@@ -31,7 +32,7 @@ export class AssignRoleDto {
   declare readonly role_id: string;
 }
 
-/** The body of `POST /create-role`. */
+/** The body of a request to create a role. */
 @ApiSchema({ name: 'NewRole' })
 export class CreateRoleDto {
   @ApiProperty({ type: String, minLength: 1, maxLength: MAX_ROLE_NAME_LENGTH, example: 'Load data manager' })
@@ -50,7 +51,7 @@ export class CreateRoleDto {
   declare readonly permissions: string[];
 }
 
-/** The body of `POST /create-user`. */
+/** The body of a request to create a user. */
 @ApiSchema({ name: 'NewUser' })
 export class CreateUserDto {
   @ApiProperty({ type: String, format: 'email', maxLength: MAX_EMAIL_LENGTH, example: 'operator@grid.example' })
@@ -74,7 +75,7 @@ export class CreateUserDto {
   declare readonly roles: string[];
 }
 
-/** The body of `POST /update-user`. */
+/** The body of a request to update a user. */
 @ApiSchema({ name: 'UserUpdate' })
 export class UpdateUserDto {
   @ApiProperty(USER_ID)

@@ -47,9 +47,7 @@ export class JsonBodyReader {
   }
 }
 
-/**
- * The names of the members that each DTO has rules for. A body's other members are ignored: their values aren't built.
- */
+/** The names of the members that each DTO has rules for. A body's other members are ignored. */
 const namesByType = new WeakMap<DtoType<object>, ReadonlySet<string>>();
 
 /** Finds the names of the members that the DTO has rules for, and keeps them in `namesByType`. */

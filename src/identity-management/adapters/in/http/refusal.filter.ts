@@ -4,8 +4,8 @@ import { ServiceExceptionFilter } from '../../../../http/service-exception.filte
 import { IdentityRefusal, InvalidIdentityValue, RoleAlreadyExists, RoleNotFound, UserAlreadyExists, UserNotFound } from '../../../domain/errors.js';
 
 /**
- * Answers an invalid request body, and every `IdentityRefusal`, with the one error text that the operation has for
- * refusals (service interface, part 7).
+ * Answers errors of the kind `invalid-request-body`, and every `IdentityRefusal`, with the one error text that the
+ * operation has for refusals (service interface, part 7). Answers other errors as `ServiceExceptionFilter` does.
  */
 @Catch()
 export class RefusalFilter extends ServiceExceptionFilter {

@@ -22,7 +22,8 @@ const FRESH_MS = 200;
  * The scopes of an API of the tenant, which are the permissions that the tenant's roles can have. Auth0 replaces the
  * whole list of scopes at once and has no conditional update. A change that others make between a read and a write of
  * this process is lost. Within this process, writes run one at a time. After each write, the list is read back. If
- * scopes are missing from it, because others have overwritten the list, it is written again.
+ * scopes are missing from it then, because others have overwritten the list, it is written again, up to five writes in
+ * all.
  */
 export class ApiScopes {
   private readonly path: string;
@@ -47,7 +48,7 @@ export class ApiScopes {
    *
    * @throws InvalidIdentityValue when Auth0 refuses the scopes, for example because the API has no room for more.
    * ProviderUnavailable when permissions are still missing after five writes, because others have overwritten the list
-   * or Auth0 didn't carry out writes whose answers were lost. Otherwise as `ApiClient.call`.
+   * or Auth0 didn't carry out writes whose answers were lost. Otherwise as `ApiClient.get`.
    */
   async ensure(permissions: readonly string[], operation: Operation): Promise<void> {
     const { writes } = this;
@@ -65,7 +66,7 @@ export class ApiScopes {
   /**
    * Reads the API's scopes.
    *
-   * @throws ProviderError when the API doesn't exist.
+   * @throws ProviderError when the API doesn't exist; otherwise as `ApiClient.get`.
    */
   async read(operation: Operation): Promise<readonly Scope[]> {
     const { scopes } = await this.api.get(this.path, RESOURCE_SERVER, operation);

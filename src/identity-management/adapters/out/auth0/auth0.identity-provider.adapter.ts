@@ -31,15 +31,15 @@ export interface Auth0Options extends Auth0Connection {
   /** The client id of the application for which Auth0 mails new users a link to set a password. Undefined: no mail. */
   readonly invitationClientId?: string | undefined;
   /**
-   * How long a healthy result of the health check is cached, in milliseconds (default: 10,000). Each check counts
-   * against the tenant's rate limit.
+   * How long the result of a health check that found no problems is cached, in milliseconds (default: 10,000). Each
+   * check that isn't answered from the cache counts against the tenant's rate limit.
    */
   readonly wellForMs?: number;
 }
 
 /**
  * The form of Auth0's user ids: a prefix chosen by Auth0, such as `auth0` or `google-oauth2`, then `|` and a text
- * without spaces. A user id has at most 300 characters.
+ * without white space and control characters. A user id has at most 300 characters.
  */
 const USER_ID = /^(?=.{1,300}$)[a-z0-9_-]+\|[^\s\p{Cc}\p{Cs}]+$/u;
 const MAX_ROLES_OF_A_USER = 50;
@@ -61,9 +61,9 @@ const REFUSAL = z.object({ message: z.string().default(''), errorCode: z.string(
  * users are created in one database connection with a password that nobody knows. They get no mail, except the mail to
  * set a password if `invitationClientId` is set.
  *
- * A role or user whose creation fails is removed again, possibly after the client has got its answer. Scopes that were
- * added to the API for such a role stay. Requests beyond these limits are refused: 50 roles per user, 1,000 scopes of
- * the API, and 1,000 roles of the tenant.
+ * A role or user whose creation fails is removed again (`LeftBehind`), possibly after the client has got its answer.
+ * Scopes that were added to the API for such a role stay. Requests beyond these limits are refused: 50 roles per user,
+ * 1,000 scopes of the API, and 1,000 roles of the tenant.
  *
  * Auth0's search for users reflects a change only after some time. Users that this process created or changed in the
  * last ten minutes, at most the latest 10,000, are listed with their current data. Changes by others may be missing or
@@ -155,10 +155,10 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
   }
 
   /**
-   * Lists each user once, oldest first. Users that this process created or changed recently come last if the search
-   * doesn't have their current state yet. The rest of the users comes from an export job, in any order, in two cases:
-   * more users than a search shows (1,000, or fewer if Auth0's pages are shorter) were created in the same millisecond,
-   * or users are deleted again and again during the listing. An export job takes Auth0 some time.
+   * Lists each user once, usually oldest first. Users that this process created or changed recently come last if the
+   * search doesn't have their current state yet. If more users than a search shows (1,000, or fewer if Auth0's pages
+   * are shorter) were created at almost the same time, or if users are deleted again and again during the listing, the
+   * users not listed by then come from an export job, in any order. That job takes Auth0 some time.
    */
   override async *listUsers({ signal }: ProviderCallOptions): AsyncGenerator<readonly User[], void, undefined> {
     const turns = new ListTurns(signal);
@@ -185,9 +185,10 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
 
   /**
    * Checks what the service needs in the tenant, as far as the service can see it (listed at `checkTenant`). Takes at
-   * most one call to Auth0, plus requests for tokens. The result is cached for ten seconds (`wellForMs`) if there are
-   * no problems, and otherwise for one second. While the service's token lacks a scope, a new token is requested at
-   * most once a minute, because the scope may have been granted after the token was issued.
+   * most one call of the Management API (`ApiClient.call`), plus requests for tokens. The result is cached for ten
+   * seconds (`wellForMs`) if there are no problems, and otherwise for one second. While the service's token lacks a
+   * scope, a new token is requested for that reason at most once a minute, because the scope may have been granted
+   * after the token was issued.
    */
   override async checkHealth({ signal }: ProviderCallOptions): Promise<void> {
     await this.health.check(signal);

@@ -19,8 +19,7 @@ export class RecentUsers {
   }
 
   /**
-   * The time of the last update of each user who is remembered, by id. A search result with an earlier time is
-   * outdated.
+   * The `updatedAt` of each remembered user, by id. A search result with an earlier time of update counts as outdated.
    */
   updateTimes(): Map<string, number> {
     this.forget();

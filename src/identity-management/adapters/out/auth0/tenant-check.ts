@@ -14,7 +14,7 @@ export interface TenantCheckOptions {
   readonly audience: string;
   /**
    * Whether the check may request a new token when the current token lacks a scope. A token never gains scopes after it
-   * was issued. Even if true, a new token is requested at most once a minute.
+   * was issued. Even if true, a new token is requested for that reason at most once a minute.
    */
   readonly mayRenewToken: boolean;
 }
@@ -23,11 +23,11 @@ const CLAIMS = z.object({ scope: z.string().default('') });
 
 /**
  * Checks what the service needs in an Auth0 tenant, as far as the service can see it: the scopes of its token, and the
- * API. Takes at most one call, plus requests for tokens.
+ * API. Takes at most one `ApiClient.call`, plus requests for tokens.
  *
- * Problems: the service gets no token; the token lacks a scope; the API is missing; the API's settings prevent tokens
- * that the service accepts and that carry permissions. Warnings: the API lacks a permission, so nobody can have that
- * permission.
+ * Problems: Auth0 refuses the service a token for a known reason; the token lacks a scope; the API is missing; the
+ * API's settings prevent tokens that the service accepts and that carry permissions. Warnings: the API lacks a
+ * permission, so nobody can have that permission.
  *
  * @throws as `ApiClient.get`; ProviderError when the token has an unexpected form.
  */

@@ -73,8 +73,8 @@ const TICKET_SECONDS = 432_000;
 
 /**
  * Finds and makes the changes that an Auth0 tenant needs for the service, and useful extras: an application for Swagger
- * UI, a role with all permissions, and a user with that role. Wrong settings are changed, but nothing that already
- * exists is removed.
+ * UI, a role with all permissions, and, if asked for, a user with that role. Wrong settings are changed, but nothing
+ * that already exists is removed.
  */
 export class TenantSetup {
   private readonly api: ApiClient;

@@ -19,8 +19,8 @@ const USERS_PER_PAGE = 500;
  * Reads all users of the tenant with an export job: Auth0 writes the users to a file, which is then downloaded. Until
  * the file is ready, yields empty pages, so that the consumer sees progress. Keeps at most one page in memory.
  *
- * @throws ProviderError when the job fails, or a line of its file can't be read; ProviderUnavailable when the job takes
- * more than half an hour; errors of `ApiClient`.
+ * @throws ProviderError when the job fails, or a line of its file isn't a user in the known form; ProviderUnavailable
+ * when the job takes more than half an hour; errors of `ApiClient`.
  */
 export async function* exportedUsers(api: ApiClient, turns: ListTurns): AsyncGenerator<readonly FoundUser[], void, undefined> {
   const { signal } = turns;

@@ -21,20 +21,19 @@ export interface UserSource {
   readonly exported: () => AsyncIterable<readonly FoundUser[]>;
 }
 
-/**
- * How often deletions of users interrupt one search until the remaining users are read from an export instead.
- */
+/** When deletions of users have interrupted one search this many times, the remaining users are read from an export. */
 const MAX_RETURNS = 20;
 
 /**
- * Reads all users, each once and oldest first, with many searches. Each search begins at the creation time of the last
- * user read from the previous search. So no search reaches the limit of its results, and the deletion of a user doesn't
- * move other users past the reader. The rest of the users comes from an export, in any order, in two cases: more users
- * share a creation time than a search shows, or users are deleted again and again during one search. Yields a page
- * after each search call, possibly an empty one, except for calls that fail before the first page. Keeps the ids of one
- * search's users in memory.
+ * Reads all users, each once and usually oldest first, with many searches. Each search begins at the creation time of
+ * the last user read from the previous search. So usually no search reaches the limit of its results, and the deletion
+ * of a user doesn't move other users past the reader. The rest of the users comes from an export, in any order, in two
+ * cases: more users than a search shows were created at almost the same time, or users are deleted again and again
+ * during one search. Yields a page after each search call, possibly an empty one, except for calls that fail before the
+ * first page. Keeps the ids of one search's users in memory.
  *
- * @throws ProviderError when a search returns users in another order than oldest first, because users might be missed.
+ * @throws ProviderError when a search is found to return users in another order than oldest first, because users might
+ * be missed; errors of the source.
  */
 export async function* usersByCreation({ search, searchPages, exported }: UserSource): AsyncGenerator<readonly FoundUser[], void, undefined> {
   let from: number | undefined;

@@ -4,7 +4,7 @@ import type { TokenIssuerOptions } from './token-issuer.js';
 export interface EmbeddedIdentityProviderOptions extends TokenIssuerOptions {
   /** The path of DATA_DIR. */
   readonly directory: string;
-  /** The secret of the client `admin`. Default: the one in the data directory, which is generated on first boot. */
+  /** The secret of the client `admin`. Default: the one in the data directory, which is generated if it is missing. */
   readonly adminSecret?: string | undefined;
   /**
    * Returns the URL of the service that clients use (`{base_url}`), without a trailing slash. Called for each response

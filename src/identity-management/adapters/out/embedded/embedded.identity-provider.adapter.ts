@@ -97,11 +97,11 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
   }
 
   /**
-   * Resolves if the database's files are in place, if necessary after reopening the database
+   * Resolves if the database's files are in place and its lock is held, if necessary after reopening the database
    * (`IdentityStore.available`).
    *
-   * @throws ProviderUnavailable while they aren't, because the content of the open files can't be trusted then;
-   * ProviderError when the provider is closed.
+   * @throws ProviderUnavailable otherwise, because the content of the open files can't be trusted then; ProviderError
+   * when the provider is closed.
    */
   assertAvailable(): Promise<void> {
     return this.store.available();
@@ -136,7 +136,7 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
   }
 
   /**
-   * What was recorded last with `recordClaims`; empty if nothing was. The audience may be missing, because an earlier
+   * The claims recorded last with `recordClaims`; empty if none were. The audience may be missing, because an earlier
    * version of the service recorded none.
    */
   recordedClaims(): Promise<Partial<TokenClaims>> {

@@ -112,8 +112,8 @@ export function idInFile(path: string): number | undefined {
 }
 
 /**
- * Whether SQLite finds no damage in a database. Reads the whole database, in a thread: the connection must not be used
- * meanwhile.
+ * Whether SQLite's `quick_check` finds no damage in a database. Reads the whole database, in a thread: the connection
+ * must not be used meanwhile.
  */
 export async function isIntact(database: IdentityDatabase): Promise<boolean> {
   await runInThread(database, "CREATE TEMP TABLE damage AS SELECT quick_check FROM pragma_quick_check(1, 'main')");
@@ -132,11 +132,14 @@ function isForeign(database: IdentityDatabase): boolean {
   });
 }
 
-/** Whether an operation failed because the disk is full, read-only or failing. A retry may help. */
+/**
+ * Whether an operation failed because the disk is full, read-only or failing, or a file can't be opened. A retry may
+ * help.
+ */
 const isUnwritable = (error: unknown): boolean =>
   error instanceof Database.SqliteError && /^SQLITE_(FULL|READONLY|IOERR|CANTOPEN)/.test(error.code);
 
-/** Converts an error of the database, or of work on it, to a domain error. Domain errors are returned unchanged. */
+/** Converts an error of the database, or of work on it, to a domain error. A `ServiceError` is returned unchanged. */
 export function toProviderFailure(error: unknown): ServiceError {
   if (error instanceof ServiceError) return error;
   if (isBusy(error)) return new ProviderUnavailable('The identity database is busy.', { cause: error });

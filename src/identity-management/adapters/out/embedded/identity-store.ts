@@ -38,9 +38,9 @@ interface Opened {
 /**
  * The open identity database. It is used only while its files are at their paths. SQLite goes on using files that were
  * removed, moved or hidden by a volume mounted over them, and commits to such files would be lost. So before each read,
- * and at the beginning and after the commit of each transaction, the open files are compared with the files at the
- * paths, by device and inode. While they differ, reads and writes reject. When the same database is back at its path, a
- * later call reopens it.
+ * and at the beginning and after the commit of each write, the open database file and write-ahead log are compared with
+ * the files at their paths, by device and inode. While they differ, reads and writes reject. When the same database is
+ * back at its path, a later call reopens it.
  *
  * The main thread never waits until a commit is synced: transactions run one at a time, and commit in a thread.
  */
@@ -68,8 +68,8 @@ export class IdentityStore {
    * Opens the identity database in the data directory.
    *
    * @param shared whether to open the database without taking the lock of the data directory. A second process can then
-   * use the database while the service, which holds the lock, is running. While another process holds the lock, missing
-   * files aren't created.
+   * use the database while the service, which holds the lock, is running. While another process holds the lock, a
+   * missing database isn't created.
    * @throws DataDirectoryInUseError when another process holds the lock and `shared` is false; DataDirectoryError;
    * ProviderUnavailable when the database is missing while the service runs; errors of the file system and SQLite.
    */
@@ -120,7 +120,7 @@ export class IdentityStore {
   async write<Result>(work: (statements: Statements) => Result, { signal, undo }: WriteOptions<Result> = {}): Promise<Result> {
     const transaction = async (): Promise<Result> => {
       const { reader, writer } = this.opened;
-      // Both connections are closed if the last attempt to reopen the database has failed.
+      // Both connections are closed if an attempt to reopen the database has failed after closing them.
       if (!reader.open) throw this.refusal();
       const result = await writer.transaction(work, this.assertHere);
       if (!this.isHere()) throw away();

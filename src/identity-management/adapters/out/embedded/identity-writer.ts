@@ -18,8 +18,8 @@ const BUSY_ATTEMPTS = 200;
 
 /**
  * A connection that writes to the identity database. Commits and checkpoints wait for the disk in a thread of libsql.
- * The connection must not be used meanwhile, because that would block the main thread too. So reads use a connection
- * of their own.
+ * The connection must not be used meanwhile, because that would block the main thread too. So reads outside of
+ * transactions use a connection of their own.
  */
 export class IdentityWriter implements Statements {
   /**
@@ -108,7 +108,7 @@ export const checkpoint = (database: IdentityDatabase): Promise<void> => runInTh
 
 /**
  * Runs work, and repeats it while it fails because another connection holds a lock of the database. After about two
- * seconds, or when the signal has aborted, throws SQLite's error.
+ * seconds, or when the signal has aborted, throws SQLite's error. Throws any other error at once.
  */
 export async function unlessBusy<Result>(work: () => Result | Promise<Result>, signal?: AbortSignal): Promise<Result> {
   for (let attempt = 1; ; attempt++) {

@@ -26,8 +26,8 @@ export function privateDirectory(dataDirectory: string): string {
  * Reads a file, and makes it accessible to its owner only. If the file is missing, creates it with the text that `make`
  * returns. If several callers or processes do so at once, all get the text of the one that created the file first.
  *
- * @throws DataDirectoryError when the path names no regular file, or one that is larger than 1 MiB; errors of `make`
- * and of the file system.
+ * @throws DataDirectoryError when the path names something other than a regular file, or a file that is larger than 1
+ * MiB; errors of `make` and of the file system.
  */
 export async function readOrCreate(path: string, make: () => string | Promise<string>): Promise<string> {
   const existing = readPrivate(path);

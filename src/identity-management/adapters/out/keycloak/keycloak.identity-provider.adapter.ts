@@ -56,14 +56,14 @@ const lacksNames = (user: KeycloakUser, { firstName, lastName }: KeycloakNames):
   !user.firstName || (user.firstName === firstName && lastName !== '' && !user.lastName);
 
 /**
- * A realm of Keycloak 26 or newer as identity provider. A permission is a client role of the API. A role is a composite
- * realm role. A display name is the first name; the end of a long one is the last name. A role name of more than 255
- * UTF-16 units is refused, because Keycloak has no room for it.
+ * A realm of Keycloak 26 or newer as identity provider. A permission is a client role of the API. A role is a realm
+ * role with the attribute `load_data_role`, composed of permissions. A display name is the first name; the end of a
+ * long one is the last name. A role name of more than 255 UTF-16 units is refused, because Keycloak has no room for it.
  *
- * A new user has no password and must set one at the first login. If `invitationMail` is set, the user gets a mail with
- * a link to set the password. A user or role whose creation fails is removed again, possibly after the client has got
- * its answer. Such a role is recognized by its description. Such a user is recognized by the id or, if Keycloak's
- * answer was lost, by e-mail and time of creation.
+ * A new user has no password and must set one at the first login. If `invitationMail` is set, Keycloak is asked to mail
+ * the user a link to set the password. A user or role whose creation fails is removed again (`LeftBehind`), possibly
+ * after the client has got its answer. Such a role is recognized by its description. Such a user is recognized by the
+ * id or, if Keycloak's answer was lost, by e-mail and time of creation.
  */
 export class KeycloakIdentityProvider extends IdentityProvider implements OnApplicationShutdown {
   private readonly api: ApiClient;
@@ -161,7 +161,8 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   /**
    * Checks the realm (what is checked is listed at `checkRealm`). While something is wrong, each call makes the whole
    * check, but at most once a second. While nothing is wrong, the whole check is made only every half minute
-   * (`checkedForMs`). Calls in between check only whether Keycloak answers and has the API's client.
+   * (`checkedForMs`). Calls in between check only whether Keycloak answers and has the API's client. Without that
+   * client, the whole check is made.
    */
   override async checkHealth({ signal }: ProviderCallOptions): Promise<void> {
     await this.health.check(signal);
@@ -204,7 +205,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
       const answer = await this.api.call({ method: 'POST', path, body: roles, repeatable: true, operation });
       if (answer.status === 204) return;
       // Keycloak may answer 400 or 409 when simultaneous calls assign roles to one user (keycloak/keycloak#45434). In
-      // that case, the call is made again.
+      // that case, the call is repeated, up to four calls in all.
       if (answer.status !== 400 && answer.status !== 409) throw notFound(answer);
     }
     const answer = await this.api.call({ method: 'GET', path, operation });
@@ -224,7 +225,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
    * doesn't have. If the realm allows duplicate e-mails, Keycloak also accepts the e-mail of another user. It is
    * unknown then which of the two users came first, so the creation of the new user fails.
    *
-   * @throws UserAlreadyExists, ProviderError
+   * @throws UserAlreadyExists, ProviderError; otherwise as `ApiClient.get`.
    */
   private async assertAsAsked({ id, email, name }: Pick<NewUser, 'email' | 'name'> & { readonly id: string }, operation: Operation): Promise<void> {
     const users = await this.api.get(`/users?exact=true&email=${encodeURIComponent(email)}`, USERS, operation);

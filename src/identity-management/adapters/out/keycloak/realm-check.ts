@@ -31,7 +31,8 @@ const CLAIMS = z.object({
  * a new token.
  *
  * Problems:
- * - the service gets no token, for example because the realm or the service's client is missing;
+ * - Keycloak refuses the service a token for a known reason, for example because the realm or the service's client is
+ *   missing;
  * - a right of the service, or the API's client, is missing;
  * - tokens have another issuer than the realm's URL, and OIDC_ISSUER isn't set;
  * - the user profile prevents the creation of users.
@@ -43,7 +44,7 @@ const CLAIMS = z.object({
  * - the service's token has another issuer than OIDC_ISSUER. This is no problem, because Keycloak may have one issuer
  *   per address.
  *
- * @throws as `ApiClient.call`; ProviderError when the token has an unexpected form.
+ * @throws as `ApiClient.get`; ProviderError when the token has an unexpected form.
  */
 export async function checkRealm(api: ApiClient, options: RealmCheckOptions, operation: Operation): Promise<Findings> {
   const token = await tokenOrProblem(() => api.token.getNew(operation.signal), (refused) => refusal(refused, options));

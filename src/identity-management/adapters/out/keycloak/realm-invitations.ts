@@ -28,7 +28,7 @@ export async function mailProblems(api: ApiClient, operation: Operation): Promis
 
 /**
  * Invites new users with mails that Keycloak sends. While the realm has no mail server, requests no mails, and logs the
- * reason once.
+ * reason only for the first user.
  */
 export class RealmInvitations extends Invitations {
   private readonly logger = new Logger('InvitationMail');

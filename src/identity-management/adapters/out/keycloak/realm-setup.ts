@@ -52,9 +52,9 @@ const DISCOVERY = z.object({ issuer: z.string() });
 
 /**
  * Finds and makes the changes that a realm needs for the service, and useful extras: a client for Swagger UI, a role
- * with all permissions, and a user with that role. Acts as an administrator of Keycloak. Wrong settings are changed,
- * and rules of the user profile that are defects (`profileDefects`) are removed. Nothing else that already exists is
- * removed.
+ * with all permissions, and, if asked for, a user with that role. Acts as an administrator of Keycloak. Wrong settings
+ * are changed, and rules of the user profile that are defects (`profileDefects`) are removed. Nothing else that already
+ * exists is removed.
  */
 export class RealmSetup {
   /** An API client for the whole Keycloak server; `realmApi` is the one for the service's realm. */

@@ -3,7 +3,7 @@ import { NEW_USER_PROFILE } from './user-profile.js';
 /** The attribute that marks a realm role as one that the service lists and assigns: its value is then `true`. */
 export const ROLE_ATTRIBUTE = 'load_data_role';
 
-/** Keycloak's own client in each realm. Its roles are the rights to administer the realm. */
+/** A client that Keycloak creates with each new realm. Its roles are the rights to administer the realm. */
 export const REALM_MANAGEMENT = 'realm-management';
 
 /**

@@ -26,8 +26,9 @@ export function toKeycloakNames(name: string): KeycloakNames {
 }
 
 /**
- * Joins Keycloak's first and last name to a display name, also for users created by others. A blank separates the two,
- * unless the first name is so long that `toKeycloakNames` may have split a display name there. Empty if both are empty.
+ * Joins Keycloak's first and last name to a display name, also for users created by others. A blank separates the two
+ * if neither is empty, unless the first name is so long that `toKeycloakNames` may have split a display name there.
+ * Empty if both are empty.
  */
 export function fromKeycloakNames(firstName: string, lastName: string): string {
   if (lastName === '') return firstName;

@@ -24,7 +24,7 @@ export interface ProfileDefect {
   readonly change: string;
   /** The defect, as a sentence. */
   readonly problem: string;
-  /** Whether the defect prevents the creation of users. */
+  /** Whether the defect prevents the creation of users in general, not only of some. */
   readonly isFatal: boolean;
   /** Returns the given profile without the defect. */
   readonly repair: (profile: UserProfile) => UserProfile;
@@ -32,7 +32,7 @@ export interface ProfileDefect {
 
 const BOTH = { view: ['admin', 'user'], edit: ['admin', 'user'] };
 const ADMINISTRATORS = { view: ['admin'], edit: ['admin'] };
-/** Keycloak's maximum length of an attribute's value, in UTF-16 units. */
+/** Keycloak's maximum length of a username, e-mail, first name or last name, in UTF-16 units. */
 const MAX_UNITS = 255;
 const LENGTH = { length: { max: MAX_UNITS } };
 
@@ -48,8 +48,8 @@ export const NEW_USER_PROFILE: UserProfile = {
 };
 
 /**
- * The user attributes that must accept any text that the service sends. The number is the length of the shortest such
- * text: the profile's minimum length must not be greater. The username is the e-mail.
+ * The user attributes that must accept any text that the service sends. The number is the greatest minimum length that
+ * the profile may require of the attribute. The username is the e-mail.
  */
 const FREE: Readonly<Record<string, number>> = { username: 3, firstName: 1, lastName: 1 };
 
@@ -58,7 +58,7 @@ const LENGTH_OPTIONS = z.looseObject({ min: z.coerce.number().default(0), max: z
 /**
  * Finds the defects of a user profile:
  * - an attribute of `NEW_USER_PROFILE` is missing;
- * - the username, first name or last name doesn't accept every text that the service may send;
+ * - the username, first name or last name has a rule that might refuse a text that the service sends;
  * - administrators may not edit an attribute that the service sets;
  * - an attribute that the service doesn't always set is required from administrators;
  * - the last name is required, even if only from users;

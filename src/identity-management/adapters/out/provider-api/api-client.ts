@@ -110,9 +110,9 @@ export class ApiClient {
   }
 
   /**
-   * Sends a GET request. Callers that wait in the rate limiter's queue to read the same path share one call; without a
-   * rate limiter (`pace`), each makes its own. A caller never gets an answer to a call that was sent before the caller
-   * asked.
+   * Sends a GET request. Callers that wait in the rate limiter's queue to read the same path usually share one call;
+   * without a rate limiter (`pace`), each makes its own. A caller never gets an answer to a call that was sent before
+   * the caller asked.
    *
    * @throws as `call`.
    */
@@ -216,6 +216,7 @@ export class ApiClient {
 /**
  * Checks an answer and returns its body.
  *
+ * @param status the expected status (default: 200).
  * @throws AnswerUnreadable when the body doesn't match the schema, or the answer has an unexpected status below 300;
  * ProviderError when it has any other unexpected status.
  */

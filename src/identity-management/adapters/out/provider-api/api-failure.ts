@@ -12,8 +12,8 @@ export const mayBeDone = (error: unknown): boolean => error instanceof OutcomeUn
 
 /**
  * Rethrows the failure of a preparatory request, such as the request for a token. If `mayBeDone` is true for the
- * failure, throws a ProviderUnavailable or ProviderError instead, for which `mayBeDone` is false: the main request was
- * never sent.
+ * failure, throws a ProviderUnavailable or ProviderError instead, for which `mayBeDone` is false: the main request
+ * wasn't carried out.
  */
 export function toNothingDone(error: unknown): never {
   if (!(error instanceof ServiceError) || !mayBeDone(error)) throw error;

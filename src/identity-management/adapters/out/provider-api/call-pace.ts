@@ -56,11 +56,11 @@ const HALF_A_SECOND_MS = 500;
  * A rate limiter: keeps the calls of this process within a provider's rate limits (`x-ratelimit-*` headers, status
  * 429). All calls share what is known of the limits. While a limit is reached, calls wait in one queue.
  *
- * The call of the operation that arrived first goes first. An operation that is still waiting for its first call gives
- * up earlier than the others, so operations that have begun get finished however many new ones arrive. A call that
- * continues earlier work (`begun`), such as reading the next page of a list, waits in that order for
+ * Urgent calls go first, then the call of the operation that arrived first. An operation that is still waiting for its
+ * first call gives up earlier than the others, so operations that have begun get finished however many new ones arrive.
+ * A call that continues earlier work (`begun`), such as reading the next page of a list, waits in that order for
  * `BEGUN_GOES_FIRST_AFTER_MS`, and then goes before all calls except urgent ones. A call answered with 429 wasn't
- * carried out and is sent again.
+ * carried out, and is sent again if its operation may still wait.
  */
 export class CallPace {
   /**
@@ -83,7 +83,7 @@ export class CallPace {
   private timer: NodeJS.Timeout | undefined;
 
   /**
-   * Makes a call as soon as the rate limits allow it, and makes it again after a 429.
+   * Makes a call as soon as the rate limits and the queue allow it, and makes it again after a 429.
    *
    * @param shared called each time the rate limits allow the call, before it is made. If another caller's call has an
    * answer that will do for this one, resolves to that answer, and no call is made.
@@ -147,7 +147,10 @@ export class CallPace {
     });
   }
 
-  /** Releases the waiting calls that the rate limits allow now. Sets a timer for the next waiting call. */
+  /**
+   * Releases the waiting calls that the rate limits allow now. If it is known when the limits will allow the next one,
+   * sets a timer for that.
+   */
   private moveOn(): void {
     clearTimeout(this.timer);
     while (this.queue.length > 0) {

@@ -47,13 +47,14 @@ const GIVE_UP_AFTER_MS = 600_000;
 
 /**
  * Creates users and roles, all or nothing. Removes what a failed creation has left (the remnant). If an attempt fails,
- * retries for up to ten minutes. If it is uncertain whether there is a remnant, searches for it for two minutes. Logs
- * remnants that may still exist after that, or at shutdown.
+ * retries for up to ten minutes. If it is uncertain whether there is a remnant, searches for it for about two minutes.
+ * Logs remnants that may still exist after that, or at shutdown.
  *
- * The first attempt to remove a remnant is urgent: it goes before all waiting calls. There are never more such attempts
- * than creations that could make calls, so this does no harm. Further attempts may be many, and most find nothing. To
- * keep them from holding up operations, at most one search for an uncertain remnant and one other removal are in
- * progress at a time. In the queue of the rate limiter, both wait like the calls for later pages of a list (`begun`).
+ * The first attempt to remove a remnant is urgent: it goes before all waiting calls that aren't. There are never more
+ * such attempts than creations that could make calls, so this does no harm. Further attempts may be many, and most find
+ * nothing. To keep them from holding up operations, at most one search for an uncertain remnant and one other removal
+ * are in progress at a time, not counting those that `free` makes. In the queue of the rate limiter, both wait like the
+ * calls for later pages of a list (`begun`).
  */
 export class LeftBehind {
   private readonly logger = new Logger(LeftBehind.name);
@@ -128,7 +129,7 @@ export class LeftBehind {
 
   /**
    * Makes further attempts to remove a remnant, until the remnant is removed, or is certain not to exist. Gives up, and
-   * logs that, after ten minutes, or when an uncertain remnant wasn't found for two minutes.
+   * logs that, after ten minutes, after `close`, or when an uncertain remnant wasn't found for two minutes.
    *
    * @param first the result of the first attempt: what `tryToRemove` resolved to.
    */

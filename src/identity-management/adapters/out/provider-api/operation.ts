@@ -7,8 +7,8 @@
  * - `begun`: behind the same calls, but gives up only after `LAST_CALL_WITHIN_MS`, even if it is the first call. After
  *   `BEGUN_GOES_FIRST_AFTER_MS` it goes before all calls except urgent ones, so that it isn't kept waiting however many
  *   operations there are.
- * - `urgent`: before all other calls. For rare calls that must not fail because of a high load: a health check, and the
- *   first attempt to remove what a failed creation left.
+ * - `urgent`: before all other calls. Gives up after `LAST_CALL_WITHIN_MS`. For rare calls that must not fail because
+ *   of a high load: a health check, and the first attempt to remove what a failed creation left.
  */
 export type Standing = 'new' | 'begun' | 'urgent';
 

@@ -30,7 +30,8 @@ export class ServiceToken {
   /**
    * Returns the current token, or a new one if there is none or it is about to expire.
    *
-   * @throws errors of `issue`; ProviderUnavailable when the signal aborts. Other callers go on waiting for the token.
+   * @throws errors of `issue`; ProviderUnavailable when the signal aborts during the wait for a new token. Other
+   * callers go on waiting for it.
    */
   async get(signal: AbortSignal): Promise<string> {
     if (this.current && performance.now() < this.current.usedUntil) return this.current.value;
@@ -60,8 +61,8 @@ export class ServiceToken {
   }
 
   /**
-   * Returns a token that no caller has had yet. Until the new token has arrived, `get` goes on returning the current
-   * one. Throws the same errors as `get`.
+   * Returns a new token, even if the current one is still valid. Until the new one has arrived, `get` goes on returning
+   * a valid current one. Throws the same errors as `get`.
    */
   async getNew(signal: AbortSignal): Promise<string> {
     this.pending ??= this.renew().finally(() => (this.pending = undefined));

@@ -33,7 +33,7 @@ export const FIRST_CALL_WITHIN_MS = LAST_CALL_WITHIN_MS - 3_000;
 export const BEGUN_GOES_FIRST_AFTER_MS = LAST_CALL_WITHIN_MS - 5_000;
 
 // The following limits are for removals and mails. A client never waits for a mail. It waits for the first attempt of a
-// removal, but not longer than ANSWER_WITHIN_MS.
+// removal, but only within the time limit of its operation (`ProviderDeadline`).
 
 /** The time limit for one attempt to remove a user or role that a failed creation left. */
 export const REMOVAL_TIMEOUT_MS = ANSWER_WITHIN_MS;

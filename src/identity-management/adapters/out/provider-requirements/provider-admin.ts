@@ -29,8 +29,8 @@ export abstract class ProviderAdmin {
    * Sends a request that changes the provider's settings.
    *
    * @returns the answer's body.
-   * @throws ProviderError with the provider's reason when the provider refuses the change; otherwise as
-   * `ApiClient.call`.
+   * @throws ProviderError when the provider refuses the change, with the provider's reason if it gives one; otherwise
+   * as `ApiClient.call`.
    */
   async send(method: 'POST' | 'PUT' | 'PATCH', path: string, body?: unknown): Promise<unknown> {
     const answer = await this.api.call({ method, path, body, operation: this.operation() });

@@ -2,7 +2,7 @@
 export interface Change {
   /**
    * The text that the set-up prints for the change, for example `+ client load-data-api`. `+` means that something is
-   * created, `~` that something existing is changed.
+   * added, `~` that something existing is changed.
    */
   readonly text: string;
   readonly make: () => Promise<unknown>;
@@ -15,10 +15,7 @@ export interface Change {
 /** One thing that the service needs at its identity provider, for example a client with certain settings. */
 export interface Requirement<Needed extends Change = Change> {
   readonly name: string;
-  /**
-   * Finds the changes that are still needed to fulfil the requirement. Empty if it is fulfilled already. If the
-   * required object is missing, its creation is one of the changes.
-   */
+  /** Finds the changes that are still needed to fulfil the requirement; empty if none is needed. */
   readonly changes: () => Promise<readonly Needed[]>;
 }
 
@@ -49,8 +46,9 @@ export type Members = Readonly<Record<string, unknown>>;
 
 /**
  * Returns the members of `wanted` that `present` lacks, with the values to write. A wanted list or object is lacking
- * unless the present one contains all of its items or members. The value to write for it is the present one with the
- * wanted items or members added. If the object has a wanted member already, the wanted value replaces it as a whole.
+ * unless the present one contains all of its items or members, and any other value unless the present one is equal. The
+ * value to write for a list or object is the present one with the wanted items or members added. If the object has a
+ * wanted member already, the wanted value replaces it as a whole.
  */
 export function lacking(present: Members, wanted: Members): Record<string, unknown> {
   const entries = Object.entries(wanted).map(([name, value]) => [name, present[name], value] as const);

@@ -44,8 +44,8 @@ export class ClientAuthentication {
 }
 
 /**
- * The client's id and secret in an Authorization header (RFC 6749, section 2.3.1). Both are empty if the header has
- * another form.
+ * The client's id and secret in an Authorization header (RFC 6749, section 2.3.1). Both are empty if the header is
+ * malformed or has another scheme.
  */
 function basicCredentials(authorization: string): { readonly id: string; readonly secret: string } {
   const pair = Buffer.from(BASIC.exec(authorization)?.[1] ?? '', 'base64').toString('latin1');

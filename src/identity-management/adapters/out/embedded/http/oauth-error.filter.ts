@@ -3,7 +3,10 @@ import { type ArgumentsHost, Catch, type ExceptionFilter, Logger } from '@nestjs
 import { exchangeOf, sendErrorJson } from '../../../../../http/exchange.js';
 import { OAuthError } from './oauth-error.js';
 
-/** Responds to a thrown `OAuthError` in the form of RFC 6749, section 5.2. All other errors go to the global filter. */
+/**
+ * Responds to a thrown `OAuthError` in the form of RFC 6749, section 5.2. All other errors go to
+ * `ServiceExceptionFilter`.
+ */
 @Catch(OAuthError)
 export class OAuthErrorFilter implements ExceptionFilter<OAuthError> {
   private readonly logger = new Logger('EmbeddedIssuer');
