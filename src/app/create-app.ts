@@ -40,7 +40,8 @@ const VARIABLES = {
  * that were opened for it are closed again. An adapter that is still opening at that time is closed as soon as it has
  * opened.
  *
- * @throws EnvironmentError with one line per invalid variable; errors of opening the adapters, and of locking DATA_DIR.
+ * @throws EnvironmentError with one line per invalid variable, and per module of a team that can't be used; any error
+ * that such a module's schema throws; errors of opening the adapters, and of locking DATA_DIR.
  */
 export async function createApp({ environment, ...parts }: AppOptions = {}): Promise<NestExpressApplication> {
   const ignored = [

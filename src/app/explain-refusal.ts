@@ -7,8 +7,9 @@ import { EnvironmentError } from '../configuration/variables.js';
 
 /**
  * Returns the text that explains an error with which the service refused to start. Each invalid variable, an unusable
- * DATA_DIR and an unusable HOST or PORT get one line each. An error of the operating system that isn't about HOST or
- * PORT is taken for one of DATA_DIR. Any other error is taken for a bug and is explained by its stack.
+ * DATA_DIR and an unusable HOST or PORT get one line each. An error with a code, as those of the operating system have,
+ * that isn't about HOST or PORT is taken for one of DATA_DIR. Any other error is taken for a bug and is explained by
+ * its stack, as is an error with a code of Node's (`ERR_...`).
  */
 export function explainRefusal(error: unknown, dataDirectory: string): string {
   if (error instanceof EnvironmentError) return error.problems.join('\n');

@@ -30,8 +30,8 @@ type Validated<Settings> =
 /**
  * A schema that validates environment variables, in the form of Standard Schema (https://standardschema.dev), such as a
  * Zod object. Its input has all variables that are set, by name. The names that it reads count as known, so the service
- * doesn't warn about them. Its messages are printed if the service refuses to start, so they must not contain values of
- * variables.
+ * doesn't warn about them. If it lists all names, the service takes any variable for one that it may read. Its messages
+ * are printed if the service refuses to start, so they must not contain values of variables.
  */
 export interface VariablesSchema<Settings> {
   readonly '~standard': { readonly validate: (value: unknown) => Validated<Settings> | Promise<Validated<Settings>> };
@@ -82,7 +82,8 @@ const loaded = new WeakMap<AdapterModule, Promise<LoadedAdapter<never>>>();
 /**
  * Imports a team's module, and checks its default export and its environment variables. If it is called again with the
  * same object as `module`, returns the result of the first call. `module.specifier` is a path (absolute, or relative to
- * the working directory) or the name of a package that is installed for the working directory or beside the service.
+ * the working directory and beginning with `./` or `../`) or the name of a package that is installed for the working
+ * directory or beside the service.
  *
  * @throws EnvironmentError with one line for each problem of the module and of its environment variables; any error
  * that the team's schema throws, unchanged.

@@ -19,9 +19,9 @@ const LISTS = [ListRoles, ListUsers] as const;
 
 /**
  * Returns a function for Nest's option `instrument`. If the function is given a use case, the store, the identity
- * provider or the receiver of events, it replaces methods of that instance, so that their calls go through `observe`,
- * or through `observeAll` for the receiver of events. Both can give a call a span. The function returns the instance
- * that it was given.
+ * provider or the receiver of events, it replaces methods of that instance, and of the store's `storedUploads`, so that
+ * their calls go through `observe`, or through `observeAll` for the receiver of events. Both can give a call a span.
+ * The function returns the instance that it was given.
  */
 export function tracedInstances({ observe, observeAll }: Tracing): (instance: unknown) => unknown {
   return (instance) => {

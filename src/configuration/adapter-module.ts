@@ -13,7 +13,10 @@ export interface AdapterModule {
   readonly adapter: 'module';
   /** The environment variable that names the module. */
   readonly variable: AdapterVariable;
-  /** The module: a path (absolute, or relative to the working directory), or the name of a package. */
+  /**
+   * The module: a path (absolute, or relative to the working directory and beginning with `./` or `../`), or the name
+   * of a package.
+   */
   readonly specifier: string;
   /**
    * All environment variables that are set and not empty, with secrets in place of the paths of their files. The

@@ -64,7 +64,7 @@ export function parseKeycloakSetupEnvironment(variables: Variables): KeycloakSet
 
 /**
  * Loads and validates the variables for the set-up of Keycloak, from the process's environment and the file `.env`.
- * Throws an EnvironmentError for invalid variables, and when `.env` can't be read or has an invalid line.
+ * Throws an EnvironmentError for invalid variables, and when `.env` exists but can't be read or has an invalid line.
  */
 export const loadKeycloakSetupEnvironment = (): KeycloakSetupEnvironment => parseKeycloakSetupEnvironment(readVariables());
 
@@ -120,7 +120,7 @@ export function parseAuth0SetupEnvironment(variables: Variables): Auth0SetupEnvi
 
 /**
  * Loads and validates the variables for the set-up of Auth0, from the process's environment and the file `.env`. Throws
- * an EnvironmentError for invalid variables, and when `.env` can't be read or has an invalid line.
+ * an EnvironmentError for invalid variables, and when `.env` exists but can't be read or has an invalid line.
  */
 export const loadAuth0SetupEnvironment = (): Auth0SetupEnvironment => parseAuth0SetupEnvironment(readVariables());
 
@@ -135,7 +135,7 @@ const AUTH0_CHECK_VARIABLES = z.object({ AUTH0_CHECK_DOMAIN: z.string().optional
  * tenant is only for tests.
  *
  * @throws EnvironmentError with one line per invalid variable; also when AUTH0_CHECK_DOMAIN isn't the same as
- * AUTH0_DOMAIN, or when `.env` can't be read or has an invalid line.
+ * AUTH0_DOMAIN, or when `.env` exists but can't be read or has an invalid line.
  */
 export function loadAuth0CheckEnvironment(): Auth0Environment & { readonly audience: string } {
   const found = parseVariables(AUTH0_CHECK_VARIABLES.and(AUTH0_VARIABLES), readVariables());

@@ -1,8 +1,8 @@
 import { readFileSync, statSync } from 'node:fs';
 
 /**
- * The variables whose values are secrets. Each may also be given as a file: the variable with the suffix `_FILE`
- * contains the file's path. Docker, Kubernetes and systemd can pass secrets as files.
+ * The variables of the service and its commands whose values are secrets. Each may also be given as a file: the
+ * variable with the suffix `_FILE` contains the file's path. Docker, Kubernetes and systemd can pass secrets as files.
  */
 const SECRETS = [
   'EMBEDDED_ADMIN_SECRET',

@@ -36,8 +36,8 @@ export function servedAddress({ HOST: host, BASE_PATH: basePath, PUBLIC_URL: pub
 }
 
 /**
- * The URL under which clients reach the service, without a trailing slash. `port` is the port that the service listens
- * on.
+ * PUBLIC_URL; if that isn't set, the URL of HOST, `port` and BASE_PATH. Without a trailing slash. `port` is the port
+ * that the service listens on.
  */
 export const baseUrl = ({ host, basePath, publicUrl }: ServedAddress, port: number): string =>
   publicUrl ?? `${origin(host, port)}${basePath}`;

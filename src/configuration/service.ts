@@ -164,8 +164,8 @@ const unusedSecret = ({ EVENTS_WEBHOOK_URL: url, EVENTS_WEBHOOK_SECRET: secret }
   secret !== undefined && url === undefined ? ['EVENTS_WEBHOOK_SECRET: without effect, because EVENTS_WEBHOOK_URL is not set'] : [];
 
 /**
- * Warns of an OIDC_ISSUER that can't be the issuer of an Auth0 tenant. The issuer of a token is compared as text, so
- * with a wrong OIDC_ISSUER every token is refused.
+ * If IDENTITY_PROVIDER is `auth0`, warns of an OIDC_ISSUER that can't be the issuer of an Auth0 tenant. The issuer of a
+ * token is compared as text, so with a wrong OIDC_ISSUER every token is refused.
  */
 const unlikelyIssuer = ({ IDENTITY_PROVIDER: adapter, OIDC_ISSUER: issuer }: Variables): string[] =>
   adapter === 'auth0' && issuer !== undefined && URL.canParse(issuer) && !(issuer.endsWith('/') && new URL(issuer).href === issuer)

@@ -15,7 +15,7 @@ export const TRACING_SCHEMAS = {
 /** How the service exports traces. */
 export interface TracingEnvironment {
   readonly protocol: (typeof PROTOCOLS)[number];
-  /** All variables of OpenTelemetry. Its SDK reads those that the service doesn't check. */
+  /** All variables that are set and whose names begin with `OTEL_`. They are for OpenTelemetry's SDK. */
   readonly variables: Variables;
 }
 

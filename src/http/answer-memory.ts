@@ -4,7 +4,7 @@ import { ServiceError } from '../common/service-error.js';
 
 /**
  * The memory of one long answer, from a budget that all such answers of the process share. Released at the latest when
- * the connection closes.
+ * the response closes: after it was sent, or when its connection is lost.
  */
 export class AnswerMemory {
   private readonly held;
@@ -25,7 +25,7 @@ export class AnswerMemory {
    * Takes memory for `bytes` more bytes, at once or after waiting for other answers. Must not be called again before it
    * has resolved.
    *
-   * @throws ServiceError `client-aborted` if the connection closes or `release` is called before the memory is granted.
+   * @throws ServiceError `client-aborted` if the response closes or `release` is called before the memory is granted.
    */
   async take(bytes: number): Promise<void> {
     if (!this.isReleased) await this.held.take(bytes);
@@ -42,7 +42,7 @@ export class AnswerMemory {
     this.held.shrinkTo(bytes);
   }
 
-  /** Releases all memory. Idempotent. */
+  /** Releases all memory, and makes waiting and later calls of `take` throw. Idempotent. */
   release(): void {
     this.isReleased = true;
     this.response.off('close', this.onClose);

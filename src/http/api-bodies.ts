@@ -1,6 +1,6 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 
-/** The body of every error answer (service interface, part 7), as the OpenAPI document describes it. */
+/** The body of an error answer (service interface, part 7), as the OpenAPI document describes it. */
 @ApiSchema({ name: 'Error', description: 'The body of every error answer. Each status lists its texts.' })
 export class ErrorBody {
   @ApiProperty({ type: String, description: 'The fixed text of the error', example: 'Internal server error.' })

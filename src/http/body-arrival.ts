@@ -12,15 +12,15 @@ import { declaredLength } from './request-head.js';
 const FRAMING_WEIGHT = 64;
 
 /**
- * Reads the body of a request as it arrives. If the declared length is over 64 KiB, each chunk waits until `BodyPace`
- * grants what it costs. Otherwise, chunks wait once the body has cost more than 64 KiB. During that wait nothing is
- * read from the socket, so a waiting body causes no further work.
+ * Reads the body of a request as it arrives. A body counts as long if its declared length is over 64 KiB, or once it
+ * has cost more than that. Each chunk of a long body waits for `BodyPace`, unless that grants the chunk at once. During
+ * the wait, the socket is paused, so a waiting body causes no further work.
  */
 export class BodyArrival {
   private readonly isLong: boolean;
   private readonly socketBytesBefore: number;
   private bytesRead = 0;
-  /** The cost of the body so far, in bytes of content. Chunk framing counts FRAMING_WEIGHT times. */
+  /** The estimated cost of the body so far, in bytes of content. Chunk framing counts FRAMING_WEIGHT times. */
   private cost = 0;
 
   constructor(private readonly request: IncomingMessage) {
@@ -50,8 +50,8 @@ export class BodyArrival {
   }
 
   /**
-   * Waits for `turn`, and pauses the socket until then. If Node went on reading, it could parse thousands of short
-   * chunks during the wait.
+   * Waits for `turn`, with the socket paused from the next tick until then. If Node went on reading, it could parse
+   * thousands of short chunks during the wait.
    */
   private async withoutReading(turn: Promise<void>): Promise<void> {
     const { socket } = this.request;

@@ -59,8 +59,8 @@ export class BodyMemory {
   }
 
   /**
-   * Takes memory for the line of the upload index that will contain `text`, if `text` is longer than 64 Ki UTF-16
-   * units. Returns and throws like `growTo`.
+   * Takes memory for the line of the upload index that will contain `text`: six bytes per UTF-16 unit, or none if
+   * `text` has at most 64 Ki units. Returns and throws like `growTo`.
    */
   growForLine(text: string): Promise<void> | undefined {
     if (text.length <= FREE_BYTES) return undefined;

@@ -1,12 +1,13 @@
 /**
  * How many bytes of all long request bodies together may be processed in one iteration of the event loop. The last
- * chunk may exceed the limit. Receiving and hashing this many bytes takes the main thread about 0.7 ms.
+ * chunk may exceed the limit. A body that is alone in an iteration may have more: BYTES_OF_ONE_BODY. Receiving and
+ * hashing this many bytes takes the main thread about 0.7 ms.
  */
 const BYTES_PER_ITERATION = 512 * 1024;
 /**
- * The limit, instead of BYTES_PER_ITERATION, for a body that is the only one processed in an iteration. Node.js reads
- * up to 2 MiB from a connection in one iteration. Pausing the connection four times within 2 MiB would make a large
- * upload about 4 % slower.
+ * The limit, instead of BYTES_PER_ITERATION, for a body that is the only one processed in an iteration. Not applied to
+ * chunks that have waited for the iteration. Node.js reads up to 2 MiB from a connection in one iteration. Pausing the
+ * connection four times within 2 MiB would make a large upload about 4 % slower.
  */
 const BYTES_OF_ONE_BODY = 2 * 1024 * 1024;
 /**
@@ -27,8 +28,9 @@ interface Waiting {
  * the order in which they ask. So iterations stay short however many clients send long bodies, and a health check,
  * which takes several iterations, is answered soon.
  *
- * While clients connect, long bodies wait (200 ms at most), so that those iterations are even shorter. Node.js accepts
- * one connection per iteration, so the last of a hundred new clients waits for a hundred iterations.
+ * While clients connect, long bodies wait, so that those iterations are even shorter. After 200 ms they go on, and for
+ * the next second new clients don't hold them back. Node.js accepts one connection per iteration, so the last of a
+ * hundred new clients waits for a hundred iterations.
  */
 export class BodyPace {
   private readonly waiting: Waiting[] = [];

@@ -9,8 +9,9 @@ import { type ExpressLayer, layersOf } from './route-table.js';
 const BODY_PARSERS: ReadonlySet<string> = new Set(['jsonParser', 'urlencodedParser', 'textParser', 'rawParser', 'multerMiddleware']);
 
 /**
- * Makes the body parsers that an application has registered for all routes skip the requests for which `isFor` is
- * false. The bodies of these requests stay unread, so that the service can read them itself.
+ * Makes the body parsers among an application's middleware skip the requests for which `isFor` is false, so that the
+ * service can read the bodies of these requests itself. Finds only the parsers in BODY_PARSERS, and none that is a
+ * handler of a single route.
  */
 export function limitBodyParsers(express: Express, isFor: (request: IncomingMessage) => boolean): void {
   for (const layer of layersOf(express).filter(isBodyParser)) {

@@ -34,8 +34,8 @@ export function requestedRange({ method, headers }: IncomingMessage, length: num
 }
 
 /**
- * Whether the client already has the representation with the entity tag `etag`, by the request's `If-None-Match` (RFC
- * 9110, 13.1.2).
+ * Whether the request's `If-None-Match` (RFC 9110, 13.1.2) says that the client already has the representation: it
+ * contains the entity tag `etag`, weak or strong, or is `*`.
  */
 export function isCached({ headers }: IncomingMessage, etag: string): boolean {
   const field = headers['if-none-match'];

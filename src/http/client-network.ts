@@ -1,19 +1,20 @@
 import { isIPv4, isIPv6 } from 'node:net';
 
 /**
- * Matches an IPv4 address, or an IPv6 address in brackets, with or without a port. Some proxies append the port to the
- * address that they forward: `192.0.2.1:50000`, `[2001:db8::1]:50000`.
+ * Separates an IPv4 address, or an IPv6 address in brackets, from the port after it, if there is one. Some proxies
+ * append the port to the address that they forward: `192.0.2.1:50000`, `[2001:db8::1]:50000`.
  */
 const WITH_PORT = /^(?:\[(.*)\]|([^:]*))(?::\d+)?$/;
 const MAPPED_IPV4 = /^::ffff:([\d.]+)$/i;
 const MAX_LENGTH = 64;
 
 /**
- * The network by which limits of requests and logins identify a client: its IPv4 address, or the /64 prefix of its IPv6
- * address, because one host may use the whole /64 (RFC 4291, section 2.5.4).
+ * The network by which limits of requests and logins identify a client: its IPv4 address, also if that is mapped to
+ * IPv6 (`::ffff:192.0.2.1`), or the /64 prefix of its IPv6 address, because one host may use the whole /64 (RFC 4291,
+ * section 2.5.4).
  *
- * @param address the client's address as reported by the connection or a trusted proxy. For text that is not an
- * address, the first 64 characters of the text without its port are returned.
+ * @param address the client's address as reported by the connection or a trusted proxy. For text that isn't an address,
+ * at most 64 characters of it are returned.
  */
 export function clientNetwork(address = ''): string {
   const match = WITH_PORT.exec(address);

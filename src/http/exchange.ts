@@ -19,8 +19,8 @@ export interface Exchange {
   /** Whether the client still waits for `100 Continue` (RFC 9110, section 10.1.1). False once that has been sent. */
   awaitsContinue: boolean;
   /**
-   * Handles this request after the connection's previous request has been answered. Undefined after that call, and for
-   * a request that doesn't have to wait.
+   * Handles this request, or answers it with an error, when the connection's previous exchange is over, unless the
+   * connection is lost. Undefined from then on, and for a request that doesn't have to wait.
    */
   onTurn?: (() => void) | undefined;
   /** Whether the response has been sent, or the connection was lost before that. */
@@ -32,19 +32,19 @@ export interface Exchange {
   isRead?: boolean;
   /**
    * True once `sendErrorJson` has written its whole answer while the client might still be sending its request. The
-   * response is ended later, after the rest of the request was drained.
+   * response is ended later, when `drain` has ended.
    */
   isAnsweredEarly?: boolean;
   /**
    * When the request's line was written to the log, on the clock of `performance.now()`; undefined before. The line is
-   * written when the exchange is over, or earlier, when the HTTP parser refuses the rest of the request.
+   * written when the exchange is over, or earlier, if the request is answered with an error of the HTTP parser.
    */
   endedAt?: number;
   /** The id of the trace to which the request belongs, for the log. Undefined if the request isn't traced. */
   traceId?: string;
   /** The customer whose uploads the request is about, as soon as it is known. */
   customerId?: string;
-  /** Why the request was refused or failed, for the log. Undefined without an error. */
+  /** Why the request was refused or failed, for the log. Set by `answerError`; undefined before. */
   refusal?: { readonly kind: string; readonly reason: string };
 }
 
@@ -119,9 +119,9 @@ export class LogEntry {
 }
 
 /**
- * Sends an object, or the bytes of a JSON text, as the JSON answer of an operation, with the status of `@HttpCode`.
- * Handlers call this function instead of returning the object, because an interceptor of the application could change
- * what a handler returns.
+ * Sends an object, or the bytes of a JSON text, as the JSON answer of an operation. The status is
+ * `response.statusCode`, which Nest has set, for example from `@HttpCode`. Handlers call this function instead of
+ * returning the object, because an interceptor of the application could change what a handler returns.
  */
 export function sendJson(response: ServerResponse, body: object): void {
   const json = Buffer.isBuffer(body) ? body : JSON.stringify(body);

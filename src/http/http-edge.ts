@@ -13,8 +13,8 @@ import { answerError, errorBody } from './service-exception.filter.js';
 
 const logger = new Logger('Http');
 /**
- * An error that Node's HTTP parser reports. `rawPacket` is the last packet that the connection received, if Node still
- * has it.
+ * The error in Node's event `clientError`, most often of the HTTP parser. `rawPacket` is the last packet that the
+ * connection received, if Node still has it.
  */
 type ParserError = NodeJS.ErrnoException & { readonly rawPacket?: Buffer };
 
@@ -131,9 +131,9 @@ export function guardRoutes(server: Server, isChosen: (request: IncomingMessage)
 }
 
 /**
- * For an application that is the service as a whole. Handles what Node's HTTP server would otherwise handle by itself,
- * so that every answer has the interface's form and a request id: requests that the parser refuses, invalid heads that
- * the parser accepts, CONNECT, and `Expect`. Logs one line per request.
+ * For an application that is the service as a whole. Receives all requests as `receiver` describes. Also handles what
+ * Node's HTTP server would otherwise handle by itself, so that these answers have the interface's form and a request id
+ * too: requests that the parser refuses, CONNECT, and `Expect`.
  */
 export function guardHttpEdge(server: Server): void {
   const receive = receiver(server);
@@ -184,10 +184,10 @@ function kindOfParserError({ code }: ParserError): ErrorKind {
 
 /**
  * Answers a request for which Node has no response object: one that the HTTP parser refused, or a CONNECT. If the
- * connection's latest request has arrived completely or was answered completely, the error is about a later request,
- * and is answered after the latest one was answered. Otherwise the error is about the latest request itself, and is
- * sent as its answer. But if another answer to the latest request has begun, the connection is closed without a further
- * answer.
+ * connection has had no request, the error is answered at once. If the connection's latest request has arrived
+ * completely or was answered completely, the error is about a later request, and is answered after the latest one was
+ * answered. Otherwise the error is about the latest request itself, and is sent as its answer. But if another answer to
+ * the latest request has begun, the connection is closed without a further answer.
  */
 function answerInTurn(socket: Socket, kind: ErrorKind, requestId: string): void {
   const before = latestExchange(socket);
@@ -255,9 +255,9 @@ function logExchange(exchange: Exchange, status: number | undefined, details: ob
 }
 
 /**
- * Called when the response was sent or the connection was lost. Logs the request. If the request was answered before it
- * had arrived completely, reads and discards the rest (`drain`), so that the connection can be reused. Closes the
- * connection if the request stays incomplete.
+ * Called when the response was sent or the connection was lost. Logs the request, unless that was done before. If the
+ * request was answered before it had arrived completely, reads and discards the rest (`drain`), so that the connection
+ * can be reused. Closes the connection if the request stays incomplete.
  */
 function endExchange(exchange: Exchange): void {
   const { refusal, request, response, isRead } = exchange;

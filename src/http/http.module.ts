@@ -20,9 +20,9 @@ const answerExpressError: ErrorRequestHandler = (error, request, response, _next
 
 /**
  * Prepares each request for an operation of the service: gives it a request id and a log line, checks its head, and
- * leaves its body unread. If the service is only a part of a team's application, other requests aren't touched. With
- * `WholeApplicationModule`, every request gets an id, a log line and a check of its head, even one for an unknown path
- * or one that the HTTP parser refuses.
+ * keeps the application's body parsers from its body. If the service is only a part of a team's application, other
+ * requests aren't touched. With `WholeApplicationModule`, every request gets an id, a log line and a check of its head,
+ * even one for an unknown path, and the service also answers requests that the HTTP parser refuses.
  */
 @Module({ providers: [RouteTable], exports: [RouteTable] })
 export class HttpModule implements OnModuleInit, OnApplicationBootstrap {

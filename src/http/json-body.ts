@@ -22,7 +22,10 @@ const DECODERS = { gzip: createGunzip, deflate: createInflate, br: createBrotliD
  */
 const CODING_OVERHEAD_BYTES = 65_536;
 
-/** The longest JSON body that is parsed at once, in bytes. A longer body is parsed in steps as it arrives. */
+/**
+ * The longest JSON body that is parsed at once, in bytes after decoding. A longer body is parsed in steps as it
+ * arrives.
+ */
 const SMALL_BODY_BYTES = 16 * 1024;
 /** How many bytes of a JSON body are parsed in one step. Other requests get their turns between steps (`Turns`). */
 const STEP_BYTES = 16 * 1024;
@@ -77,10 +80,10 @@ export interface JsonObject {
 /**
  * Reads the JSON object in a request's body. Must be called only after `assertJsonContent`, because an unknown
  * Content-Encoding would count as none here. Before, `arrivedJson` must have returned undefined for the request.
- * Resolves to undefined for an empty body. Reads the body to its end, or until more than 16 KiB and a member that isn't
- * `wanted` have been read. In the second case, the rest is read while the caller reads `bytes` of the result.
- * `limits.maxBytes` limits the decoded bytes. The decoded bytes of a long body are counted in `limits.memory`, because
- * the caller may keep them.
+ * Resolves to undefined for an empty body. Reads the body to its end, or until a member that isn't `wanted` has begun
+ * and either more than 16 KiB or 1,024 chunks have been read. In the second case, the rest is read while the caller
+ * reads `bytes` of the result. `limits.maxBytes` limits the decoded bytes. The decoded bytes of a long body are counted
+ * in `limits.memory`, because the caller may keep them.
  *
  * @throws ServiceError `invalid-request-body` when the body isn't a JSON object, is nested deeper than 128 levels,
  * isn't UTF-8, or doesn't match its Content-Encoding; `payload-too-large`; `request-timeout`; `client-aborted`;
@@ -103,7 +106,7 @@ export async function openJson(
 /**
  * Returns the JSON object in a request's body without waiting, if the body is small (1 byte to 16 KiB), has no
  * Content-Encoding and has arrived completely, as a small body usually has. Otherwise, and if the client waits for `100
- * Continue`, returns undefined and reads nothing.
+ * Continue` or other code has begun to read the body, returns undefined and reads nothing.
  *
  * @throws ServiceError `invalid-request-body`, `payload-too-large`, `digest-mismatch`.
  */
@@ -159,8 +162,8 @@ async function openLarge(body: Chunks, end: () => void, wanted: ReadonlySet<stri
 }
 
 /**
- * Yields the bytes of a body, and checks that they are a JSON object. Yields nothing after the first defect. The defect
- * is thrown only after the last byte, so that `payload-too-large` takes precedence.
+ * Yields the bytes of a body, and checks that they are a JSON object. Yields no chunk from the first error in the JSON
+ * on. The error is thrown only after the last byte, so that `payload-too-large` takes precedence.
  */
 async function* checkedBody(body: Chunks, reader: JsonReader, memory: BodyMemory): Chunks {
   const turns = new Turns();

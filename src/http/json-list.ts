@@ -5,11 +5,11 @@ import { answerError, toServiceError } from './service-exception.filter.js';
 import { breakIfUnread } from './exchange.js';
 
 /**
- * Sends a list as the JSON answer `{"<member>": [...]}`, page by page, no faster than the client reads. Holds only a
- * few pages at a time. The first page is fetched before anything is sent. If fetching the first page fails, the promise
- * rejects, and the caller can still answer with an error. If fetching a later page fails, breaks the connection, so
- * that no client takes a partial list for a complete one. If the client hangs up, at most a few more pages are fetched
- * after the one in progress.
+ * Sends a list as the JSON answer `{"<member>": [...]}`, page by page, no faster than the client reads. To a HEAD
+ * request, sends only the head. Holds only a few pages at a time. The first page is fetched before anything is sent. If
+ * fetching the first page fails, the promise rejects, and the caller can still answer with an error. If fetching a
+ * later page fails, breaks the connection, so that no client takes a partial list for a complete one. If the client
+ * hangs up, at most a few more pages are fetched after the one in progress.
  *
  * @param idleTimeoutMs how long the client may read nothing although bytes wait for it, in milliseconds. After that,
  * the connection is broken.
@@ -54,8 +54,8 @@ async function* listChunks<Item>(
       const wasEmpty = isEmpty;
       isEmpty = page.value.length === 0;
       // An empty page after another empty one is sent as a blank, which doesn't change the JSON: only by sending
-      // something is it noticed that the client has closed its connection. A first empty page is yielded as an empty
-      // text, because the generator can be ended only where it yields.
+      // something is it noticed that the client has closed its connection. The first of several empty pages is yielded
+      // as an empty text, because the generator can be ended only where it yields.
       if (isEmpty) {
         yield wasEmpty ? ' ' : '';
         continue;

@@ -27,8 +27,8 @@ export const FromAnyOrigin = (): ClassDecorator & MethodDecorator => SetMetadata
  * Refuses requests from pages of other sites (cross-site request forgery). A form or script on any page can make a
  * visitor's browser send an upload, because browsers send "simple" requests without a preflight (Fetch standard, CORS).
  * Browsers send `Origin` with every request that isn't a GET or HEAD, and with every cross-origin request whose answer
- * a script can read. So the guard must be asked only about requests with `Origin` (`onlyWithHeader`): it takes all
- * others for foreign. Runs before the body is read.
+ * a script can read. So the guard must be asked only about requests with `Origin` (`onlyWithHeader`): it takes requests
+ * without it for foreign, unless `*` is allowed. Runs before the body is read.
  */
 export class OriginGuard implements CanActivate {
   constructor(

@@ -6,7 +6,7 @@ const MAY_BE_ENCODED = /[%+\x80-\xff]/;
 
 /**
  * The query parameters of a request by name, decoded like form fields (`+` is a space). The value is undefined for a
- * parameter that is ambiguous: if it is repeated, if its value isn't percent-encoded UTF-8, or if the query has
+ * parameter that is ambiguous: if it is repeated, if its value isn't UTF-8 after decoding, or if the query has
  * `name[...]`. Parameters whose name can't be decoded are left out.
  */
 export type RawQuery = ReadonlyMap<string, string | undefined>;

@@ -72,8 +72,8 @@ function isHost(text: string): boolean {
 }
 
 /**
- * Whether the request target is valid for the method. The HTTP parser has already refused blanks and control
- * characters.
+ * Whether the request target is valid: a path, `*`, an absolute http or https URL, or anything for CONNECT, without a
+ * fragment. The HTTP parser has already refused blanks and control characters.
  */
 function isTarget({ method, url = '' }: IncomingMessage): boolean {
   if (url.includes('#')) return false;
@@ -111,7 +111,9 @@ export function mediaTypeParameter({ headers }: IncomingMessage, name: string): 
   return parse(headers['content-type'] ?? '').parameters[name];
 }
 
-/** The Content-Encoding of a request in lower case; `identity` if the header is absent (RFC 9110, section 8.4). */
+/**
+ * The Content-Encoding of a request in lower case; `identity` if the header is absent or empty (RFC 9110, section 8.4).
+ */
 export function contentCoding({ headers }: IncomingMessage): string {
   const coding = headers['content-encoding'];
   return coding === undefined ? 'identity' : trimBlanks(coding).toLowerCase() || 'identity';

@@ -56,8 +56,8 @@ const SHORT_JSON_BYTES = 64 * 1024;
 const PIECE_BYTES = 256 * 1024;
 
 /**
- * Sends JSON as the answer of an operation. Long JSON is sent piece by piece, as `sendBytes` does it, so that a client
- * that doesn't read its answer can't keep it in memory for longer than `idleTimeoutMs`.
+ * Sends JSON as the answer of an operation. JSON of more than 64 KiB is sent piece by piece, as `sendBytes` does it, so
+ * that a client that stops reading its answer can't keep it in memory for longer than `idleTimeoutMs`.
  */
 export async function sendJsonBytes(request: IncomingMessage, response: ServerResponse, json: Buffer, idleTimeoutMs: number): Promise<void> {
   if (json.length <= SHORT_JSON_BYTES || request.method === 'HEAD') {

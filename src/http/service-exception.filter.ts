@@ -19,7 +19,10 @@ export class ServiceExceptionFilter implements ExceptionFilter {
   }
 }
 
-/** The body of every error answer, a JSON object with the single member `error` (service interface, part 7). */
+/**
+ * The body of the answer to an error of the given kind, a JSON object with the single member `error` (service
+ * interface, part 7).
+ */
 export const errorBody = (kind: ServiceError['kind']): string => JSON.stringify({ error: ERROR_TABLE[kind].text });
 
 /**

@@ -24,8 +24,8 @@ export const PRETTY = {
 export const withoutCustomers = (text: string): string => text.replace(/customer_id(?:=|%3D)[^/\s'"`]*/gi, 'customer_id=***');
 
 /**
- * The message of an error as it may be logged. The message of a SyntaxError is replaced, because JSON.parse quotes its
- * input.
+ * The message of an error as it may be logged, without customer ids. The message of a SyntaxError is replaced, because
+ * JSON.parse quotes its input.
  */
 export const loggableMessage = (error: Error): string => (error instanceof SyntaxError ? 'Malformed text.' : withoutCustomers(error.message));
 

@@ -191,7 +191,10 @@ class LogOutput {
     return true;
   }
 
-  /** Writes the last lines. Skips bytes that are being written in the background: the process waits for that write. */
+  /**
+   * Writes the last lines, for a second at most. Skips bytes that are being written in the background: the process
+   * waits for that write.
+   */
   private end(): void {
     if (this.isWriting) this.bytes = EMPTY;
     const latest = performance.now() + END_TIMEOUT_MS;

@@ -22,7 +22,8 @@ function unforgeable(jws: string): string {
 
 /**
  * Allows `perMinute` requests per minute for each client network and for each token, counted over all operations
- * together, except those that are `NotRateLimited`. `perMinute` must be at least 1.
+ * together, except those that are `NotRateLimited`. A network or token that exceeds this is refused for a minute.
+ * `perMinute` must be at least 1.
  */
 export const rateLimit = (perMinute: number): ThrottlerModuleOptions => ({
   setHeaders: false,

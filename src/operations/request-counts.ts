@@ -24,7 +24,7 @@ type ThrottlerRecord = Awaited<ReturnType<ThrottlerStorage['increment']>>;
 export class RequestCounts implements ThrottlerStorage {
   /**
    * The clients by key: those with a request in the current period, and those with one in the period before. A period
-   * is as long as the window. When a new one begins, the older map is dropped as a whole.
+   * is at least as long as the window. When a new one begins, the older map is dropped as a whole.
    */
   private recent = new Map<string, Client>();
   private earlier = new Map<string, Client>();

@@ -23,8 +23,8 @@ export class ServiceAddress {
   }
 
   /**
-   * Resolves when all listeners (`onAnnounced`) have handled the address that was last announced. If a listener fails,
-   * its error is logged.
+   * Resolves when all listeners (`onAnnounced`) have handled the address that was last announced; at once if none was.
+   * If a listener fails, its error is logged.
    */
   get announced(): Promise<void> {
     return this.announcement;

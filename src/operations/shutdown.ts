@@ -37,8 +37,8 @@ export interface ShutdownTimes {
  * Makes SIGTERM and SIGINT stop the service gracefully. From the signal on, the service isn't ready. After
  * `shutdownDelayMs`, and up to a second more if it is busy, it accepts no more connections. It waits up to
  * `shutdownTimeoutMs` for requests in flight, and then cuts them off. It waits up to two seconds for the adapters to
- * close, and logs a warning if that isn't enough. Then it exits with 0. Further signals change nothing. Must be called
- * before the server listens.
+ * close, and logs a warning if that isn't enough. Then it exits with 0. If the service doesn't listen yet, it only
+ * closes the adapters and exits. Further signals change nothing. Must be called before the server listens.
  */
 export function shutDownOnSignal(app: INestApplication<Server>, times: ShutdownTimes): void {
   const server = app.getHttpServer();
@@ -78,8 +78,8 @@ async function finish(app: INestApplication<Server>, sockets: Set<Socket>, { shu
 /**
  * Resolves when no connection waits to be accepted, or after `ACCEPT_TIMEOUT_MS`. When the service stops listening, the
  * kernel resets the connections that wait. If a proxy has sent an upload on one of them, the proxy may not send the
- * upload again, and answers 502. Node accepts one connection in each iteration of the event loop, so after an iteration
- * without a new connection, none waits.
+ * upload again, and answers 502. Node accepts one connection in each iteration of the event loop, so after a short
+ * iteration (SHORT_ITERATION_MS) without a new connection, none waits.
  */
 async function untilNoConnectionWaits(server: Server): Promise<void> {
   const latest = performance.now() + ACCEPT_TIMEOUT_MS;

@@ -24,7 +24,8 @@ const IDLE_UTILIZATION = 0.01;
  *   themselves.
  *
  * The process can't measure how much of its memory is out of use. So while the condition of a step holds, the step is
- * repeated after 30 seconds, whether or not its last run returned much. The timer doesn't keep the process alive.
+ * repeated after 30 seconds, whether or not its last run returned much. The timer doesn't keep the process alive. If a
+ * step fails, a warning is logged and nothing more is returned.
  */
 export async function returnUnusedMemory(): Promise<void> {
   const trim = await mallocTrim();

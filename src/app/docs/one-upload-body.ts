@@ -1,7 +1,7 @@
 import type { OpenAPIObject } from '@nestjs/swagger';
 
 /**
- * The media types that the OpenAPI document has for the body of an upload, by the value of the query parameter
+ * The only media type that the OpenAPI document has for the body of an upload, by the value of the query parameter
  * `uploads` with which a client requests the document.
  */
 const CONTENT_TYPES: Readonly<Record<string, string>> = {

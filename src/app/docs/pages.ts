@@ -13,9 +13,9 @@ const PAGES = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md', 'L
 const AS_TEXT = { index: false, redirect: false, setHeaders: (response: Response) => response.type('text/plain') } as const;
 
 /**
- * Serves the pages of this package as plain text. The URL of a page is `docs/pages/` and its path in the package, such
- * as `docs/pages/docs/clients.md`. So relative links between the files also work between the URLs. A page is read when
- * it is requested.
+ * Serves the pages of this package as plain text. The URL of a page is `{base_url}/docs/pages/` and its path in the
+ * package, such as `docs/clients.md`. So relative links between the files also work between the URLs. A page is read
+ * when it is requested.
  */
 export function setUpPages(app: NestExpressApplication, { basePath }: ServedAddress): void {
   const pages = express.Router();

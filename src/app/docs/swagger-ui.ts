@@ -44,8 +44,8 @@ const contentSecurityPolicy = ({ tokenUrl }: AuthorizationServer) => ({
 });
 
 /**
- * Serves Swagger UI at `docs`, the pages of this package below `docs/pages`, and the OpenAPI document at `docs-json`.
- * Must be called after the app's global prefix was set, because all paths begin with the prefix.
+ * Serves Swagger UI at `docs`, the pages of this package below `docs/pages`, and the OpenAPI document at `docs-json`,
+ * all below the app's global prefix. Must be called after that prefix was set.
  */
 export function setUpSwaggerUi(app: NestExpressApplication, environment: Environment): void {
   const { basePath, requestIdleTimeoutMs } = environment;

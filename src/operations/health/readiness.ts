@@ -36,9 +36,9 @@ export class Readiness {
 
   /**
    * The health checks of the file storage and the identity provider. Each answers within five seconds. The reason of a
-   * failure is logged, but isn't part of the result. Misconfigurations of the identity provider are logged and are part
-   * of the result: as `problems`, or as `warnings` if the operations still work (`degraded`, which counts as ready).
-   * After `stop`, the only check is that of the service itself, which fails.
+   * failure is logged when the failures begin, but isn't part of the result. Misconfigurations of the identity provider
+   * are logged and are part of the result: as `problems`, or as `warnings` if the operations still work (`degraded`,
+   * which counts as ready). After `stop`, the only check is that of the service itself, which fails.
    */
   checks = [
     (): Promise<HealthIndicatorResult> => this.check('file_storage', () => this.fileStorage.checkHealth()),

@@ -20,9 +20,10 @@ export const measuredFlush = (metrics: Metrics) => ({ lines, seconds, ok }: Inde
 };
 
 /**
- * Passes all calls on to a file storage. For the metrics, counts the calls of `store` in progress, the stored uploads,
- * their bytes, and the calls that failed. Also reads the length of the storage's `LineQueue` if it has one. If
- * `ownership` is `owned`, also passes on the application's shutdown.
+ * Passes all calls on to a file storage. For the metrics, counts the calls of `store` in progress, the stored uploads
+ * (not the replayed ones), their bytes, and the calls that failed. Measures the storage's event outbox
+ * (`MeasuredEventOutbox`). Also reads the length of the storage's `LineQueue` if it has one. If `ownership` is `owned`,
+ * also passes on the application's shutdown.
  */
 export class MeasuredFileStorage extends FileStorage implements OnApplicationShutdown {
   override readonly storedUploads: StoredUploads | undefined;

@@ -11,7 +11,7 @@ import { waitingTurns } from '../../common/turns.js';
 /** The upper bounds of the buckets in the histograms of durations, in seconds. */
 export const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60];
 
-/** The kinds of error with which storing an upload can fail, as values of the label `reason`. */
+/** The usual kinds of error with which storing an upload fails, as values of the label `reason`. */
 const UPLOAD_FAILURES: readonly ErrorKind[] = [
   'storage-failure',
   'internal',
@@ -64,7 +64,7 @@ export class Metrics {
 
   /**
    * The number of uploads that this process has acknowledged, and the bytes of their files, by kind of upload. A
-   * request that repeats an upload with the same `Idempotency-Key` doesn't count.
+   * request that is answered with the receipt of an earlier upload (`Idempotency-Key`) doesn't count.
    */
   readonly uploads: Record<UploadKind, { count: number; bytes: number }> = { historical: { count: 0, bytes: 0 }, nowcast: { count: 0, bytes: 0 } };
   readonly uploadFailures = this.counter('load_data_upload_failures_total', 'Uploads that failed', ['kind', 'reason']);
@@ -74,8 +74,9 @@ export class Metrics {
   readonly eventDeliveries = this.counter('load_data_event_deliveries_total', 'Deliveries of events', ['outcome']);
   readonly eventsDelivered = this.counter('load_data_events_delivered_total', 'Events in the deliveries that succeeded', ['type']);
   /**
-   * When the oldest event happened that this process has still to deliver, or when the outbox of events began to fail.
-   * Undefined if this process has no event to deliver: all were delivered, or another process delivers them.
+   * When the oldest event happened that this process has still to deliver, or when the outbox of events began to fail,
+   * as of the latest call of the outbox (`MeasuredEventOutbox`). Undefined if this process has no event to deliver: all
+   * were delivered, or another process delivers them.
    */
   oldestEvent: Date | undefined;
   readonly bucketCalls: CallMetrics = {
@@ -110,7 +111,7 @@ export class Metrics {
     for (const type of ['stored', 'removed']) this.eventsDelivered.inc({ type }, 0);
     collectDefaultMetrics({ register: this.registry });
     for (const kind of UPLOAD_KINDS) {
-      // Each time series begins at 0. If it began with the first failure, a rate in Prometheus couldn't include that
+      // These time series begin at 0. If one began with the first failure, a rate in Prometheus couldn't include that
       // failure.
       for (const reason of UPLOAD_FAILURES) this.uploadFailures.inc({ kind, reason }, 0);
     }

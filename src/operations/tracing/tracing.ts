@@ -24,7 +24,7 @@ const FLUSH_TIMEOUT_MS = 1_000;
  * Traces requests, use cases, and calls to stores and providers by OpenTelemetry, and exports the spans. Only the
  * modules in this folder use OpenTelemetry. They are loaded only if traces are exported.
  *
- * A span has no text that a client sent, except the method, path and `X-Request-Id` of a request.
+ * The attributes of a span have no text that a client sent, except the method, path and `X-Request-Id` of a request.
  */
 export class Tracing implements OnApplicationShutdown {
   private readonly tracer: Tracer;
@@ -76,9 +76,9 @@ export class Tracing implements OnApplicationShutdown {
   };
 
   /**
-   * From now on, gives each request to the server a span, except the requests to PROBES. The span is a child of the
-   * span in the request's `traceparent` header, if there is one. Must be called before `guardHttpEdge`, so that a
-   * request has its exchange before it gets its span.
+   * From now on, gives each request that has an `Exchange` a span, except the requests to PROBES. The span is a child
+   * of the span in the request's `traceparent` header, if there is one. Must be called before `guardHttpEdge`, so that
+   * a request has its exchange before it gets its span.
    */
   traceRequests(server: Server): void {
     const handlers = server.listeners('request') as RequestListener[];
@@ -135,7 +135,7 @@ async function exporterOf(protocol: TracingEnvironment['protocol']): Promise<Spa
 
 /**
  * The type of an error, for traces: the kind of a ServiceError, and the name of any other error. The message isn't
- * traced, because it can contain customer ids. The log has the message, with the trace's id.
+ * traced, because it can contain customer ids.
  */
 const typeOf = (error: unknown): string => {
   if (error instanceof ServiceError) return error.kind;
