@@ -16,14 +16,14 @@ export interface ClientOptions {
   readonly token?: string | (() => string | Promise<string>);
   /**
    * The maximum number of times that one request is sent, if it fails for a reason that may pass, such as a lost
-   * connection. Requests that remove uploads, create or assign roles, or create or change users are sent only once.
-   * Default: 5.
+   * connection. Requests that remove uploads, create or assign roles, or create or change users are sent only once, as
+   * is an upload of a stream that can be read only once (see `FileSource`). Default: 5.
    */
   readonly attempts?: number;
   /**
-   * How long an upload is repeated while another request with the same `Idempotency-Key` is in progress (409), in
-   * milliseconds. These repeats don't count as `attempts`. If a replica of the service crashes during an upload, the
-   * key of that upload counts as in progress for up to another minute. Default: 120,000.
+   * How long an upload that can be repeated is repeated while another request with the same `Idempotency-Key` is in
+   * progress (409), in milliseconds. These repeats don't count as `attempts`. If a replica of the service crashes
+   * during an upload, the key of that upload counts as in progress for up to another minute. Default: 120,000.
    */
   readonly inProgressTimeoutMs?: number;
   /** Default: the `fetch` of the runtime. */

@@ -57,8 +57,8 @@ const isInProgress = ({ status, header }: Answer): boolean => status === 409 && 
 /**
  * The pause before a request is repeated, in milliseconds. It is at least as long as the answer's `Retry-After`. A
  * `Retry-After` that is a date counts as absent. Without a `Retry-After`, the pauses grow from repeat to repeat, up to
- * ten seconds. After a 409, the pauses grow even with a `Retry-After`, because each repeat of an upload sends the file
- * again.
+ * ten seconds, each shortened at random by up to half. After a 409, the pauses grow even with a `Retry-After`, because
+ * each repeat of an upload sends the file again.
  */
 function pauseAfter(sent: number, answer: Answer | undefined): number {
   const asked = Number(answer?.header('Retry-After') ?? Number.NaN) * 1000;

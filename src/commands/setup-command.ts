@@ -80,8 +80,8 @@ const printLine = (line: string): void => {
  * changes and the remarks. With `--help`, only prints the help.
  *
  * @returns the exit code.
- * @throws CommandError when the provider refuses the credentials, or their rights don't suffice; other errors of
- * `begin` and of its result. Changes that were made before stay.
+ * @throws CommandError when the arguments are invalid, the provider refuses the credentials, or their rights don't
+ * suffice; other errors of `begin` and of its result. Changes that were made before stay.
  */
 export async function runSetup({ usage, help, credentials, begin }: SetupCommand): Promise<number> {
   const given = commandArguments(usage, () => argumentsOf(credentials));

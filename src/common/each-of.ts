@@ -8,9 +8,9 @@ export async function allDone<const T extends readonly unknown[]>(promises: T): 
 }
 
 /**
- * Runs an action for each item, at most `atOnce` at once. Each action that rejects lowers this number by one. So the
- * other items still get their turn, unless `atOnce` actions reject. In the end, rejects with the error of one of the
- * actions that rejected.
+ * Runs an action for each item, at most `atOnce` (default: 16) at once. Each action that rejects lowers this number by
+ * one. So the other items still get their turn, unless `atOnce` actions reject. In the end, rejects with the error of
+ * one of the actions that rejected.
  */
 export async function eachOf<Item>(items: readonly Item[], action: (item: Item) => Promise<void>, atOnce = 16): Promise<void> {
   const rest = items.values();

@@ -96,7 +96,10 @@ export class JsonMembers {
     }
   }
 
-  /** Begins a value that is a list. Until `endList`, the list's member has the value `OTHER_VALUE`. */
+  /**
+   * Begins a value that is a list. If it belongs to a wanted member, that member has the value `OTHER_VALUE` until
+   * `endList`. If it is an item of the list that is being built, that list isn't built further.
+   */
   beginList(depth: number): void {
     this.set(depth, OTHER_VALUE);
     if (depth === 1 && this.name !== undefined) this.list = new Set();
