@@ -18,8 +18,9 @@ export class InMemoryBucket extends Bucket {
   /** Returns the time of this machine, in milliseconds since 1970. The store's clock has this time plus `aheadMs`. */
   time: () => number = () => Date.now();
   /**
-   * Called before each operation. `bytes` is the content of the object that `create` or `upload` is to create. If this
-   * function throws, the operation does nothing and rejects with that error.
+   * Called before each operation; before an `upload`, once its bytes have been read. All listings count as `list`.
+   * `bytes` is the content of the object that `create` or `upload` is to create. If this function throws, the operation
+   * changes nothing and rejects with that error.
    */
   before: (operation: keyof Bucket, key: string, bytes?: Uint8Array) => Promise<void> | void = () => undefined;
   /**

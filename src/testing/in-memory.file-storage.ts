@@ -38,8 +38,8 @@ export class InMemoryFileStorage extends FileStorage {
   }
 
   /**
-   * Makes all further calls of this storage, of `storedUploads` and of `eventOutbox` (except `wait`, `giveWay` and
-   * `close`) reject with this error, until `recover` is called.
+   * Makes all further calls of the ports that this storage, `storedUploads` and `eventOutbox` implement reject with
+   * this error, until `recover` is called. Exceptions: `wait`, `giveWay` and `close` of `eventOutbox`.
    */
   failWith(error: Error): void {
     this.failure = error;

@@ -37,8 +37,8 @@ export class InMemoryIdentityProvider extends IdentityProvider {
   }
 
   /**
-   * From now on, makes every call, and every request for a page of a list, reject with this error. The calls and
-   * requests that wait because of `hang` reject too.
+   * Makes every call, and every request for a page of a list, reject with this error until `recover` is called. The
+   * calls and requests that wait because of `hang` reject too.
    */
   failWith(error: Error): void {
     this.failure = error;

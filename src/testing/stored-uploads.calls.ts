@@ -19,7 +19,7 @@ export async function listed(uploads: StoredUploads, filter: UploadFilter, limit
   return all;
 }
 
-/** Reads an upload's file, or a range of it. Resolves to undefined if the upload was removed. */
+/** Reads an upload's file, or a range of it. Resolves to undefined if the upload was removed, or has no file. */
 export async function contentOf(uploads: StoredUploads, upload: Upload, range?: { first: number; last: number }): Promise<Buffer | undefined> {
   const bytes = await uploads.openContent(upload, range);
   if (!bytes) return undefined;

@@ -248,7 +248,8 @@ export class Auth0StandIn {
   }
 
   /**
-   * Replaces the Management API scopes of the service's application. Tokens that were issued before keep their scopes.
+   * Replaces the scopes in all client grants of the service's application. At first, it has one grant: of the
+   * Management API. Tokens that were issued before keep their scopes.
    */
   grantService(scopes: readonly string[]): void {
     for (const grant of this.tenant.clientGrants.values()) {

@@ -102,7 +102,7 @@ function createServer(tenant: Tenant, { body }: ApiCall): ApiAnswer {
 
 /**
  * Changes the settings and scopes of an API. A list of scopes in the request replaces the previous one. Roles lose
- * their permissions for scopes that were removed.
+ * their permissions for scopes that were removed. Refuses to change a system API, such as the Management API.
  */
 function updateServer(tenant: Tenant, { id, body }: ApiCall): ApiAnswer {
   const { scopes, ...settings } = readBody(SERVER_CHANGE, body);

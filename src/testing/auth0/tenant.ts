@@ -24,21 +24,24 @@ export interface Auth0Settings {
   tokenLifetimeSeconds: number;
   /**
    * The maximum number of items per page in lists of roles, role members, permissions and APIs: 100, or 50 as in
-   * Auth0's public cloud. A request that asks for no page size gets half of that.
+   * Auth0's public cloud. A request that asks for no page size gets half of that. Default: 100.
    */
   largestPage: 100 | 50;
   /**
    * The effect of an unknown role among those that are to be assigned to a user. `not-found`: all are refused with 404.
-   * `bad-request`: all are refused with 400. `ignored`: all others are assigned.
+   * `bad-request`: all are refused with 400. `ignored`: all others are assigned. Default: `not-found`.
    */
   unknownRole: 'not-found' | 'bad-request' | 'ignored';
-  /** Whether the tenant has several custom domains. If so, Auth0 refuses POST /users with 409. */
+  /** Whether the tenant has several custom domains. If so, Auth0 refuses POST /users with 409. Default: false. */
   hasSeveralCustomDomains: boolean;
   /** How many reads of an export job's state get the answer that the job isn't finished yet. Default: 1. */
   exportReads: number;
   /** The final status of all export jobs. Default: `completed`. */
   exportEnd: 'completed' | 'failed';
-  /** Whether the tenant has an Auth0 Action (a script) that copies `app_metadata.customer_id` into users' tokens. */
+  /**
+   * Whether the tenant has an Auth0 Action (a script) that copies `app_metadata.customer_id` into users' tokens.
+   * Default: false.
+   */
   hasCustomerIdAction: boolean;
 }
 
@@ -131,7 +134,10 @@ export class Tenant {
   readonly clients = new Map<string, ClientRecord>();
   readonly clientGrants = new Map<string, ClientGrantRecord>();
   readonly mails: Auth0Mail[] = [];
-  /** Whether any organization of the tenant has roles of its own. If so, answers with roles name the owner of each. */
+  /**
+   * Whether a role of an organization was ever added. If so, answers with roles say of each role whether it belongs to
+   * the tenant or to an organization, and to which.
+   */
   hasOrganizationRoles = false;
   private readonly roleIds = new Map<string, Set<string>>();
 

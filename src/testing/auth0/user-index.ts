@@ -91,7 +91,8 @@ function sort(users: UserRecord[], { field, isDescending }: UserOrder): void {
 }
 
 /**
- * Finds the first user created at `time` or later in a list sorted by creation time. Returns its position in the list.
+ * Finds the first user created at `time` or later in a list sorted by creation time. Returns its position in the list;
+ * the list's length if there is no such user.
  */
 function firstFrom(users: readonly UserRecord[], time: number): number {
   let low = 0;
