@@ -5,7 +5,7 @@
 export const ANSWER_WITHIN_MS = 10_000;
 /**
  * How long the check of an access token with a known key waits at most for newer keys of the issuer, in milliseconds.
- * It may wait longer if all keys of the issuer were fetched too long ago to be trusted.
+ * It may wait longer if the known keys were fetched too long ago to be trusted.
  */
 export const KNOWN_KEY_WAIT_MS = 500;
 /**

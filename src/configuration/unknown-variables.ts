@@ -28,9 +28,9 @@ export const NO_OTHER_READERS: OtherReaders = { declared: [], readUndeclared: fa
 /**
  * Describes the environment variables whose names aren't known but are probably meant for this service, or for an
  * adapter of a team, one line each. Such a name is a misspelling of a known name, has a prefix that only this service
- * uses, or has the prefix of a declared name and resembles a known name. The lines don't contain values. If a team's
- * code may read any variable, only names that resemble a known one are described, and the lines don't say that the
- * variable has no effect.
+ * uses, or has the prefix of a declared name and resembles a known name. Names with an ending of OF_NEIGHBOURS are left
+ * out. The lines don't contain values. If a team's code may read any variable, only names that resemble a known one are
+ * described, and the lines don't say that the variable has no effect.
  */
 export function unknownVariables(names: readonly string[], ownNames: readonly string[], { declared, readUndeclared }: OtherReaders = NO_OTHER_READERS): string[] {
   const known = [...ownNames, ...declared];

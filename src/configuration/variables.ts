@@ -67,7 +67,7 @@ export const onlySet = (variables: Variables): Record<string, string | undefined
 /**
  * The variables that have an effect: drops empty ones, and replaces each path of a secret's file by the secret.
  *
- * @throws EnvironmentError with one line per secret's file that can't be used.
+ * @throws EnvironmentError with one line per secret's file that can't be used, or is given beside the secret itself.
  */
 export function effective(variables: Variables): Variables {
   const { found, problems } = readSecretFiles(onlySet(variables));

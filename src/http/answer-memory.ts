@@ -3,8 +3,8 @@ import { answerMemory, type MemoryBudget } from '../common/memory-budget.js';
 import { ServiceError } from '../common/service-error.js';
 
 /**
- * The memory of one long answer, from a budget that all such answers of the process share. Released at the latest when
- * the response closes: after it was sent, or when its connection is lost.
+ * The memory of one answer with long index lines, from a budget that all such answers of the process share. Released at
+ * the latest when the response closes: after it was sent, or when its connection is lost.
  */
 export class AnswerMemory {
   private readonly held;

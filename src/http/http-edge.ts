@@ -31,8 +31,8 @@ type Receive = (request: IncomingMessage, response: ServerResponse, awaitsContin
 /**
  * Returns the function that receives each request. This function begins an `Exchange` for the request, which gives the
  * request an id and a line in the log. It refuses a request with an invalid head, and passes other requests to the
- * handlers that the server had when `receiver` was called. Pipelined requests of a connection are handled one after the
- * other.
+ * handlers that the server had when `receiver` was called. Requests of a connection that it receives pipelined are
+ * handled one after the other.
  */
 function receiver(server: Server): Receive {
   const handlers = server.listeners('request') as ((request: IncomingMessage, response: ServerResponse) => void)[];

@@ -3,8 +3,8 @@ import type { PrettyOptions } from 'pino-pretty';
 const text = (value: unknown): string => (typeof value === 'string' || typeof value === 'number' ? String(value) : '');
 
 /**
- * The form of the log on a terminal. A request is one line: method, path, status, duration, reason of a refusal and
- * request id, in the order in which people look for them.
+ * The form of the log on a terminal. A request is one line: method, path, status (or `aborted`), duration, kind and
+ * reason of a refusal, and request id, in the order in which people look for them.
  */
 export const PRETTY = {
   singleLine: true,
@@ -18,8 +18,8 @@ export const PRETTY = {
 } as const satisfies PrettyOptions;
 
 /**
- * Replaces the customer ids in the paths that a text quotes, because errors of file systems and stores quote paths of
- * uploaded files.
+ * Replaces the customer ids (`customer_id=...`) in the paths that a text quotes by `***`, because errors of file
+ * systems and stores quote paths of uploaded files.
  */
 export const withoutCustomers = (text: string): string => text.replace(/customer_id(?:=|%3D)[^/\s'"`]*/gi, 'customer_id=***');
 

@@ -27,8 +27,8 @@ interface Volume {
 }
 
 /**
- * Measures the health of the service's dependencies, as `/health/ready` reports it, and the space on the volumes of
- * DATA_DIR. Measures whenever the metrics are read.
+ * Measures the health of the service's dependencies, as `/health/ready` reports it, and, if the service keeps data in
+ * DATA_DIR, the space on its volumes. Measures whenever the metrics are read.
  */
 @Injectable()
 export class StateMetrics {
