@@ -10,7 +10,10 @@ import express, { type Express } from 'express';
  */
 const HIGH_WATER_MARK = 4 * 1024;
 
-/** Express configured for the service interface: exact paths, no extra headers, and minimal query parsing. */
+/**
+ * Express configured for the service interface: paths match exactly (case and trailing slash), Express adds no
+ * `X-Powered-By` or `ETag`, and its query parser is the simple one.
+ */
 export class HttpAdapter extends ExpressAdapter {
   constructor() {
     const instance = express();

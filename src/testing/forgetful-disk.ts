@@ -15,9 +15,9 @@ const failed = (code: string, what: string): Error => Object.assign(new Error(`$
 
 /**
  * A simulated disk in memory. A power cut may lose anything that POSIX allows a disk to lose. Each change of a sector
- * (512 bytes) since the last `sync` of its file is kept or lost, independently of all others. So is each creation,
- * renaming and removal of a name since the last `syncDirectory` of its directory. But the old name of a renamed file
- * never disappears without the new name being kept. A symbolic link that is kept always has its target.
+ * (512 bytes), and each truncation, since the last `sync` of its file is kept or lost, independently of all others. So
+ * is each creation, renaming and removal of a name since the last `syncDirectory` of its directory. But the old name of
+ * a renamed file never disappears without the new name being kept. A symbolic link that is kept always has its target.
  *
  * Operations in flight at the same time are performed in a random order. With the same seed of `random`, everything
  * happens in the same way again, if the code that uses the disk waits for nothing but the disk.
