@@ -83,8 +83,8 @@ export function toAccessToken(claims: Claims, audience: string): AccessToken {
 }
 
 /**
- * Reads an object's own member. Undefined if `value` isn't an object or has no such member. An inherited member doesn't
- * count, because an audience may be called `constructor`.
+ * Reads an object's own member. Undefined if `value` isn't an object or has no such member. Inherited members don't
+ * count, because `name` may be an audience, and an audience may be called `constructor`.
  */
 const member = (value: unknown, name: string): unknown =>
   typeof value === 'object' && value !== null && Object.hasOwn(value, name) ? (value as Claims)[name] : undefined;

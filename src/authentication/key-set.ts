@@ -45,8 +45,8 @@ export class KeySet {
   /** Unknown `kid`s to look for in the next fetch. */
   #sought = new Set<string>();
   /**
-   * The `kid`s that were sought in the last fetch. Empty while a fetch is in progress, and if the last one failed. The
-   * last fetch found no usable key for those that aren't in `#keys`.
+   * The unknown `kid`s for which lookups waited when the last fetch began. If one of them isn't in `#keys`, that fetch
+   * found no usable key for it. Empty while a fetch is in progress, and if the last one failed.
    */
   #absent: ReadonlySet<string> = new Set();
 

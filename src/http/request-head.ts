@@ -72,8 +72,8 @@ function isHost(text: string): boolean {
 }
 
 /**
- * Whether the request target is valid: a path, `*`, an absolute http or https URL, or anything for CONNECT, without a
- * fragment. The HTTP parser has already refused blanks and control characters.
+ * Whether the request target is valid. It must have no fragment. Unless the method is CONNECT, it must also be a path,
+ * `*`, or an absolute http or https URL. The HTTP parser has already refused blanks and control characters.
  */
 function isTarget({ method, url = '' }: IncomingMessage): boolean {
   if (url.includes('#')) return false;

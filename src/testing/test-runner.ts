@@ -13,9 +13,10 @@ export interface TestRunner {
 const FUNCTIONS = ['describe', 'it', 'beforeEach', 'afterEach'] as const satisfies readonly (keyof TestRunner)[];
 
 /**
- * Returns the functions of the running test runner: the global ones if there are any, otherwise Vitest's own.
+ * Returns the functions of a test runner: the global ones if all four exist, as in Jest; otherwise Vitest's own, if
+ * Vitest is running.
  *
- * @throws TypeError when no test runner is found.
+ * @throws TypeError otherwise, for example under `node:test`, whose functions aren't global.
  */
 export function currentTestRunner(): TestRunner {
   const globals = globalThis as Partial<TestRunner>;

@@ -33,7 +33,8 @@ const ENDING_MS = 700;
 export class EventRelayOptions {
   constructor(
     /**
-     * The `source` of each event: the service's base URL. If it is a promise, no event is delivered before it resolves.
+     * The `source` of each event: the service's base URL, or `load-data-service` if `IngestionOptions` has no
+     * `baseUrl`. If it is a promise, no event is delivered before it resolves.
      */
     readonly source: string | Promise<string>,
     /** Waits for the given number of milliseconds; rejects when the signal aborts. Tests replace this function. */

@@ -100,8 +100,9 @@ export interface StoreView {
    */
   isRestorable(uploadId: string, contentPath: string): Promise<boolean>;
   /**
-   * Resolves to a function for a file without an index line. The function resolves to true if the file's upload is in
-   * progress, is being removed, or was left for recovery by a crash. Call `publications` after the files were listed.
+   * Resolves to a function to call for files without an index line. That function resolves to true if the file's upload
+   * is in progress or is being removed, or if a crash left the file for recovery. Call this method only after the files
+   * were listed.
    */
   publications(): Promise<(uploadId: string, contentPath: string) => Promise<boolean>>;
   /**

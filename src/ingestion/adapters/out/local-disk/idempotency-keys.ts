@@ -208,9 +208,9 @@ export class IdempotencyKeys {
 
   private async add(): Promise<void> {
     const uploads = [...this.waiting.values()];
-    // A closed segment is listed with its length only after all uploads with a key have ended that began before its
-    // closing: the line of such an upload may be in the segment although the upload isn't in `waiting` yet. Until then,
-    // the segment is listed as `OPEN`.
+    // If an upload with a key began before a segment was closed, its line may be in the segment although the upload
+    // isn't in `waiting` yet. So a closed segment is listed as `OPEN` until all such uploads have ended, and only then
+    // with its length.
     const [oldest = Infinity] = this.running.values();
     const segments = this.closedSegments.filter(({ begun }) => begun <= oldest);
     if (uploads.length === 0 && segments.length === 0) return;

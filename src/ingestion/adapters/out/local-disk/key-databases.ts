@@ -129,8 +129,8 @@ export class KeyDatabases {
   }
 
   /**
-   * Whether the database of a day was missing when it was first used, although this instance hadn't set it aside.
-   * Forgets the day, so the next call for it returns false.
+   * Whether the database of a day was missing when it was first used. False if this instance had set that database
+   * aside. Forgets the day, so the next call for it returns false.
    */
   wasMissing(day: string): boolean {
     return this.absent.delete(day);

@@ -148,7 +148,10 @@ class PartSender {
   }
 }
 
-/** The first bytes of an upload, at most FREE_BYTES: that many needn't be taken from the process's memory budget. */
+/**
+ * The first bytes of an upload, at most FREE_BYTES. An upload may hold that many bytes without taking memory from the
+ * process's budget.
+ */
 class Head {
   private chunks: Uint8Array[] = [];
   private length = 0;

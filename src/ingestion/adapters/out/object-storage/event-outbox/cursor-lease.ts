@@ -30,9 +30,10 @@ export class CursorLostError extends Error {
 }
 
 /**
- * Holds the cursor of the event outbox, so that one process at a time delivers events. The holder rewrites the cursor
- * every 15 s, and only if no other process has written it since. So a process that stalled can't overwrite the cursor
- * of a process that took over.
+ * Holds the cursor of the event outbox, so that usually only one process at a time delivers events. The holder rewrites
+ * the cursor every 15 s, and only if no other process has written it since. So a process that stalled can't overwrite
+ * the cursor of a process that took over. But until its next write of the cursor, it may deliver events that the other
+ * process delivers too.
  */
 export class CursorLease {
   private readonly id = randomUUID();

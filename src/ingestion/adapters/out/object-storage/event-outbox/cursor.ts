@@ -42,7 +42,11 @@ const POSITION = z.object({
 });
 
 const CURSOR_CONTENT = z.object({
-  /** The id of the process that delivers events; null if none does, or if that process lets another one take over. */
+  /**
+   * The id of the process that delivers events. Null in a new cursor, and if that process has released the cursor or
+   * lets another one take over. If the process crashes, its id stays here until another process takes over, at the
+   * earliest 40 s after the last write of the cursor.
+   */
   teller: z.string().nullable(),
   /** Counts the writes of the cursor, so that no two of its versions have the same bytes. */
   writes: z.number(),

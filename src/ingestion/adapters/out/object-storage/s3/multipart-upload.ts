@@ -44,7 +44,8 @@ export class MultipartUpload {
   /** The store's id of the multipart upload. Undefined until the multipart upload has begun. */
   private uploadId: string | undefined;
   /**
-   * Whether the store may have begun a multipart upload of this key whose id is unknown, because its answer was lost.
+   * Whether the store may have begun a multipart upload of this key whose id is unknown, because the store's answer
+   * with the id was lost.
    */
   private isUnsure = false;
 

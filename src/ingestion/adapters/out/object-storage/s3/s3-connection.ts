@@ -132,11 +132,12 @@ export class S3Connection {
   }
 
   /**
-   * Sends a request, and retries it after failures that may pass. A request that was refused for the time in its
-   * signature is repeated once without a pause. Stops retrying when the time-out has passed since the first failure. So
-   * an outage that is shorter than the time-out doesn't end a long upload.
+   * Sends a request, and retries it after failures that may pass, until the time-out has passed since the first
+   * failure. So an outage that is shorter than the time-out doesn't end a long upload. A request that was refused for
+   * the time in its signature is repeated once without a pause.
    *
-   * @throws StoreSilentError if a retry isn't answered by then; the error of the last attempt.
+   * @throws StoreSilentError if the time-out ends while a retry waits for its answer; otherwise the error of the last
+   *   attempt.
    */
   async persist<T>(send: () => Promise<T>): Promise<T> {
     let lastMs = Infinity;

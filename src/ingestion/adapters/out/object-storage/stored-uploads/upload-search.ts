@@ -268,8 +268,8 @@ class UploadSearch {
   }
 
   /**
-   * Takes memory for a long line, then reads it. Other long lines wait meanwhile, and are read only if this isn't the
-   * wanted one.
+   * Takes memory for a long line, then reads it. One long line is read at a time. Those that still wait when the wanted
+   * line is found, or when the search is over, aren't read.
    */
   private readLong(key: string, range: ByteRange): Promise<Upload | undefined> {
     return this.longReads.run(async () => {
