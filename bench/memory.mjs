@@ -6,6 +6,7 @@ import { createInterface } from 'node:readline';
 import { Readable } from 'node:stream';
 import { json } from 'node:stream/consumers';
 import { pipeline } from 'node:stream/promises';
+import { setTimeout as delay } from 'node:timers/promises';
 import { MemoryMeter } from './support/memory-meter.mjs';
 import { Progress } from './support/progress.mjs';
 import { withServices } from './support/service.mjs';
@@ -13,18 +14,21 @@ import { withServices } from './support/service.mjs';
 const MIB = 1024 * 1024;
 const FILE_BYTES = 1024 * MIB;
 const USERS = 100_000;
+/** How long after its start a service is measured that nobody uses, in milliseconds. */
+const IDLE_MS = 60_000;
 const TARGET = '/ingestHistoricalLoadData/upload_historical?customer_id=c&filename=big.bin&manufacturer=m';
 const FORM_HEAD = '--b\r\nContent-Disposition: form-data; name="file"; filename="big.bin"\r\n\r\n';
 const FORM_TAIL = '\r\n--b--\r\n';
 
 /**
- * Measures how much the service's memory grows while it receives large files and answers with long lists, which it must
- * not hold in memory. Each row of the table has its own service.
+ * Measures the service's memory while nobody uses it, and how much it grows while it receives large files and answers
+ * with long lists, which it must not hold in memory. Each row of the table has its own service.
  */
 export default async function memory() {
   const chunk = randomBytes(MIB);
   const digest = digestOf(chunk);
   const rows = [
+    await withServices(idle),
     await withServices((services) => upload(services, '1 GiB raw', { type: 'text/csv', chunk, digest })),
     await withServices((services) =>
       upload(services, '1 GiB form', { type: 'multipart/form-data; boundary=b', head: FORM_HEAD, tail: FORM_TAIL, chunk, digest }),
@@ -36,10 +40,23 @@ export default async function memory() {
   return rows.every(({ ok }) => ok);
 }
 
+const mib = (bytes) => `${Math.round(bytes / MIB)} MiB`;
+
 function digestOf(chunk) {
   const hash = createHash('sha256');
   for (let bytes = 0; bytes < FILE_BYTES; bytes += chunk.length) hash.update(chunk);
   return `sha-256=:${hash.digest('base64')}:`;
+}
+
+/** Measures the memory of a service that nobody uses. The goal is 100 MiB. */
+async function idle(services) {
+  const service = await services.start();
+  const meter = new MemoryMeter(service.child.pid);
+  await meter.begin();
+  await delay(IDLE_MS);
+  const now = await meter.now();
+  const { before, peak } = await meter.read();
+  return { title: 'idle', ok: now <= 100 * MIB, columns: { before: mib(before), peak: mib(peak), result: `${mib(now)} after ${IDLE_MS / 1000} s` } };
 }
 
 /**
@@ -133,6 +150,5 @@ async function measured(service, work) {
   const result = await work();
   const seconds = (performance.now() - begin) / 1000;
   const { before, peak, growth } = await meter.read();
-  const mib = (bytes) => `${Math.round(bytes / MIB)} MiB`;
   return { result, seconds, row: { before: mib(before), peak: mib(peak), growth: mib(growth), time: `${seconds.toFixed(1)} s` } };
 }

@@ -30,6 +30,11 @@ const resident = async (): Promise<number> => (await memory()).resident;
 /** Sets the peak of the memory to the present value (proc(5), `clear_refs`). */
 const clearPeak = (): Promise<void> => writeFile(`/proc/${service.program.child.pid}/clear_refs`, '5');
 
+it.runIf(isLinux)('returns memory that it needed only to start', async () => {
+  const started = await resident();
+  await expect.poll(resident, { timeout: 120_000, interval: 500 }).toBeLessThan(started - 10);
+});
+
 it.runIf(isLinux)(`takes little memory for ${CLIENTS} silent clients, and returns it after they have left`, async () => {
   const small = await fetch(service.origin + UPLOAD, { method: 'POST', headers: { 'Content-Type': 'text/csv' }, body: 'bytes' });
   expect(small.status).toBe(200);
