@@ -38,7 +38,8 @@ export function unknownVariables(names: readonly string[], ownNames: readonly st
   return names
     .filter((name) => !known.includes(name) && !OF_NEIGHBOURS.test(name))
     .flatMap((name) => {
-      const nearest = nearestOf(name, known);
+      const isOfFamily = OWN_FAMILIES.test(name) || prefixes.some((prefix) => name.startsWith(prefix));
+      const nearest = nearestOf(name, known, isOfFamily ? Infinity : MAX_EDITS + 1);
       const isSlip = nearest.edits <= MAX_EDITS && name.length >= MIN_LENGTH;
       // Other programs may read variables with the prefix of a declared name. So the prefix alone isn't enough: the
       // rest of the name must be similar to that of a known name, too.
@@ -50,9 +51,19 @@ export function unknownVariables(names: readonly string[], ownNames: readonly st
     });
 }
 
-function nearestOf(name: string, known: readonly string[]): { name: string; edits: number } {
-  const candidates = known.map((candidate) => ({ name: candidate, edits: editsBetween(name, candidate) }));
-  return candidates.reduce((best, candidate) => (candidate.edits < best.edits ? candidate : best));
+/**
+ * The known name that resembles `name` most, and the number of edits between them. An empty name if all of them need
+ * `limit` edits or more.
+ */
+function nearestOf(name: string, known: readonly string[], limit: number): { name: string; edits: number } {
+  const best = { name: '', edits: limit };
+  for (const candidate of known) {
+    // There are at least as many edits as the lengths differ.
+    if (Math.abs(candidate.length - name.length) >= best.edits) continue;
+    const edits = editsBetween(name, candidate);
+    if (edits < best.edits) Object.assign(best, { name: candidate, edits });
+  }
+  return best;
 }
 
 /**
