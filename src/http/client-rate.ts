@@ -35,8 +35,8 @@ export class ClientRate {
   /**
    * Must be called after the service has waited for bytes of the client, with the duration of the wait.
    *
-   * @throws ServiceError `request-timeout` when the client has fallen more than five seconds behind the lowest rate
-   * while the rate mattered.
+   * @throws ServiceError `request-timeout` when the client has fallen more than PATIENCE_MS behind MIN_RATE since the
+   * rate last began to matter (see `ClientRate`).
    */
   waited(milliseconds: number): void {
     if (!this.isWatched || !this.budget.isShort) {

@@ -26,7 +26,7 @@ export class HttpAdapter extends ExpressAdapter {
    * Makes Node create its requests and responses as Express objects. Otherwise Express would change the prototype of
    * each of these objects, and code that handles them would run several times slower.
    *
-   * @throws Error with the option `httpsOptions`.
+   * @throws Error when the option `httpsOptions` is set.
    */
   override initHttpServer({ httpsOptions }: NestApplicationOptions): void {
     if (httpsOptions) throw new Error('HTTPS is not supported: let a proxy terminate TLS.');

@@ -27,7 +27,10 @@ const CODING_OVERHEAD_BYTES = 65_536;
  * arrives.
  */
 const SMALL_BODY_BYTES = 16 * 1024;
-/** How many bytes of a JSON body are parsed in one step. Other requests get their turns between steps (`Turns`). */
+/**
+ * How many bytes of a long JSON body are parsed in one step. After a step, other requests get their turns only if this
+ * body's turn of about 5 ms is over (`Turns`).
+ */
 const STEP_BYTES = 16 * 1024;
 
 const QUOTE = 0x22;

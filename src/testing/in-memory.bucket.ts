@@ -29,7 +29,10 @@ export class InMemoryBucket extends Bucket {
    */
   after: (operation: keyof Bucket, key: string) => Promise<void> | void = () => undefined;
 
-  /** The number of operations begun by this instance, including those that failed. */
+  /**
+   * The number of operations begun by this instance, including those that failed. An `upload` counts only once its
+   * bytes have been read, and a listing only once it is iterated. `checkRights` counts as the operations that it makes.
+   */
   operations = 0;
 
   /** Changes the results of listings: gets the objects found, and returns those to yield (by default the same). */

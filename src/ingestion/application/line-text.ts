@@ -129,7 +129,8 @@ class AbridgedLine {
   }
 
   private keep(byte: number): void {
-    // A valid index line is never this long when abridged, so a line that is this long counts as invalid.
+    // When abridged, a valid index line is never longer than this. So a line whose abridged form is longer counts as
+    // invalid.
     if (this.length === MAX_ABRIDGED_BYTES) this.sound = false;
     else this.kept[this.length++] = byte;
   }

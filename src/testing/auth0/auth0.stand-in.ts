@@ -34,7 +34,10 @@ export interface Auth0StandInOptions {
   readonly onExchange?: (exchange: Auth0Exchange) => unknown;
 }
 
-/** A request to the stand-in for Auth0, and the answer to the request. */
+/**
+ * A request to the stand-in for Auth0, and the tenant's answer. The answer is missing if a fault prevented the request
+ * from being processed. Other faults may shorten the answer on its way to the client, or lose it.
+ */
 export interface Auth0Exchange {
   readonly method: string;
   /** The path of the request's URL without the query, still percent-encoded. */

@@ -90,10 +90,12 @@ export class IdentityStore {
   }
 
   /**
-   * Resolves if the open files are the files at the database's paths, and the lock of the data directory is still held.
-   * Otherwise first tries to reopen the database, and to take the lock again.
+   * Resolves if the open files are the files at the database's paths, and the lock of the data directory, if this store
+   * took it, is still held. Otherwise waits for an attempt to take the lock again and to reopen the database. The
+   * result of an attempt is reused for one second.
    *
-   * @throws ProviderUnavailable if that fails; ProviderError when the store is closed.
+   * @throws ProviderUnavailable if that doesn't help, at the latest after four seconds; ProviderError when the store is
+   * closed.
    */
   async available(): Promise<void> {
     if (this.isClosed) throw closed();

@@ -208,9 +208,9 @@ export class IdempotencyKeys {
 
   private async add(): Promise<void> {
     const uploads = [...this.waiting.values()];
-    // If an upload with a key began before a segment was closed, its line may be in the segment although the upload
-    // isn't in `waiting` yet. So a closed segment is listed as `OPEN` until all such uploads have ended, and only then
-    // with its length.
+    // A closed segment is listed as `OPEN` until all uploads with a key that began before it was closed have ended.
+    // The line of such an upload may be in the segment while the upload isn't in `waiting` yet. After a crash, a
+    // segment that is listed with its length isn't read again, so the key of that upload would be lost.
     const [oldest = Infinity] = this.running.values();
     const segments = this.closedSegments.filter(({ begun }) => begun <= oldest);
     if (uploads.length === 0 && segments.length === 0) return;

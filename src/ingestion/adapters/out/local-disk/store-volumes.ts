@@ -4,8 +4,9 @@ import type { DirectoryOrigin, Disk } from './disk.js';
 import { STORE_PARTS } from './store-directory.js';
 
 /**
- * Remembers which directories the root and the parts of a store are. If the store goes away, it isn't reopened while
- * one of its parts is missing or covered by another volume, or was replaced in a way that `assertSame` doesn't allow.
+ * Remembers the identity (`DirectoryOrigin`) of a store's root and of each of its parts. If the store goes away, it
+ * isn't reopened while one of its parts is missing or covered by another volume, or was replaced in a way that
+ * `assertSame` doesn't allow.
  */
 export class StoreVolumes {
   private readonly parts: Map<string, DirectoryOrigin | undefined>;

@@ -25,7 +25,10 @@ const MAX_TARGET_BYTES = 64 * MIB;
 const MAX_SOURCES = 10_000;
 
 export interface PlannerOptions {
-  /** Stops the compaction at its next step: the call rejects with the signal's reason. A later compaction continues. */
+  /**
+   * When this signal aborts, the compaction stops at its next step, and the call rejects with the signal's reason. A
+   * later compaction continues the work.
+   */
   readonly signal?: AbortSignal | undefined;
   /** Called for each segment whose lines the planner is about to check. */
   readonly onRead?: () => void;

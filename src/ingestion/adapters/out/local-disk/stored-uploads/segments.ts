@@ -131,7 +131,10 @@ export class Segments {
     }
   }
 
-  /** Remembers bounds for the times of the lines of a segment that gets no more lines. */
+  /**
+   * Remembers the `LineTimes` of a segment that gets no more lines: bounds for the time of its newest line, for how far
+   * its lines are out of order, and for how long an upload took.
+   */
   rememberTimes(path: string, times: Readonly<LineTimes>): void {
     remember(this.times, path, Promise.resolve(times));
   }

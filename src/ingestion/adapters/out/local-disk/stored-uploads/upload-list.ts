@@ -87,8 +87,8 @@ export class UploadList {
     private readonly memory: LineMemory | undefined,
   ) {
     this.earliest = filter.from?.getTime() ?? -Infinity;
-    // The list begins with the newest upload. The position `after` with an empty id follows all uploads received at its
-    // time, so only uploads received before that time are listed.
+    // The list is newest first. A position with an empty id comes after all uploads received at its time. So if the id
+    // in `after` is empty, only uploads received before that time are listed.
     const following = after ? after.receivedAt.getTime() - Number(after.uploadId === '') : Infinity;
     this.latest = Math.min(filter.to ? filter.to.getTime() - 1 : Infinity, following);
   }

@@ -12,9 +12,9 @@ import { isTimed } from './cursor.js';
  */
 export const MAX_LATE_MS = 40_000;
 /**
- * A segment is announced before it is written if the time in its name then differs from the store's time by more than
- * this, in milliseconds, or if its upload was slow. If it were announced only afterwards, a crash in between could hide
- * it from the event outbox.
+ * Just before a segment is written, the time in its name is compared with the store's time. If they differ by more than
+ * this, in milliseconds, the segment is announced before the write. So is every segment of a slow upload (`isSlow`). If
+ * such a segment were announced only after the write, a crash in between could hide it from the event outbox.
  */
 const SOON_LATE_MS = 20_000;
 /** If a segment was written longer than this after its announcement, in milliseconds, it is announced again. */

@@ -31,8 +31,8 @@ const MAYBE_ANNOUNCED_MS = 10_000;
  */
 export const ANNOUNCED_WITHIN_MS = 5 * 60_000;
 /**
- * About how many listed segments of one kind are held in memory at most, until their events are confirmed, besides
- * those that compaction created.
+ * The approximate maximum number of listed segments of one kind in memory. They are held until their events are
+ * confirmed. Segments that compaction created don't count.
  */
 const MAX_SEGMENTS = 5_000;
 /**
