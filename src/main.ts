@@ -1,14 +1,14 @@
 #!/usr/bin/env node
-import { statSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import type * as commands from './commands/dispatch.js';
 import { requireSupportedNode } from './common/node-version.js';
 
 requireSupportedNode();
 
-const changedMs = (path: string): number => statSync(new URL(path, import.meta.url), { throwIfNoEntry: false })?.mtimeMs ?? 0;
+const at = (path: string): URL => new URL(path, import.meta.url);
+const contentOf = (path: string): string => (existsSync(at(path)) ? readFileSync(at(path), 'latin1') : '');
 
-// A package has no bundle, and in watch mode the compiler alone runs after a change.
-const bundledMs = changedMs('bundle/main.js');
-const isBundled = bundledMs > 0 && bundledMs >= changedMs('.tsbuildinfo');
+// A package has no bundle. In watch mode, only the compiler runs after a change, and changes what it knows of the sources.
+const isBundled = existsSync(at('bundle/main.js')) && contentOf('.tsbuildinfo') === contentOf('bundle/.tsbuildinfo');
 const { dispatch } = (await import(isBundled ? './bundle/main.js' : './commands/dispatch.js')) as typeof commands;
 await dispatch();

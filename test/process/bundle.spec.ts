@@ -1,4 +1,4 @@
-import { cp, readdir, readFile, rm, symlink, utimes, writeFile } from 'node:fs/promises';
+import { appendFile, cp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -38,7 +38,7 @@ describe('the bundle', () => {
 
   describe('of a build whose compiled modules only print "compiled"', () => {
     beforeEach(async () => {
-      await cp('dist', at('dist'), { recursive: true, preserveTimestamps: true, filter: (path) => !path.startsWith(join('dist', 'testing')) });
+      await cp('dist', at('dist'), { recursive: true, filter: (path) => !path.startsWith(join('dist', 'testing')) });
       await cp('package.json', at('package.json'));
       await symlink(resolve('node_modules'), at('node_modules'));
       await writeFile(at('dist/commands/dispatch.js'), "export const dispatch = () => console.log('compiled');\n");
@@ -55,7 +55,7 @@ describe('the bundle', () => {
     });
 
     it.each<[string, () => Promise<unknown>, Variables?]>([
-      ['modules were compiled after it', () => utimes(at('dist/.tsbuildinfo'), new Date(), new Date())],
+      ['other modules were compiled after it', () => appendFile(at('dist/.tsbuildinfo'), '\n')],
       ['there is none, as in a package', () => rm(at('dist/bundle'), { recursive: true })],
       ["a variable names a team's storage", () => Promise.resolve(), { FILE_STORAGE: 'module:./team-store.js' }],
       ["a variable names a team's provider", () => Promise.resolve(), { IDENTITY_PROVIDER: 'module:team-provider' }],
