@@ -14,6 +14,7 @@ import { form, FORM_TYPE } from '../support/form.js';
 import { HAPROXY, HAS_IPV6, NGINX, type RunningProxy, startProxy } from '../support/proxies.js';
 import { readAnswer } from '../support/raw.js';
 import { deploy, type Deployment, Replica, until } from '../support/replicas.js';
+import { startService } from '../support/service.js';
 import { type Answer, type Connection, type Protocol, PROTOCOLS, tlsConnection } from '../support/tls-client.js';
 
 const UPLOAD = '/ingestHistoricalLoadData/upload_historical?customer_id=acme&filename=load.csv&manufacturer=m';
@@ -21,8 +22,12 @@ const CSV = { 'Content-Type': 'text/csv' };
 const MIB = 1024 ** 2;
 /** The size of a large upload: many times what all buffers on its way hold. */
 const LARGE_BYTES = 256 * MIB;
-/** The default of MAX_UPLOAD_BYTES. One upload through each proxy has this size, which is more than 32 bits can count. */
+/** The size of one upload through each proxy: more than 32 bits can count. */
+const HUGE_BYTES = 4098 * MIB;
+/** The default of MAX_UPLOAD_BYTES. */
 const LARGEST_BYTES = 5 * 1024 * MIB;
+/** The pause between two requests of a client that sends them all the time, so that replicas start beside it. */
+const PACE_MS = 20;
 /** The bytes that large uploads repeat. */
 const CHUNK = randomBytes(MIB);
 /** What of a stream may be on its way to the store: in buffers of client, system, proxy and service. */
@@ -51,18 +56,20 @@ function digestOf(size: number): string {
 }
 
 for (const kind of [NGINX, HAPROXY]) describe.skipIf(MISSING_PROXIES.includes(kind.program))(`the service behind ${kind.name}`, () => {
+  let deployment: Deployment;
+  // Only HAProxy asks whether a replica is ready.
+  beforeAll(async () => { deployment = await deploy(kind, kind === HAPROXY ? { SHUTDOWN_DELAY_MS: '3000' } : {}); });
+  afterAll(() => deployment.dispose());
+
   describe('as shipped', () => {
-    let deployment: Deployment;
     const connections: Connection[] = [];
     const open = (protocol: Protocol): Connection => {
       const connection = tlsConnection(protocol, deployment.proxy);
       connections.push(connection);
       return connection;
     };
-    beforeAll(async () => { deployment = await deploy(kind); });
-    afterAll(async () => {
+    afterAll(() => {
       for (const connection of connections) connection.close();
-      await deployment.dispose();
     });
 
     describe.each(PROTOCOLS)('over %s', (protocol) => {
@@ -78,7 +85,7 @@ for (const kind of [NGINX, HAPROXY]) describe.skipIf(MISSING_PROXIES.includes(ki
       });
 
       it('streams a large upload, and writes nothing of it to its own disk', async () => {
-        const size = protocol === 'HTTP/2' ? LARGEST_BYTES : LARGE_BYTES;
+        const size = protocol === 'HTTP/2' ? HUGE_BYTES : LARGE_BYTES;
         const half = size / MIB / 2;
         const { body, answer } = open(protocol).begin(UPLOAD, { headers: { ...CSV, 'Content-Length': size } });
         await send(body, half);
@@ -88,6 +95,14 @@ for (const kind of [NGINX, HAPROXY]) describe.skipIf(MISSING_PROXIES.includes(ki
         body.end();
         expect(await answer).toMatchObject({ status: 200, headers: { 'x-upload-digest': `sha-256=:${digestOf(size)}:` } });
       }, 300_000);
+
+      it('lets an upload of the default MAX_UPLOAD_BYTES begin', async () => {
+        const { body } = open(protocol).begin(UPLOAD, { headers: { ...CSV, 'Content-Length': LARGEST_BYTES } });
+        body.write(CHUNK);
+        await until(async () => (await staged(deployment)) > 0);
+        body.destroy();
+        await until(async () => (await staged(deployment)) === 0);
+      });
 
       it('refuses an upload that waits for 100 Continue by its length, before it is sent', async () => {
         const { answer, isContinued } = open(protocol).begin(UPLOAD, { headers: { ...CSV, 'Content-Length': 6 * 1024 * MIB, Expect: '100-continue' } });
@@ -204,12 +219,33 @@ for (const kind of [NGINX, HAPROXY]) describe.skipIf(MISSING_PROXIES.includes(ki
     });
   });
 
+  // Debian's nginx has no health checks.
+  if (kind === HAPROXY) it('sends nothing to a replica that is not ready, and goes on when it is', async () => {
+    const { proxy, replicas: [healthy, away] } = deployment;
+    await rename(away.dataDirectory, `${away.dataDirectory}-away`);
+    await proxy.program.line(/replica-2 is DOWN/);
+    const before = (await healthy.lines).length;
+    expect((await answersOf(deployment, 10)).map(({ status }) => status)).toEqual(Array.from({ length: 10 }, () => 200));
+    expect(await healthy.lines).toHaveLength(before + 10);
+    await rename(`${away.dataDirectory}-away`, away.dataDirectory);
+    const beforeAway = (await away.lines).length;
+    await proxy.program.line(/replica-2 is UP/);
+    await answersOf(deployment, 10);
+    expect((await away.lines).length).toBeGreaterThan(beforeAway);
+  });
+
   describe('with a limit', () => {
+    let limited: Replica;
+    let proxy: RunningProxy;
+    beforeAll(async () => {
+      limited = await Replica.start({ TRUST_PROXY: '1', MAX_UPLOAD_BYTES: String(MIB), RATE_LIMIT_PER_MINUTE: '3' });
+      proxy = await startProxy(kind, [limited.port, limited.port]);
+    });
+    afterAll(() => Promise.all([proxy.stop(), limited.dispose()]));
+
     it("lets the service refuse an upload over MAX_UPLOAD_BYTES, and passes its answer on", async () => {
-      const limited = await Replica.start({ TRUST_PROXY: '1', MAX_UPLOAD_BYTES: String(MIB) });
-      const proxy = await startProxy(kind, [limited.port, limited.port]);
-      for (const protocol of PROTOCOLS) {
-        const connection = tlsConnection(protocol, proxy);
+      for (const [protocol, address] of [['HTTP/1.1', '127.0.0.5'], ['HTTP/2', '127.0.0.6']] as const) {
+        const connection = tlsConnection(protocol, proxy, address);
         for (const headers of [{ ...CSV, 'Content-Length': 4 * MIB }, CSV]) {
           const answer = await connection.request(UPLOAD, { body: randomBytes(4 * MIB), headers });
           expect(errorOf(answer)).toEqual(error(413, 'Payload too large.'));
@@ -217,12 +253,9 @@ for (const kind of [NGINX, HAPROXY]) describe.skipIf(MISSING_PROXIES.includes(ki
         }
         connection.close();
       }
-      await Promise.all([proxy.stop(), limited.dispose()]);
     });
 
     it("counts requests by the client's address, which X-Forwarded-For of the client doesn't change", async () => {
-      const limited = await Replica.start({ TRUST_PROXY: '1', RATE_LIMIT_PER_MINUTE: '3' });
-      const proxy = await startProxy(kind, [limited.port, limited.port]);
       const statuses = async (address: string, forged: (request: number) => string): Promise<number[]> => {
         const connection = tlsConnection('HTTP/1.1', proxy, address);
         const found: number[] = [];
@@ -235,28 +268,29 @@ for (const kind of [NGINX, HAPROXY]) describe.skipIf(MISSING_PROXIES.includes(ki
       expect(await statuses('127.0.0.2', (request) => `192.0.2.${request}`)).toEqual([200, 200, 200, 429]);
       expect(await statuses('127.0.0.3', () => '127.0.0.4')).toEqual([200, 200, 200, 429]);
       expect(await statuses('127.0.0.4', () => '127.0.0.2')).toEqual([200, 200, 200, 429]);
-      await Promise.all([proxy.stop(), limited.dispose()]);
     });
   });
 
   describe('with short timeouts', () => {
     const TIMEOUT_MS = 3_000;
-    let deployment: Deployment;
+    let hasty: Deployment;
     /** A replica that waits longer for a client than its proxy. */
     let patient: Replica;
     let proxy: RunningProxy;
+    let token: string;
     beforeAll(async () => {
       const timeouts = kind.timeouts('3s', '3s');
-      deployment = await deploy(kind, { REQUEST_IDLE_TIMEOUT_MS: String(TIMEOUT_MS - 1_000) }, timeouts);
+      hasty = await deploy(kind, { REQUEST_IDLE_TIMEOUT_MS: String(TIMEOUT_MS - 1_000) }, timeouts);
       patient = await Replica.start({ TRUST_PROXY: '1', REQUEST_IDLE_TIMEOUT_MS: String(2 * TIMEOUT_MS) });
       proxy = await startProxy(kind, [patient.port, patient.port], timeouts);
+      token = await patient.token();
     });
-    afterAll(() => Promise.all([proxy.stop(), patient.dispose(), deployment.dispose()]));
+    afterAll(() => Promise.all([proxy.stop(), patient.dispose(), hasty.dispose()]));
 
     describe.each(PROTOCOLS)('over %s', (protocol) => {
       it('lets a client send slowly for longer than each timeout', async () => {
         const chunks = 16;
-        const connection = tlsConnection(protocol, deployment.proxy);
+        const connection = tlsConnection(protocol, hasty.proxy);
         const { body, answer } = connection.begin(UPLOAD, { headers: { ...CSV, 'Content-Length': chunks * 1024 } });
         for (let sent = 0; sent < chunks; sent++) {
           body.write(Buffer.alloc(1024));
@@ -276,7 +310,7 @@ for (const kind of [NGINX, HAPROXY]) describe.skipIf(MISSING_PROXIES.includes(ki
         const path = `/uploads/${String((await answer).headers['x-upload-id'])}/content`;
         const digest = createHash('sha256');
         let bytes = 0;
-        for await (const chunk of await connection.read(path, { Authorization: `Bearer ${await patient.token()}` })) {
+        for await (const chunk of await connection.read(path, { Authorization: `Bearer ${token}` })) {
           digest.update(chunk as Buffer);
           const mebibytes = Math.floor(bytes / MIB);
           bytes += (chunk as Buffer).length;
@@ -289,7 +323,7 @@ for (const kind of [NGINX, HAPROXY]) describe.skipIf(MISSING_PROXIES.includes(ki
       });
 
       it("passes the service's answer on to a client that stops", async () => {
-        const connection = tlsConnection(protocol, deployment.proxy);
+        const connection = tlsConnection(protocol, hasty.proxy);
         const { body, answer } = connection.begin(UPLOAD, { headers: { ...CSV, 'Content-Length': 1024 } });
         body.write('a');
         const answered = await answer;
@@ -299,28 +333,21 @@ for (const kind of [NGINX, HAPROXY]) describe.skipIf(MISSING_PROXIES.includes(ki
       });
 
       it('answers 504 for a replica that is silent', async () => {
-        for (const replica of deployment.replicas) replica.signal('SIGSTOP');
-        const connection = tlsConnection(protocol, deployment.proxy);
+        for (const replica of hasty.replicas) replica.signal('SIGSTOP');
+        const connection = tlsConnection(protocol, hasty.proxy);
         const answer = await connection.request(UPLOAD);
-        for (const replica of deployment.replicas) replica.signal('SIGCONT');
+        for (const replica of hasty.replicas) replica.signal('SIGCONT');
         expect(errorOf(answer)).toEqual(error(504, 'Gateway timeout.'));
         connection.close();
-        await bothServe(deployment);
+        await bothServe(hasty);
       });
     });
   });
 
   describe.each(PROTOCOLS)('when a replica is lost, over %s', (protocol) => {
-    let deployment: Deployment;
     let connection: Connection;
-    beforeAll(async () => {
-      deployment = await deploy(kind);
-      connection = tlsConnection(protocol, deployment.proxy);
-    });
-    afterAll(async () => {
-      connection.close();
-      await deployment.dispose();
-    });
+    beforeAll(() => { connection = tlsConnection(protocol, deployment.proxy); });
+    afterAll(() => { connection.close(); });
 
     /** Kills the replica that has received a request of over 8,000 bytes, but has read nothing of it. */
     async function lostWith(request: () => Promise<Answer>): Promise<{ answer: Answer; restarted: () => Promise<void> }> {
@@ -363,47 +390,17 @@ for (const kind of [NGINX, HAPROXY]) describe.skipIf(MISSING_PROXIES.includes(ki
       expect(errorOf(answer)).toEqual(kind === NGINX ? error(403, 'Unauthorized.') : error(502, 'Bad gateway.'));
       await restarted();
     });
-
-    it('sends uploads to the other while it refuses connections', async () => {
-      await bothServe(deployment);
-      await deployment.replicas[1].end('SIGKILL');
-      const before = await deployment.replicas[0].lines;
-      expect((await answersOf(deployment, 20)).map(({ status }) => status)).toEqual(Array.from({ length: 20 }, () => 200));
-      expect(await deployment.replicas[0].lines).toHaveLength(before.length + 20);
-    });
-
-    it('answers an error of its own when the other is lost too', async () => {
-      await deployment.replicas[0].end('SIGKILL');
-      const answer = errorOf(await connection.request(UPLOAD));
-      expect([error(502, 'Bad gateway.'), error(503, 'Service unavailable.')]).toContainEqual(answer);
-    });
-  });
-
-  // Debian's nginx has no health checks.
-  if (kind === HAPROXY) it('sends nothing to a replica that is not ready, and goes on when it is', async () => {
-    const deployment = await deploy(kind);
-    const { proxy, replicas: [healthy, away] } = deployment;
-    await rename(away.dataDirectory, `${away.dataDirectory}-away`);
-    await proxy.program.line(/replica-2 is DOWN/);
-    expect((await answersOf(deployment, 10)).map(({ status }) => status)).toEqual(Array.from({ length: 10 }, () => 200));
-    expect(await healthy.lines).toHaveLength(10);
-    await rename(`${away.dataDirectory}-away`, away.dataDirectory);
-    await proxy.program.line(/replica-2 is UP/);
-    await answersOf(deployment, 10);
-    expect((await away.lines).length).toBeGreaterThan(0);
-    await deployment.dispose();
   });
 
   it('answers every request with 200 while replicas are restarted, and stores no upload twice', async () => {
-    // nginx doesn't ask whether a replica is ready.
-    const deployment = await deploy(kind, kind === HAPROXY ? { SHUTDOWN_DELAY_MS: '3000' } : {});
     let isOver = false;
     const answers: Answer[] = [];
     const clients = Array.from({ length: 4 }, async (_, client) => {
       const connection = tlsConnection(client % 2 === 0 ? 'HTTP/1.1' : 'HTTP/2', deployment.proxy);
       // Less than the 1,000 requests after which nginx ends a connection.
       for (let request = 0; request < 900 && !isOver; request++) {
-        answers.push(await connection.request(UPLOAD, { headers: CSV, body: `${client}-${request}` }));
+        await setTimeout(PACE_MS);
+        answers.push(await connection.request(UPLOAD.replace('acme', 'restarts'), { headers: CSV, body: `${client}-${request}` }));
       }
       connection.close();
     });
@@ -416,11 +413,10 @@ for (const kind of [NGINX, HAPROXY]) describe.skipIf(MISSING_PROXIES.includes(ki
     isOver = true;
     await Promise.all(clients);
     expect(answers.filter(({ status }) => status !== 200)).toEqual([]);
-    const lines = (await deployment.lines()).filter(({ content_size }) => Number(content_size) > 0);
+    const lines = (await deployment.lines()).filter(({ customer_id }) => customer_id === 'restarts');
     const stored = new Set(lines.map(({ content_sha256 }) => content_sha256));
     expect(stored.size).toBe(lines.length);
     expect(lines).toHaveLength(answers.length);
-    await deployment.dispose();
   });
 
   it('serves below BASE_PATH at PUBLIC_URL', async () => {
@@ -451,6 +447,24 @@ for (const kind of [NGINX, HAPROXY]) describe.skipIf(MISSING_PROXIES.includes(ki
     connection.close();
     await Promise.all([proxy.stop(), server.dispose()]);
   });
+
+  describe('when replicas refuse connections', () => {
+    it('sends uploads to the other', async () => {
+      await bothServe(deployment);
+      await deployment.replicas[1].end('SIGKILL');
+      const before = await deployment.replicas[0].lines;
+      expect((await answersOf(deployment, 20)).map(({ status }) => status)).toEqual(Array.from({ length: 20 }, () => 200));
+      expect(await deployment.replicas[0].lines).toHaveLength(before.length + 20);
+    });
+
+    it.each(PROTOCOLS)('answers an error of its own over %s when the other is lost too', async (protocol) => {
+      await deployment.replicas[0].end('SIGKILL');
+      const connection = tlsConnection(protocol, deployment.proxy);
+      const answer = errorOf(await connection.request(UPLOAD));
+      connection.close();
+      expect([error(502, 'Bad gateway.'), error(503, 'Service unavailable.')]).toContainEqual(answer);
+    });
+  });
 });
 
 describe('the configurations of the proxies', () => {
@@ -477,10 +491,10 @@ describe('the configurations of the proxies', () => {
 
   it('close an idle connection to the service before the service does', async () => {
     const [seconds = Infinity] = await settings(NGINX.configuration, /^ +keepalive_timeout (\d+)s;/gm);
-    const replica = await Replica.start({});
-    const { headers } = await fetch(`http://127.0.0.1:${replica.port}/health/live`);
+    const service = await startService();
+    const { headers } = await fetch(`http://127.0.0.1:${service.port}/health/live`);
+    await service.close();
     expect(seconds).toBeLessThan(Number(headers.get('keep-alive')?.replace('timeout=', '')));
-    await replica.dispose();
     expect(await readFile(HAPROXY.configuration, 'utf8')).toMatch(/^ +option http-server-close$/m);
   });
 
