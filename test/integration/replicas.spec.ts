@@ -3,6 +3,7 @@ import { dirname, join, resolve } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { isKeycloakAvailable } from '../servers/keycloak.mjs';
 import { MISSING_PROXIES } from '../servers/proxies.mjs';
+import { isReleaseAvailable, packRelease, RELEASE } from '../servers/release-1.0.0.mjs';
 import { isVersitygwAvailable } from '../servers/versitygw.mjs';
 import { cacheVariables, type Program, Workspace } from '../support/process.js';
 
@@ -21,14 +22,18 @@ describe.runIf(isVersitygwAvailable() && isKeycloakAvailable() && !MISSING_PROXI
   });
 
   const rehearse = async (...parameters: string[]) => {
-    rehearsal = workspace.run(process.execPath, ['test/replicas/run.mjs', '--rounds=1', ...parameters], cacheVariables(), resolve('.'));
+    rehearsal = workspace.run(process.execPath, ['test/replicas/run.mjs', ...parameters], cacheVariables(), resolve('.'));
     return (await rehearsal.exited).code;
   };
 
-  it('finds nothing lost or stored twice when replicas are restarted, killed and get new secrets, and nothing failed that was not in flight during a kill', async () => {
-    const code = await rehearse('--only=stop,kill,rotate');
+  const withRelease = isReleaseAvailable();
+  const exchange = withRelease ? ', or exchanged with 1.0.0, there and back' : '';
+  it(`finds nothing lost or stored twice when replicas are restarted, killed, get new secrets${exchange}, and nothing failed but requests in flight during a kill, or while 1.0.0 stopped`, async () => {
+    if (withRelease) await packRelease();
+    const code = await rehearse('--rounds=1', '--pause=400', ...(withRelease ? [`--other=${RELEASE}`] : []));
     expect(code, rehearsal.stdout + rehearsal.stderr).toBe(0);
-    for (const part of ['SIGTERM', 'kill -9', 'new secrets, SIGTERM']) expect(rehearsal.stdout).toMatch(new RegExp(`^${part} +\\d+ `, 'm'));
+    const parts = ['SIGTERM', 'kill -9', 'new secrets, SIGTERM', ...(withRelease ? ['another version, SIGTERM', 'another version, kill -9'] : [])];
+    for (const part of parts) expect(rehearsal.stdout).toMatch(new RegExp(`^${part} +\\d+ `, 'm'));
   }, WITHIN_MS);
 
   it('refuses to compare this version with itself', async () => {

@@ -34,6 +34,7 @@ export class Clients {
   #ledger;
   #random;
   #sizes;
+  #pauseMs;
   #isGoing = true;
   #agent;
   #ended;
@@ -42,14 +43,16 @@ export class Clients {
    * @param {number} port where the proxy listens
    * @param {import('../crash/ledger.mjs').Ledger} ledger records the uploads that are answered with 200
    * @param {import('../../dist/testing/random.js').Random} random
-   * @param {{ connections: number, slow: number, largest: number }} options how many clients there are, how many more
-   *   send each upload in 3-5 s, and how many bytes the files have at most
+   * @param {{ connections: number, slow: number, largest: number, pauseMs: number }} options how many clients there are,
+   *   how many more send each upload in 3-5 s, how many bytes the files have at most, and how long a client waits after
+   *   an upload
    */
-  constructor(port, ledger, random, { connections, slow, largest }) {
+  constructor(port, ledger, random, { connections, slow, largest, pauseMs }) {
     this.#port = port;
     this.#ledger = ledger;
     this.#random = random;
     this.#sizes = { largest };
+    this.#pauseMs = pauseMs;
     this.#agent = new ListeningAgent({ keepAlive: true, maxSockets: connections + slow });
     this.#ended = Promise.all(Array.from({ length: connections + slow }, (_, client) => this.#work(client < slow)));
   }
@@ -65,9 +68,11 @@ export class Clients {
     while (this.#isGoing) {
       const upload = { ...someUpload(this.#random, this.#ledger.nextName(), this.#sizes), isSlow };
       const pauseMs = await this.#upload(upload);
-      if (!('Idempotency-Key' in upload.headers)) continue;
-      if (pauseMs !== undefined) await this.#repeat(upload, pauseMs);
-      if (this.#random.chance(LOST_ANSWERS)) await this.#repeat(upload, 0);
+      if ('Idempotency-Key' in upload.headers) {
+        if (pauseMs !== undefined) await this.#repeat(upload, pauseMs);
+        if (this.#random.chance(LOST_ANSWERS)) await this.#repeat(upload, 0);
+      }
+      if (this.#pauseMs > 0) await delay(this.#pauseMs);
     }
   }
 

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Agent, request } from 'undici';
 
 const CONNECTIONS = 2;
-const PAUSE_MS = 50;
+const LEAST_PAUSE_MS = 50;
 const CREATED = 201;
 
 /**
@@ -17,6 +17,7 @@ export class People {
   #token;
   #label;
   #random;
+  #pauseMs;
   #isGoing = true;
   #agent = new Agent({ connections: CONNECTIONS });
   /** The names of the roles and the e-mails of the users whose creation was answered with 201. */
@@ -30,12 +31,14 @@ export class People {
    * @param {string} token an access token with all permissions
    * @param {string} label a word that no other clients of the same provider have, in names and e-mails
    * @param {import('../../dist/testing/random.js').Random} random
+   * @param {number} pauseMs how long a client waits after a request, at least LEAST_PAUSE_MS
    */
-  constructor(port, token, label, random) {
+  constructor(port, token, label, random, pauseMs) {
     this.#url = `http://127.0.0.1:${port}/idpManagementBackend`;
     this.#token = token;
     this.#label = label;
     this.#random = random;
+    this.#pauseMs = pauseMs;
     this.#ended = Promise.all(Array.from({ length: CONNECTIONS }, () => this.#work()));
   }
 
@@ -69,7 +72,7 @@ export class People {
     while (this.#isGoing) {
       const name = `${this.#label}-${++this.#numbers}`;
       await this.#random.pick([() => this.#createRole(name), () => this.#createUser(`${name}@grid.example`), () => this.#list('roles')])();
-      await delay(PAUSE_MS);
+      await delay(Math.max(LEAST_PAUSE_MS, this.#pauseMs));
     }
   }
 

@@ -38,11 +38,13 @@ const TITLE_WIDTH = 28;
  *   flight during this restart; undefined: during none
  * @param {boolean} [options.replacesSecrets] whether `disturb` replaces the secrets of the replicas, which then have a
  *   webhook too
+ * @param {() => void} options.onQuiet is called when no client sends any more, and only the sweep of the bucket and the
+ *   comparison are left
  * @param {(replicas: Replica[], secrets?: Secrets) => AsyncGenerator<import('./replica.mjs').Restart>} disturb see
  *   `restarts`
  * @returns {Promise<{ rows: [string, (number | string)[]][], findings: string[] }>}
  */
-function part(title, { count, random, progress, realm, mayFail, replacesSecrets = false }, disturb) {
+function part(title, { count, random, pauseMs, progress, realm, mayFail, onQuiet, replacesSecrets = false }, disturb) {
   const work = (store) =>
     withServices(async (services) => {
       const { variables, directory } = store;
@@ -59,8 +61,8 @@ function part(title, { count, random, progress, realm, mayFail, replacesSecrets 
       try {
         const ledger = new Ledger();
         const port = Number(new URL(nginx.endpoint).port);
-        const clients = new Clients(port, ledger, random, { connections: CONNECTIONS, slow: SLOW_CONNECTIONS, largest: LARGEST_BYTES });
-        const people = new People(port, await realm.operatorToken(), title.replaceAll(/\W+/g, '-').toLowerCase(), random);
+        const clients = new Clients(port, ledger, random, { connections: CONNECTIONS, slow: SLOW_CONNECTIONS, largest: LARGEST_BYTES, pauseMs });
+        const people = new People(port, await realm.operatorToken(), title.replaceAll(/\W+/g, '-').toLowerCase(), random, pauseMs);
         const disturbances = [];
         await delay(SERVING_MS);
         for await (const disturbance of disturb(replicas, secrets)) {
@@ -72,6 +74,7 @@ function part(title, { count, random, progress, realm, mayFail, replacesSecrets 
         await clients.stop();
         const { lost, doubled } = await people.stop();
         const deliveries = await secrets?.deliveries(ledger.acknowledgedIds);
+        onQuiet();
         await untilSwept(directory, progress);
         for (const replica of replicas) await replica.end('SIGTERM');
         await ledger.compare(directory);
@@ -104,24 +107,36 @@ async function replicas({ rounds, other, only, ...options }) {
   const killed = { ...options, mayFail: (restart) => restart !== undefined };
   // The even rounds bring the other version, and the odd ones bring this one back.
   const change = (round) => (round % 2 === 0 ? other : undefined);
+  // Those that leave markers in the bucket come first, because their sweep takes a minute or two, in which others run.
   const parts = {
-    stop: () => part('SIGTERM', stopped, restarts('SIGTERM', rounds)),
-    kill: () => part('kill -9', killed, restarts('SIGKILL', rounds)),
-    rotate: () => part('new secrets, SIGTERM', { ...stopped, replacesSecrets: true }, (all, secrets) => secrets.replace(all, rounds)),
+    kill: (onQuiet) => part('kill -9', { ...killed, onQuiet }, restarts('SIGKILL', rounds)),
     ...(other && {
-      update: () => part('another version, SIGTERM', updated, restarts('SIGTERM', 2 * rounds, change)),
-      'killed-update': () => part('another version, kill -9', killed, restarts('SIGKILL', 2 * rounds, change)),
+      'killed-update': (onQuiet) => part('another version, kill -9', { ...killed, onQuiet }, restarts('SIGKILL', 2 * rounds, change)),
+      update: (onQuiet) => part('another version, SIGTERM', { ...updated, onQuiet }, restarts('SIGTERM', 2 * rounds, change)),
     }),
+    stop: (onQuiet) => part('SIGTERM', { ...stopped, onQuiet }, restarts('SIGTERM', rounds)),
+    rotate: (onQuiet) => part('new secrets, SIGTERM', { ...stopped, onQuiet, replacesSecrets: true }, (all, secrets) => secrets.replace(all, rounds)),
   };
   const findings = [];
   const row = (title, cells) => { console.log([title.padEnd(TITLE_WIDTH), ...cells.map((cell, at) => String(cell).padStart(COLUMNS[at].length))].join('  ')); };
   row('', COLUMNS);
-  for (const [name, run] of Object.entries(parts)) {
-    if (only && !only.includes(name)) continue;
-    const result = await run();
+  const results = [];
+  try {
+    for (const [name, run] of Object.entries(parts)) {
+      if (only && !only.includes(name)) continue;
+      await new Promise((onQuiet, onFailure) => {
+        const result = run(onQuiet);
+        results.push(result);
+        result.catch(onFailure);
+      });
+    }
+  } finally {
+    await Promise.allSettled(results);
+  }
+  for (const { rows, findings: found } of await Promise.all(results)) {
     options.progress.clear();
-    for (const [title, cells] of result.rows) row(title, cells);
-    findings.push(...result.findings);
+    for (const [title, cells] of rows) row(title, cells);
+    findings.push(...found);
   }
   for (const finding of findings.slice(0, MOST_SHOWN)) console.log(`  ${finding}`);
   return findings.length === 0;
@@ -136,7 +151,8 @@ docs/replacing-secrets.md describes. Needs nginx, Java and Maven for Keycloak, a
   --replicas <n>     how many replicas (2)
   --rounds <n>       how often each replica is restarted in each part, or all secrets are replaced (10)
   --other <program>  another version of the service, as a tarball of npm pack or its dist/main.js
-  --only <parts>     stop, kill, rotate; with --other also update, killed-update; separated by commas
+  --pause <ms>       how long each client waits after a request (0)
+  --only <parts>     kill, stop, rotate; with --other also killed-update, update; separated by commas
   --seed <n>         repeats the choices of a run, but not the timing of processes
 
 Example: npm run test:replicas -- --rounds=1 --only=stop
@@ -148,6 +164,7 @@ async function main() {
     options: {
       replicas: { type: 'string', default: '2' },
       rounds: { type: 'string', default: '10' },
+      pause: { type: 'string', default: '0' },
       seed: { type: 'string', default: String(Math.floor(Math.random() * 2 ** 31)) },
       other: { type: 'string' },
       only: { type: 'string' },
@@ -158,12 +175,12 @@ async function main() {
     console.log(HELP);
     return 0;
   }
-  const [count, rounds, seed] = [values.replicas, values.rounds, values.seed].map(Number);
+  const [count, rounds, pauseMs, seed] = [values.replicas, values.rounds, values.pause, values.seed].map(Number);
   const only = values.only?.split(',');
-  const known = ['stop', 'kill', 'rotate', ...(values.other ? ['update', 'killed-update'] : [])];
-  const isWrong = ![count, rounds, seed].every(Number.isSafeInteger) || count < 2 || rounds < 1 || seed < 0;
+  const known = ['kill', ...(values.other ? ['killed-update', 'update'] : []), 'stop', 'rotate'];
+  const isWrong = ![count, rounds, pauseMs, seed].every(Number.isSafeInteger) || count < 2 || rounds < 1 || pauseMs < 0 || seed < 0;
   const problem =
-    (isWrong ? '--replicas must be a whole number of at least 2, --rounds of at least 1, and --seed of at least 0' : undefined) ??
+    (isWrong ? '--replicas must be a whole number of at least 2, --rounds of at least 1, and --pause and --seed of at least 0' : undefined) ??
     (only?.every((name) => known.includes(name)) === false ? `--only: there are ${known.join(', ')}` : undefined) ??
     missingBucket() ??
     missingNginx() ??
@@ -177,7 +194,7 @@ async function main() {
     const other = values.other && (await otherProgramOf(values.other, directory));
     const realm = await Realm.start();
     try {
-      return (await replicas({ count, rounds, random: new Random(seed), other, only, realm, progress: new Progress() })) ? 0 : 1;
+      return (await replicas({ count, rounds, pauseMs, random: new Random(seed), other, only, realm, progress: new Progress() })) ? 0 : 1;
     } finally {
       await realm.stop();
     }
