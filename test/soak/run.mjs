@@ -5,7 +5,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parseArgs, promisify } from 'node:util';
 import { setTimeout as delay } from 'node:timers/promises';
-import { MEASURED, Realm } from '../../bench/identity/realm.mjs';
+import { Realm } from '../../bench/identity/realm.mjs';
 import { runCommand } from '../../bench/support/command.mjs';
 import { Progress } from '../../bench/support/progress.mjs';
 import { withServices } from '../../bench/support/service.mjs';
@@ -60,7 +60,7 @@ const SETUPS = {
   local: (work) => work({}, (service) => service.token()),
   distributed: (work) =>
     withBucket(async ({ variables }) => {
-      const realm = await Realm.start(MEASURED);
+      const realm = await Realm.start();
       try {
         return await work({ ...variables, ...realm.variables(realm.endpoint) }, () => realm.operatorToken());
       } finally {
