@@ -8,7 +8,8 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { ready, Workspace } from './process.js';
 
 const execute = promisify(execFile);
-const ENVIRONMENT = { PATH: process.env.PATH, HOME: process.env.HOME, NO_COLOR: '1' };
+const { PATH, HOME, NODE_EXTRA_CA_CERTS } = process.env;
+const ENVIRONMENT = { PATH, HOME, NODE_EXTRA_CA_CERTS, NO_COLOR: '1' };
 
 /** Runs a program until it ends. Rejects with the program's output if it fails. */
 export async function run(cwd: string, program: string, ...parameters: string[]): Promise<string> {

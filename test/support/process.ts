@@ -12,10 +12,13 @@ await built();
 
 export type Variables = Readonly<Record<string, string>>;
 
-/** The variables with which a program finds the servers and runtimes that the tests have installed. */
+/**
+ * The variables with which a program finds the servers and runtimes that the tests have installed, and with which npm
+ * trusts this machine's registry.
+ */
 export const cacheVariables = (): Variables => {
-  const { HOME = '', XDG_CACHE_HOME } = process.env;
-  return { HOME, ...(XDG_CACHE_HOME !== undefined && { XDG_CACHE_HOME }) };
+  const { HOME = '', XDG_CACHE_HOME, NODE_EXTRA_CA_CERTS } = process.env;
+  return { HOME, ...(XDG_CACHE_HOME !== undefined && { XDG_CACHE_HOME }), ...(NODE_EXTRA_CA_CERTS !== undefined && { NODE_EXTRA_CA_CERTS }) };
 };
 
 export interface Exit {
