@@ -10,7 +10,7 @@ export default defineConfig({
     isolate: false,
     // Many tests wait, so that more workers than cores are busy.
     maxWorkers: 3,
-    sequence: { sequencer: longestFirst(['package', 'proxies', 'image', 'replicas', 'keycloak-faults', 'keycloak-setup', 'soak', 'versions', 'package-nest-11', 's3', 'object-storage']) },
+    sequence: { sequencer: longestFirst(['replicas', 'soak', 'proxies', 'package-nest-11', 'package', 'keycloak-faults', 'keycloak-setup', 's3', 'image', 'move-store', 'object-storage', 'azure-blob']) },
     // In CI, other tests run beside them.
     testTimeout: 120_000,
     retry,
