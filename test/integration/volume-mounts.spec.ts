@@ -1,7 +1,8 @@
 import { execFile, execFileSync } from 'node:child_process';
 import { resolve } from 'node:path';
 import { promisify } from 'node:util';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { fresh } from '../support/identity-requests.js';
 import { ready, type ServiceProcess, Workspace } from '../support/process.js';
 
 const UPLOAD = 'ingestHistoricalLoadData/upload_historical?customer_id=c&filename=load.csv&manufacturer=m';
@@ -28,6 +29,8 @@ if (missing !== undefined) console.warn(`Left out: the tests with mounted volume
 
 describe.runIf(missing === undefined)('DATA_DIR on a volume that', { timeout: STARTED_WITHIN_MS }, () => {
   let workspace: Workspace;
+  /** The service that the tests share, because each of them leaves the volume healthy. Undefined after one that failed. */
+  let shared: ServiceProcess | undefined;
   let service: ServiceProcess;
   let token: string;
 
@@ -49,9 +52,13 @@ describe.runIf(missing === undefined)('DATA_DIR on a volume that', { timeout: ST
   };
 
   beforeEach(async () => {
+    if (shared !== undefined) {
+      service = shared;
+      return;
+    }
     workspace = await Workspace.create();
     const script = `mkdir "$DATA_DIR"; mount -t tmpfs -o size=${VOLUME_SIZE} tmpfs "$DATA_DIR"; exec "$0" "$1"`;
-    service = await ready(workspace.run('unshare', [...NAMESPACE, 'sh', '-ec', script, process.execPath, resolve('dist/main.js')], { RATE_LIMIT_PER_MINUTE: '0' }));
+    service = shared = await ready(workspace.run('unshare', [...NAMESPACE, 'sh', '-ec', script, process.execPath, resolve('dist/main.js')], { RATE_LIMIT_PER_MINUTE: '0' }));
     const { stdout: secret } = await shell('cat "$D/identity/admin-secret"');
     const answer = await fetch(`${service.origin}/idp/token`, {
       method: 'POST',
@@ -60,7 +67,12 @@ describe.runIf(missing === undefined)('DATA_DIR on a volume that', { timeout: ST
     });
     ({ access_token: token } = (await answer.json()) as { access_token: string });
   }, STARTED_WITHIN_MS);
-  afterEach(() => workspace.dispose());
+  afterEach(async ({ task }) => {
+    if (task.result?.state !== 'fail') return;
+    shared = undefined;
+    await workspace.dispose();
+  });
+  afterAll(() => workspace.dispose());
 
   // Shell commands that mount the volume at a second path too. This keeps the volume while it isn't mounted at
   // DATA_DIR.
@@ -72,16 +84,17 @@ describe.runIf(missing === undefined)('DATA_DIR on a volume that', { timeout: ST
     ['has another volume over its uploads and identity', 'for part in uploads identity; do mount -t tmpfs tmpfs "$D/$part"; done', 'umount "$D/uploads" "$D/identity"'],
     ['is full', 'cat /dev/zero > "$D/ballast" 2>&- || :', 'rm "$D/ballast"'],
   ])('%s: no upload is acknowledged until the fault is over', async (_, harm, mend) => {
-    expect([await upload(), await createUser('ada')]).toEqual([200, 201]);
+    const lines = async () => Number((await shell('cat "$D"/uploads/*/*/*.ndjson | wc -l')).stdout);
+    const [before, bob] = [await lines(), fresh()];
+    expect([await upload(), await createUser(fresh())]).toEqual([200, 201]);
     await shell(harm);
-    expect([await upload(), await createUser('bob')]).toEqual([500, 503]);
+    expect([await upload(), await createUser(bob)]).toEqual([500, 503]);
     await expect.poll(readiness, PATIENCE).toEqual({ status: 503, down: ['file_storage', 'identity_provider'] });
-    expect([await upload(), await createUser('bob')]).toEqual([500, 503]);
+    expect([await upload(), await createUser(bob)]).toEqual([500, 503]);
     await shell(mend);
     await expect.poll(readiness, PATIENCE).toEqual({ status: 200, down: [] });
-    expect([await upload(), await createUser('bob')]).toEqual([200, 201]);
-    const { stdout } = await shell('cat "$D"/uploads/*/*/*.ndjson | wc -l');
-    expect(stdout.trim()).toBe('2');
+    expect([await upload(), await createUser(bob)]).toEqual([200, 201]);
+    expect(await lines()).toBe(before + 2);
   });
 
   it('has a separate volume for the files of a kind, which is unmounted: nothing is written below it', async () => {
@@ -124,7 +137,7 @@ describe.runIf(missing === undefined)('DATA_DIR on a volume that', { timeout: ST
   });
 
   it('has a read-only idempotency/: the service is not ready, and reports why', async () => {
-    await shell('mkdir "$D/idempotency"; mount --bind "$D/idempotency" "$D/idempotency"; mount -o remount,bind,ro "$D/idempotency"');
+    await shell('mkdir -p "$D/idempotency"; mount --bind "$D/idempotency" "$D/idempotency"; mount -o remount,bind,ro "$D/idempotency"');
     await expect.poll(readiness, PATIENCE).toEqual({ status: 503, down: ['file_storage'] });
     const reports = () => service.program.lines.filter((line) => line.includes(`${workspace.data}/idempotency can't be written`) && line.includes('mount it for writing'));
     // The service may write the log line after it has answered the readiness check.
