@@ -78,37 +78,6 @@ function moving(to: string, open: () => Promise<Variables>): void {
     const repeated = await workspace.moveStore(['--to', to], variables);
     expect(repeated).toMatchObject({ code: 0, stdout: `The store was moved to the bucket before. Start the service with FILE_STORAGE=${to}.\n` });
   });
-
-  it('refuses to move a store whose events are not all delivered', async () => {
-    // Nobody listens at the webhook's address.
-    const server = createServer().listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    const { port } = server.address() as AddressInfo;
-    server.close();
-    const service = await workspace.start({
-      EVENTS_WEBHOOK_URL: `http://127.0.0.1:${port}/`,
-      EVENTS_WEBHOOK_SECRET: `whsec_${Buffer.alloc(24).toString('base64')}`,
-    });
-    await upload(service, 'undelivered');
-    await service.program.end('SIGTERM');
-    const refused = await workspace.moveStore(['--to', to], variables);
-    expect(refused).toMatchObject({ code: 2, stdout: '' });
-    expect(refused.stderr).toMatch(/^Events of some uploads haven't been delivered yet\. Start the service until load_data_events_lag_seconds is 0[^\n]*\n$/);
-    await rm(join(workspace.data, 'events'), { recursive: true });
-    expect(await workspace.moveStore(['--to', to], variables)).toMatchObject({ code: 0 });
-  });
-
-  it('names the file that differs from its line, and ends with 1', async () => {
-    const service = await workspace.start();
-    await upload(service, 'whole');
-    await service.program.end('SIGTERM');
-    const view = new DataDirectoryView(workspace.data);
-    const [path = ''] = await view.contentPaths();
-    await rm(view.at(path));
-    const { code, stdout, stderr } = await workspace.moveStore(['--to', to], variables);
-    expect({ code, stderr }).toEqual({ code: 1, stderr: '' });
-    expect(stdout).toBe(`${path}: the file is absent\n1 problem: docs/checking-a-store.md says what to do. The move is not complete.\n`);
-  });
 }
 
 describe.runIf(isVersitygwAvailable())('npm run move:store to S3', () => {
@@ -143,10 +112,44 @@ describe('npm run move:store to Azure Blob Storage', () => {
   });
   afterAll(() => server.stop());
 
-  moving('azure', async () => {
+  const newContainer = async (): Promise<Variables> => {
     const container = `load-data-${count++}`;
     await server.createContainer(container);
     return { AZURE_STORAGE_CONTAINER: container, AZURE_STORAGE_CONNECTION_STRING: server.connectionString };
+  };
+
+  moving('azure', newContainer);
+
+  it('refuses to move a store whose events are not all delivered', async () => {
+    // Nobody listens at the webhook's address.
+    const absent = createServer().listen(0, '127.0.0.1');
+    await once(absent, 'listening');
+    const { port } = absent.address() as AddressInfo;
+    absent.close();
+    const service = await workspace.start({
+      EVENTS_WEBHOOK_URL: `http://127.0.0.1:${port}/`,
+      EVENTS_WEBHOOK_SECRET: `whsec_${Buffer.alloc(24).toString('base64')}`,
+    });
+    await upload(service, 'undelivered');
+    await service.program.end('SIGTERM');
+    const variables = await newContainer();
+    const refused = await workspace.moveStore(['--to', 'azure'], variables);
+    expect(refused).toMatchObject({ code: 2, stdout: '' });
+    expect(refused.stderr).toMatch(/^Events of some uploads haven't been delivered yet\. Start the service until load_data_events_lag_seconds is 0[^\n]*\n$/);
+    await rm(join(workspace.data, 'events'), { recursive: true });
+    expect(await workspace.moveStore(['--to', 'azure'], variables)).toMatchObject({ code: 0 });
+  });
+
+  it('names the file that differs from its line, and ends with 1', async () => {
+    const service = await workspace.start();
+    await upload(service, 'whole');
+    await service.program.end('SIGTERM');
+    const view = new DataDirectoryView(workspace.data);
+    const [path = ''] = await view.contentPaths();
+    await rm(view.at(path));
+    const { code, stdout, stderr } = await workspace.moveStore(['--to', 'azure'], await newContainer());
+    expect({ code, stderr }).toEqual({ code: 1, stderr: '' });
+    expect(stdout).toBe(`${path}: the file is absent\n1 problem: docs/checking-a-store.md says what to do. The move is not complete.\n`);
   });
 
   it('shows on a terminal what it does and how far it is, until the result', async () => {
