@@ -1,5 +1,6 @@
 import { cp, readdir, readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Azurite, startAzurite } from '../servers/azurite.mjs';
 import { isPrometheusAvailable, type Prometheus, runPromtool, startPrometheus } from '../servers/prometheus.mjs';
@@ -17,6 +18,7 @@ const CONTAINER = 'load-data';
 const PATIENCE = { timeout: 60_000, interval: 500 };
 /** What promtool says about the metrics of Node, whose names are those of prom-client. */
 const OF_NODE = ['active_handles', 'active_requests', 'active_resources'].map((name) => `nodejs_${name}_total non-counter metrics should not have "_total" suffix`);
+const PACE_MS = 100;
 const UPLOAD = '/ingestNowcastLoadData/upload_nowcast?customer_id=acme&filename=load.csv&manufacturer=Acme';
 
 interface Panel {
@@ -48,7 +50,7 @@ async function queries(namespace = '.*'): Promise<{ title: string; expression: s
   return written.map(({ title, expr }) => ({ title, expression: expr.replaceAll('$namespace', namespace).replace(/\$(?:job|instance)/g, '.*').replaceAll('$__rate_interval', '10s') }));
 }
 
-/** Uploads to a service, and lists its roles, until the signal aborts. */
+/** Uploads to a service, and lists its roles, some times a second until the signal aborts. */
 async function load({ url }: ServiceProcess, token: string, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     const answers = await Promise.all([
@@ -57,6 +59,7 @@ async function load({ url }: ServiceProcess, token: string, signal: AbortSignal)
       fetch(`${url}/idpManagementBackend/roles`, { headers: { authorization: `Bearer ${token}` } }),
     ]);
     await Promise.all(answers.map((answer) => answer.arrayBuffer()));
+    await setTimeout(PACE_MS);
   }
 }
 
