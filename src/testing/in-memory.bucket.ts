@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { Bucket, type ByteRange, type ListedObject, missingRight, ObjectExistsError, type ReadObject, significantOffset } from '../ingestion/adapters/out/object-storage/bucket.js';
+import { SortedObjects } from './sorted-objects.js';
 
 interface Kept {
   readonly bytes: Buffer;
@@ -39,14 +40,14 @@ export class InMemoryBucket extends Bucket {
   listed: (objects: ListedObject[]) => ListedObject[] = (objects) => objects;
 
   constructor(
-    private readonly objects = new Map<string, Kept>(),
+    private readonly objects = new SortedObjects<Kept>(),
     private readonly unfinished = new Set<{ readonly key: string }>(),
   ) {
     super();
   }
 
   get keys(): string[] {
-    return [...this.objects.keys()].sort();
+    return this.objects.keys;
   }
 
   override get clockOffsetMs(): number {
@@ -100,23 +101,16 @@ export class InMemoryBucket extends Bucket {
   }
 
   override list(prefix: string): AsyncGenerator<ListedObject> {
-    return this.listFrom(prefix, (key) => key.startsWith(prefix));
+    return this.listFrom(prefix, () => this.objects.list(prefix));
   }
 
   override listAfter(prefix: string, after: string): AsyncGenerator<ListedObject> | undefined {
-    const end = Buffer.from(after);
-    return this.listFrom(after, (key) => key.startsWith(prefix) && Buffer.compare(Buffer.from(key), end) > 0);
+    return this.listFrom(after, () => this.objects.list(prefix, after));
   }
 
   /** @param begin the text at which the listing begins. The functions `before` and `after` get it as the key. */
-  private async *listFrom(begin: string, isListed: (key: string) => boolean): AsyncGenerator<ListedObject> {
-    const listed = await this.run('list', begin, () =>
-      [...this.objects]
-        .filter(([key]) => isListed(key))
-        .map(([key, { bytes, writtenAt }]) => ({ order: Buffer.from(key), listed: { key, size: bytes.length, ageMs: this.storeTime - writtenAt } }))
-        .sort((a, b) => Buffer.compare(a.order, b.order))
-        .map(({ listed }) => listed),
-    );
+  private async *listFrom(begin: string, list: () => Iterable<[string, Kept]>): AsyncGenerator<ListedObject> {
+    const listed = await this.run('list', begin, () => Array.from(list(), ([key, { bytes, writtenAt }]) => ({ key, size: bytes.length, ageMs: this.storeTime - writtenAt })));
     yield* this.listed(listed);
   }
 
@@ -164,7 +158,7 @@ export class InMemoryBucket extends Bucket {
 
   /** A bucket with a copy of the current objects, and without the unfinished uploads. */
   copy(): InMemoryBucket {
-    return new InMemoryBucket(new Map(this.objects));
+    return new InMemoryBucket(this.objects.copy());
   }
 
   /** The number of unfinished uploads to a key: those in progress, and those that `leaveParts` left. */

@@ -1,0 +1,56 @@
+/** Objects by their keys, in the order in which stores list keys: that of their bytes in UTF-8. */
+export class SortedObjects<T> {
+  private readonly objects = new Map<string, T>();
+  /** The keys of `objects` in order, so that a listing needn't sort them. */
+  private readonly sorted: string[] = [];
+
+  get keys(): string[] {
+    return [...this.sorted];
+  }
+
+  get(key: string): T | undefined {
+    return this.objects.get(key);
+  }
+
+  has(key: string): boolean {
+    return this.objects.has(key);
+  }
+
+  set(key: string, object: T): void {
+    if (!this.objects.has(key)) this.sorted.splice(this.positionOf(key), 0, key);
+    this.objects.set(key, object);
+  }
+
+  delete(key: string): void {
+    if (this.objects.delete(key)) this.sorted.splice(this.positionOf(key), 1);
+  }
+
+  /** The objects whose keys begin with `prefix`, and come after the key `after` if one is given. */
+  *list(prefix: string, after = ''): Generator<[string, T], void, undefined> {
+    let at = Math.max(this.positionOf(prefix), this.positionOf(after));
+    if (this.sorted[at] === after) at += 1;
+    for (; at < this.sorted.length; at++) {
+      const key = this.sorted[at] ?? '';
+      if (!key.startsWith(prefix)) return;
+      yield [key, this.objects.get(key) as T];
+    }
+  }
+
+  copy(): SortedObjects<T> {
+    const copy = new SortedObjects<T>();
+    for (const [key, object] of this.objects) copy.set(key, object);
+    return copy;
+  }
+
+  /** The position of the first key that doesn't come before `key`. */
+  private positionOf(key: string): number {
+    const bytes = Buffer.from(key);
+    let [low, high] = [0, this.sorted.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (Buffer.compare(Buffer.from(this.sorted[middle] ?? ''), bytes) < 0) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+}
