@@ -3,9 +3,10 @@ import { Catch, Controller, Get, Module, Req, UseGuards } from '@nestjs/common';
 import type { ArgumentsHost, DynamicModule, ExceptionFilter, INestApplication } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { sharedRsaKey } from '../../test/support/signing-keys.js';
 import { ServiceError } from '../common/service-error.js';
 import { accessTokenOf, AuthenticationModule, PermissionGuard, PERMISSIONS, RequirePermission } from './index.js';
-import { AUDIENCE, jwkOf, now, rsaKey, signToken, TestIssuer } from '../testing/test-issuer.js';
+import { AUDIENCE, jwkOf, now, signToken, TestIssuer } from '../testing/test-issuer.js';
 
 @Controller()
 @UseGuards(PermissionGuard)
@@ -66,7 +67,7 @@ class KindFilter implements ExceptionFilter<ServiceError> {
   }
 }
 
-const key = rsaKey();
+const key = sharedRsaKey();
 const apps: INestApplication[] = [];
 const north = new TestIssuer();
 const south = new TestIssuer();

@@ -1,9 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { sharedRsaKey } from '../../test/support/signing-keys.js';
 import { KeySet, type KeySetTimes } from './key-set.js';
 import { ecKey, jwkOf, rsaKey, TestIssuer } from '../testing/test-issuer.js';
 
-const first = rsaKey();
-const second = rsaKey();
+const first = sharedRsaKey(0);
+const second = sharedRsaKey(1);
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
 const unauthorized = { kind: 'unauthorized' };

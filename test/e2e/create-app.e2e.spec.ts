@@ -10,7 +10,8 @@ import { timeOfUuid } from '../../src/common/uuid.js';
 import { TokenIssuer } from '../../src/identity-management/adapters/out/embedded/token-issuer.js';
 import { AuthenticationModule, FileStorage, IdentityProvider, LocalDiskFileStorage, PermissionGuard, RequirePermission } from '../../src/index.js';
 import { InMemoryFileStorage, InMemoryIdentityProvider } from '../../src/testing/index.js';
-import { AUDIENCE, jwkOf, now, rsaKey, signToken, TestIssuer } from '../../src/testing/test-issuer.js';
+import { AUDIENCE, jwkOf, now, signToken, TestIssuer } from '../../src/testing/test-issuer.js';
+import { sharedRsaKey } from '../support/signing-keys.js';
 
 const SECRET = 'secret-of-the-embedded-administrator';
 const UPLOAD = '/ingestHistoricalLoadData/upload_historical?customer_id=a&filename=b.csv&manufacturer=c';
@@ -247,7 +248,7 @@ describe('createApp with another identity provider', () => {
   });
 
   it('accepts the tokens of another issuer alone, and opens no embedded provider', async () => {
-    const key = rsaKey();
+    const key = sharedRsaKey();
     const issuer = new TestIssuer();
     issuer.keys = [jwkOf(key, { kid: 'k' })];
     await issuer.start();

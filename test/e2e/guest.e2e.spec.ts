@@ -38,11 +38,12 @@ import { HttpAdapter } from '../../src/http/http.adapter.js';
 import { AuthenticationModule, IdentityManagementModule, IngestionModule, PERMISSIONS } from '../../src/index.js';
 import { InMemoryFileStorage } from '../../src/testing/in-memory.file-storage.js';
 import { InMemoryIdentityProvider } from '../../src/testing/in-memory.identity-provider.js';
-import { AUDIENCE, jwkOf, now, rsaKey, signToken, TestIssuer } from '../../src/testing/test-issuer.js';
+import { AUDIENCE, jwkOf, now, signToken, TestIssuer } from '../../src/testing/test-issuer.js';
 import { CollectingLogger } from '../support/collecting-logger.js';
 import { open } from '../support/raw.js';
+import { sharedRsaKey } from '../support/signing-keys.js';
 
-const key = rsaKey();
+const key = sharedRsaKey();
 const issuer = new TestIssuer();
 beforeAll(async () => {
   issuer.keys = [jwkOf(key, { kid: 'k' })];

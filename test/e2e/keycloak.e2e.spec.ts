@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { AUDIENCE, now, rsaKey, signToken, TestIssuer } from '../../src/testing/test-issuer.js';
+import { AUDIENCE, now, signToken, TestIssuer } from '../../src/testing/test-issuer.js';
 import { type RunningService, startService } from '../support/service.js';
+import { sharedRsaKey } from '../support/signing-keys.js';
 import { swaggerUiOptions } from '../support/swagger-ui.js';
 
 const REALM = { IDENTITY_PROVIDER: 'keycloak', KEYCLOAK_REALM: 'loads', KEYCLOAK_CLIENT_ID: 'service', KEYCLOAK_CLIENT_SECRET: 'secret' };
@@ -35,7 +36,7 @@ describe('with an unreachable Keycloak, the service', () => {
 
   it('answers 503 to a token of the realm, because it cannot verify the token yet', async () => {
     const claims = { iss: `${issuer.url}/realms/loads`, aud: AUDIENCE, sub: 's', exp: now() + 60 };
-    const token = signToken(rsaKey(), { alg: 'RS256', kid: 'k' }, claims);
+    const token = signToken(sharedRsaKey(), { alg: 'RS256', kid: 'k' }, claims);
     expect(await get('/idpManagementBackend/users', { Authorization: `Bearer ${token}` })).toEqual({
       status: 503,
       body: { error: 'Identity provider unavailable.' },

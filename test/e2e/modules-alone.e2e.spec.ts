@@ -18,7 +18,8 @@ import {
 import { InMemoryFileStorage } from '../../src/testing/in-memory.file-storage.js';
 import { InMemoryIdentityProvider } from '../../src/testing/in-memory.identity-provider.js';
 import { InMemoryUploadEvents } from '../../src/testing/in-memory.upload-events.js';
-import { AUDIENCE, jwkOf, now, rsaKey, signToken, TestIssuer } from '../../src/testing/test-issuer.js';
+import { AUDIENCE, jwkOf, now, signToken, TestIssuer } from '../../src/testing/test-issuer.js';
+import { sharedRsaKey } from '../support/signing-keys.js';
 
 /** The smallest possible `FileStorage` that a team can write. */
 @Injectable()
@@ -162,9 +163,9 @@ class TeamConfig {
 @Module({ providers: [TeamConfig], exports: [TeamConfig] })
 class TeamConfigModule {}
 
-const key = rsaKey();
+const key = sharedRsaKey(0);
 const issuer = new TestIssuer();
-const otherKey = rsaKey();
+const otherKey = sharedRsaKey(1);
 const otherIssuer = new TestIssuer();
 beforeAll(async () => {
   issuer.keys = [jwkOf(key, { kid: 'k' })];

@@ -1,7 +1,9 @@
+import type { KeyObject } from 'node:crypto';
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { loadSigningKeys } from '../../src/identity-management/adapters/out/embedded/signing-keys.js';
+import { rsaKey } from '../../src/testing/test-issuer.js';
 
 const FILE = 'identity/signing-keys.json';
 let made: Promise<string> | undefined;
@@ -23,3 +25,8 @@ async function make(): Promise<string> {
   await rm(directory, { recursive: true });
   return text;
 }
+
+const shared: KeyObject[] = [];
+
+/** An RSA key for a test's tokens. All specs of one process share them by their number, because making one takes 0.1 s. */
+export const sharedRsaKey = (number = 0): KeyObject => (shared[number] ??= rsaKey());

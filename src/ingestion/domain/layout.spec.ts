@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { anyText } from '../../../test/support/any-text.js';
 import { contentPath, extensionOf, indexLine, segmentDirectory, utcDate } from './layout.js';
 import { encodePathSegment, isCustomerId, isFilename, isManufacturer, MAX_ENCODED_CUSTOMER_ID_BYTES } from './upload.js';
 
@@ -30,7 +31,7 @@ describe('encodePathSegment', () => {
 
   it('gives each text a unique and safe name, which decodes to the text', () => {
     fc.assert(
-      fc.property(fc.string({ unit: 'binary' }).filter((text) => text.isWellFormed()), (text) => {
+      fc.property(anyText(), (text) => {
         const encoded = encodePathSegment(text);
         expect(encoded).toMatch(/^(?:[A-Za-z0-9_.-]|%[0-9A-F]{2})*$/);
         expect(['.', '..']).not.toContain(encoded);
@@ -103,7 +104,7 @@ describe('dates', () => {
 
 describe('indexLine', () => {
   it('returns one line for any texts, from which they can be read again', () => {
-    const texts = fc.string({ unit: 'binary' });
+    const texts = anyText();
     fc.assert(
       fc.property(texts, texts, texts, fc.option(texts), (customerId, filename, manufacturer, additionalData) => {
         const line = indexLine({

@@ -2,6 +2,7 @@ import { Readable } from 'node:stream';
 import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { anyText } from '../../../../../test/support/any-text.js';
 import { textLines } from './text-lines.js';
 
 const linesOf = (bytes: Buffer, chunkSize: number): Promise<string[]> => {
@@ -11,7 +12,7 @@ const linesOf = (bytes: Buffer, chunkSize: number): Promise<string[]> => {
 
 describe('the lines of a text', () => {
   it('are complete, in whatever pieces the text arrives, gzipped or not', async () => {
-    const line = fc.string({ unit: 'binary' }).map((text) => text.replaceAll(/[\r\n]/g, ''));
+    const line = anyText().map((text) => text.replaceAll(/[\r\n]/g, ''));
     await fc.assert(
       fc.asyncProperty(fc.array(line), fc.integer({ min: 1, max: 40 }), async (lines, chunkSize) => {
         const text = Buffer.from(lines.map((each) => `${each}\n`).join(''));

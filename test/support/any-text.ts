@@ -1,0 +1,18 @@
+import * as fc from 'fast-check';
+
+const isSurrogate = (codePoint: number): boolean => codePoint >= 0xd800 && codePoint <= 0xdfff;
+
+/** Any code point but half of a surrogate pair. */
+const character = fc
+  .integer({ min: 0, max: 0x10ffff })
+  .filter((codePoint) => !isSurrogate(codePoint))
+  .map(
+    (codePoint) => String.fromCodePoint(codePoint),
+    (text) => (typeof text === 'string' ? text.codePointAt(0) : undefined) ?? NaN,
+  );
+
+/**
+ * Generates texts of any characters, like `fc.string({ unit: 'binary' })`, which takes a second in each process to make a
+ * table of all code points.
+ */
+export const anyText = (constraints: Omit<fc.StringConstraints, 'unit'> = {}): fc.Arbitrary<string> => fc.string({ ...constraints, unit: character });
