@@ -206,10 +206,10 @@ export class GatedDisk extends Disk {
         return read;
       },
       write: async (chunks, position) => {
-        const bytes = Buffer.concat(chunks);
-        const half = Math.floor(bytes.length / 2);
-        await this.pass('file.write', path, () => file.write([bytes.subarray(0, half)], position));
-        await this.pass('file.write', path, () => file.write([bytes.subarray(half)], position + half));
+        const length = chunks.reduce((sum, chunk) => sum + chunk.length, 0);
+        const half = Math.floor(length / 2);
+        await this.pass('file.write', path, () => file.write(between(chunks, 0, half), position));
+        await this.pass('file.write', path, () => file.write(between(chunks, half, length), position + half));
       },
       sync: () => this.pass('file.sync', path, () => file.sync()),
       truncate: (length) => this.pass('file.truncate', path, () => file.truncate(length)),
@@ -222,4 +222,14 @@ export class GatedDisk extends Disk {
         }),
     };
   }
+}
+
+/** The bytes of the chunks from position `from` up to position `to`. */
+function between(chunks: readonly Uint8Array[], from: number, to: number): Uint8Array[] {
+  let at = 0;
+  return chunks.map((chunk) => {
+    const begin = at;
+    at += chunk.length;
+    return chunk.subarray(Math.max(0, from - begin), Math.max(0, to - begin));
+  });
 }

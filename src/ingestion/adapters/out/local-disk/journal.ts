@@ -27,6 +27,8 @@ const TEXT_LENGTH_AT = 16;
 const LENGTH_AT = 20;
 const HEAD_BYTES = 24;
 
+const ZEROS = Buffer.alloc(256 * 1024);
+
 /** The services of a store that a journal uses. */
 export interface JournalSite {
   readonly disk: Disk;
@@ -70,7 +72,7 @@ export class Journal {
     const directory = dirname(path);
     const file = await directories.within(directory, () => disk.createSynchronized(path));
     try {
-      await file.write([Buffer.alloc(bytes)], 0);
+      await file.write(zeros(bytes), 0);
       await directories.sync(directory);
       return new Journal(site, file, path, bytes);
     } catch (error) {
@@ -199,4 +201,10 @@ function parseText(text: string): Omit<JournalRecord, 'bytes'> | undefined {
   const { upload_id: uploadId, ...data } = (parseJson(text) ?? {}) as { upload_id: string };
   const marker = asPendingMarker(uploadId, data);
   return marker && 'content_path' in marker ? { uploadId, marker } : undefined;
+}
+
+/** Buffers with `length` zeros in all, which share their memory. */
+function zeros(length: number): Buffer[] {
+  const rest = length % ZEROS.length;
+  return [...Array<Buffer>((length - rest) / ZEROS.length).fill(ZEROS), ZEROS.subarray(0, rest)];
 }
