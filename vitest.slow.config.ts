@@ -4,7 +4,13 @@ import fast from './vitest.config.js';
 import { RetriedTests } from './test/support/retries.js';
 
 /** The specs of which `npm test` tries only a part of the cases. */
-const WITH_MANY_CASES = ['src/authentication/passport.access-token-verifier.spec.ts', 'src/commands/move-store.spec.ts', 'src/common/json-reader.spec.ts'];
+const WITH_MANY_CASES = [
+  'src/authentication/passport.access-token-verifier.spec.ts',
+  'src/commands/move-store.spec.ts',
+  'src/common/json-reader.spec.ts',
+  'src/ingestion/adapters/out/local-disk/stored-uploads/file-bytes.spec.ts',
+  'src/ingestion/adapters/out/object-storage/stored-uploads/bucket-uploads.spec.ts',
+];
 
 /** `npm run test:slow`: faults at every operation, storms, power cuts, and what only processes of their own show. */
 export default defineConfig({

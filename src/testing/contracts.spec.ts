@@ -3,60 +3,14 @@ import { readFile } from 'node:fs/promises';
 import { promisify } from 'node:util';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { built } from '../../test/support/built.js';
+import { CollectingRunner } from '../../test/support/collecting-runner.js';
 import type { ProviderCallOptions } from '../identity-management/application/ports/identity-provider.port.js';
 import type { User } from '../identity-management/domain/user.js';
-import { indexLine } from '../ingestion/domain/layout.js';
-import { bucketContract, eventOutboxContract, fileStorageContract, identityProviderContract, storedUploadsContract, type TestRunner, uploadEventsContract } from './contracts.js';
-import { InMemoryFileStorage } from './in-memory.file-storage.js';
+import { bucketContract, eventOutboxContract, fileStorageContract, identityProviderContract, storedUploadsContract, uploadEventsContract } from './contracts.js';
 import { InMemoryIdentityProvider } from './in-memory.identity-provider.js';
 
 // Another process imports dist.
 await built();
-
-type Step = () => Promise<void>;
-
-/** A test runner that only collects the tests of a contract suite. `failures` runs them. */
-class CollectingRunner implements TestRunner {
-  readonly tests: { readonly title: string; readonly run: Step }[] = [];
-  private readonly hooks: { name: string; before: Step[]; after: Step[] }[] = [];
-
-  readonly describe = (name: string, define: () => void): void => {
-    this.hooks.push({ name, before: [], after: [] });
-    define();
-    this.hooks.pop();
-  };
-
-  readonly it = (title: string, test: Step): void => {
-    const hooks = [...this.hooks];
-    const run = async (): Promise<void> => {
-      for (const { before } of hooks) for (const step of before) await step();
-      try {
-        await test();
-      } finally {
-        for (const { after } of hooks.toReversed()) for (const step of after) await step();
-      }
-    };
-    this.tests.push({ title: [...hooks.slice(1).map(({ name }) => name), title].join(' > '), run });
-  };
-
-  readonly beforeEach = (step: Step): void => {
-    this.hooks.at(-1)?.before.push(step);
-  };
-
-  readonly afterEach = (step: Step): void => {
-    this.hooks.at(-1)?.after.push(step);
-  };
-
-  /**
-   * Runs the collected tests whose titles match (default: all). Resolves to the error message of each test that fails,
-   * by title.
-   */
-  async failures(titles = /^/): Promise<Map<string, string>> {
-    const failures = new Map<string, string>();
-    for (const { title, run } of this.tests.filter((test) => titles.test(test.title))) await run().catch((error: unknown) => failures.set(title, (error as Error).message));
-    return failures;
-  }
-}
 
 const missing = new Error('not implemented');
 /** Returns an adapter that throws when any of its members is used. */
@@ -99,30 +53,6 @@ it.each(PORTS)('the suite of %s has as many tests as docs/testing.md says', asyn
   contract('nothing', setUp, runner);
   const [, tests] = new RegExp(`^\\| \`${contract.name}\` \\| (\\d+) \\|`, 'm').exec(await readFile('docs/testing.md', 'utf8')) ?? [];
   expect(Number(tests)).toBe(runner.tests.length);
-});
-
-describe('the suite of FileStorage', () => {
-  it('fails for a store that collects files in memory', async () => {
-    const runner = new CollectingRunner();
-    fileStorageContract(
-      'collecting',
-      () => {
-        const storage = new InMemoryFileStorage();
-        return Promise.resolve({
-          storage,
-          reopen: () => Promise.resolve(storage),
-          lines: () => Promise.resolve(storage.uploads.map((upload) => JSON.parse(indexLine(upload)) as object)),
-          bytes: (path) => Promise.resolve(storage.bytes(path)),
-          contentPaths: () => Promise.resolve(storage.uploads.flatMap(({ content }) => content?.path ?? [])),
-          tearDown: () => Promise.resolve(),
-        });
-      },
-      runner,
-    );
-    const failures = await runner.failures();
-    expect([...failures.keys()]).toEqual(['holds at most 96 MiB of a file of 160 MiB in memory']);
-    expect([...failures.values()]).toEqual([expect.stringMatching(/reads no faster than it writes[^]*collect none\.\n\nError: After \d+ MiB of a file of 160 MiB, \d+ MiB are held/)]);
-  });
 });
 
 describe('the suite of IdentityProvider, of a list that ends when the signal aborts,', () => {

@@ -1,58 +1,13 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { PERMISSIONS } from '../../../../authentication/permissions.js';
-import { identityProviderContract } from '../../../../testing/identity-provider.contract.js';
+import { auth0ProviderContract, openAuth0Provider } from '../../../../../test/support/auth0-provider.js';
 import { inVirtualTime } from '../../../../../test/support/virtual-time.js';
 import { type Auth0Exchange, type Auth0Settings, type Auth0StandIn, SERVICE_SCOPES, startAuth0StandIn } from '../../../../testing/index.js';
 import { ProviderError, ProviderMisconfigured, ProviderUnavailable, RoleNotFound } from '../../../domain/errors.js';
 import type { User } from '../../../domain/user.js';
 import { Auth0IdentityProvider } from './auth0.identity-provider.adapter.js';
 
-const CONNECTION = 'Username-Password-Authentication';
-
-const open = ({ domain, service }: Auth0StandIn) =>
-  new Auth0IdentityProvider({ url: domain, ...service, connection: CONNECTION, audience: 'load-data-api' });
-
-/**
- * Declares the contract tests of `IdentityProvider` for the Auth0 adapter. All these tests share one tenant, so users
- * and roles of earlier tests are still there.
- */
-function contractOf(what: string, settings: Partial<Auth0Settings>): void {
-  describe(`on ${what}`, () => {
-    let tenant: Auth0StandIn;
-    beforeAll(async () => {
-      tenant = await startAuth0StandIn({ settings });
-    });
-    afterAll(() => tenant.stop());
-
-    identityProviderContract('Auth0IdentityProvider', () => {
-      // Makes the tenant's search find the users of earlier tests. They are then like users that others created long
-      // ago.
-      tenant.indexUsers();
-      let provider = open(tenant);
-      return Promise.resolve({
-        provider,
-        unknownUserId: 'auth0|0123456789abcdef01234567',
-        unknownRoleId: 'rol_0123456789abcdef',
-        moreThanOnePage: 101,
-        reopen: async () => {
-          await provider.onApplicationShutdown();
-          tenant.indexUsers();
-          return (provider = open(tenant));
-        },
-        permissionsOf: (userId) => Promise.resolve(tenant.permissionsOf(userId)),
-        tearDown: () => provider.onApplicationShutdown(),
-      });
-    });
-  });
-}
-
-contractOf('a tenant that refuses unknown roles', {});
-contractOf('a tenant whose search lags, with short pages and few calls', {
-  searchDelayMs: Infinity,
-  largestPage: 50,
-  unknownRole: 'ignored',
-  rateLimit: { burst: 50, perSecond: 200 },
-});
+auth0ProviderContract('a tenant that refuses unknown roles', {});
 
 describe('Auth0IdentityProvider', () => {
   const options = { signal: new AbortController().signal };
@@ -63,7 +18,7 @@ describe('Auth0IdentityProvider', () => {
   beforeEach(async () => {
     onExchange = undefined;
     tenant = await startAuth0StandIn({ onExchange: (exchange) => onExchange?.(exchange) });
-    provider = open(tenant);
+    provider = openAuth0Provider(tenant);
   });
   afterEach(async () => {
     await provider.onApplicationShutdown();
