@@ -16,8 +16,8 @@ const PATHS = [
   ['GET', '/idp/.well-known/openid-configuration', 200],
   ['GET', '/idp/jwks', 200],
   ['POST', '/idp/token', 400],
-  ['POST', UPLOAD, 200],
-  ['POST', `/ingestNowcastLoadData/upload_nowcast${QUERY}`, 200],
+  ['POST', UPLOAD, 403],
+  ['POST', `/ingestNowcastLoadData/upload_nowcast${QUERY}`, 403],
   ['POST', '/idpManagementBackend/assign-role', 403],
   ['POST', '/idpManagementBackend/create-role', 403],
   ['POST', '/idpManagementBackend/create-user', 403],
@@ -29,12 +29,14 @@ const PATHS = [
 describe('BASE_PATH and PUBLIC_URL, from .env', () => {
   let workspace: Workspace;
   let service: ServiceProcess;
+  let token: string;
 
   beforeAll(async () => {
     workspace = await Workspace.create();
-    const file = `BASE_PATH=/v1\nPUBLIC_URL=${PUBLIC_URL}\nLOG_LEVEL=error\nMAX_UPLOAD_BYTES=1\n`;
+    const file = `BASE_PATH=/v1\nPUBLIC_URL=${PUBLIC_URL}\nLOG_LEVEL=error\nMAX_UPLOAD_BYTES=1\nINGESTION_AUTH=required\nEMBEDDED_ADMIN_SECRET=given-by-somebody\n`;
     await writeFile(join(workspace.directory, '.env'), file);
     service = await workspace.start({ MAX_UPLOAD_BYTES: '4', LOG_LEVEL: '' });
+    token = (await workspace.token()).stdout.trim();
   });
   afterAll(() => workspace.dispose());
 
@@ -64,9 +66,15 @@ describe('BASE_PATH and PUBLIC_URL, from .env', () => {
 
   it('the environment overrides .env, and an empty value means unset', async () => {
     const upload = (body: string): Promise<Response> =>
-      fetch(`${service.origin}/v1${UPLOAD}`, { method: 'POST', body, headers: { 'Content-Type': 'text/csv' } });
+      fetch(`${service.origin}/v1${UPLOAD}`, { method: 'POST', body, headers: { 'Content-Type': 'text/csv', Authorization: `Bearer ${token}` } });
     expect((await upload('1234')).status).toBe(200);
     expect((await upload('12345')).status).toBe(413);
     expect(service.program.lines).toEqual([service.readyLine]);
+  });
+
+  it('the ready line contains no secret, and a command that works here with uploads that need a token', async () => {
+    expect(service.readyLine).toContain('(client admin, secret in EMBEDDED_ADMIN_SECRET)');
+    expect(service.readyLine).not.toContain('given-by-somebody');
+    expect(await workspace.paste(service.curl)).toMatch(/^\{"status":"ok"/);
   });
 });

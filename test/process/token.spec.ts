@@ -54,10 +54,9 @@ describe('the token command and the service', () => {
     expect((await call('/idpManagementBackend/roles', later)).status).toBe(200);
   });
 
-  it('agree on customers, one or several', async () => {
-    const [one, two] = await Promise.all([token(['--customer', 'a']), token(['--customer', 'a', '--customer', 'b'])]);
-    expect(await Promise.all([upload('a', one), upload('b', one)])).toEqual([200, 403]);
-    expect(await Promise.all([upload('a', two), upload('b', two), upload('c', two)])).toEqual([200, 200, 403]);
+  it('agree on customers', async () => {
+    const bearer = await token(['--customer', 'a', '--customer', 'b']);
+    expect(await Promise.all([upload('a', bearer), upload('b', bearer), upload('c', bearer)])).toEqual([200, 200, 403]);
     expect(await upload('c', later)).toBe(200);
   });
 

@@ -196,6 +196,17 @@ export class Workspace {
     return Object.assign(program, await program.exited);
   }
 
+  /**
+   * Runs a command line in a shell, as if it were pasted into a terminal, in a directory other than the service's.
+   * Resolves to its output. Rejects if it fails.
+   */
+  async paste(command: string | undefined): Promise<string> {
+    const shell = this.run('/bin/sh', ['-c', command ?? 'false'], {}, '/');
+    const { code } = await shell.exited;
+    if (code !== 0) throw new Error(`It exited with ${code}: ${command}\n${shell.stdout}${shell.stderr}`);
+    return shell.stdout;
+  }
+
   /** Starts any program. Default of `cwd`: the workspace's directory. */
   run(command: string, parameters: readonly string[], variables: Variables, cwd = this.directory): Program {
     const env = { PATH: process.env.PATH, HOME: this.directory, PORT: '0', DATA_DIR: this.data, ...variables };
