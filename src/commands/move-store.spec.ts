@@ -192,7 +192,7 @@ describe('moving a store from the local disk to a bucket', () => {
     const { target: complete, operations: all } = await crashAt(Infinity);
     await expectMoved(uploads, complete);
     await rm(view.directory, { recursive: true });
-    for (let step = 0; step < all; step += isEachCaseTried ? 1 : 3) {
+    for (let step = 0; step < all; step += isEachCaseTried ? 1 : 6) {
       const { target, isDone } = await crashAt(step);
       expect(isDone).toBe(false);
       const storage = await openDisk();

@@ -9,7 +9,6 @@ import { LocalDiskFileStorage } from '../../src/ingestion/adapters/out/local-dis
 import { GatedDisk } from '../../src/testing/gated-disk.js';
 import { InMemoryFileStorage } from '../../src/testing/in-memory.file-storage.js';
 import { anUploadDraft, storeUpload } from '../../src/testing/upload-draft.builder.js';
-import { eachOf } from '../../src/common/each-of.js';
 import { uuidAt } from '../../src/common/uuid.js';
 import { FileStorage } from '../../src/ingestion/application/ports/file-storage.port.js';
 import type { Upload } from '../../src/ingestion/domain/upload.js';
@@ -210,10 +209,9 @@ describe('GET /uploads', () => {
     [1_000, { limit: '1000' }],
   ])('lists up to %i uploads in a page with %j', async (limit, query) => {
     const customer = newCustomer();
-    const stored: string[] = [];
-    await eachOf(Array.from({ length: limit + 1 }), async () => {
-      stored.push((await store({ customer, type: 'application/json', body: '{}' })).id);
-    });
+    const storage = service.app.get(FileStorage, { strict: false });
+    const drafts = Array.from({ length: limit + 1 }, () => anUploadDraft().with({ customerId: customer }).build());
+    const stored = (await Promise.all(drafts.map((draft) => storeUpload(storage, draft)))).map(({ uploadId }) => uploadId);
     const page = await list({ ...query, customer_id: customer });
     expect(page.uploads).toHaveLength(limit);
     const rest = await list({ ...query, customer_id: customer, page_token: page.next_page_token ?? '' });

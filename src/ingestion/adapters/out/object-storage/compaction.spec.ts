@@ -177,9 +177,9 @@ describe('compactDay', () => {
     const bucket = new InMemoryBucket();
     for (const id of ids(8)) await put(bucket, line(id, { additional_data: 'x'.repeat(10 * MIB) }));
     expect(await compact(bucket)).toMatchObject({ sources: 8, targets: 2 });
-    const sizes = await Promise.all(segmentsOf(bucket).map(async (key) => (await bucket.read(key))?.bytes.length ?? 0));
-    expect(sizes.map((size) => Math.floor(size / MIB)).sort()).toEqual([20, 60]);
-    expect(await readOnce(bucket)).toEqual(ids(8));
+    const texts = await Promise.all(segmentsOf(bucket).map(async (key) => (await content(bucket, key)) ?? ''));
+    expect(texts.map(({ length }) => Math.floor(length / MIB)).sort()).toEqual([20, 60]);
+    expect(texts.flatMap((text) => [...text.matchAll(/"upload_id":"([^"]+)"/g)].map(([, id]) => id)).sort()).toEqual(ids(8));
   });
 
   it('gives its segment a key after those of its sources, for listings that take several pages', async () => {
@@ -319,13 +319,13 @@ describe('compactDay', () => {
 
   it('reports its effects and changes nothing in a dry run', async () => {
     const bucket = new InMemoryBucket();
-    for (const id of ids(8)) await put(bucket, line(id, { additional_data: 'x'.repeat(10 * MIB) }));
+    for (const id of ids(8)) await put(bucket, line(id));
     await put(bucket, '', { ageMs: 25 * HOUR_MS });
     await put(bucket, 'torn');
     const { keys } = bucket;
     const looked = await compact(bucket, { dryRun: true });
     expect(bucket.keys).toEqual(keys);
-    expect(looked).toMatchObject({ sources: 8, targets: 2, fences: 1, malformed: [{}] });
+    expect(looked).toMatchObject({ sources: 8, targets: 1, fences: 1, malformed: [{}] });
     expect(await compact(bucket)).toEqual(looked);
   });
 
