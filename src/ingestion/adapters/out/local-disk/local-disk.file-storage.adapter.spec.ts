@@ -553,11 +553,12 @@ describe('LocalDiskFileStorage', () => {
       }
     }
     const uploads = Array.from({ length: 60 }, () => storage.store(anUploadDraft().with({ bytes: Readable.from(chunks(), { highWaterMark: 1 }) }).build()));
+    await vi.waitUntil(() => writes.length === uploads.length, { timeout: 30_000 });
     for (let quiet = 0, before = 0; quiet < 50; quiet++) {
       await new Promise(setImmediate);
       if (read !== before) [before, quiet] = [read, 0];
     }
-    expect(writes).toHaveLength(60);
+    expect(writes).toHaveLength(uploads.length);
     expect(read).toBeLessThan(96 * MIB);
     expect(processMemory.usedFor('staged')).toBeLessThanOrEqual(processMemory.bytes);
     disk.gate = (perform) => perform();
