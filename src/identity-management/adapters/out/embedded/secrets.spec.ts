@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { createPublicKey, generateKeyPairSync } from 'node:crypto';
+import { createPublicKey } from 'node:crypto';
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -7,6 +7,8 @@ import { promisify } from 'node:util';
 import type { JWK } from 'jose';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { built } from '../../../../../test/support/built.js';
+import { sharedRsaKey } from '../../../../../test/support/signing-keys.js';
+import { ecKey, rsaKey } from '../../../../testing/test-issuer.js';
 import { loadAdminSecret } from './admin-secret.js';
 import { privateDirectory } from './private-files.js';
 import { loadSigningKeys } from './signing-keys.js';
@@ -103,7 +105,7 @@ describe('the signing keys', () => {
   it('can be several, of which the first signs', async () => {
     const [old] = await loadSigningKeys(directory);
     const keys = JSON.parse(readFileSync(file('signing-keys.json'), 'utf8')) as JWK[];
-    const fresh = generateKeyPairSync('rsa', { modulusLength: 3072 }).privateKey.export({ format: 'jwk' }) as JWK;
+    const fresh = sharedRsaKey().export({ format: 'jwk' }) as JWK;
     writeFileSync(file('signing-keys.json'), JSON.stringify([fresh, ...keys]));
     const [first, second] = await loadSigningKeys(directory);
     expect(first.publicJwk.n).toBe(fresh.n);
@@ -116,9 +118,9 @@ describe('the signing keys', () => {
     ['half a file', '[{"kty":"RSA","n":"c2VjcmV0"'],
     ['no key', '[]'],
     ['an object', '{}'],
-    ['a public key', JSON.stringify([generateKeyPairSync('rsa', { modulusLength: 2048 }).publicKey.export({ format: 'jwk' })])],
-    ['a weak key', JSON.stringify([generateKeyPairSync('rsa', { modulusLength: 1024 }).privateKey.export({ format: 'jwk' })])],
-    ['a key of another type', JSON.stringify([generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ format: 'jwk' })])],
+    ['a public key', JSON.stringify([createPublicKey(sharedRsaKey()).export({ format: 'jwk' })])],
+    ['a weak key', JSON.stringify([rsaKey(1024).export({ format: 'jwk' })])],
+    ['a key of another type', JSON.stringify([ecKey().export({ format: 'jwk' })])],
   ])('are rejected, with a message that shows none of them, when the file contains %s', async (_, text) => {
     writeFileSync(join(privateDirectory(directory), 'signing-keys.json'), text);
     const failure = await loadSigningKeys(directory).then(
