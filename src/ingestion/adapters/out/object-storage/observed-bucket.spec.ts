@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
 import type { Observer } from '../../../../common/observer.js';
-import { bucketContract } from '../../../../testing/bucket.contract.js';
 import { InMemoryBucket } from '../../../../testing/in-memory.bucket.js';
 import { ObservedBucket } from './observed-bucket.js';
 
@@ -22,22 +21,6 @@ function recorder(): { seen: string[]; observe: Observer } {
     },
   };
 }
-
-bucketContract('in memory, observed', () => {
-  const bucket = new InMemoryBucket();
-  const observed = (inner: InMemoryBucket) => new ObservedBucket(inner, recorder().observe);
-  return Promise.resolve({
-    bucket: observed(bucket),
-    neighbour: new InMemoryBucket(),
-    parts: (key) => Promise.resolve(bucket.parts(key)),
-    leaveParts: (key) => {
-      bucket.leaveParts(key);
-      return Promise.resolve();
-    },
-    withClockAhead: (aheadMs) => Promise.resolve(observed(Object.assign(bucket.another(), { aheadMs }))),
-    tearDown: () => Promise.resolve(),
-  });
-});
 
 describe('ObservedBucket', () => {
   it('lets its observer see each call from beginning to end, and its failure', async () => {
