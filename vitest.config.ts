@@ -15,7 +15,7 @@ export default defineConfig({
     // The cores are busy with tests, so that more threads for the garbage of one worker only take processor time.
     execArgv: ['--single-threaded-gc'],
     // Those that use dist follow when it is built: ready-line, team-adapters, token, start-refused.
-    sequence: { sequencer: longestFirst(['local-disk', 'auth0', 'stored-uploads', 'large-bodies', 'directory-view', 'idempotency-keys', 'client', 'long-lines-in-a-bucket', 'move-store', 's3', 'embedded', 'ready-line', 'team-adapters', 'token', 'start-refused']) },
+    sequence: { sequencer: longestFirst(['local-disk', 'auth0', 'stored-uploads', 'large-bodies', 'directory-view', 'idempotency-keys', 'client', 'move-store', 's3', 'embedded', 'ready-line', 'team-adapters', 'token', 'start-refused']) },
     testTimeout: 60_000,
     retry,
     hookTimeout: 60_000,

@@ -10,6 +10,7 @@ const WITH_MANY_CASES = [
   'src/common/json-reader.spec.ts',
   'src/ingestion/adapters/out/local-disk/stored-uploads/file-bytes.spec.ts',
   'src/ingestion/adapters/out/object-storage/stored-uploads/bucket-uploads.spec.ts',
+  'test/process/first-build.spec.ts',
 ];
 
 /** `npm run test:slow`: faults at every operation, storms, power cuts, and what only processes of their own show. */

@@ -211,7 +211,9 @@ const HOSTS: readonly Host[] = [
 ];
 
 describe.each(['before', 'after'] as const)("the service's modules, imported %s the modules of a host", (order) => {
-  it.each(HOSTS)('with $what: the operations answer as in the service', async (host) => {
+  // What a host sets up on its application doesn't depend on the order, so that a few hosts show the other one.
+  const hosts = order === 'before' ? HOSTS : HOSTS.slice(0, 3);
+  it.each(hosts)('with $what: the operations answer as in the service', async (host) => {
     const { url, storage } = await start(host, order);
     const base = url + (host.ours ?? '');
     const uploads: [RequestInit, string | null][] = [
@@ -246,7 +248,7 @@ describe.each(['before', 'after'] as const)("the service's modules, imported %s 
     }
   });
 
-  it.each(HOSTS)("with $what: the host's own routes answer as without the service", async (host) => {
+  it.each(hosts)("with $what: the host's own routes answer as without the service", async (host) => {
     const { url } = await start(host, order);
     const base = url + (host.theirs ?? '');
     const { list = { team: true }, echo = { body: { text: 'x' } }, conflict = { status: 409, body: nestError(409, 'Conflict', 'taken') } } = host;

@@ -1,6 +1,7 @@
 import { appendFile, chmod, copyFile, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { isEachCaseTried } from '../support/cases.js';
 import { Workspace } from '../support/process.js';
 
 const OTHERS = ['verify:store', 'compact', 'move:store', 'erase', 'keycloak:setup', 'auth0:setup'];
@@ -81,7 +82,7 @@ describe('the build of npm start and npm test', () => {
     expect([await build(), await build()]).toEqual([{ code: 0, isBuilt: true }, { code: 0, isBuilt: false }]);
   });
 
-  it.each<[string, () => Promise<unknown>]>([
+  const CHANGES: [string, () => Promise<unknown>][] = [
     ['a source has changed', () => writeFile(at('src/main.ts'), '3')],
     ['a source was renamed', () => rename(at('src/common/text.ts'), at('src/common/utf8.ts'))],
     ['a dependency has changed', () => writeFile(at('package-lock.json'), '{}')],
@@ -90,7 +91,8 @@ describe('the build of npm start and npm test', () => {
     ['a setting of the compiler has changed', () => writeFile(at('tsconfig.json'), '{}')],
     ['other sources were built meanwhile', () => writeFile(at('dist/.tsbuildinfo'), 'x')],
     ['dist was removed', async () => { await rm(at('dist'), { recursive: true }); await mkdir(at('dist')); }],
-  ])('is made again when %s', async (_, change) => {
+  ];
+  it.each(isEachCaseTried ? CHANGES : CHANGES.slice(0, 2))('is made again when %s', async (_, change) => {
     await change();
     expect([await build(), await build()]).toEqual([{ code: 0, isBuilt: true }, { code: 0, isBuilt: false }]);
   });
