@@ -17,6 +17,7 @@ import { TokenIssuer } from '../../src/identity-management/adapters/out/embedded
 import type { NewRole, ProviderCallOptions, UploadDraft, UploadReceipt } from '../../src/index.js';
 import { InMemoryBucket, InMemoryFileStorage, InMemoryIdentityProvider } from '../../src/testing/index.js';
 import { deferred } from '../support/deferred.js';
+import { writeSigningKeys } from '../support/signing-keys.js';
 import { SlowUpload } from '../support/slow-upload.js';
 
 const UPLOAD = '/ingestHistoricalLoadData/upload_historical?customer_id=a&filename=b.csv&manufacturer=c';
@@ -67,6 +68,7 @@ let url: string;
 
 beforeEach(async () => {
   directory = await mkdtemp(join(tmpdir(), 'load-data-'));
+  await writeSigningKeys(directory);
   [storage, provider] = [new SlowStorage(), new SlowIdentityProvider()];
   app = await createApp({ fileStorage: storage, identityProvider: provider, environment: { DATA_DIR: directory, LOG_LEVEL: 'silent' } });
   await app.listen(0, '127.0.0.1');
