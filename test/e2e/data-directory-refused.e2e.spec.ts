@@ -7,6 +7,7 @@ import Database from 'libsql';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { explainRefusal } from '../../src/app/explain-refusal.js';
 import { startService } from '../support/service.js';
+import { writeSigningKeys } from '../support/signing-keys.js';
 
 describe('a DATA_DIR that cannot be used', () => {
   let base: string;
@@ -103,6 +104,7 @@ describe('a DATA_DIR that cannot be used', () => {
   ])('is reported in one line when a part of it is %s: %s', async (what, name, make) => {
     const data = join(base, `${what}-${name}`.replaceAll(/\W/g, '-'));
     await mkdir(dirname(join(data, name)), { recursive: true });
+    if (!['identity', 'identity/signing-keys.json'].includes(name)) await writeSigningKeys(data);
     await make(join(data, name));
     await expectRefused(data, new RegExp(`^DATA_DIR: .*${join(data, name)}.*(move it|remove|put )`, 'i'));
   });
