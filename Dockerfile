@@ -5,7 +5,7 @@ COPY package.json package-lock.json ./
 RUN npm ci
 COPY bundle.mjs nest-cli.json tsconfig.json tsconfig.build.json ./
 COPY src src
-RUN npm run build && rm dist/.tsbuildinfo dist/bundle/.tsbuildinfo && mkdir /data
+RUN npm run build && rm dist/.tsbuildinfo dist/bundle/.tsbuildinfo dist/bundle/package-lock.json && mkdir /data
 # What only tests import: the service's own, and those of adapters.
 RUN rm -r dist/testing dist/require/testing.* dist/require/contracts.* src/testing src/require/testing.cts src/require/contracts.cts
 COPY deploy/image deploy/image

@@ -8,7 +8,7 @@ import { join, relative } from 'node:path';
 const ROOT = import.meta.dirname;
 const SETTINGS = ['bundle.mjs', 'nest-cli.json', 'package-lock.json', 'tsconfig.json', 'tsconfig.build.json'];
 /** What a build writes. Part of the digest, because another command may have built other sources. */
-const BUILT = ['dist/.tsbuildinfo', 'dist/bundle/main.js'];
+const BUILT = ['dist/.tsbuildinfo', 'dist/bundle/.tsbuildinfo'];
 /** The digest of the last build. */
 const RECORD = join(ROOT, 'dist/build.json');
 

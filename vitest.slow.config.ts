@@ -10,6 +10,7 @@ const WITH_MANY_CASES = [
   'src/common/json-reader.spec.ts',
   'src/ingestion/adapters/out/local-disk/stored-uploads/file-bytes.spec.ts',
   'src/ingestion/adapters/out/object-storage/stored-uploads/bucket-uploads.spec.ts',
+  'test/e2e/guest.e2e.spec.ts',
   'test/process/first-build.spec.ts',
 ];
 

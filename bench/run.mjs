@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { runCommand } from './support/command.mjs';
 
 const BENCHES = {
-  memory: 'memory when idle, and its growth for 1 GiB raw, 1 GiB in a form, and lists of 100,000 users',
+  memory: 'memory when idle, and its growth for 1 GiB raw, 1 GiB in a form, and lists of 100,000 users [--only=<part of a title>]',
   pauses: 'the longest pause of the event loop with expensive bodies, and /health/live during 60 of them [--only=<part of a title>] [--at=60]',
   walk: 'the number of files and functions of the service that one request runs [--only=<part of a title>] [--show]',
   fuzz: 'random requests, whose answers must all be documented ones [--requests=10000] [--seed=<n>] [--only=<i>]',

@@ -7,8 +7,9 @@ requireSupportedNode();
 
 const at = (path: string): URL => new URL(path, import.meta.url);
 const contentOf = (path: string): string => (existsSync(at(path)) ? readFileSync(at(path), 'latin1') : '');
+const isAsBundled = (path: string, copy: string): boolean => !existsSync(at(path)) || contentOf(path) === contentOf(copy);
 
-// A package has no bundle. In watch mode, only the compiler runs after a change, and changes what it knows of the sources.
-const isBundled = existsSync(at('bundle/main.js')) && contentOf('.tsbuildinfo') === contentOf('bundle/.tsbuildinfo');
+// A package has no bundle. In watch mode, only the compiler runs after a change, and updates dist/.tsbuildinfo.
+const isBundled = existsSync(at('bundle/main.js')) && isAsBundled('.tsbuildinfo', 'bundle/.tsbuildinfo') && isAsBundled('../package-lock.json', 'bundle/package-lock.json');
 const { dispatch } = (await import(isBundled ? './bundle/main.js' : './commands/dispatch.js')) as typeof commands;
 await dispatch();

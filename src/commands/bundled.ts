@@ -6,7 +6,7 @@ import type * as commands from './dispatch.js';
  * Runs a command as `dispatch` does: the entry point of the bundle (bundle.mjs).
  *
  * A team's module imports the compiled package. Where a variable names such a module, the command runs from the compiled
- * modules too, because classes of the bundle are others: an error of the module's would be none of the service's.
+ * modules too, because the bundle has classes of its own: `instanceof` would fail for an error that the team's module throws.
  */
 export async function dispatch(): Promise<void> {
   const compiled = new URL('./dispatch.js', import.meta.url).href;

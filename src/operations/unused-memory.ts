@@ -18,8 +18,8 @@ const IDLE_UTILIZATION = 0.01;
  * have gone. Every ten seconds, looks for two kinds of memory:
  *
  * - Objects and buffers that nobody uses any more. V8 frees them when the process allocates much else, which an idle
- *   process never does. So garbage is collected if the process is idle and V8 has 16 MiB more than at its lowest, and
- *   once after the start, which leaves some 20 MiB.
+ *   process never does. So garbage is collected if the process is idle and V8 has 16 MiB more than at its lowest; and
+ *   once after the start, because a start leaves some 20 MiB of garbage.
  * - Free memory that glibc keeps, in pieces of a few KiB between pieces in use. So malloc_trim(3) is called, in a
  *   thread of its own, if the process has 16 MiB more outside V8 than at its lowest. Other C libraries return memory
  *   themselves.
@@ -39,7 +39,8 @@ export async function returnUnusedMemory(): Promise<void> {
     const used = performance.eventLoopUtilization();
     const isIdle = performance.eventLoopUtilization(used, since).utilization < IDLE_UTILIZATION;
     since = used;
-    if (isIdle && (ofV8.isNotable || collectedAt === -Infinity) && now - collectedAt >= PAUSE_MS) {
+    const hasGrown = ofV8.isNotable;
+    if (isIdle && (hasGrown || collectedAt === -Infinity) && now - collectedAt >= PAUSE_MS) {
       collectedAt = now;
       // So the next look may call malloc_trim without a pause, to return what the collection frees.
       trimmedAt = -Infinity;

@@ -39,7 +39,7 @@ describe('the bundle', () => {
   describe('of a build whose compiled modules only print "compiled"', () => {
     beforeEach(async () => {
       await cp('dist', at('dist'), { recursive: true, filter: (path) => !path.startsWith(join('dist', 'testing')) });
-      await cp('package.json', at('package.json'));
+      for (const name of ['package.json', 'package-lock.json']) await cp(name, at(name));
       await symlink(resolve('node_modules'), at('node_modules'));
       await writeFile(at('dist/commands/dispatch.js'), "export const dispatch = () => console.log('compiled');\n");
     });
@@ -56,6 +56,7 @@ describe('the bundle', () => {
 
     it.each<[string, () => Promise<unknown>, Variables?]>([
       ['other modules were compiled after it', () => appendFile(at('dist/.tsbuildinfo'), '\n')],
+      ['other packages were installed after it', () => appendFile(at('package-lock.json'), '\n')],
       ['there is none, as in a package', () => rm(at('dist/bundle'), { recursive: true })],
       ["a variable names a team's storage", () => Promise.resolve(), { FILE_STORAGE: 'module:./team-store.js' }],
       ["a variable names a team's provider", () => Promise.resolve(), { IDENTITY_PROVIDER: 'module:team-provider' }],

@@ -59,7 +59,7 @@ describe('the build of npm start and npm test', () => {
     await mkdir(at('dist'));
     // Fake programs in place of the compiler and the bundler. The first one fails if a source contains the word `error`.
     await writeFile(at('node_modules/.bin/nest'), '#!/bin/sh\necho "nest $*"\ncat src/*.ts src/*/*.ts > dist/.tsbuildinfo\n! grep -q error dist/.tsbuildinfo\n', { mode: 0o755 });
-    await writeFile(at('bundle.mjs'), "import { cpSync } from 'node:fs';\ncpSync('dist/.tsbuildinfo', 'dist/bundle/main.js');\n");
+    await writeFile(at('bundle.mjs'), "import { cpSync } from 'node:fs';\ncpSync('dist/.tsbuildinfo', 'dist/bundle/.tsbuildinfo');\n");
     await writeFile(at('src/main.ts'), '1');
     await writeFile(at('src/common/text.ts'), '2');
   });

@@ -1,4 +1,4 @@
-import { symlink } from 'node:fs/promises';
+import { symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type ServiceProcess, Workspace } from '../support/process.js';
@@ -21,6 +21,22 @@ describe('a refused start', () => {
     await symlink(workspace.data, link);
     const line = /^DATA_DIR .*link.*in use by another process.*: stop it.*, or set DATA_DIR to another directory$/;
     await expectRefused(workspace.launch({ PORT: String(service.port), DATA_DIR: link }), line);
+  });
+
+  it('reports that the port is in use', async () => {
+    const data = join(workspace.directory, 'other');
+    await expectRefused(workspace.launch({ PORT: String(service.port), DATA_DIR: data }), new RegExp(`^HOST, PORT: .*EADDRINUSE.*${service.port}`));
+  });
+
+  it('reports that DATA_DIR is a file', async () => {
+    const file = join(workspace.directory, 'file');
+    await writeFile(file, '');
+    await expectRefused(workspace.launch({ DATA_DIR: file }), new RegExp(`^DATA_DIR: .*${file}`));
+  });
+
+  it('reports a malformed connection string, without its secret', async () => {
+    const variables = { FILE_STORAGE: 'azure', AZURE_STORAGE_CONTAINER: 'a', AZURE_STORAGE_CONNECTION_STRING: 'secret' };
+    await expectRefused(workspace.launch(variables), /^AZURE_STORAGE_CONNECTION_STRING: (?!.*secret)/);
   });
 
   it('names each problem of the environment on its own line', async () => {

@@ -1,7 +1,10 @@
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
+import { readdir, readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { type AddressInfo, createServer as createNetServer, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { DataDirectoryView } from '../../src/testing/data-directory.view.js';
 import { AUDIENCE, jwkOf, now, rsaKey, signToken } from '../../src/testing/test-issuer.js';
@@ -16,9 +19,6 @@ const TRACE = '0af7651916cd43dd8448eb211c80319c';
 const PARENT = 'b7ad6b7169203331';
 const TRACEPARENT = `00-${TRACE}-${PARENT}-01`;
 const KEYCLOAK = { IDENTITY_PROVIDER: 'keycloak', KEYCLOAK_REALM: 'loads', KEYCLOAK_CLIENT_ID: 'service', KEYCLOAK_CLIENT_SECRET: 'secret' };
-/** A module for `node --import` that prints the CommonJS modules of the process after SIGUSR2. */
-const LOADED = `data:text/javascript,${encodeURIComponent("import module from 'node:module'; process.on('SIGUSR2', () => process.stdout.write('LOADED ' + JSON.stringify(Object.keys(module._cache)) + '\\n'));")}`;
-
 describe('with Keycloak', () => {
   it('its calls have the traceparent of the request for which they are made', async () => {
     const key = rsaKey();
@@ -119,6 +119,18 @@ describe.runIf(spawnSync('openssl', ['version']).status === 0)('over TLS', () =>
   });
 });
 
+/**
+ * The modules whose code a process has loaded, from the coverage that it wrote (NODE_V8_COVERAGE). A file of the bundle
+ * names each module before the module's code.
+ */
+async function loadedModules(coverage: string): Promise<string[]> {
+  const reports = await Promise.all((await readdir(coverage)).map((name) => readFile(join(coverage, name), 'utf8')));
+  const urls = new Set(reports.flatMap((report) => (JSON.parse(report) as { result: { url: string }[] }).result.map(({ url }) => url)));
+  const files = [...urls].filter((url) => url.startsWith('file:')).map((url) => fileURLToPath(url));
+  const bundled = await Promise.all(files.filter((path) => path.includes('/dist/bundle/')).map((path) => readFile(path, 'utf8')));
+  return [...files, ...bundled.flatMap((text) => [...text.matchAll(/^\/\/ (node_modules\/\S+)$/gm)].map(([, name = '']) => name))];
+}
+
 describe('without a receiver of traces', () => {
   const withWorkspace = async (work: (workspace: Workspace) => Promise<void>) => {
     const workspace = await Workspace.create();
@@ -135,10 +147,11 @@ describe('without a receiver of traces', () => {
     ['OTEL_TRACES_EXPORTER=none', { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:1', OTEL_TRACES_EXPORTER: 'none' }],
   ])('nothing of OpenTelemetry is loaded: %s', (_name, variables) =>
     withWorkspace(async (workspace) => {
-      const service = await workspace.start({ ...variables, NODE_OPTIONS: `--import ${LOADED}` });
+      const coverage = join(workspace.directory, 'coverage');
+      const service = await workspace.start({ ...variables, NODE_V8_COVERAGE: coverage });
       expect((await fetch(`${service.url}${UPLOAD}?${QUERY}`, { method: 'POST', headers: { traceparent: TRACEPARENT } })).status).toBe(200);
-      service.program.child.kill('SIGUSR2');
-      const modules = JSON.parse((await service.program.line(/^LOADED /)).slice('LOADED '.length)) as string[];
+      await service.program.end('SIGTERM');
+      const modules = await loadedModules(coverage);
       expect(modules.some((path) => path.includes('prom-client'))).toBe(true);
       // prom-client loads the API for itself.
       expect(modules.filter((path) => /@opentelemetry\/(?!api\/)/.test(path))).toEqual([]);

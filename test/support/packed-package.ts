@@ -137,6 +137,7 @@ export function packageTests(user: PackageUser): () => string {
     const listed = await run(path, 'npm', 'ls', '--all', '--parseable', ...NEST_AND_METADATA);
     const copies = listed.trim().split('\n').filter((line) => line.includes('node_modules/')).map((line) => line.slice(line.lastIndexOf('node_modules/')));
     expect(copies.toSorted()).toEqual(NEST_AND_METADATA.map((name) => `node_modules/${name}`));
+    expect(await readdir(join(path, 'node_modules/load-data-service/dist'))).not.toContain('bundle');
   });
 
   it.each(user.resolutions)('compiles with module %s and moduleResolution %s, all declarations checked, and runs', async (module, moduleResolution) => {

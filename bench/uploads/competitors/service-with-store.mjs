@@ -1,7 +1,7 @@
 import { LocalDiskFileStorage } from '../../../dist/ingestion/adapters/out/local-disk/local-disk.file-storage.adapter.js';
 
 /**
- * Runs the service's own main.js with another store in place of the local disk, so that everything but the store is the
+ * Runs the service's compiled modules with another store in place of the local disk, so that everything but the store is the
  * same.
  *
  * @param {(directory: string) => Promise<{ store(draft: object): Promise<object> }>} openStore opens the store. Its
@@ -14,6 +14,7 @@ export async function serveWithStore(openStore) {
     const store = await openStore(directory);
     return Object.assign(store, { checkHealth: async () => undefined });
   };
-  await import('../../../dist/main.js');
+  const { dispatch } = await import('../../../dist/commands/dispatch.js');
+  await dispatch();
   if (!opened) throw new Error('The service did not open its store with LocalDiskFileStorage.open().');
 }

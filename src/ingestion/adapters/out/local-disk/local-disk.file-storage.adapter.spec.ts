@@ -552,7 +552,7 @@ describe('LocalDiskFileStorage', () => {
         yield bytes;
       }
     }
-    const uploads = Array.from({ length: 60 }, () => storage.store(anUploadDraft().with({ bytes: Readable.from(chunks(), { highWaterMark: 1 }) }).build()));
+    const uploads = Array.from({ length: 100 }, () => storage.store(anUploadDraft().with({ bytes: Readable.from(chunks(), { highWaterMark: 1 }) }).build()));
     await vi.waitUntil(() => writes.length === uploads.length, { timeout: 30_000 });
     for (let quiet = 0, before = 0; quiet < 50; quiet++) {
       await new Promise(setImmediate);
@@ -564,7 +564,7 @@ describe('LocalDiskFileStorage', () => {
     disk.gate = (perform) => perform();
     for (const go of writes) go();
     await Promise.all(uploads);
-    expect(read).toBe(120 * MIB);
+    expect(read).toBe(200 * MIB);
     expect(processMemory.usedFor('staged')).toBe(0);
   });
 
