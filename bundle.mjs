@@ -9,7 +9,7 @@ const COMPILED = join(import.meta.dirname, 'dist');
 const BUNDLE = join(COMPILED, 'bundle');
 
 /** Packages with code for one platform, and those that other packages load only where somebody has installed them. */
-const LEFT_OUT = ['supports-color', 'libsql', 'ffi-rs', /^@nestjs\/(microservices|websockets)/, '@fastify/static', 'class-transformer/storage'];
+const LEFT_OUT = ['supports-color', /^libsql(\/|$)/, 'ffi-rs', /^@nestjs\/(microservices|websockets)/, '@fastify/static', 'class-transformer/storage'];
 
 /** What a module knows of its own place, as seen from the bundle. */
 const PLACES = {
