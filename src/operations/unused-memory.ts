@@ -21,8 +21,8 @@ const IDLE_UTILIZATION = 0.01;
  *   process never does. So garbage is collected if the process is idle and V8 has 16 MiB more than at its lowest; and
  *   once after the start, because a start leaves some 20 MiB of garbage.
  * - Free memory that glibc keeps, in pieces of a few KiB between pieces in use. So malloc_trim(3) is called, in a
- *   thread of its own, if the process has 16 MiB more outside V8 than at its lowest. Other C libraries return memory
- *   themselves.
+ *   thread of its own, after each collection, and if the process has 16 MiB more outside V8 than at its lowest. Other C
+ *   libraries return memory themselves.
  *
  * The process can't measure how much of its memory is out of use. So while the condition of a step holds, the step is
  * repeated after 30 seconds, whether or not its last run returned much. The timer doesn't keep the process alive. If a
@@ -42,10 +42,10 @@ export async function returnUnusedMemory(): Promise<void> {
     const hasGrown = ofV8.isNotable;
     if (isIdle && (hasGrown || collectedAt === -Infinity) && now - collectedAt >= PAUSE_MS) {
       collectedAt = now;
-      // So the next look may call malloc_trim without a pause, to return what the collection frees.
+      // So the next look calls malloc_trim without a pause, to return what the collection frees.
       trimmedAt = -Infinity;
       collectGarbage();
-    } else if (others.isNotable && trim && now - trimmedAt >= PAUSE_MS) {
+    } else if (trim && (others.isNotable || trimmedAt < collectedAt) && now - trimmedAt >= PAUSE_MS) {
       trimmedAt = now;
       await trim();
     }
