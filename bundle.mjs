@@ -4,7 +4,8 @@ import { copyFileSync, readFileSync, rmSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { rolldown } from 'rolldown';
 
-const { packages } = JSON.parse(readFileSync(join(import.meta.dirname, 'package-lock.json'), 'utf8'));
+const LOCK = join(import.meta.dirname, 'package-lock.json');
+const { packages } = JSON.parse(readFileSync(LOCK, 'utf8'));
 const COMPILED = join(import.meta.dirname, 'dist');
 const BUNDLE = join(COMPILED, 'bundle');
 
@@ -49,4 +50,4 @@ const bundle = await rolldown({ input: join(COMPILED, 'commands/bundled.js'), pl
 await bundle.write({ dir: BUNDLE, entryFileNames: 'main.js', chunkFileNames: '[name].js', keepNames: true, comments: false, sourcemap: true, sourcemapExcludeSources: true });
 // With these, dist/main.js finds out whether modules were compiled or packages installed since then.
 copyFileSync(join(COMPILED, '.tsbuildinfo'), join(BUNDLE, '.tsbuildinfo'));
-copyFileSync('package-lock.json', join(BUNDLE, 'package-lock.json'));
+copyFileSync(LOCK, join(BUNDLE, 'package-lock.json'));

@@ -53,7 +53,7 @@ export default async function walk(parameters) {
   const rows = await withServices(async (services) => {
     const counter = pathToFileURL(resolve('bench/walk/function-counter.mjs')).href;
     const counts = join(services.directory, 'counts');
-    const service = await services.start({ NODE_OPTIONS: `--import ${counter}`, COUNTS_FILE: counts, LOG_LEVEL: 'info' }, resolve('bench/walk/compiled-service.mjs'));
+    const service = await services.start({ NODE_OPTIONS: `--import ${counter}`, COUNTS_FILE: counts, LOG_LEVEL: 'info' }, resolve('bench/support/compiled-service.mjs'));
     const token = await service.token();
     const measured = [];
     for (const request of chosen) measured.push(await measure(service, counts, token, request));

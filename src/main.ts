@@ -6,8 +6,8 @@ import { requireSupportedNode } from './common/node-version.js';
 requireSupportedNode();
 
 const at = (path: string): URL => new URL(path, import.meta.url);
-const contentOf = (path: string): string => (existsSync(at(path)) ? readFileSync(at(path), 'latin1') : '');
-const isAsBundled = (path: string, copy: string): boolean => !existsSync(at(path)) || contentOf(path) === contentOf(copy);
+const isAsBundled = (path: string, copy: string): boolean =>
+  !existsSync(at(path)) || (existsSync(at(copy)) && readFileSync(at(path)).equals(readFileSync(at(copy))));
 
 // A package has no bundle. In watch mode, only the compiler runs after a change, and updates dist/.tsbuildinfo.
 const isBundled = existsSync(at('bundle/main.js')) && isAsBundled('.tsbuildinfo', 'bundle/.tsbuildinfo') && isAsBundled('../package-lock.json', 'bundle/package-lock.json');

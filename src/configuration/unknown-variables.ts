@@ -38,13 +38,14 @@ export function unknownVariables(names: readonly string[], ownNames: readonly st
   return names
     .filter((name) => !known.includes(name) && !OF_NEIGHBOURS.test(name))
     .flatMap((name) => {
-      const isOfFamily = OWN_FAMILIES.test(name) || prefixes.some((prefix) => name.startsWith(prefix));
-      const nearest = nearestOf(name, known, isOfFamily ? Infinity : MAX_EDITS + 1);
+      const isOwn = OWN_FAMILIES.test(name);
+      const shared = prefixes.filter((prefix) => name.startsWith(prefix));
+      const nearest = nearestOf(name, known, isOwn || shared.length > 0 ? Infinity : MAX_EDITS + 1);
       const isSlip = nearest.edits <= MAX_EDITS && name.length >= MIN_LENGTH;
       // Other programs may read variables with the prefix of a declared name. So the prefix alone isn't enough: the
       // rest of the name must be similar to that of a known name, too.
-      const isLikeDeclared = prefixes.some((prefix) => name.startsWith(prefix) && nearest.edits <= (name.length - prefix.length) / 2);
-      if (!isSlip && !isLikeDeclared && !OWN_FAMILIES.test(name)) return [];
+      const isLikeDeclared = shared.some((prefix) => nearest.edits <= (name.length - prefix.length) / 2);
+      if (!isSlip && !isLikeDeclared && !isOwn) return [];
       const advice = nearest.edits <= name.length / 2 ? `: did you mean ${nearest.name}?` : '';
       if (readUndeclared) return advice ? [`${name}: not a variable of the service${advice}`] : [];
       return [`${name}: unknown variable, without effect${advice}`];
@@ -56,12 +57,12 @@ export function unknownVariables(names: readonly string[], ownNames: readonly st
  * `limit` edits or more.
  */
 function nearestOf(name: string, known: readonly string[], limit: number): { name: string; edits: number } {
-  const best = { name: '', edits: limit };
+  let best = { name: '', edits: limit };
   for (const candidate of known) {
     // There are at least as many edits as the lengths differ.
     if (Math.abs(candidate.length - name.length) >= best.edits) continue;
     const edits = editsBetween(name, candidate);
-    if (edits < best.edits) Object.assign(best, { name: candidate, edits });
+    if (edits < best.edits) best = { name: candidate, edits };
   }
   return best;
 }

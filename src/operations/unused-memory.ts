@@ -39,13 +39,12 @@ export async function returnUnusedMemory(): Promise<void> {
     const used = performance.eventLoopUtilization();
     const isIdle = performance.eventLoopUtilization(used, since).utilization < IDLE_UTILIZATION;
     since = used;
-    const hasGrown = ofV8.isNotable;
-    if (isIdle && (hasGrown || collectedAt === -Infinity) && now - collectedAt >= PAUSE_MS) {
+    const [v8HasGrown, othersHaveGrown] = [ofV8.isNotable, others.isNotable];
+    if (isIdle && (v8HasGrown || collectedAt === -Infinity) && now - collectedAt >= PAUSE_MS) {
       collectedAt = now;
-      // So the next look calls malloc_trim without a pause, to return what the collection frees.
-      trimmedAt = -Infinity;
       collectGarbage();
-    } else if (trim && (others.isNotable || trimmedAt < collectedAt) && now - trimmedAt >= PAUSE_MS) {
+      // The next look returns what the collection freed, without a pause.
+    } else if (trim && (trimmedAt < collectedAt || (othersHaveGrown && now - trimmedAt >= PAUSE_MS))) {
       trimmedAt = now;
       await trim();
     }

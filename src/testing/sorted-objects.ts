@@ -1,3 +1,5 @@
+import { lowerBound } from './lower-bound.js';
+
 /** Objects by their keys, in the order in which stores list keys: that of their bytes in UTF-8. */
 export class SortedObjects<T> {
   private readonly objects = new Map<string, T>();
@@ -45,12 +47,6 @@ export class SortedObjects<T> {
   /** The position of the first key that doesn't come before `key`. */
   private positionOf(key: string): number {
     const bytes = Buffer.from(key);
-    let [low, high] = [0, this.sorted.length];
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (Buffer.compare(Buffer.from(this.sorted[middle] ?? ''), bytes) < 0) low = middle + 1;
-      else high = middle;
-    }
-    return low;
+    return lowerBound(this.sorted, (one) => Buffer.compare(Buffer.from(one), bytes) < 0);
   }
 }

@@ -1,7 +1,8 @@
 import { spawnSync } from 'node:child_process';
-import { appendFile, cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { appendFile, cp, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { packageDirectory } from '../support/package-directory.js';
 
 const FORBIDDEN = [
   ['ingestion/domain/layout.ts', '../application/upload-load-data.use-case.js', 'domain-imports-domain-and-common-only'],
@@ -41,10 +42,7 @@ const FORBIDDEN = [
 
 let copy: string;
 beforeAll(async () => {
-  // Copies src to a folder in coverage/ and not in dist, because in CI the specs of the packed package read dist
-  // meanwhile.
-  await mkdir('coverage', { recursive: true });
-  copy = await mkdtemp('coverage/boundaries-');
+  copy = await packageDirectory('boundaries');
   await cp('src', join(copy, 'src'), { recursive: true });
 });
 afterAll(() => rm(copy, { recursive: true }));

@@ -1,9 +1,10 @@
 import { execFile, spawn } from 'node:child_process';
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import ts from 'typescript';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { packageDirectory } from '../support/package-directory.js';
 import { Program } from '../support/process.js';
 import { startService } from '../support/service.js';
 import { expectToTakeEvents } from '../support/webhook-example.js';
@@ -12,10 +13,7 @@ import { SECRET, secretText } from '../support/webhook-receiver.js';
 const run = promisify(execFile);
 let directory: string;
 beforeAll(async () => {
-  // A directory in the package, so that imports of `load-data-service` resolve to the build. It isn't in dist, because
-  // another spec may pack dist meanwhile.
-  await mkdir('coverage', { recursive: true });
-  directory = await mkdtemp('coverage/snippets-');
+  directory = await packageDirectory('snippets');
 });
 afterAll(() => rm(directory, { recursive: true }));
 

@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { readFile, rm, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { jetstreamManager } from '@nats-io/jetstream';
@@ -9,6 +9,7 @@ import type { UploadEvent, UploadEvents } from '../../src/ingestion/application/
 import { someUploadEvents } from '../../src/testing/upload-events.builder.js';
 import { uploadEventsContract } from '../../src/testing/upload-events.contract.js';
 import { isNatsServerAvailable, type NatsServer, startNatsServer } from '../servers/nats-server.mjs';
+import { packageDirectory } from '../support/package-directory.js';
 
 const PAGE = 'docs/receivers.md';
 const MOST_LINES = 30;
@@ -24,10 +25,7 @@ describe.runIf(isNatsServerAvailable())('the receiver for NATS JetStream in docs
   beforeAll(async () => {
     [, code = ''] = /```ts\n([^]*?)```/.exec(await readFile(PAGE, 'utf8')) ?? [];
     const { outputText } = ts.transpileModule(code, { compilerOptions: { target: ts.ScriptTarget.ES2023, module: ts.ModuleKind.ESNext } });
-    // A directory in the package, so that imports of `load-data-service` resolve to the build. It isn't in dist,
-    // because another spec may pack dist meanwhile.
-    await mkdir('coverage', { recursive: true });
-    directory = await mkdtemp('coverage/nats-');
+    directory = await packageDirectory('nats');
     const file = resolve(join(directory, 'nats-upload-events.mjs'));
     await writeFile(file, outputText);
     snippet = (await import(/* @vite-ignore */ pathToFileURL(file).href)) as Snippet;

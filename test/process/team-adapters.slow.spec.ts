@@ -1,7 +1,8 @@
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { rm, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import ts from 'typescript';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { packageDirectory } from '../support/package-directory.js';
 import { type Program, ready, Workspace } from '../support/process.js';
 
 const UNENDING = `
@@ -13,9 +14,7 @@ describe("a team's adapter", () => {
   let directory: string;
   beforeAll(async () => {
     workspace = await Workspace.create();
-    // A directory in the package, so that imports of `load-data-service` resolve to the build.
-    await mkdir('coverage', { recursive: true });
-    directory = resolve(await mkdtemp('coverage/adapters-'));
+    directory = resolve(await packageDirectory('adapters'));
   });
   afterAll(async () => {
     await workspace.dispose();

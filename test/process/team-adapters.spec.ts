@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import ts from 'typescript';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -6,6 +6,7 @@ import { createApp, EnvironmentError } from '../../src/app/index.js';
 import { loadEnvironmentWithAdapters } from '../../src/app/load-environment.js';
 import { AuthenticationModule } from '../../src/index.js';
 import { InMemoryFileStorage, InMemoryIdentityProvider } from '../../src/testing/index.js';
+import { packageDirectory } from '../support/package-directory.js';
 import { type Program, ready, type ServiceProcess, type Variables, Workspace } from '../support/process.js';
 
 const STORAGE = `
@@ -54,10 +55,7 @@ describe("a team's adapter, named by a variable", () => {
 
   beforeAll(async () => {
     workspace = await Workspace.create();
-    // A directory in the package, so that imports of `load-data-service` resolve to the build. It isn't in dist,
-    // because another spec may pack dist meanwhile.
-    await mkdir('coverage', { recursive: true });
-    directory = resolve(await mkdtemp('coverage/adapters-'));
+    directory = resolve(await packageDirectory('adapters'));
     const pages = await readFile('docs/adapters.md', 'utf8');
     const [example = ''] = [...pages.matchAll(/```ts\n([^]*?)```/g)].map(([, code = '']) => code).filter((code) => code.includes('satisfies FileStorageAdapter'));
     const { outputText } = ts.transpileModule(example, { compilerOptions: { target: ts.ScriptTarget.ES2023, module: ts.ModuleKind.ESNext } });

@@ -14,7 +14,6 @@ export async function serveWithStore(openStore) {
     const store = await openStore(directory);
     return Object.assign(store, { checkHealth: async () => undefined });
   };
-  const { dispatch } = await import('../../../dist/commands/dispatch.js');
-  await dispatch();
+  await import('../../support/compiled-service.mjs');
   if (!opened) throw new Error('The service did not open its store with LocalDiskFileStorage.open().');
 }

@@ -1,3 +1,4 @@
+import { lowerBound } from '../lower-bound.js';
 import type { UserQuery } from './user-query.js';
 import type { UserRecord } from './user-record.js';
 
@@ -94,12 +95,4 @@ function sort(users: UserRecord[], { field, isDescending }: UserOrder): void {
  * Finds the first user created at `time` or later in a list sorted by creation time. Returns its position in the list;
  * the list's length if there is no such user.
  */
-function firstFrom(users: readonly UserRecord[], time: number): number {
-  let low = 0;
-  for (let high = users.length; low < high; ) {
-    const middle = (low + high) >>> 1;
-    if ((users[middle]?.createdAt ?? Infinity) < time) low = middle + 1;
-    else high = middle;
-  }
-  return low;
-}
+const firstFrom = (users: readonly UserRecord[], time: number): number => lowerBound(users, ({ createdAt }) => createdAt < time);
