@@ -2,10 +2,7 @@
 export const hasCode = (error: unknown, ...codes: string[]): boolean =>
   error instanceof Error && 'code' in error && codes.includes(String(error.code));
 
-/**
- * Resolves to the result of an action on a path; to undefined if the action fails because the path is missing, or a
- * directory above it is missing or isn't a directory.
- */
+/** The result of an action on a path; undefined if the action rejects with `ENOENT` or `ENOTDIR`. */
 export async function unlessAbsent<T>(action: Promise<T>): Promise<T | undefined> {
   try {
     return await action;
@@ -15,10 +12,7 @@ export async function unlessAbsent<T>(action: Promise<T>): Promise<T | undefined
   }
 }
 
-/**
- * The error when a file was moved or removed while the service wrote to it, so that its path doesn't lead to the data
- * that was written.
- */
+/** The error when a file was moved, replaced or removed while the service wrote to it. */
 export class FileRemovedError extends Error {
   constructor(path: string) {
     super(`${path} was removed or replaced.`);
@@ -27,8 +21,8 @@ export class FileRemovedError extends Error {
 }
 
 /**
- * The error when the store, or a volume it uses, is missing, replaced, unreadable or no longer writable. Nothing may be
- * written until the store is opened again. The index of idempotency keys also throws it once it is closed.
+ * The error when the store, or a volume it uses, is missing, replaced, unreadable or no longer writable, or the index
+ * of idempotency keys is closed. Nothing may be written until the store is opened again.
  */
 export class StoreAwayError extends Error {
   constructor(message: string, cause?: unknown) {
@@ -49,8 +43,8 @@ export class LostWritesError extends Error {
 }
 
 /**
- * The error when a path isn't on the same volume as the directory that it is below, although it must be: usually
- * because another volume is mounted in between.
+ * The error when a path isn't on the volume of the directory above it, usually because another one is mounted in
+ * between.
  */
 export class OtherVolumeError extends Error {
   constructor(path: string, volume: string) {
@@ -59,10 +53,7 @@ export class OtherVolumeError extends Error {
   }
 }
 
-/**
- * The error when a path doesn't name the file of the store that it should name. For example, it names a directory, a
- * FIFO, or a file that is far too long or has other contents; or it leads out of the store.
- */
+/** The error when a path doesn't name the regular file of the store that it should name. */
 export class NotAFileError extends Error {
   constructor(path: string) {
     super(`${path} is not a regular file.`);
@@ -71,8 +62,8 @@ export class NotAFileError extends Error {
 }
 
 /**
- * Returns a function for `.catch()` of the removal of a file. The function throws NotAFileError for `EISDIR` and
- * `EPERM`: a system reports one of them if the path names a directory. It throws any other error unchanged.
+ * For `.catch()` of the removal of a file. Throws NotAFileError for `EISDIR` and `EPERM`, one of which a system reports
+ * for a directory, and any other error unchanged.
  */
 export const asNotAFile =
   (path: string) =>

@@ -6,9 +6,8 @@ import type { StorePresence } from './store-presence.js';
 const MAX_KNOWN = 10_000;
 
 /**
- * Creates the root directory of a store and its missing parents, and syncs the entry of each in its parent. If the root
- * exists already, syncs its entry too, if permitted. Call `makeRoot` only at boot: a root that is missing later went
- * away with its volume, and a directory created in its place would be another store.
+ * Creates the root directory of a store and its missing parents, durably. Call `makeRoot` only at boot: a root that is
+ * missing later went away with its volume, and a directory created in its place would be another store.
  */
 export async function makeRoot(disk: Disk, directory: string): Promise<void> {
   const made = await makeUnlessThere(disk, directory).catch(async (error: unknown) => {
@@ -21,34 +20,26 @@ export async function makeRoot(disk: Disk, directory: string): Promise<void> {
   });
 }
 
-/**
- * Creates directories below the root of a store and syncs the entry of each in its parent. Remembers the directories
- * that it created or found, at most 10,000. `sync` makes the names in a directory durable; calls for a directory that
- * is already being synced share the next sync.
- */
+/** Creates directories below the root of a store durably. Remembers up to 10,000 that it created or found. */
 export class DurableDirectories {
   private readonly known = new Set<string>();
   private readonly making = new Map<string, Promise<void>>();
   private readonly syncing = new Map<string, Promise<void>>();
   private readonly nextSync = new Map<string, Promise<void>>();
-  /** The actions of `within` that are being repeated, because their directory was removed in the meantime. */
   private readonly repeating = new Set<Promise<unknown>>();
-  /** Resolves when the `removeEmpty` in progress has ended; undefined if none is in progress. */
   private removing: Promise<void> | undefined;
 
   constructor(
     private readonly disk: Disk,
-    /** Absolute path of the store's root directory, which exists (see `makeRoot`). */
     private readonly root: string,
     private readonly presence: Pick<StorePresence, 'assertHere'>,
   ) {}
 
   /**
-   * Creates a directory and its missing ancestors below the root. Resolves when the entries of all of them are durable.
-   * Creates nothing if the directory is remembered.
+   * Creates a directory and its missing ancestors below the root durably, unless the directory is remembered.
    *
-   * @throws StoreAwayError if the store is away; DataDirectoryError if something else has the name of one of the
-   *   directories; an error of the file system.
+   * @throws StoreAwayError; DataDirectoryError if something else has the name of one of the directories; an error of
+   *   the file system.
    */
   async ensure(directory: string): Promise<void> {
     this.presence.assertHere();
@@ -56,9 +47,8 @@ export class DurableDirectories {
   }
 
   /**
-   * Runs an action in a directory. First creates the directory durably, unless it is remembered. If either fails with
-   * `ENOENT` or `ENOTDIR`, as it does if the directory was removed in the meantime, creates the directory again and
-   * runs the action once more.
+   * Runs an action in a directory, which is first created durably, unless it is remembered. If that fails with `ENOENT`
+   * or `ENOTDIR`, creates the directory again and runs the action once more.
    *
    * @throws DataDirectoryError if something else has the name of one of the directories; StoreAwayError; an error of
    *   the file system or of the action.
@@ -69,8 +59,7 @@ export class DurableDirectories {
       if (!hasCode(error, 'ENOENT', 'ENOTDIR')) throw error;
       this.known.clear();
       while (this.removing) await this.removing;
-      // Creates or checks every directory on the way again, even one that another call has found (`known`, `making`):
-      // `removeEmpty` may have removed that directory since.
+      // Checks every directory on the way again, even known ones: `removeEmpty` may have removed them since.
       const again = (each: string): Promise<void> => this.make(each, again);
       const repeated = again(directory).then(action).finally(() => this.repeating.delete(repeated));
       this.repeating.add(repeated);
@@ -79,9 +68,8 @@ export class DurableDirectories {
   }
 
   /**
-   * Removes a directory if it is empty. First waits for the actions of `within` that are being repeated, so that the
-   * directory isn't taken away again from an action that has just created it. There must be only one call of
-   * `removeEmpty` at a time.
+   * Removes a directory if it is empty. First waits for repeated actions of `within`, so that the directory isn't taken
+   * away again from an action that has just created it. There must be only one call at a time.
    */
   removeEmpty(directory: string): Promise<void> {
     const removal = Promise.allSettled(this.repeating).then(() => this.disk.removeEmptyDirectory(directory));
@@ -90,10 +78,7 @@ export class DurableDirectories {
     return removal;
   }
 
-  /**
-   * Makes the names in a directory durable: at least those that the directory has at this call (see
-   * `Disk.syncDirectory`).
-   */
+  /** Makes the names in a directory durable: at least those that it has at this call. */
   sync(directory: string): Promise<void> {
     const syncing = this.syncing.get(directory);
     if (!syncing) return this.beginSync(directory);
@@ -129,17 +114,11 @@ export class DurableDirectories {
     if (dirname(directory) !== this.root) await makeParent(dirname(directory));
     this.presence.assertHere();
     await makeUnlessThere(this.disk, directory);
-    // The parent is synced even if the directory existed already: the process that created the directory may have
-    // crashed before its entry was durable.
+    // Even if the directory existed already: its creator may have crashed before its entry was durable.
     await this.disk.syncDirectory(dirname(directory));
   }
 }
 
-/**
- * Creates a directory unless it exists. Resolves to true if the directory was created now.
- *
- * @throws DataDirectoryError if the name is taken by something other than a directory.
- */
 async function makeUnlessThere(disk: Disk, directory: string): Promise<boolean> {
   try {
     await disk.makeDirectory(directory);

@@ -8,26 +8,17 @@ interface WaitingFile {
   readonly reject: (error: Error) => void;
 }
 
-/**
- * The files of a batch that could not be created. The keys are the indexes of the files in the batch, the values the
- * errors of the file system.
- */
 type Failures = ReadonlyMap<number, { readonly code: string; readonly message: string }>;
 
-/**
- * A function that is called once with the outcome of a batch: the files that could not be created, or the error with
- * which the worker thread died.
- */
 type Ended = (outcome: Failures | Error) => void;
 
 const ignore: Ended = () => undefined;
 
-/** A worker thread that creates one batch of files at a time. */
+/** Creates one batch of files at a time. */
 class MakerThread {
   private readonly worker: Worker;
   private ended = ignore;
 
-  /** @param lost called if the thread dies of an error, even while it is idle. */
   constructor(script: URL, lost: (thread: MakerThread) => void) {
     this.worker = new Worker(script);
     this.worker.on('message', this.end);
@@ -37,10 +28,6 @@ class MakerThread {
     });
   }
 
-  /**
-   * Begins to create the files of a batch. Until `ended` is called with the outcome, the thread keeps the process
-   * alive.
-   */
   send(batch: readonly WaitingFile[], ended: Ended): void {
     let length = 0;
     for (const file of batch) length += file.bytes.length;
@@ -66,19 +53,15 @@ class MakerThread {
 }
 
 /**
- * The worker threads that no store is using now. A store takes a thread when it has files to create, and gives the
- * thread back when no file is waiting. So the stores of a process share threads, and a store whose disk hangs blocks
- * only one.
+ * The worker threads that no store is using now. The stores of a process share them. A hanging disk blocks only one.
  */
 export class MakerThreads {
   private readonly idle: MakerThread[] = [];
 
   constructor(
-    /** Script of the worker threads. */
     private readonly script = new URL('./file-maker.worker.mjs', import.meta.url),
   ) {}
 
-  /** Returns an idle thread; starts one if none is idle. */
   take(): MakerThread {
     const forget = (lost: MakerThread) => {
       this.forget(lost);
@@ -100,22 +83,20 @@ const THREADS = new MakerThreads();
 
 /**
  * Creates small files in a worker thread, all waiting files in one batch. In Node's thread pool, each file would take
- * three calls (open, write, close), which cost more than the file itself. The main thread must not wait for a disk.
+ * three calls (open, write, close), which cost more than the file itself.
  */
 export class FileMaker {
   private waiting: WaitingFile[] = [];
-  /** The worker thread that is creating files for this `FileMaker`; undefined while it has no files to create. */
   private thread: MakerThread | undefined;
 
   constructor(private readonly threads = THREADS) {}
 
   /**
-   * Creates a file with the given bytes. Rejects with an error that has the code and message of the file system's
-   * error, or with the error of which the worker thread died. After an error other than `EEXIST`, the file may exist,
-   * empty or incomplete.
+   * Creates a file. After an error other than `EEXIST`, the file may exist, empty or incomplete.
    *
-   * @param device the number of the device that the file must be on; rejects with `EXDEV` if the file is on another
-   *   one. Default: any device.
+   * @param device the device that the file must be on. Default: any.
+   * @throws an error with the file system's code and message, or `EXDEV` for another device; the error that ended the
+   *   worker thread.
    */
   make(path: string, bytes: Uint8Array, device?: bigint): Promise<void> {
     return new Promise((resolve, reject) => {

@@ -12,16 +12,9 @@ export class HealthProbe {
   constructor(private readonly store: StoreDirectory) {}
 
   /**
-   * Resolves if the store is healthy:
-   *
-   * - The store is at its path.
-   * - The directories that every store has are writable. So are the directories of today's index lines and of the event
-   *   outbox, if they exist.
-   * - Uploads with an idempotency key can be expected to succeed (see `IdempotencyKeys.assertUsable`).
-   * - A small file was written, synced and removed.
-   *
-   * Concurrent callers share one probe, and its result is cached for one second. If a probe finds a part of the store
-   * missing, or fails because something there isn't writable, the store counts as away until it is opened again.
+   * Checks that the store and its directories are there and writable, that uploads with an idempotency key can be
+   * expected to succeed, and that a small file can be written, synced and removed. Callers share one probe, and its
+   * result for one second. A store found to be missing or unwritable counts as away until it is opened again.
    *
    * @throws ServiceError `storage-failure`, within five seconds.
    */
@@ -38,12 +31,6 @@ export class HealthProbe {
     }
   }
 
-  /**
-   * Resolves if the directory of one day's index lines is writable, and on the same volume as its parent directory.
-   * Also resolves if the day has no directory yet.
-   *
-   * @throws DataDirectoryError; OtherVolumeError; StoreAwayError; an error of the file system.
-   */
   private async assertDay(day: string): Promise<void> {
     const { disk, presence } = this.store;
     const path = this.store.at(day);

@@ -30,56 +30,38 @@ import { KeySegments, type KeySegmentsSite, type SegmentToRead } from './key-seg
 import { DamagedDatabaseError } from './self-checking-database.js';
 import type { StorePresence } from './store-presence.js';
 
-/** The most uploads and segments that one transaction writes to a database. Such a transaction takes milliseconds. */
+/** A transaction with this many rows takes milliseconds. */
 const ROWS_AT_ONCE = 25;
-/**
- * How long index lines are read before other work of the process can run, in milliseconds. A database transaction is
- * never interrupted.
- */
 const MAX_TURN_MS = 10;
 
-/** The services of a store that its idempotency keys use. */
 export interface IdempotencySite extends KeySegmentsSite {
   readonly directories: DurableDirectories;
   readonly presence: Pick<StorePresence, 'assertHere'>;
   readonly logger: StorageLogger;
-  /** Absolute path of the store's root directory. */
   readonly root: string;
 }
 
 /**
- * Finds uploads by their idempotency scopes, in one database for each UTC day, which is derived from the index lines of
- * that day. The database also lists the segments (files of index lines) whose keys it contains, with their lengths if
- * these are final.
+ * Finds uploads by their idempotency scopes, in one database for each UTC day. A database is derived from the index
+ * lines of its day, and lists the segments whose keys it contains.
  *
- * Segments of yesterday and later that no database lists with their final length are read before the first lookup, and
- * before the next lookup after damage to a database. A damaged database is set aside. So is one that lists a segment
- * that is missing, or whose length isn't the listed final one. So a database may be lost at any time, or restored from
- * a backup of any age.
+ * Recent segments that aren't listed with their final length are read before the first lookup, and again after damage
+ * to a database. A database that is damaged or doesn't match its segments is rebuilt. So a database may be lost at any
+ * time, or restored from a backup of any age.
  */
 export class IdempotencyIndex {
   private readonly segments: KeySegments;
   private readonly databases: KeyDatabases;
-  /**
-   * A UTC day (`YYYY-MM-DD`): the index has all idempotency keys in the index lines of this day and later, except for
-   * those of recent uploads that weren't passed to `add` yet. Undefined while the index isn't complete for any day.
-   */
+  /** The index has the keys in the lines of this UTC day and later, except those that weren't passed to `add` yet. */
   private completeFrom: string | undefined;
   private completing: Promise<void> | undefined;
-  /** Whether the last attempt to complete the index failed. */
   private hasFailed = false;
   private readonly jobs = new OneAtATime();
   private isClosed = false;
-  /** Absolute paths of the directories of index lines (`uploads/kind=...`). Each may be a volume of its own. */
   private readonly source: readonly string[];
 
   constructor(
     private readonly site: IdempotencySite,
-    /**
-     * Parses an index line, and resolves to the line's upload and idempotency scope. Resolves to undefined if the line
-     * has no idempotency key or isn't valid. Returns undefined, without parsing the line, if the line doesn't contain
-     * the text `"idempotency_key":`.
-     */
     private readonly parse: (line: Buffer) => Promise<KeyedUpload | undefined> | undefined,
   ) {
     const { disk, directories, logger, root } = site;
@@ -91,10 +73,9 @@ export class IdempotencyIndex {
   }
 
   /**
-   * Undefined if `find` knows all uploads of the last 24 hours with an idempotency key, except for recent ones that
-   * weren't passed to `add` yet. Otherwise a promise that resolves when the index was completed; then call `ready`
-   * again. Rejects with StoreAwayError if the store goes away in the meantime, or the index is closed; with another
-   * error if the index can't be completed.
+   * Undefined if `find` knows all uploads of the last 24 hours with a key, except recent ones that weren't passed to
+   * `add` yet. Otherwise resolves when the index was completed; then call `ready` again. Rejects with StoreAwayError if
+   * the store is away or the index closed, with another error if the index can't be completed.
    */
   ready(): Promise<void> | undefined {
     const from = firstKeptDay();
@@ -109,10 +90,7 @@ export class IdempotencyIndex {
   }
 
   /**
-   * Resolves if a call of `ready` can be expected to succeed. Does nothing if the index is complete. Otherwise opens
-   * the segments that `ready` may need, and reads the beginning of one that this process doesn't write to. If one can't
-   * be opened or read, or the last `ready` has failed, calls `ready`. This call may succeed, because `ready` may need
-   * only some of the segments.
+   * Resolves if a call of `ready` can be expected to succeed. May call `ready` to find out.
    *
    * @throws StoreAwayError; an error of the file system, or of `ready`.
    */
@@ -123,8 +101,7 @@ export class IdempotencyIndex {
   }
 
   /**
-   * The upload of the last 24 hours that is stored under an idempotency scope; undefined if there is none. If the
-   * databases of two days have such an upload, returns the upload of the earlier day.
+   * The upload of the last 24 hours that is stored under an idempotency scope; undefined if there is none.
    *
    * @throws DamagedDatabaseError. After any error, `ready` must complete the index again.
    */
@@ -137,13 +114,12 @@ export class IdempotencyIndex {
   }
 
   /**
-   * Adds uploads and segments to the databases of their days. Adding one again is safe. Whenever an upload is added,
-   * its segment must be listed already or added in the same call, so that a later removal of the segment is noticed.
-   * Whenever a segment is added with its length, all its uploads with a key must be there already or added in the same
-   * call. While the index isn't complete for a day, the segments of that day aren't added.
+   * Adds uploads and segments. Adding one again is safe. The segment of an upload must be listed already or added in
+   * the same call, so that a later removal of the segment is noticed. A segment with its length must come with all its
+   * uploads with a key that weren't added before, because it isn't read again.
    *
-   * @param segments closed segments with their final length in bytes; segments that are open, or some of whose uploads
-   *   may not be added yet, with `OPEN` instead.
+   * @param segments closed segments with their final length in bytes; with `OPEN` those that are open, or some of whose
+   *   uploads may not be added yet.
    */
   add(uploads: readonly KeyedUpload[], segments: readonly ListedSegment[]): Promise<void> {
     return this.jobs.run(async () => {
@@ -156,10 +132,9 @@ export class IdempotencyIndex {
   }
 
   /**
-   * Removes uploads from the index after their lines were removed from a segment, and overwrites their values in the
-   * file of the day's database. The hashes of their idempotency scopes stay there. If `uploads` isn't empty, also
-   * removes the databases of that day that were set aside, because these may have the keys of the uploads too. Those in
-   * a directory that was set aside as a whole stay.
+   * Removes uploads whose lines were removed from a segment. Overwrites their values in the day's database file, where
+   * hashes of their scopes stay. If there are any, also removes the day's databases that were set aside, except those
+   * in a directory that was set aside as a whole.
    *
    * @param segment the segment, with its new length in bytes; 0 if it has no more lines.
    */
@@ -173,18 +148,13 @@ export class IdempotencyIndex {
     });
   }
 
-  /**
-   * Checks that names can be created in the directory of the databases, as `KeyDatabases.assertWritable` does.
-   *
-   * @throws DataDirectoryError
-   */
+  /** @throws DataDirectoryError as `KeyDatabases.assertWritable` does. */
   assertWritable(): Promise<void> {
     return this.databases.assertWritable();
   }
 
   /**
-   * Closes the databases after additions in progress. No database is opened afterwards, because the next instance of
-   * the store in this process must be able to lock them.
+   * Closes the databases for good, because the next instance of the store in this process must be able to lock them.
    */
   close(): Promise<void> {
     return this.jobs.run(() => {
@@ -209,10 +179,8 @@ export class IdempotencyIndex {
   }
 
   /**
-   * Checks that the index may be used. Call `assertUsable` also after each look at the disk: while the store is away,
-   * its segments would look removed, and its databases would be created in the wrong place.
-   *
-   * @throws StoreAwayError if the index is closed or the store is away.
+   * Call `assertUsable` also after each look at the disk: while the store is away, its segments would look removed, and
+   * its databases would be created in the wrong place.
    */
   private assertUsable(): void {
     if (this.isClosed) throw new StoreAwayError('The index of idempotency keys is closed');
@@ -231,10 +199,6 @@ export class IdempotencyIndex {
     });
   }
 
-  /**
-   * Reads the segments of the day `from` and later that no database lists with their final length, and adds the
-   * idempotency keys in their lines. Starts again if a database is set aside meanwhile.
-   */
   private async addMissingSegments(from: string): Promise<void> {
     this.databases.forgetMissing();
     for (let setAsides = -1; setAsides !== this.databases.setAsides; ) {
@@ -251,11 +215,6 @@ export class IdempotencyIndex {
     }
   }
 
-  /**
-   * Returns the segments of a day whose keys must be read, because the day's database doesn't list them with their
-   * final length. If the database lists a segment that is missing or has changed, sets the database aside and returns
-   * all segments of the day.
-   */
   private async unlisted(day: string, segments: readonly SegmentToRead[]): Promise<SegmentToRead[]> {
     const { lengths, count } = await this.databases.use(day, (database) => ({
       lengths: segments.map(({ path }) => listedLength(database, path)),
@@ -281,15 +240,10 @@ export class IdempotencyIndex {
     }
   }
 
-  /**
-   * Adds the idempotency keys in a segment's lines to the database of its day, and then lists the segment there, unless
-   * a database was set aside meanwhile. Resolves to the number of lines with a key.
-   */
   private async addSegment(segment: SegmentToRead, progress: LoggedProgress): Promise<number> {
     const { disk, root, logger } = this.site;
     const { day, path, length, isOpen } = segment;
     const { setAsides } = this.databases;
-    // `file` is undefined if the segment was removed after its directory was listed.
     const file = await unlessAbsent(disk.open(join(root, path)));
     if (!file) {
       this.assertUsable();
@@ -313,8 +267,8 @@ export class IdempotencyIndex {
       }
       await this.put(day, rows);
       await this.databases.use(day, (database) => {
-        // If a database was set aside meanwhile, the new one lacks the keys that were added before. So it must not list
-        // this segment, because a segment that is listed with its length isn't read again.
+        // If a database was set aside meanwhile, the new one lacks keys: a segment that it listed would not be read
+        // again.
         if (setAsides === this.databases.setAsides) putEntries(database, [segmentEntry(isOpen ? { path, length: OPEN } : segment)]);
       });
       return count + rows.length;
@@ -327,8 +281,7 @@ export class IdempotencyIndex {
     for (let at = 0; at < entries.length; at += ROWS_AT_ONCE) {
       if (at > 0) await turnOfOthers();
       await this.databases.use(day, (database) => {
-        // While the index isn't complete for the day, its database may lack keys. So no segment is listed here, because
-        // a segment that is listed with its length isn't read again.
+        // An incomplete day's database may lack keys, but a segment that it lists with its length isn't read again.
         const isComplete = this.isComplete(day);
         putEntries(database, entries.slice(at, at + ROWS_AT_ONCE).filter(({ value }) => isComplete || typeof value !== 'number'));
       });
@@ -337,5 +290,4 @@ export class IdempotencyIndex {
   }
 }
 
-/** The earliest UTC day whose index lines may contain an idempotency key that is still kept (for 24 hours). */
 const firstKeptDay = (): string => utcDate(new Date(Date.now() - IDEMPOTENCY_PERIOD_MS));

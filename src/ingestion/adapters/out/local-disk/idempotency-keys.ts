@@ -13,43 +13,24 @@ import type { OpenSegment } from './stored-uploads/segments.js';
 
 const ADD_AFTER_MS = 50;
 const ADD_AT = 1_000;
-/** While this many uploads with a key wait to be added to the index, further ones are refused. */
 const MAX_WAITING = 10_000;
 const RETRY_AFTER_SECONDS = 1;
-/**
- * The maximum number of attempts to look up the idempotency key of one request. A further attempt is made only if a
- * database of keys was damaged.
- */
 const MAX_ATTEMPTS = 3;
 const KEY_MEMBER = Buffer.from('"idempotency_key":');
 
 /**
- * Keeps only the first upload that succeeds within 24 hours for each idempotency scope (kind, key and customer), unless
- * it is removed. Answers a repeated request with the receipt of that upload. Refuses a request with other data, and any
- * request while an upload of its scope is in progress.
+ * Keeps only the first upload that succeeds within 24 hours for each idempotency scope, unless it is removed. Answers a
+ * repeated request with the receipt of that upload. Refuses a request with other data, and any request while an upload
+ * of its scope is in progress.
  */
 export class IdempotencyKeys {
   private readonly index: IdempotencyIndex;
-  /**
-   * The uploads with an idempotency key that are in progress, by their idempotency scopes, oldest first. Each value is
-   * how many uploads with a key had begun before that upload.
-   */
+  /** By scope, the uploads in progress, oldest first; each with how many uploads with a key had begun before it. */
   private readonly running = new Map<string, number>();
   private begun = 0;
-  /**
-   * The uploads whose index lines are durable, but which still have to be added to the index of idempotency keys. The
-   * map's keys are their idempotency scopes.
-   */
   private readonly waiting = new Map<string, KeyedUpload>();
-  /**
-   * The ids of uploads that were removed from the store between the writing of their index lines and their addition to
-   * `waiting`. Also has the id of an older upload that was removed while another upload with its scope was in progress.
-   */
+  /** Ids of uploads that were removed while an upload of their scope was in progress. */
   private readonly removed = new Set<string>();
-  /**
-   * The closed segments (files of index lines) that still have to be listed with their length in the index of
-   * idempotency keys. `begun` is how many uploads with a key had begun when the segment was closed.
-   */
   private closedSegments: { segment: ListedSegment; begun: number }[] = [];
   private timer: NodeJS.Timeout | undefined;
   private adding: Promise<void> | undefined;
@@ -59,8 +40,8 @@ export class IdempotencyKeys {
   }
 
   /**
-   * Stores an upload by calling `keep`. If the store has an upload of the last 24 hours with the same idempotency
-   * scope, instead reads the whole request by calling `read`, and returns the receipt of the stored upload.
+   * Stores an upload by calling `keep`. If its scope has an upload of the last 24 hours, calls `read` instead, to read
+   * the whole request, and returns the receipt of the stored upload.
    *
    * @throws ServiceError `request-in-progress`, `idempotency-key-reused`, `storage-failure`; errors of `keep` and
    *   `read`.
@@ -80,15 +61,13 @@ export class IdempotencyKeys {
     }
   }
 
-  /** Takes note of a segment that was closed, so that its length is final. */
   segmentClosed({ path, durableLength: length }: OpenSegment): void {
-    // If no upload with a key has begun since the store was opened, the index of idempotency keys may not exist, and
-    // isn't created only to list this segment.
+    // If no upload with a key has begun, the index may not exist, and isn't created only to list this segment.
     if (this.begun > 0 && length > 0) this.closedSegments.push({ segment: { path, length }, begun: this.begun });
   }
 
   /**
-   * Forgets uploads whose lines were removed from a segment, so that their idempotency keys can be used again.
+   * Forgets uploads whose lines were removed from a segment, so that their keys can be used again.
    *
    * @param segment path of the segment, relative to the store's root.
    * @param length the new length of the segment in bytes; 0 if it has no more lines.
@@ -106,9 +85,7 @@ export class IdempotencyKeys {
   }
 
   /**
-   * Resolves if uploads with a key can be expected to succeed: not too many keys wait to be added to the index of
-   * idempotency keys, and the index can be written. If the index isn't complete yet, it must also be possible to
-   * complete it from index lines (see `IdempotencyIndex.assertReadable`).
+   * Resolves if uploads with a key can be expected to succeed.
    *
    * @throws DataDirectoryError if keys can't be written; Error if too many keys wait; errors of
    *   `IdempotencyIndex.assertReadable`.
@@ -119,10 +96,7 @@ export class IdempotencyKeys {
     await this.index.assertReadable();
   }
 
-  /**
-   * Adds the waiting uploads to the index of idempotency keys, if possible, and closes the index. If adding them fails,
-   * their keys are read from the index lines after the store is opened again.
-   */
+  /** Closes the index. Keys that could not be added are read from the index lines when the store is opened again. */
   async close(): Promise<void> {
     await this.tryAdd();
     clearTimeout(this.timer);
@@ -130,11 +104,8 @@ export class IdempotencyKeys {
   }
 
   /**
-   * Resolves to the upload of the last 24 hours that is stored under an idempotency scope. Resolves to undefined if
-   * there is none: `running` then has the scope, and the caller must store an upload and afterwards delete the scope
-   * from `running`, also if storing fails.
-   *
-   * @throws ServiceError `request-in-progress`, `storage-failure`.
+   * If it resolves to undefined, the caller must later delete the scope from `running`, even if storing the upload
+   * fails.
    */
   private async claim(scope: string): Promise<IndexedUpload | undefined> {
     for (let attempt = 1; ; attempt++) {
@@ -145,8 +116,7 @@ export class IdempotencyKeys {
         throw new ServiceError('request-in-progress', 'A request with this Idempotency-Key is in progress.', { retryAfterSeconds: RETRY_AFTER_SECONDS });
       }
       try {
-        // The store must be present with all its parts: an open database can still be read after a volume has gone
-        // away, but the upload that the database reports may be gone with the volume.
+        // An open database can be read even after a volume has gone away, perhaps with the upload that it reports.
         this.site.presence.assertHere();
         const earlier = this.find(scope);
         if (earlier) return earlier;
@@ -161,10 +131,7 @@ export class IdempotencyKeys {
     }
   }
 
-  /**
-   * Throws if so many uploads wait to be added to the index that no more can be taken. Then also tries again to add
-   * them, after a moment, because without further uploads nothing else would.
-   */
+  /** Also tries again to add the waiting uploads, because without further uploads nothing else would. */
   private assertRoom(): void {
     if (this.waiting.size < MAX_WAITING) return;
     this.timer ??= setTimeout(() => void this.tryAdd(), ADD_AFTER_MS).unref();
@@ -187,18 +154,13 @@ export class IdempotencyKeys {
     else this.timer ??= setTimeout(() => void this.tryAdd(), ADD_AFTER_MS).unref();
   }
 
-  /**
-   * Adds the waiting uploads and the closed segments to the index of idempotency keys. Never rejects: after a failure,
-   * they wait for the next attempt.
-   */
   private async tryAdd(): Promise<void> {
     clearTimeout(this.timer);
     this.timer = undefined;
     while (this.adding) await this.adding;
     this.adding = this.add()
       .catch((error: unknown) => {
-        // While the store is away, no warning is needed: nothing is lost, because the keys are also in the index lines,
-        // which are read when the store comes back.
+        // Needs no warning: the keys are also in the index lines, which are read when the store comes back.
         if (error instanceof StoreAwayError) return;
         this.site.logger.warn('Adding to the index of idempotency keys failed; retrying with the next upload.', error);
       })
@@ -229,10 +191,6 @@ const keyed = (scope: string, upload: Upload, request: string): KeyedUpload => (
   ...receiptOf(upload),
 });
 
-/**
- * The upload that an index line describes, with its idempotency scope. Undefined if the line isn't valid, or doesn't
- * contain the text `"idempotency_key":` with a key behind it.
- */
 function parseKeyed(line: Buffer): Promise<KeyedUpload | undefined> | undefined {
   return line.includes(KEY_MEMBER) ? decodeKeyed(line) : undefined;
 }

@@ -7,28 +7,23 @@ export const NEWLINE_BYTES = Buffer.from([NEWLINE]);
 const CHUNK_BYTES = 1024 * 1024;
 const OPENING_BRACE = 0x7b;
 
-/** The warning about a long line that `readLines` omits from a segment (a file of index lines). */
+/** The warning about a long line that `readLines` omits. */
 export const foreignLineWarning = (path: string): string => `${path} has a long line that is not a line of the index; skipping the line.`;
 
-/**
- * The `upload_id` of an index line; undefined if the line isn't JSON in UTF-8 with a text as its `upload_id`. Yields to
- * other work if the line is long.
- */
+/** The `upload_id` of an index line; undefined if the line isn't JSON in UTF-8 with a text as its `upload_id`. */
 export async function uploadIdOf(line: Buffer): Promise<string | undefined> {
   const id = (await membersOf(line, ['upload_id']))?.upload_id;
   return typeof id === 'string' ? id : undefined;
 }
 
 /**
- * Yields the lines of a file between two positions (in bytes), without their newlines. Omits an unterminated last line.
- * Also omits long lines that can't be index lines (see `isForeign`), and calls `onForeignLine` for each. A line of over
- * 2 MiB is always long; one of over 1 MiB may be, depending on where it begins. Needs about twice as much memory as the
- * longest index line, but at least 1 MiB.
+ * Yields the lines of a file between two positions (in bytes), without their newlines. Omits an unterminated last line,
+ * and long lines that can't be index lines, for each of which it calls `onForeignLine`. Needs about twice as much
+ * memory as the longest index line, but at least 1 MiB.
  *
- * @param from must be the beginning of a line; otherwise, the first line that is yielded is incomplete.
+ * @param from must be the beginning of a line.
  */
 export async function* readLines(file: DiskFile, from: number, to: number, onForeignLine: () => void): AsyncGenerator<Buffer> {
-  /** The beginning of the current line, if the line began in an earlier chunk. A line may have a hundred chunks. */
   let pieces: Buffer[] = [];
   let isInForeignLine = false;
   for (let position = from; ; ) {
@@ -54,10 +49,6 @@ export async function* readLines(file: DiskFile, from: number, to: number, onFor
   }
 }
 
-/**
- * Whether the beginning of a line, given as `pieces`, shows that the line isn't an index line: the beginning has more
- * than 1 MiB, and its first byte isn't `{`, or it is longer than a string can be.
- */
 function isForeign(pieces: readonly Buffer[]): boolean {
   let length = 0;
   for (const piece of pieces) length += piece.length;

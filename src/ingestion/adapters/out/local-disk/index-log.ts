@@ -7,21 +7,17 @@ import type { StoreDirectory } from './store-directory.js';
 import { MAX_DISORDER_MS } from './stored-uploads/segment-reader.js';
 
 /**
- * Maximum total length, in bytes, of the lines that are appended to a segment (a file of index lines) in one write.
- * Only a single line may be longer. Recovery relies on this limit: a crash can damage only the last write to a segment.
+ * The most that one write appends, except for a single longer line. Recovery relies on it: a crash can damage only the
+ * last write.
  */
 export const MAX_BATCH_BYTES = 1024 * 1024;
 
 export interface IndexLogOptions {
-  /** A segment of at least this many bytes gets no further lines. */
   readonly maxSegmentBytes: number;
   readonly onFlush: (flush: IndexFlush) => void;
 }
 
-/**
- * The error when an index line could not be made durable, and it is uncertain whether the line was removed. The next
- * boot may still find the line.
- */
+/** The error when an index line could not be made durable, but the next boot may still find it. */
 export class LineMayRemainError extends Error {
   constructor(cause: unknown) {
     super('An index line could be neither made durable nor removed.', { cause });
@@ -36,10 +32,8 @@ interface WaitingLine extends ReceivedLine {
 }
 
 /**
- * Appends the index lines of one kind of upload, in the order of their arrival. While lines are being flushed, further
- * lines wait. The next flush takes the waiting lines in order: at least one, and up to 1 MiB. It stops before a line
- * for another directory, and before a line whose upload was received more than MAX_DISORDER_MS earlier than that of a
- * line it has taken.
+ * Appends the index lines of one kind of upload, in the order of their arrival. Lines that arrive during a flush wait,
+ * and are flushed together later, as far as a segment allows.
  */
 export class IndexLog {
   private readonly waiting: WaitingLine[] = [];
@@ -52,7 +46,6 @@ export class IndexLog {
     private readonly options: IndexLogOptions,
   ) {}
 
-  /** The number of lines that wait for the next flush. Those being flushed don't count. */
   get waitingLines(): number {
     return this.waiting.length;
   }
@@ -60,21 +53,19 @@ export class IndexLog {
   /**
    * A lower bound for the positions of all index lines that are appended to a directory from now on.
    *
-   * @param directory a directory of segments, relative to the store's root.
+   * @param directory relative to the store's root.
    */
   position(directory: string): IndexPosition {
     const { segment } = this;
     if (segment?.directory === directory) return { segment: segment.path, offset: segment.durableLength };
-    // The next line for the directory goes to a segment that isn't created yet. Its name sorts after the name made
-    // here, because version 7 UUIDs never go backwards within a process.
+    // The next line goes to a new segment, whose name sorts later: UUIDs of version 7 never go backwards in a process.
     return { segment: `${directory}/${uuidV7()}.ndjson`, offset: 0 };
   }
 
   /**
    * Appends an index line. Resolves when the line is durable.
    *
-   * @param directory the directory of the segments to which the line belongs, relative to the store's root.
-   * @param upload the upload that the line describes.
+   * @param directory the directory of the line's segment, relative to the store's root.
    * @param bytes the line, with its newline.
    * @throws LineMayRemainError; after any other error the line is gone, at the latest after the next boot.
    */
@@ -85,10 +76,7 @@ export class IndexLog {
     });
   }
 
-  /**
-   * Closes the current segment, if there is one, for good, so that later lines go to a new segment. Rejects if the
-   * segment can't be closed.
-   */
+  /** Closes the current segment for good, so that later lines go to a new one. Rejects if it can't be closed. */
   rotate(): Promise<void> {
     return new Promise((resolve, reject) => {
       this.rotations.push({ resolve, reject });
@@ -96,9 +84,7 @@ export class IndexLog {
     });
   }
 
-  /**
-   * Closes the current segment for good, or leaves that to the next boot. Call `close` only when no line is waiting.
-   */
+  /** Closes the current segment, or leaves that to the next boot. Call `close` only when no line is waiting. */
   async close(): Promise<void> {
     await this.segment?.closeOrMark();
   }
@@ -162,14 +148,12 @@ export class IndexLog {
     }
   }
 
-  /** The current segment if these lines can be appended to it; otherwise undefined. */
   private currentFor(batch: readonly WaitingLine[]): Segment | undefined {
     const { segment } = this;
     const isFull = segment === undefined || segment.durableLength >= this.options.maxSegmentBytes;
     return !isFull && segment.directory === batch[0]?.directory && segment.accepts(batch) ? segment : undefined;
   }
 
-  /** Closes the current segment, if there is one, and returns a new one for these lines. Rejects if closing fails. */
   private async nextFor(batch: readonly WaitingLine[]): Promise<Segment> {
     await this.segment?.close();
     return (this.segment = new Segment(this.store, batch[0]?.directory ?? ''));

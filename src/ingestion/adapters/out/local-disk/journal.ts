@@ -8,7 +8,6 @@ import type { DurableDirectories } from './durable-directories.js';
 import { asPendingMarker, type PublicationMarker } from './pending-markers.js';
 import type { StorePresence } from './store-presence.js';
 
-/** A small file that is being published, as a journal records it. */
 export interface JournalRecord {
   readonly uploadId: string;
   readonly marker: PublicationMarker;
@@ -29,7 +28,6 @@ const HEAD_BYTES = 24;
 
 const ZEROS = Buffer.alloc(256 * 1024);
 
-/** The services of a store that a journal uses. */
 export interface JournalSite {
   readonly disk: Disk;
   readonly directories: DurableDirectories;
@@ -41,29 +39,24 @@ export interface JournalSite {
  * cheap, because the file's size doesn't change. After a failed append the journal must not be used again.
  */
 export class Journal {
-  /** False after a failed append, and once `remove` was called: the journal must then get no more records. */
+  /** Once it is false, the journal must get no more records. */
   isSound = true;
-  /**
-   * Whether the journal's file must stay until it is replayed: before the next removal of uploads, or at the next boot.
-   */
+  /** Whether the file must stay until it is replayed. */
   isLeft = false;
   private epoch = newEpoch();
   private length = 0;
   private held = 0;
-  /** Ends the last wait of `released`; undefined before the first wait. */
   private onReleased: (() => void) | undefined;
 
   private constructor(
     private readonly site: JournalSite,
     private readonly file: DiskFile,
-    /** Absolute path of the journal's file. */
     readonly path: string,
     private readonly bytes: number,
   ) {}
 
   /**
-   * Creates a journal and preallocates its file. Resolves when the file's bytes and name are durable. If that fails,
-   * tries to remove the file.
+   * Creates a journal. Resolves when the bytes and the name of its preallocated file are durable.
    *
    * @param bytes the preallocated length; a single record may be longer.
    */
@@ -83,19 +76,16 @@ export class Journal {
     }
   }
 
-  /** How many bytes of records the journal can still take within its preallocated length. Negative if it is longer. */
   get room(): number {
     return this.bytes - this.length;
   }
 
-  /** Whether a record of this length, in bytes, may be appended. An empty journal accepts a record of any length. */
   accepts(bytes: number): boolean {
     return this.length === 0 || bytes <= this.room;
   }
 
   /**
-   * Appends encoded records. Resolves when the records are durable. From then on each record is held: `release` or
-   * `leave` must be called once for each. If `append` rejects, none of them is held.
+   * Resolves when the records are durable. Call `release` or `leave` once for each, unless `append` rejects.
    *
    * @throws FileRemovedError; an error of the file system.
    */
@@ -113,27 +103,21 @@ export class Journal {
     }
   }
 
-  /** Releases one record (see `HeldRecord`). */
   release(): void {
     this.held -= 1;
     if (this.held === 0) this.onReleased?.();
   }
 
-  /** Releases one record, but keeps the journal until it is replayed (see `HeldRecord`). */
   leave(): void {
     this.isLeft = true;
     this.release();
   }
 
-  /** Resolves when no appended record is held any more. */
   async released(): Promise<void> {
     if (this.held > 0) await new Promise<void>((resolve) => (this.onReleased = resolve));
   }
 
-  /**
-   * Prepares the journal for its next use: recovery no longer finds its records. Their bytes stay in the file until new
-   * records overwrite them.
-   */
+  /** Makes recovery find no records. Their bytes stay in the file until new records overwrite them. */
   async clear(): Promise<void> {
     await this.file.write([Buffer.alloc(1)], 0);
     this.epoch = newEpoch();
@@ -144,7 +128,6 @@ export class Journal {
     await this.file.close();
   }
 
-  /** Removes the journal's file. If that fails, call `remove` again. */
   async remove(): Promise<void> {
     this.isSound = false;
     await this.close();
@@ -152,9 +135,7 @@ export class Journal {
   }
 }
 
-/**
- * Creates an epoch: random bytes that distinguish the records of one use of a journal from leftovers of an earlier use.
- */
+/** Random bytes that distinguish the records of one use of a journal from leftovers of an earlier use. */
 export const newEpoch = (): Buffer => randomBytes(EPOCH_BYTES);
 
 /** Encodes a record, but without its epoch and checksum: `stampRecord` sets these. */
@@ -175,10 +156,7 @@ export function stampRecord(record: Buffer, epoch: Buffer): void {
   record.writeUInt32BE(crc32(record.subarray(EPOCH_AT)), CHECKSUM_AT);
 }
 
-/**
- * Whether a file may be a journal, judged by its first bytes: a journal begins with the magic number of a record. One
- * without records begins with a zero byte, or has fewer than four bytes.
- */
+/** Whether a file begins as a journal does, with or without records. */
 export const isJournal = (bytes: Buffer): boolean => bytes.length < CHECKSUM_AT || bytes[0] === 0 || bytes.readUInt32BE() === MAGIC;
 
 /** Yields the records of a journal up to the first one that is incomplete, damaged or left over from an earlier use. */
@@ -196,14 +174,12 @@ export function* decodeRecords(journal: Buffer): Generator<JournalRecord> {
   }
 }
 
-/** The upload's id and its marker, from the text in a record of a journal. Undefined if the text isn't valid. */
 function parseText(text: string): Omit<JournalRecord, 'bytes'> | undefined {
   const { upload_id: uploadId, ...data } = (parseJson(text) ?? {}) as { upload_id: string };
   const marker = asPendingMarker(uploadId, data);
   return marker && 'content_path' in marker ? { uploadId, marker } : undefined;
 }
 
-/** Buffers with `length` zeros in all, which share their memory. */
 function zeros(length: number): Buffer[] {
   const rest = length % ZEROS.length;
   return [...Array<Buffer>((length - rest) / ZEROS.length).fill(ZEROS), ZEROS.subarray(0, rest)];

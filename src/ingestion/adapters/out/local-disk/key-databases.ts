@@ -10,75 +10,47 @@ import type { Disk } from './disk.js';
 import type { DurableDirectories } from './durable-directories.js';
 import { DamagedDatabaseError, type SelfCheckingDatabase } from './self-checking-database.js';
 
-/**
- * How many days a database of idempotency keys is kept, at least, after its last key has expired. If the machine's
- * clock jumps ahead by a few days and back, the database then needn't be rebuilt.
- */
+/** After the last key has expired, in case the clock jumps ahead by a few days and back. */
 const DAYS_KEPT = 7;
-/**
- * How many databases of one day are kept for inspection after they were set aside (renamed). More are kept only of what
- * can't be removed, such as a directory in place of a database.
- */
 const MAX_SET_ASIDE = 5;
 
-/** Follows the name of a database, or of their directory, that was set aside. A number or a UUID comes behind it. */
 const ASIDE = '.damaged-';
 
 export interface KeyDatabasesOptions {
   readonly disk: Disk;
   readonly directories: DurableDirectories;
   readonly logger: StorageLogger;
-  /** Absolute path of the store's root directory. */
   readonly root: string;
-  /**
-   * Throws if the store is away or closed. Called before a database is created, renamed or removed, because the
-   * directory of the databases may be another store's while the store is away.
-   */
+  /** Throws if the store is away or closed: the directory of the databases may then be another store's. */
   readonly assertUsable: () => void;
-  /** Called when keys may have been lost, because a database could not be read or was set aside. */
+  /** Called when keys may have been lost. */
   readonly onLoss: () => void;
 }
 
 /**
- * The databases of idempotency keys in `idempotency/`, one for each UTC day. The database of a day is created when it
- * is first used. A damaged database is set aside: it is renamed, a warning is logged, and an empty database takes its
- * place. If five databases of the same day were renamed already, the damaged one is removed instead; but it is renamed
- * all the same if one of its files isn't a regular file. A renamed one is removed when an upload of its day with a key
- * is, or when it has expired.
+ * The databases of idempotency keys in `idempotency/`, one for each UTC day, which is created when it is first used. A
+ * damaged database is set aside: it is renamed or removed, a warning is logged, and an empty database takes its place.
+ * A renamed one is removed when it has expired, or an upload of its day with a key is removed.
  */
 export class KeyDatabases {
-  /** Absolute path of the directory of the databases. */
   readonly directory: string;
-  /** How often this instance has set aside a database, or the whole directory of the databases. */
   setAsides = 0;
   private readonly days = new Map<string, SelfCheckingDatabase>();
-  /**
-   * The errors of the databases that `read` found damaged, by the day of the database. A day is deleted when its
-   * database is set aside.
-   */
   private readonly damaged = new Map<string, DamagedDatabaseError>();
-  /**
-   * The days whose database was missing when it was first used, although this instance hadn't set it aside. Days are
-   * deleted by `forgetMissing` and `wasMissing`.
-   */
   private readonly absent = new Set<string>();
-  /**
-   * The days whose database this instance has set aside (renamed or removed). The database of such a day isn't reported
-   * as missing.
-   */
+  /** The days whose database was set aside, so that it isn't reported as missing. */
   private readonly rebuilt = new Set<string>();
 
   constructor(private readonly options: KeyDatabasesOptions) {
     this.directory = join(options.root, 'idempotency');
   }
 
-  /** The days whose databases are open, the earliest first. */
   openDays(): string[] {
     return [...this.days.keys()].sort();
   }
 
   /**
-   * Returns the result of reading from the database of a day; undefined if that database isn't open.
+   * Undefined if the database isn't open.
    *
    * @throws DamagedDatabaseError; `setDamagedAside` then sets the database aside.
    */
@@ -94,53 +66,38 @@ export class KeyDatabases {
     }
   }
 
-  /** Sets aside the databases that `read` found damaged (see `setAside`). */
   async setDamagedAside(): Promise<void> {
     for (const [day, error] of this.damaged) await this.setAside(day, error);
   }
 
-  /**
-   * Whether the database of a day is open or on the disk. An open one is read even if someone has removed it from the
-   * disk.
-   */
   async exists(day: string): Promise<boolean> {
     if (this.days.has(day)) return true;
     const names = await unlessAbsent(this.options.disk.readDirectory(this.directory));
     return names?.includes(basename(this.pathOf(day))) ?? false;
   }
 
-  /**
-   * The days from `from` (`YYYY-MM-DD`) on that have a database on the disk. Creates the directory of the databases if
-   * it is missing or unusable (see `makeDirectory`).
-   */
   async daysFrom(from: string): Promise<string[]> {
     const names = await this.makeDirectory();
     return names.flatMap((name) => /^(\d{4}-\d\d-\d\d)\.db$/.exec(name)?.[1] ?? []).filter((day) => day >= from);
   }
 
-  /** Absolute path of the database of a day, whether or not the database exists. */
   pathOf(day: string): string {
     return join(this.directory, `${day}.db`);
   }
 
-  /** Forgets which databases were found missing so far (see `wasMissing`). */
   forgetMissing(): void {
     this.absent.clear();
   }
 
-  /**
-   * Whether the database of a day was missing when it was first used. False if this instance had set that database
-   * aside. Forgets the day, so the next call for it returns false.
-   */
+  /** Whether the database was missing when it was first used, and not set aside before. Forgets the day. */
   wasMissing(day: string): boolean {
     return this.absent.delete(day);
   }
 
   /**
-   * Resolves if names can be created in the directory of the databases. Also resolves if the directory is missing, or
-   * is unusable in a way that renaming it, and creating another one, may solve.
+   * Resolves if names can be created in the directory of the databases, or a new one in its place may allow that.
    *
-   * @throws DataDirectoryError if the directory can't be written for another reason, for example on a read-only volume.
+   * @throws DataDirectoryError
    */
   async assertWritable(): Promise<void> {
     const { disk } = this.options;
@@ -150,7 +107,6 @@ export class KeyDatabases {
     });
   }
 
-  /** Closes all databases. */
   async close(): Promise<void> {
     const databases = [...this.days.values()];
     this.days.clear();
@@ -158,8 +114,7 @@ export class KeyDatabases {
   }
 
   /**
-   * Runs work on the database of a day, which is opened or created first if necessary. If the database is damaged, sets
-   * it aside and repeats the work on a new one.
+   * Runs work on the database of a day. If the database is damaged, sets it aside and repeats the work on a new one.
    *
    * @throws DamagedDatabaseError if the new one is damaged, too; StoreAwayError; DataDirectoryError; SqliteError; an
    *   error of the file system or of the work.
@@ -195,10 +150,7 @@ export class KeyDatabases {
     return database;
   }
 
-  /**
-   * Opens the file of a database, and throws if that shows that no file descriptor or memory is left. SQLite reports
-   * this in the same way as a damaged database that can't be opened, but the database must not be set aside for it.
-   */
+  /** SQLite reports a lack of file descriptors or memory like damage, but the database must not be set aside for it. */
   private async assertNotOverloaded(path: string): Promise<void> {
     const { disk } = this.options;
     if ((await disk.plainFileSize(path)) === undefined) return;
@@ -209,10 +161,6 @@ export class KeyDatabases {
     }
   }
 
-  /**
-   * Sets the database of a day aside: renames or removes it (see `KeyDatabases`), and logs a warning. If that isn't
-   * permitted, renames the directory of the databases. The next use of the day creates an empty database.
-   */
   async setAside(day: string, reason: DamagedDatabaseError): Promise<void> {
     this.setAsides += 1;
     this.options.onLoss();
@@ -244,10 +192,6 @@ export class KeyDatabases {
     return aside === undefined ? disk.remove(path) : disk.rename(path, join(this.directory, aside));
   }
 
-  /**
-   * Lists the directory of the databases. If the directory is missing, creates it. If the directory is unusable, or
-   * something else is at its path, sets that aside (renames it) and creates a new directory.
-   */
   private async makeDirectory(): Promise<string[]> {
     const { disk, directories } = this.options;
     const list = () => directories.within(this.directory, () => disk.readDirectory(this.directory));
@@ -272,9 +216,6 @@ export class KeyDatabases {
     logger.warn(`${this.directory} can't be used (${(reason as Error).message}). It was renamed to ${aside}, which may be removed.`);
   }
 
-  /**
-   * Durably removes the databases of a day that were set aside. Leaves what isn't a regular file, such as a directory.
-   */
   async removeSetAside(day: string): Promise<void> {
     const names = (await unlessAbsent(this.options.disk.readDirectory(this.directory))) ?? [];
     const setAside = names.filter((name) => name.startsWith(`${day}.db${ASIDE}`));
@@ -284,10 +225,7 @@ export class KeyDatabases {
     await this.options.disk.syncDirectory(this.directory);
   }
 
-  /**
-   * Closes the databases of days before `from`, whose keys have all expired. Removes the databases of days more than
-   * seven days before `from`, also those that were set aside. Leaves what isn't a regular file, such as a directory.
-   */
+  /** Closes the databases of days before `from`, whose keys have all expired. Removes their files a week later. */
   async removeExpired(from: string): Promise<void> {
     for (const [day, database] of this.days) {
       if (day >= from) continue;
@@ -307,20 +245,12 @@ export class KeyDatabases {
   }
 }
 
-/**
- * Whether an error means that the directory of the databases can't be used, but a new one in its place probably can.
- */
 const isObstacle = (error: unknown): boolean =>
   error instanceof DataDirectoryError || hasCode(error, 'ENOTDIR', 'ENOENT', 'ELOOP', 'EACCES', 'EPERM');
 
-/**
- * A free name (`<name>.damaged-<number>`) for a database or a directory that is set aside; undefined if all five are
- * taken.
- */
 function freeName(name: string, taken: readonly string[]): string | undefined {
   const names = Array.from({ length: MAX_SET_ASIDE }, (_, index) => `${name}${ASIDE}${index + 1}`);
   return names.find((candidate) => !taken.some((other) => other.startsWith(candidate)));
 }
 
-/** A new name for a database or directory that is set aside although all names of `freeName` are taken. */
 const uniqueName = (name: string): string => `${name}${ASIDE}${randomUuid()}`;

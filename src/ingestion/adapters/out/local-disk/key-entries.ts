@@ -4,62 +4,47 @@ import { isKeptUnderKey } from '../../../domain/idempotency.js';
 import { dayIn } from '../../../domain/layout-names.js';
 import type { SelfCheckingDatabase } from './self-checking-database.js';
 
-/** An upload and its idempotency scope, under which a repeated request finds it. */
 export interface KeyedUpload extends Omit<UploadReceipt, 'replayed'> {
   readonly scope: string;
-  /** The `requestDigest` of the upload, which must be the same for a repeated request. */
+  /** The upload's `requestDigest`. */
   readonly request: string;
   readonly receivedAt: Date;
 }
 
-/** The part of an upload that is needed to answer a repeated request. */
 export interface IndexedUpload {
   readonly receipt: UploadReceipt;
-  /** The `requestDigest` of the upload, which must be the same for a repeated request. */
   readonly request: string;
 }
 
-/**
- * Listed in place of a segment's length if the database may lack keys of some of the segment's lines: because the
- * segment (a file of index lines) still accepts lines, or was closed while uploads with a key were in progress.
- */
+/** Listed in place of a segment's length while the database may lack keys of some of the segment's lines. */
 export const OPEN = -1;
 
-/** A segment, as a database of idempotency keys lists it. */
 export interface ListedSegment {
-  /** Path of the segment, relative to the store's root. */
+  /** Relative to the store's root. */
   readonly path: string;
-  /** The length in bytes, or `OPEN`. */
+  /** In bytes, or `OPEN`. */
   readonly length: number;
 }
 
-/** The value that a database of idempotency keys stores for an upload. */
 interface Row {
   readonly request: string;
-  /** When the upload was received, in milliseconds since 1970. */
+  /** In milliseconds since 1970. */
   readonly receivedAt: number;
   readonly uploadId: string;
   readonly size: number | null;
   readonly sha256: string | null;
 }
 
-/** A value, with its name, in the database of idempotency keys of one day. */
 export interface DayEntry {
   /** A UTC day, `YYYY-MM-DD`. */
   readonly day: string;
   readonly name: string;
-  /**
-   * The row of an upload, or the length of a segment (in bytes, or `OPEN`). In the database, null takes the place of
-   * the value when the upload, or the last line of the segment, was removed.
-   */
+  /** An upload, or the length of a segment (in bytes, or `OPEN`). */
   readonly value: Row | number;
 }
 
 const uploadName = (scope: string): string => `upload\n${scope}`;
 const segmentName = (path: string): string => `segment\n${path}`;
-/**
- * Name of the entry whose value is the number of segments that a database of idempotency keys lists (`segmentCount`).
- */
 const SEGMENT_COUNT = 'segments';
 
 /** The entry of an upload for the database of idempotency keys of a day. */
@@ -80,8 +65,7 @@ const rowOf = (database: SelfCheckingDatabase, scope: string): Row | undefined =
   (database.get(uploadName(scope)) as Row | null | undefined) ?? undefined;
 
 /**
- * The upload that a database stores under an idempotency scope; undefined if there is none, or if the upload was
- * received 24 hours ago or earlier.
+ * The upload that a database stores under an idempotency scope, if it was received in the last 24 hours.
  *
  * @throws DamagedDatabaseError
  */
@@ -91,8 +75,7 @@ export function keptUpload(database: SelfCheckingDatabase, scope: string): Index
 }
 
 /**
- * The length in bytes, or `OPEN`, with which a database lists a segment. Null if the segment's last line was removed,
- * undefined if it was never listed.
+ * The length in bytes, or `OPEN`. Null if the segment's last line was removed, undefined if it was never listed.
  *
  * @throws DamagedDatabaseError
  */
@@ -107,9 +90,7 @@ export const listedLength = (database: SelfCheckingDatabase, path: string): numb
 export const segmentCount = (database: SelfCheckingDatabase): number => Number(database.get(SEGMENT_COUNT) ?? 0);
 
 /**
- * Puts entries of one day into the database of idempotency keys of that day. The new length of a segment replaces the
- * old one. An upload replaces the one that the database has under the same idempotency scope if it was received before
- * that one, or 24 hours or more after it.
+ * Puts entries of one day into the database of that day. Of the uploads of a scope within 24 hours, the earliest stays.
  *
  * @throws DamagedDatabaseError
  */
@@ -121,7 +102,6 @@ export function putEntries(database: SelfCheckingDatabase, entries: readonly Day
   database.putAll(newSegments > 0 ? [...values, [SEGMENT_COUNT, count]] : values, replaces);
 }
 
-/** Whether a new value replaces the value that a database has under the same name (see `putEntries`). */
 function replaces(value: unknown, present: unknown): boolean {
   if (present === null) return true;
   if (typeof value === 'number') return value !== present;
@@ -131,8 +111,7 @@ function replaces(value: unknown, present: unknown): boolean {
 }
 
 /**
- * Removes uploads from a database of idempotency keys. Leaves an idempotency scope alone if the database has another
- * upload under it.
+ * Removes uploads, except where the database has another upload under their scope.
  *
  * @throws DamagedDatabaseError
  */
@@ -142,16 +121,14 @@ export function eraseUploads(database: SelfCheckingDatabase, uploads: readonly P
 }
 
 /**
- * Records in the database of a segment's day that lines were removed from the segment. Does nothing if the segment
- * isn't listed, or is listed as `OPEN` and still has lines.
+ * Records that lines were removed from a segment, unless it isn't listed, or is listed as `OPEN` and still has lines.
  *
  * @param segment the segment, with its new length in bytes; 0 if it has no more lines.
  * @throws DamagedDatabaseError
  */
 export function changeSegment(database: SelfCheckingDatabase, { path, length }: ListedSegment): void {
   const listed = listedLength(database, path);
-  // A segment that is listed as open stays so while it has lines, because some of its keys may not be in the database
-  // yet. They are added later, together with the segment's final length.
+  // An open segment stays listed as open while it has lines: some of its keys may not be in the database yet.
   if (typeof listed !== 'number' || (listed === OPEN && length > 0)) return;
   const count: (readonly [string, unknown])[] = length === 0 ? [[SEGMENT_COUNT, segmentCount(database) - 1]] : [];
   database.putAll([[segmentName(path), length || null], ...count], () => true);

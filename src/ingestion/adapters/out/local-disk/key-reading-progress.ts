@@ -5,10 +5,7 @@ import type { ListedSegment } from './key-entries.js';
 const MIB = 1024 * 1024;
 const mib = (bytes: number): number => Math.round(bytes / MIB);
 
-/**
- * Returns an object that logs how much of the given segments (files of index lines) was read to find idempotency keys,
- * if that takes more than two seconds. Call its `add` with the number of bytes that were read since the last call.
- */
+/** Logs how much of the segments was read, if that takes more than two seconds. Its `add` takes newly read bytes. */
 export function keyReadingProgress(logger: StorageLogger, segments: readonly ListedSegment[]): LoggedProgress {
   const total = segments.reduce((sum, { length }) => sum + length, 0);
   return new LoggedProgress(logger, {

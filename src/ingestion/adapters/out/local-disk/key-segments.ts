@@ -2,15 +2,12 @@ import { UPLOAD_KINDS } from '../../../domain/upload.js';
 import type { ListedSegment } from './key-entries.js';
 import type { Segments, SegmentsSite } from './stored-uploads/segments.js';
 
-/** How much of a segment is read to find out whether its disk can be read, in bytes. */
 const PROBED_BYTES = 4096;
 
-/** The services of a store that `KeySegments` uses. */
 export interface KeySegmentsSite extends SegmentsSite {
   readonly segments: Segments;
 }
 
-/** A segment (a file of index lines) whose idempotency keys may have to be read. */
 export interface SegmentToRead extends ListedSegment {
   readonly day: string;
   /** Whether this process still writes to the segment. */
@@ -26,8 +23,8 @@ export class KeySegments {
   ) {}
 
   /**
-   * The segments of the day `from` and later, sorted by day. Calls `onSkipped` with the path, relative to the store's
-   * root, of each segment's name that isn't a regular file's, or that was removed meanwhile.
+   * The segments of the day `from` and later, sorted by day. Calls `onSkipped` with the relative path of each that
+   * isn't a regular file (any more).
    *
    * @throws StoreAwayError; an error of the file system.
    */
@@ -49,9 +46,8 @@ export class KeySegments {
   }
 
   /**
-   * Whether all of these segments can be opened, and the beginning of the last one can be read that has lines and that
-   * this process doesn't write to. A segment that this process has just written is read from memory, so reading it
-   * would not show that the disk fails. A segment that was removed meanwhile counts as readable. Never rejects.
+   * Whether these segments can be opened. Also reads the beginning of one to which this process doesn't write, if there
+   * is one: reading what this process has just written would not show that the disk fails. Never rejects.
    */
   async canRead(segments: readonly SegmentToRead[]): Promise<boolean> {
     const probed = segments.findLast(({ isOpen, length }) => !isOpen && length > 0);

@@ -4,12 +4,10 @@ import type { StoreDirectory } from './store-directory.js';
 import type { RemovalList } from './stored-uploads/removal-list.js';
 
 /**
- * Detects symbolic links that lead out of the store: the directory of each path in a marker, a journal or a removal
- * list must be in its part of the store (`uploads/kind=...` or `files/kind=...`), or missing. The part itself may be a
- * link.
+ * Detects symbolic links that lead out of the store: the directory of each path must be in its part of the store
+ * (`uploads/kind=...` or `files/kind=...`), or missing. The part itself may be a link.
  */
 export class LinkCheck {
-  /** The results of `isInside`, by the path of the directory relative to the store's root. */
   private readonly known = new Map<string, Promise<boolean>>();
 
   constructor(private readonly store: StoreDirectory) {}

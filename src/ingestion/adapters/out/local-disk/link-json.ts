@@ -2,8 +2,7 @@ import { parseJson } from '../../../../common/text.js';
 import { hasCode } from './disk-error.js';
 
 /**
- * Resolves to the JSON value that is the target of a symbolic link. Undefined if the name is missing or isn't that of a
- * link, or if the target isn't JSON.
+ * The JSON value that is the target of a symbolic link; undefined if there is no link, or its target isn't JSON.
  *
  * @param target the result of reading the link.
  */

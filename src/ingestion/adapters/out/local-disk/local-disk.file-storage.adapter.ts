@@ -26,24 +26,14 @@ import { LocalDiskStoredUploads } from './stored-uploads/local-disk.stored-uploa
 const MIB = 1024 * 1024;
 
 export interface LocalDiskOptions {
-  /** Path of the store's root directory, which is created if it is missing. */
   readonly directory: string;
-  /** The file system. Default: that of the machine. */
   readonly disk?: Disk;
-  /** A segment (a file of index lines) of at least this many bytes gets no further lines. Default: 64 MiB. */
+  /** A segment of at least this many bytes gets no further lines. Default: 64 MiB. */
   readonly maxSegmentBytes?: number;
-  /**
-   * Size of a journal in bytes. A journal contains second copies of small files, until the copies of later files
-   * overwrite them or the journal is removed. At most two journals are in use. A journal whose files couldn't be synced
-   * isn't in use any more, but is kept until its files have been restored from it. Default: 8 MiB.
-   */
+  /** Size of a journal, which contains copies of small files, in bytes. At most two are in use. Default: 8 MiB. */
   readonly maxJournalBytes?: number;
-  /** Called after each flush of index lines, whether it succeeded or failed. */
   readonly onFlush?: (flush: IndexFlush) => void;
-  /**
-   * Observes each wait of an upload for a flush: of its index line, and before that, if its file is small, of the
-   * journal that gets the file's bytes.
-   */
+  /** Observes each wait of an upload for a flush: of its index line, or of a journal. */
   readonly observeWait?: Observer;
   readonly logger?: StorageLogger;
 }
@@ -51,18 +41,13 @@ export interface LocalDiskOptions {
 /**
  * Stores uploads in a directory of the local file system, to which no other process may write at the same time. If the
  * directory's volume goes away, is replaced or becomes read-only, uploads and health checks fail. When the same store
- * is back, a later upload, health check or other call opens it again as at boot.
+ * is back, a later call opens it again as at boot.
  */
 export class LocalDiskFileStorage extends FileStorage implements LineQueue, OnApplicationShutdown {
   override readonly storedUploads: StoredUploads = new LocalDiskStoredUploads((work) => this.withStore(work));
   override readonly eventOutbox: EventOutbox;
-  /** The open store; undefined while the store is away. */
   private current: OpenStore | undefined;
-  /** Resolves when the store that went away last is closed (see `OpenStore.close`), or closing it has failed. */
   private leaving = Promise.resolve();
-  /**
-   * Reopens the store while it is away. Concurrent callers share one attempt. Attempts are at least one second apart.
-   */
   private readonly returning = new SharedProbe(() => this.comeBack());
   private closing: Promise<void> | undefined;
   private lastWarning = '';
@@ -158,11 +143,6 @@ export class LocalDiskFileStorage extends FileStorage implements LineQueue, OnAp
     });
   }
 
-  /**
-   * Resolves to the open store. Opens the store again first if it was away.
-   *
-   * @throws ServiceError `storage-failure` while the store is away, and after `close`.
-   */
   private async cameBack(): Promise<OpenStore> {
     if (this.closing) throw new ServiceError('storage-failure', 'The storage is closed.');
     await this.returning.check().catch(storageFailure('The store is away.'));
@@ -187,7 +167,6 @@ export class LocalDiskFileStorage extends FileStorage implements LineQueue, OnAp
     if (this.isClosing()) await store.close();
   }
 
-  /** Opens the store again, but only if the root directory contains the same store as at boot and accepts writes. */
   private async reopen(): Promise<OpenStore> {
     const { disk, root } = this.options;
     const id = await readStoreId(disk, root);
@@ -209,7 +188,6 @@ export class LocalDiskFileStorage extends FileStorage implements LineQueue, OnAp
     this.warn(`Uploads are refused: ${messageWithCause(error)}.`);
   }
 
-  /** Logs a warning, unless the last warning had the same text. */
   private warn(message: string): void {
     if (message !== this.lastWarning) this.options.logger.warn(message);
     this.lastWarning = message;

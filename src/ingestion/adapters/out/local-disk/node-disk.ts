@@ -146,10 +146,6 @@ export class NodeDisk extends Disk {
     return losses;
   }
 
-  /**
-   * Makes files durable as `Disk.syncFiles` does. Where the system supports that, syncs their whole file systems
-   * instead of each file.
-   */
   override async syncFiles(paths: readonly string[]): Promise<void> {
     const directories = onePerFileSystem(paths.map(dirname));
     if (directories.length === 0 || (await syncFileSystems(directories))) return;
@@ -157,7 +153,6 @@ export class NodeDisk extends Disk {
   }
 }
 
-/** Returns one of the directories for each file system. Leaves out those that are missing. */
 function onePerFileSystem(directories: readonly string[]): string[] {
   const byDevice = new Map<bigint, string>();
   for (const directory of new Set(directories)) {
@@ -167,10 +162,7 @@ function onePerFileSystem(directories: readonly string[]): string[] {
   return [...byDevice.values()];
 }
 
-/**
- * Opens a regular file. Rejects with NotAFileError if the path leads to something else. If that is a FIFO, doesn't wait
- * for another process to open it.
- */
+/** If the path leads to a FIFO, doesn't wait for another process to open it. */
 async function openRegular(path: string, flags: number): Promise<DiskFile> {
   let handle: FileHandle;
   try {
@@ -188,9 +180,7 @@ async function openRegular(path: string, flags: number): Promise<DiskFile> {
 
 let syncReportsFailures: Promise<boolean> | undefined;
 
-/**
- * Whether the `sync` command reports failed writes. Only the command of GNU coreutils does so, on Linux 5.8 or later.
- */
+/** Only the `sync` command of GNU coreutils reports failed writes, and only on Linux 5.8 or later. */
 async function findOutWhetherSyncReportsFailures(): Promise<boolean> {
   const [major = 0, minor = 0] = release().split('.').map(Number);
   if (process.platform !== 'linux' || major < 5 || (major === 5 && minor < 8)) return false;
@@ -198,27 +188,19 @@ async function findOutWhetherSyncReportsFailures(): Promise<boolean> {
   return stdout.includes('GNU coreutils');
 }
 
-/** How often a `sync` command of this process has failed, which counts as lost writes (see `Disk.lossCount`). */
 let losses = 0;
 /**
- * Runs the `sync` commands one at a time. Of several at once, Linux would report a failed write to only one, and the
- * others could succeed before the loss is counted.
+ * Of several `sync` commands at once, Linux would report a failed write to only one, and the others could succeed
+ * before the loss is counted.
  */
 const commands = new OneAtATime();
 
-/**
- * Makes everything on the file systems of these directories durable (syncfs). Runs the `sync` command, because Node.js
- * has no API for syncfs.
- *
- * @returns false if the command can't be used.
- * @throws LostWritesError if the command failed.
- */
+/** Runs the `sync` command, because Node.js has no API for syncfs. Resolves to false if it can't be used. */
 async function syncFileSystems(directories: readonly string[]): Promise<boolean> {
   try {
     syncReportsFailures ??= findOutWhetherSyncReportsFailures();
     if (!(await syncReportsFailures)) return false;
   } catch {
-    // The next call tries again to find out whether `sync` reports failed writes.
     syncReportsFailures = undefined;
     return false;
   }
@@ -232,16 +214,12 @@ async function syncFileSystems(directories: readonly string[]): Promise<boolean>
   }
 }
 
-/**
- * Whether the error of a command means that the command wasn't started. Then `code` is a text such as `ENOENT`. If the
- * command was started and failed, `code` is its exit code, or null.
- */
+/** `code` is a text such as `ENOENT` if the command wasn't started; otherwise it is the exit code, or null. */
 const couldNotStart = (error: unknown): boolean => error instanceof Error && 'code' in error && typeof error.code === 'string';
 
 class NodeDiskFile implements DiskFile {
   private own: FileIdentity | undefined;
 
-  /** @param length the file's length when it was opened, in bytes. 0 for a file that was just created. */
   constructor(
     private readonly handle: FileHandle,
     private readonly length = 0,
@@ -281,8 +259,7 @@ class NodeDiskFile implements DiskFile {
   }
 
   async standsAt(path: string): Promise<boolean> {
-    // The path is looked up synchronously on purpose: waiting for a thread of the thread pool while a sync is running
-    // would cost far more.
+    // Synchronous on purpose: waiting for a thread of the thread pool while a sync is running would cost far more.
     const named = statUnlessAbsent(path);
     const own = (this.own ??= await this.handle.stat({ bigint: true }));
     return named?.ino === own.ino && named.dev === own.dev;
@@ -293,9 +270,6 @@ class NodeDiskFile implements DiskFile {
   }
 }
 
-/**
- * Returns the chunks of a write without their first `count` bytes, which are written already, and without empty chunks.
- */
 function behind(chunks: readonly Uint8Array[], count: number): Uint8Array[] {
   let before = count;
   return chunks

@@ -23,44 +23,33 @@ import { writeStagedFile } from './staged-file.js';
 import { StoreDirectory } from './store-directory.js';
 import { Archive } from './stored-uploads/archive.js';
 
-/**
- * The longest file, in bytes, whose bytes are written to a journal. A longer file is written to `staging/` first, and
- * so is a small one if no journal is available.
- */
+/** A file of at most this length is written to a journal, if one is available. */
 const MAX_SMALL_BYTES = 16 * 1024;
-/**
- * The longest file that is read into memory as a whole before any of it is written to the disk, in bytes. One that
- * arrives in very many chunks isn't, even if it is shorter.
- */
 const MAX_WHOLE_BYTES = 64 * 1024;
 
 export interface OpenStoreOptions extends IndexLogOptions {
-  /** Absolute path of the store's root directory, which must exist. */
+  /** Absolute path; the directory must exist. */
   readonly root: string;
-  /** The path of the root directory as the user wrote it, for messages and for the lock. */
+  /** The root directory as the user wrote it, for messages and for the lock. */
   readonly directory: string;
   readonly disk: Disk;
   readonly logger: StorageLogger;
   readonly maxJournalBytes: number;
-  /** Observes each wait of an upload for a flush (see `LocalDiskOptions.observeWait`). */
   readonly observeWait: Observer | undefined;
   /** Wakes the event outbox when index lines were added or uploads were removed. */
   readonly news: Wakeup;
 }
 
 /**
- * A store from when its lock is taken until it is closed or goes away (is missing, replaced or not writable). When the
- * store comes back, it is opened as a new instance.
+ * A store from when its lock is taken until it is closed or goes away. When it comes back, it is opened as a new
+ * instance.
  */
 export class OpenStore {
   private readonly logs: Record<UploadKind, IndexLog>;
   private readonly health: HealthProbe;
-  /** Absolute path of `staging/`, the directory for files that aren't at their final paths yet. */
   private readonly staging: string;
   private readonly finishing = new Set<Promise<void>>();
-  /** Finds, reads and removes stored uploads. */
   readonly archive: Archive;
-  /** The unconfirmed events of stored and removed uploads. */
   readonly events: EventQueue;
   private everySegmentHasEvents: boolean;
   private closing: Promise<void> | undefined;
@@ -107,12 +96,10 @@ export class OpenStore {
     return new OpenStore(directory, lock, options);
   }
 
-  /** Why the store is away; undefined until the store is found to be away. */
   get whyAway(): StoreAwayError | undefined {
     return this.directory.presence.whyAway;
   }
 
-  /** The number of index lines that wait to be written. Lines that are being written don't count. */
   get waitingLines(): number {
     return this.logs.historical.waitingLines + this.logs.nowcast.waitingLines;
   }
@@ -131,8 +118,8 @@ export class OpenStore {
   }
 
   /**
-   * Finishes the uploads that are being published, refuses all others, and unlocks the root directory. Stops a removal
-   * before its next segment. If something can't be closed, unlocks the directory even so, and rejects. Idempotent.
+   * Finishes the uploads that are being published, refuses all others, and unlocks the root directory, even if it
+   * rejects. Stops a removal before its next segment. Idempotent.
    */
   close(): Promise<void> {
     this.closing ??= this.finishAll();
@@ -144,10 +131,7 @@ export class OpenStore {
     return this.everySegmentHasEvents;
   }
 
-  /**
-   * Creates the event outbox if this store has none yet. Every upload that is acknowledged after the promise has
-   * resolved gets an event.
-   */
+  /** Every upload that is acknowledged after the promise has resolved gets an event. */
   async beginEvents(): Promise<void> {
     if (this.everySegmentHasEvents) return;
     await this.directory.events.begin();
@@ -174,10 +158,6 @@ export class OpenStore {
     return upload;
   }
 
-  /**
-   * Publishes a file that is in memory: through a journal if the file is small and a journal is available, otherwise
-   * through a file in `staging/`.
-   */
   private async publishWhole(log: IndexLog, bytes: Buffer, publication: Publication): Promise<void> {
     if (bytes.length <= MAX_SMALL_BYTES) {
       try {
@@ -206,7 +186,6 @@ export class OpenStore {
     }
   }
 
-  /** Calls `work` with a new file in `staging/`, and tries to remove that file if `work` rejects. */
   private async withStaged<T>(uploadId: string, work: (staged: StagedFile) => Promise<T>): Promise<T> {
     const staged = await this.stage(uploadId);
     try {
@@ -234,13 +213,6 @@ export class OpenStore {
     }
   }
 
-  /**
-   * Runs the part of an upload that publishes the upload's file and index line. `close` waits until that part has
-   * ended.
-   *
-   * @throws ServiceError `storage-failure`: without running `part` if the store is away or closed; otherwise if `part`
-   *   rejects.
-   */
   private async finish(part: () => Promise<void>): Promise<void> {
     this.assertNotClosed();
     const { whyAway: cause } = this.directory.presence;
@@ -269,11 +241,10 @@ export class OpenStore {
     if (this.directory.journals.left.size > 0) await this.replayLeft();
   }
 
-  /** Replays the journals that were left for recovery, as the next boot would. Rejects if one of them must be kept. */
   private async replayLeft(): Promise<void> {
     const { left } = this.directory.journals;
-    // The file of a failed upload may be in one of these journals, and its line may be in the open segment, left by a
-    // failed append. Closing the segment cuts the line off, so that the replay doesn't restore the file.
+    // The file of a failed upload may be in one of these journals, and its line in the open segment. Closing the
+    // segment cuts the line off, so that the replay doesn't restore the file.
     await this.rotate(UPLOAD_KINDS);
     for (const path of left) {
       if (!(await replayJournal(this.directory, `pending/${basename(path)}`))) throw new Error(`${path} could not be replayed; retrying before the next removal, and at the next boot.`);

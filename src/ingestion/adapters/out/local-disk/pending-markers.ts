@@ -9,47 +9,35 @@ import type { StorePresence } from './store-presence.js';
 /** A lower bound for the position of an index line: the line is there or later. */
 export interface IndexPosition {
   /**
-   * Path of a segment (a file of index lines), relative to the store's root. The line is in this segment, or in a
-   * segment of the same directory whose name sorts after this one's. There may be no segment at this path.
+   * Relative to the store's root; need not exist. The line is in this segment, or in one of the same directory whose
+   * name sorts after this one's.
    */
   readonly segment: string;
-  /** Offset in `segment`, in bytes. If the line is in `segment`, the line begins at this offset or later. */
+  /** In bytes. If the line is in `segment`, it begins here or later. */
   readonly offset: number;
 }
 
 /**
- * Marks the file of an upload that is about to be published. The file counts as published if the upload's index line
- * exists; the position is a lower bound for where that line is. The marker's id is the upload's id.
+ * Marks the file of an upload that is about to be published. It counts as published if the upload's index line exists.
  */
 export interface PublicationMarker extends IndexPosition {
   readonly content_path: string;
 }
 
-/**
- * Marks a segment that may end with an incomplete or damaged line, or from which the last line was removed. The
- * marker's id is the id in the segment's name; in the latter case with `EMPTIED_EXTENSION` behind it.
- */
+/** Marks a segment that may end with an incomplete or damaged line, or from which the last line was removed. */
 export interface SegmentMarker {
-  /** Path of the segment, relative to the store's root. */
   readonly segment: string;
-  /**
-   * How many bytes of the segment to keep, if a failed write left more. Undefined if recovery must find out by itself
-   * where incomplete or damaged lines begin, and for a segment from which the last line was removed.
-   */
+  /** How many bytes to keep of a segment in which a failed write left more. */
   readonly durable_length?: number;
-  /**
-   * When the last line was removed from the segment, in milliseconds since 1970. Undefined for a segment that may end
-   * with an incomplete or damaged line.
-   */
+  /** When the last line was removed from the segment, in milliseconds since 1970. */
   readonly emptied_at?: number;
 }
 
 export type PendingMarker = PublicationMarker | SegmentMarker;
 
 /**
- * Returns parsed JSON as the marker with the given id. Undefined if the data isn't a valid marker, or if it names the
- * file of another upload. Accepts only paths of the store's layout, because recovery truncates, writes and removes the
- * files that the paths name.
+ * Returns parsed JSON as a marker; undefined if it isn't a valid one for this id. Accepts only paths of the store's
+ * layout, because recovery truncates, writes and removes the files that the paths name.
  */
 export function asPendingMarker(id: string, data: unknown): PendingMarker | undefined {
   if (typeof data !== 'object' || data === null) return undefined;
@@ -66,22 +54,20 @@ export function asPendingMarker(id: string, data: unknown): PendingMarker | unde
 const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
 
 /**
- * The markers of uploads and segments, mainly for recovery. Each marker is a symbolic link in `pending/` whose name is
- * the marker's id and whose target is JSON. A link's target is stored with its name, so one sync of the directory makes
- * both durable. Removing a marker needs no sync: if a power cut brings the marker back, recovery only checks its upload
- * or segment again.
+ * The markers of uploads and segments. Each is a symbolic link in `pending/` whose name is the marker's id and whose
+ * target is JSON, so one sync of the directory makes both durable. Removing a marker needs no sync: if a power cut
+ * brings the marker back, recovery only checks its upload or segment again.
  */
 export class PendingMarkers {
   constructor(
     private readonly disk: Disk,
     private readonly directories: DurableDirectories,
     private readonly presence: StorePresence,
-    /** Absolute path of `pending/`, the directory of the markers. */
     readonly directory: string,
   ) {}
 
   /**
-   * Adds a marker. Resolves when the marker is durable.
+   * Resolves when the marker is durable.
    *
    * @throws StoreAwayError; an error of the file system.
    */
@@ -92,9 +78,8 @@ export class PendingMarkers {
   }
 
   /**
-   * Adds a marker in place of the one with the same id, if there is one. Resolves when the new marker is durable. Until
-   * then, either the old or the new marker is in place. A crash or an error may leave the new marker in `pending/`
-   * under another name, too.
+   * Replaces the marker with this id, if there is one, by a rename. Resolves when the new one is durable. A crash or an
+   * error may leave it under another name, too.
    */
   async replace(id: string, marker: PendingMarker): Promise<void> {
     this.presence.assertHere();
@@ -104,17 +89,15 @@ export class PendingMarkers {
     await this.directories.sync(this.directory);
   }
 
-  /** Removes a marker. Also resolves if the marker is missing. */
   remove(id: string): Promise<void> {
     return this.disk.remove(this.path(id));
   }
 
-  /** All names in `pending/`, sorted: not only ids of markers, but also others, such as names of journals. */
+  /** All names in `pending/`, sorted: not only those of markers. */
   async ids(): Promise<string[]> {
     return (await this.disk.readDirectory(this.directory)).sort();
   }
 
-  /** The marker with an id; undefined if no name in `pending/` is that id, or the name isn't that of a valid marker. */
   async read(id: string): Promise<PendingMarker | undefined> {
     return asPendingMarker(id, await jsonOfLink(this.disk.readLink(this.path(id))));
   }

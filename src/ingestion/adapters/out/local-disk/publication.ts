@@ -3,22 +3,19 @@ import { closeQuietly, type DiskFile } from './disk.js';
 import { type IndexLog, LineMayRemainError } from './index-log.js';
 import type { StoreDirectory } from './store-directory.js';
 
-/** The file of an upload and its index line, which are to be published together. */
 export interface Publication {
   readonly uploadId: string;
   /** Final path of the file, relative to the store's root. */
   readonly contentPath: string;
-  /** Directory of the segment (file of index lines) that gets the index line, relative to the store's root. */
+  /** Relative to the store's root. */
   readonly segmentDirectory: string;
-  /** When the upload was complete. */
   readonly receivedAt: Date;
-  /** The index line with its newline. */
+  /** With its newline. */
   readonly line: Uint8Array;
 }
 
 /** A file in `staging/` whose bytes aren't synced yet. */
 export interface StagedFile {
-  /** Path of the file, relative to the store's root. */
   readonly path: string;
   readonly file: DiskFile;
 }
@@ -33,7 +30,7 @@ export interface StagedFile {
  *
  * If a step fails before the line is durable, removes the file and the marker. If that fails too, or the line may
  * remain, the marker stays, and recovery completes or undoes the upload at the next boot. After an error, the caller
- * must close the file in `staging/` and remove it. A failure of step 4 is only logged.
+ * must close the file in `staging/` and remove it.
  *
  * @throws LineMayRemainError; StoreAwayError; OtherVolumeError; an error of the file system.
  */
@@ -58,8 +55,7 @@ export async function publishStaged(
     await log.append(segmentDirectory, publication, line);
   } catch (error) {
     await Promise.allSettled(begun);
-    // If the index line may remain, its file must stay. Recovery finds out whether the line exists, and removes the
-    // file if it doesn't.
+    // If the index line may remain, its file must stay: recovery removes it if the line doesn't exist.
     if (!(error instanceof LineMayRemainError)) {
       await store.attempt(`Undoing the upload of ${contentPath}`, async () => {
         await store.removeDurably(contentPath);
@@ -78,7 +74,7 @@ export async function publishStaged(
  * 2. Create the file.
  * 3. Append the index line.
  *
- * Steps 1 and 3 are durable when they end. The file becomes durable later, before the journal is cleared or removed. If
+ * Steps 1 and 3 are durable when they end; the file becomes durable later, before the journal is cleared or removed. If
  * step 2 or 3 fails, removes the file. If that fails too, or the line may remain, a marker or the journal stays, and
  * recovery completes or undoes the upload.
  *
@@ -113,10 +109,6 @@ export async function publishSmall(
     throw error;
   }
 
-  /**
-   * Removes the file. If the index line may remain, or the file can't be removed, adds a marker instead: recovery then
-   * decides whether the file stays.
-   */
   async function takeBack(error: unknown): Promise<void> {
     if (!(error instanceof LineMayRemainError) && (await disk.remove(path).then(() => true, () => false))) return;
     await markers.add(uploadId, marker);

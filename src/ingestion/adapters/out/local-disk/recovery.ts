@@ -16,15 +16,14 @@ import { completeRemovals } from './stored-uploads/removal.js';
 import { REMOVAL_EXTENSION } from './stored-uploads/removal-list.js';
 import { UNFINISHED_EXTENSION } from './whole-file.js';
 
-/** The longest file in `pending/` that is read as a journal, in bytes. Far above the usual size of a journal. */
 const MAX_JOURNAL_BYTES = 1024 * 1024 * 1024;
 
 /**
- * Recovers from a crash. Reads little more than what was in progress, so its cost hardly grows with the store. If
- * recovery is itself cut short at any point, it can safely run again.
+ * Recovers from a crash. Reads little more than what was in progress, so its cost hardly grows with the store. Safe to
+ * run again after a crash at any point.
  *
- * @throws DataDirectoryError if something else has the name of a directory of segments that must be read;
- *   StoreAwayError; an error of the file system.
+ * @throws DataDirectoryError if something else has the name of a directory of segments; StoreAwayError; an error of the
+ *   file system.
  */
 export async function recover(store: StoreDirectory): Promise<void> {
   const { disk, markers } = store;
@@ -51,8 +50,7 @@ export async function recover(store: StoreDirectory): Promise<void> {
       await markers.remove(id);
     }
   }
-  // Uploads are settled (see `settle`) only after every segment that has a marker is repaired. Otherwise, a line that
-  // the repair cuts off would count as the index line of its upload.
+  // Only after the repair of the segments: a line that the repair cuts off must not count as an upload's line.
   await settle(store, publications);
   for (const journal of journals) await replay(store, journal, links);
   await completeRemovals(store, ids);
@@ -67,10 +65,6 @@ export async function recover(store: StoreDirectory): Promise<void> {
   await markers.sync();
 }
 
-/**
- * Settles uploads by their markers: removes the files of the uploads that have no index line, and then removes all the
- * markers. If the path of a file names something else, such as a directory, leaves it and the marker alone.
- */
 async function settle(store: StoreDirectory, publications: Map<string, PublicationMarker>): Promise<void> {
   const missing = await withoutLine(store, publications);
   for (const [id, marker] of publications) {
@@ -80,8 +74,8 @@ async function settle(store: StoreDirectory, publications: Map<string, Publicati
 }
 
 /**
- * Replays a journal that was left for recovery (see `replay`), but while the store is in use, not at a boot. All
- * uploads whose files are in the journal must have ended, and no segment may have a line that a failed append left.
+ * Replays a journal while the store is in use. All uploads whose files are in the journal must have ended, and no
+ * segment may have a line that a failed append left.
  *
  * @param journal the journal's path, relative to the store's root.
  * @returns false if the journal had to be kept, or isn't a journal.
@@ -91,12 +85,10 @@ export function replayJournal(store: StoreDirectory, journal: string): Promise<b
 }
 
 /**
- * Restores the files in a journal that have an index line, removes the others, and then removes the journal. A file
- * also counts as having a line if the segment that may have contained the line was moved away. Keeps the journal if
- * some path in it names something that isn't a file of the store. Then resolves to false, and adds the journal to
- * `ContentJournals.left`, so that no new removal of uploads begins before the replay: a removal would change the
- * offsets of lines, and the journal has the old ones. If what is at the journal's path isn't a journal, leaves it alone
- * and resolves to false. Otherwise, also if nothing is there, resolves to true.
+ * Restores the files that have an index line, and removes the others. A file also counts as having a line if the
+ * segment that may have contained it was moved away. A journal that can't be replayed completely is added to
+ * `ContentJournals.left`, so that no new removal of uploads begins: it would change the offsets of lines, and the
+ * journal has the old ones.
  */
 async function replay(store: StoreDirectory, journal: string, links: LinkCheck): Promise<boolean> {
   const { disk } = store;
@@ -122,8 +114,7 @@ async function replay(store: StoreDirectory, journal: string, links: LinkCheck):
     return placed.length === records.length;
   };
   const isReplayed = await restore('syncFiles').catch((error: unknown) => {
-    // After LostWritesError: the file system has lost writes of the journal's files, or of others. So the journal's
-    // files are all written once more, and each is synced by itself.
+    // Writes all files once more and syncs each by itself, because the writes of any of them may be lost.
     if (!(error instanceof LostWritesError)) throw error;
     return restore('syncEach');
   });
@@ -136,12 +127,6 @@ async function replay(store: StoreDirectory, journal: string, links: LinkCheck):
   return true;
 }
 
-/**
- * Restores or removes the files of records (see `replay`), but doesn't make that durable.
- *
- * @param missing the ids of the uploads that have no index line.
- * @returns the absolute paths of these files, without those that name something that isn't a file of the store.
- */
 async function placeAll(store: StoreDirectory, records: readonly JournalRecord[], missing: ReadonlySet<string>, links: LinkCheck): Promise<string[]> {
   const placed: string[] = [];
   for (const record of records) {
@@ -162,28 +147,17 @@ async function place(store: StoreDirectory, { marker, bytes }: JournalRecord, is
     }
     store.logger.warn(`${marker.content_path} is kept: the segment of its line was moved away.`);
   }
-  // Writes the file again even if it seems to have the right bytes: after a failed sync, the bytes may be only in
-  // memory.
+  // Even if the file seems to have the right bytes: after a failed sync, they may be only in memory.
   await store.directories.within(dirname(path), () => store.replaceContent(marker.content_path, bytes));
   return true;
 }
 
-/**
- * Removes the file of an upload. Also resolves if the file is missing.
- *
- * @param path the path of the file, relative to the store's root.
- * @param durably if false, the caller must sync the file's directory.
- * @throws NotAFileError if the path names a directory, which no upload creates; an error of the file system.
- */
+/** @param durably if false, the caller must sync the file's directory. */
 async function removeContent(store: StoreDirectory, path: string, durably = true): Promise<true> {
   await (durably ? store.removeDurably(path) : store.disk.remove(store.at(path))).catch(asNotAFile(store.at(path)));
   return true;
 }
 
-/**
- * Resolves to the result of an action. If the action rejects with NotAFileError, because something else has the name of
- * a file of the store, logs a warning and resolves to undefined.
- */
 async function unlessForeign<T>(store: StoreDirectory, action: () => Promise<T>): Promise<T | undefined> {
   try {
     return await action();
@@ -194,10 +168,7 @@ async function unlessForeign<T>(store: StoreDirectory, action: () => Promise<T>)
   }
 }
 
-/**
- * Whether the segment (file of index lines) in an index position is missing, although it had lines when the position
- * was recorded, as an offset other than 0 shows.
- */
+/** An offset other than 0 shows that the segment had lines when the position was recorded. */
 async function isSegmentGone(store: StoreDirectory, { segment, offset }: IndexPosition): Promise<boolean> {
   if (offset === 0) return false;
   return !(await segmentNames(store, dirname(segment))).includes(basename(segment));
@@ -207,21 +178,19 @@ async function segmentNames(store: StoreDirectory, directory: string): Promise<s
   try {
     return (await store.disk.readDirectory(store.at(directory))).filter((name) => {
       if (SEGMENTS.isFile(name)) return true;
-      // A removal that a crash broke off has probably left this new version of a segment. It is completed later.
+      // Probably left by a removal that a crash broke off, which is completed later.
       if (pathOfCopied(name) !== undefined) return false;
       store.logger.warn(`${store.at(directory, name)} is not a segment of this store; leaving it alone.`);
       return false;
     });
   } catch (error) {
     if (hasCode(error, 'ENOENT')) return [];
-    // Without the directory of segments, in whose place something else is, it is unknown which files have index lines.
-    // So recovery fails.
+    // Without the directory, it is unknown which files have index lines.
     if (hasCode(error, 'ENOTDIR')) throw new DataDirectoryError(`${store.at(directory)} is not a directory: move it away, and put the right one back`, { cause: error });
     throw error;
   }
 }
 
-/** Returns the ids of those uploads that have no index line. `markers` has a position for each upload, by its id. */
 async function withoutLine(store: StoreDirectory, markers: ReadonlyMap<string, IndexPosition>): Promise<Set<string>> {
   const missing = new Set(markers.keys());
   for (const [directory, position] of earliestPositions(markers.values())) {
@@ -230,9 +199,7 @@ async function withoutLine(store: StoreDirectory, markers: ReadonlyMap<string, I
   return missing;
 }
 
-/**
- * Returns the earliest of the given positions in each directory of segments, so that each directory is read only once.
- */
+/** By directory, so that each is read only once. */
 function earliestPositions(positions: Iterable<IndexPosition>): Map<string, IndexPosition> {
   const earliest = new Map<string, IndexPosition>();
   for (const { segment, offset } of positions) {
@@ -244,10 +211,6 @@ function earliestPositions(positions: Iterable<IndexPosition>): Map<string, Inde
   return earliest;
 }
 
-/**
- * Removes from `ids` each upload whose index line is in the given directory, at the given position or after it. Yields
- * to other work of the process.
- */
 async function deleteIndexed(
   store: StoreDirectory,
   directory: string,
@@ -273,12 +236,6 @@ async function deleteIndexed(
   }
 }
 
-/**
- * Opens a segment to read its lines.
- *
- * @throws NotAFileError if the path is missing or names anything but a regular file, for example a dangling link; an
- *   error of the file system.
- */
 async function openSegment(store: StoreDirectory, path: string): Promise<DiskFile> {
   const file = await unlessAbsent(store.disk.open(store.at(path)));
   if (!file) throw new NotAFileError(store.at(path));

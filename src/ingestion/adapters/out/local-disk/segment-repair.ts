@@ -8,9 +8,8 @@ import type { SegmentMarker } from './pending-markers.js';
 import type { StoreDirectory } from './store-directory.js';
 
 /**
- * Cuts off the incomplete or damaged lines that a crash left at the end of a segment (a file of index lines), or
- * everything behind the marker's `durable_length`, if it has one. Makes the rest durable. Removes the segment if
- * nothing is left of it. Also resolves if the segment is missing. Idempotent.
+ * Cuts off the incomplete or damaged lines that a crash left at the end of a segment, or everything behind the marker's
+ * `durable_length`. Makes the rest durable, or removes the segment if nothing is left. Idempotent.
  *
  * @throws NotAFileError if something else has the segment's name; an error of the file system.
  */
@@ -37,10 +36,9 @@ async function cut(file: DiskFile, durableLength: number | undefined): Promise<n
 }
 
 /**
- * The length of a segment without the incomplete or damaged lines at its end, in bytes. A crash can damage only the
- * last write, which has at most 1 MiB or is a single longer line. So this function reads the last 2 MiB. Of the lines
- * that begin before the last 1 MiB, it takes the last one, and checks that line and all lines after it. If there is no
- * such line, or the line isn't valid, the function reads twice as much, and so on, up to the whole segment.
+ * A crash can damage only the last write, which has at most 1 MiB or is a single longer line. So this function checks
+ * the last line that begins before the last 1 MiB, and all lines after it. If the end that was read has no such line,
+ * or the line isn't valid, the function reads twice as much, and so on.
  */
 async function soundLength(file: DiskFile, size: number): Promise<number> {
   for (let window = 2 * MAX_BATCH_BYTES; ; window *= 2) {
@@ -53,10 +51,6 @@ async function soundLength(file: DiskFile, size: number): Promise<number> {
   }
 }
 
-/**
- * The offset in `bytes` of the first invalid or incomplete line from `begin` on; the length of `bytes` if there is
- * none. Yields to other work of the process.
- */
 async function soundLines(bytes: Buffer, begin: number): Promise<number> {
   let sound = begin;
   const turns = new Turns();

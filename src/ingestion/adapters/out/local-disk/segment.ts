@@ -7,42 +7,37 @@ import type { StoreDirectory } from './store-directory.js';
 import { LineTimes } from './stored-uploads/line-times.js';
 import { MAX_DISORDER_MS, type SegmentSpan } from './stored-uploads/segment-reader.js';
 
-/** An index line that is to be appended to a segment. */
 export interface ReceivedLine {
-  /** The line with its newline. */
+  /** With its newline. */
   readonly bytes: Uint8Array;
   readonly uploadId: string;
-  /** When the upload was complete, in milliseconds since 1970. */
+  /** In milliseconds since 1970. */
   readonly receivedAt: number;
 }
 
 /**
- * A segment: one file of index lines. The first append adds a marker (and an event entry, if the event outbox was ever
- * opened), and then creates the file. `close` removes the marker, and the file too if none of its lines is durable. A
- * marker that a crash has left makes recovery cut off incomplete or damaged lines at the file's end. After a failed
- * append, the segment accepts no more lines, and `close` cuts off everything behind the last line that is durable.
+ * One file of index lines. A marker exists from before the file is created until after it is closed, so that after a
+ * crash, recovery cuts off incomplete or damaged lines at the file's end. After a failed append, the segment accepts no
+ * more lines, and `close` cuts off everything behind the last line that is durable.
  */
 export class Segment {
   readonly path: string;
   private readonly absolutePath: string;
   private readonly id = uuidV7();
   /**
-   * A list with the absolute path of the directory with the uploaded files that the segment's lines name
-   * (`files/kind=...`). Each append checks that this directory is still present. The segment's own directory needs no
-   * such check, because the path of the segment's file is checked.
+   * The directory of the uploaded files, which each append checks. The segment's own directory needs no such check,
+   * because the path of the segment's file is checked.
    */
   private readonly contentParts: readonly string[];
   private file: DiskFile | undefined;
-  /** The length of the segment's durable lines, in bytes. */
   durableLength = 0;
-  /** When the uploads of the first and the last durable line were received; undefined without a durable line. */
   span: SegmentSpan | undefined;
   readonly times = new LineTimes();
   private state: 'open' | 'torn' | 'closed' = 'open';
 
   constructor(
     private readonly store: StoreDirectory,
-    /** Path of the segment's directory, relative to the store's root. */
+    /** Relative to the store's root. */
     readonly directory: string,
   ) {
     this.path = `${directory}/${this.id}.ndjson`;
@@ -50,10 +45,6 @@ export class Segment {
     this.contentParts = [store.at('files', basename(dirname(directory)))];
   }
 
-  /**
-   * Whether these lines can be appended to the segment: the segment is open, and none of the lines was received more
-   * than MAX_DISORDER_MS before the newest line of the segment.
-   */
   accepts(lines: readonly ReceivedLine[]): boolean {
     if (this.state !== 'open') return false;
     for (const { receivedAt } of lines) if (receivedAt < this.times.newest - MAX_DISORDER_MS) return false;
@@ -61,7 +52,7 @@ export class Segment {
   }
 
   /**
-   * Appends lines, after creating the segment's file if necessary. Resolves when the lines are durable.
+   * Resolves when the lines are durable.
    *
    * @throws StoreAwayError; FileRemovedError; OtherVolumeError; DataDirectoryError; an error of the file system.
    */
@@ -75,11 +66,11 @@ export class Segment {
     }
     try {
       const file = this.file ?? (await this.create());
-      // A single line isn't copied: it may be long, and copying it would block the event loop.
+      // A single line may be long, and copying it would block the event loop.
       await file.write(chunks.length === 1 ? chunks : [Buffer.concat(chunks)], this.durableLength);
       const synced = file.sync();
       const isThere = file.standsAt(this.absolutePath);
-      // `isThere` is awaited below, after the sync. Until then, its rejection must not count as unhandled.
+      // Until it is awaited below, its rejection must not count as unhandled.
       isThere.catch(() => undefined);
       await synced;
       this.store.presence.assertHere(this.contentParts);
@@ -93,10 +84,7 @@ export class Segment {
     if (first && last) this.span = { first: this.span?.first ?? first.receivedAt, last: last.receivedAt };
   }
 
-  /**
-   * Closes the segment for good, after cutting off what a failed append left. Rejects if the cutting fails; `close` can
-   * then be called again.
-   */
+  /** Closes the segment for good, after cutting off what a failed append left. May be called again if that fails. */
   async close(): Promise<void> {
     if (this.state === 'closed') return;
     if (this.state === 'torn' && this.file) {
@@ -111,8 +99,8 @@ export class Segment {
     if (file) await closeQuietly(file);
     await this.store.attempt(`Closing ${this.path}`, async () => {
       if (this.durableLength === 0) {
-        // Removes the empty file durably, because its marker is removed next: if a power cut then brought the file
-        // back, nothing would remove it.
+        // Durably, because the marker is removed next: after that, nothing would remove a file that a power cut brings
+        // back.
         await this.store.removeDurably(this.path);
         await this.store.events.remove(this.id);
       }
@@ -121,11 +109,9 @@ export class Segment {
   }
 
   /**
-   * Closes the segment. If an append has failed, and the bytes that it left can't be cut off now, leaves a marker so
-   * that the next boot cuts them off.
+   * Closes the segment, or leaves it to the next boot to cut off what a failed append left.
    *
-   * @returns false if the bytes couldn't be cut off, and the marker couldn't be made durable: the bytes may then still
-   *   be there after the next boot. Otherwise true.
+   * @returns false if neither works: what was left may then still be there after the next boot.
    */
   async closeOrMark(): Promise<boolean> {
     const { store, path, durableLength } = this;
@@ -146,8 +132,7 @@ export class Segment {
 
   private async create(): Promise<DiskFile> {
     const { disk, directories, markers, presence, events } = this.store;
-    // Registers the segment as open before its event entry is added: the event outbox removes the entry of a segment
-    // that is neither open nor on the disk.
+    // First, because the event outbox removes the entry of a segment that is neither open nor on the disk.
     this.store.openSegments.set(this.path, this);
     await allDone([markers.add(this.id, { segment: this.path }), events.add(this.id, this.path)]);
     const directory = this.store.at(this.directory);

@@ -8,7 +8,6 @@ import { irregularDatabaseFile } from '../../../../common/data-directory/databas
 import { runInThread } from '../../../../common/data-directory/run-in-thread.js';
 import { hasCode } from './disk-error.js';
 
-/** The version of the schema, which is stored in the header of the database file. */
 const SCHEMA_VERSION = 2;
 const SCHEMA = 'CREATE TABLE entries (key BLOB PRIMARY KEY, record BLOB NOT NULL) STRICT, WITHOUT ROWID';
 const INSERT = 'INSERT INTO entries (record, key) VALUES (?, ?)';
@@ -23,10 +22,7 @@ const KEY_BYTES = 32;
 const FIRST_KEY = Buffer.alloc(KEY_BYTES);
 const LAST_KEY = Buffer.alloc(KEY_BYTES, 0xff);
 const CHECKSUM_BYTES = 16;
-/**
- * After how many written entries `checkpoint` moves SQLite's log into the database file. The log is then about 4 MiB
- * long, and moving it takes milliseconds.
- */
+/** SQLite's log is then about 4 MiB long, and moving it into the database file takes milliseconds. */
 const CHECKPOINT_AFTER = 1_000;
 const syncDescriptor = promisify(fdatasync);
 /**
@@ -35,7 +31,6 @@ const syncDescriptor = promisify(fdatasync);
  * file was moved, so the journal is in memory.
  */
 const RELEASE = 'PRAGMA synchronous = NORMAL; PRAGMA journal_mode = MEMORY; PRAGMA locking_mode = NORMAL; SELECT count(*) FROM sqlite_schema';
-/** Codes of SQLite's errors that don't mean that the database is damaged. */
 const NOT_DAMAGE = ['SQLITE_FULL', 'SQLITE_NOMEM'];
 
 /** The error when a database can't be used, or its contents aren't as they should be. */
@@ -51,36 +46,28 @@ export class DamagedDatabaseError extends Error {
 }
 
 interface ChainedRecord {
-  /** The key of the record that follows this one in the order of the keys. */
   readonly next: Buffer;
-  /** The value as JSON. */
   readonly value: Buffer;
 }
 
 /**
- * Stores JSON values by name, in an SQLite database that only this process uses. A read detects damage to the data that
- * it depends on, even most damage that SQLite doesn't notice: each record has a checksum over its key (a hash of the
- * name), its value and the next record's key. If a name is missing, the record before its key proves that, because the
- * next key that this record names comes after the missing one. So a missing name takes one lookup too.
+ * Stores JSON values by name, in an SQLite database that only this process uses. A read detects even most damage that
+ * SQLite doesn't notice: each record has a checksum over its key, its value and the next record's key. So the record
+ * before a missing name proves that the name is missing.
  *
  * Everything but `checkpoint` and `close` is synchronous. Every method but `close` throws DamagedDatabaseError for
- * damage, and SqliteError if the disk is full or memory is short. If SQLite can't even open the file, `open` throws
- * DamagedDatabaseError, although the reason may only be a lack of memory or of file descriptors.
+ * damage, and SqliteError if the disk is full or memory is short. `open` may also throw DamagedDatabaseError for a lack
+ * of memory or file descriptors.
  */
 export class SelfCheckingDatabase {
   private closing: Promise<void> | undefined;
-  /** How many entries were passed to `putAll` since the last checkpoint began. */
   private logged = 0;
-  /** Whether the names of the database file and of SQLite's log were synced. */
   private areNamesSynced = false;
-  /**
-   * Descriptors of the database file and of SQLite's log, by suffix. They stay open until the database is closed,
-   * because closing one would release SQLite's lock (POSIX).
-   */
+  /** They stay open until the database is closed, because closing one would release SQLite's lock (POSIX). */
   private readonly descriptors = new Map<string, number>();
   /**
-   * Compiled statements by their SQL. Compiling a statement costs far more than running it. All are kept, because the
-   * garbage collector finalizes statements on the main thread, which would block while `close` is in progress.
+   * Compiling a statement costs far more than running it. All are kept, because the garbage collector finalizes
+   * statements on the main thread, which would block while `close` is in progress.
    */
   private readonly statements = new Map<string, Database.Statement>();
 
@@ -98,18 +85,16 @@ export class SelfCheckingDatabase {
       const opened = new SelfCheckingDatabase(path, database);
       try {
         // With the exclusive lock there is no `-shm` file, which others could damage or truncate while it is mapped.
-        // Only `checkpoint` and `close` sync. After a power cut the database has the state of the last checkpoint or
-        // close, or a later one, or is damaged.
+        // After a power cut the database has the state of the last checkpoint or close, or a later one, or is damaged.
         database.exec('PRAGMA locking_mode = EXCLUSIVE; PRAGMA synchronous = OFF; PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0');
         opened.prepare();
         return opened;
       } catch (error) {
-        // Releases the lock before throwing, even if that has to wait for the disk: the caller may open another
-        // database at the path at once.
+        // Even if that has to wait for the disk: the caller may open another database at the path at once.
         try {
           database.exec(RELEASE);
         } catch {
-          // This error isn't reported: the original error, which is thrown below, says what is wrong.
+          // The original error says what is wrong.
         }
         database.close();
         throw error;
@@ -117,7 +102,7 @@ export class SelfCheckingDatabase {
     });
   }
 
-  /** The value that was written under a name; undefined if there is none, null if it was erased. */
+  /** Undefined if the name was never written, null if it was erased. */
   get(name: string): unknown {
     return checked(this.path, () => {
       const key = keyOf(name);
@@ -129,7 +114,7 @@ export class SelfCheckingDatabase {
   /**
    * Writes values by name, in one transaction.
    *
-   * @param replaces returns whether a value replaces the present value of the same name. Not called if the name is new.
+   * @param replaces whether a value replaces the present one. Not called if the name is new.
    */
   putAll(entries: readonly (readonly [name: string, value: unknown])[], replaces: (value: unknown, present: unknown) => boolean): void {
     checked(this.path, () => {
@@ -146,8 +131,7 @@ export class SelfCheckingDatabase {
   }
 
   /**
-   * Writes null as the value of each name, in one transaction. When `checkpoint` next moves the log, it also overwrites
-   * the old values in the database file.
+   * Writes null for each name, in one transaction. The next `checkpoint` that moves the log overwrites the old values.
    */
   erase(names: readonly string[]): void {
     this.runPragma('secure_delete = ON');
@@ -159,13 +143,11 @@ export class SelfCheckingDatabase {
   }
 
   /**
-   * Moves SQLite's log into the database file if the log is long or `isForced` is true. Otherwise, and once `close` was
-   * called, does nothing. Syncs the log (the first time, also the names of both) before the file changes, then the file
-   * before the log is emptied, then the empty log. SQLite would do these syncs on the main thread. Write nothing until
-   * `checkpoint` resolves.
+   * Moves SQLite's log into the database file if the log is long or `isForced` is true, but not after `close`. Syncs
+   * the log before the file changes, then the file before the log is emptied, then the empty log. SQLite would do these
+   * syncs on the main thread. Write nothing until `checkpoint` resolves.
    *
-   * @throws DamagedDatabaseError, also if a sync fails; SqliteError as the other methods do; an error of the file
-   *   system if the file or the log can't be opened to be synced.
+   * @throws DamagedDatabaseError, also if a sync fails; SqliteError; an error of the file system.
    */
   async checkpoint(isForced = false): Promise<void> {
     if ((!isForced && this.logged < CHECKPOINT_AFTER) || this.closing) return;
@@ -181,8 +163,8 @@ export class SelfCheckingDatabase {
   }
 
   /**
-   * Closes the database and releases its lock. Waits for the disk in a thread. The database must not be used after this
-   * call, and no other one must be opened at the path before `close` resolves. Never rejects. Idempotent.
+   * Waits for the disk in a thread. The database must not be used any more, and none must be opened at the path before
+   * `close` resolves. Never rejects. Idempotent.
    */
   close(): Promise<void> {
     this.closing ??= this.release();
@@ -190,11 +172,10 @@ export class SelfCheckingDatabase {
   }
 
   private async release(): Promise<void> {
-    // A failure of RELEASE needn't be reported: if the database is damaged or stays locked, the next attempt to open it
-    // reports that.
+    // If the database is damaged or stays locked, the next attempt to open it reports that.
     await runInThread(this.database, RELEASE).catch(() => undefined);
     quietly(() => this.database.close());
-    // Closing these descriptors loses no data: unless RELEASE has failed, SQLite has synced the files already.
+    // Loses no data: unless RELEASE has failed, SQLite has synced the files already.
     for (const descriptor of this.descriptors.values()) quietly(() => { closeSync(descriptor); });
   }
 
@@ -214,8 +195,8 @@ export class SelfCheckingDatabase {
   }
 
   /**
-   * Syncs the names of the database file and of SQLite's log. Before that, a power cut may undo the creation of both,
-   * or bring back the log of an earlier process.
+   * Until then, a power cut may undo the creation of the file and of its log, or bring back the log of an earlier
+   * process.
    */
   private async syncNames(): Promise<void> {
     try {
@@ -227,17 +208,13 @@ export class SelfCheckingDatabase {
     }
   }
 
-  /**
-   * Throws DamagedDatabaseError. A failed sync counts as damage, because data that was not synced may be lost later
-   * without a trace.
-   */
+  /** A failed sync counts as damage, because data that was not synced may be lost later without a trace. */
   private failToSync(error: unknown): never {
     throw new DamagedDatabaseError(this.path, 'it could not be synced', error);
   }
 
   /**
-   * Empties SQLite's log. If that fails, the database counts as damaged, because SQLite would then write over a log
-   * that may be older than the database file.
+   * A failure counts as damage, because SQLite would then write over a log that may be older than the database file.
    */
   private emptyLog(): void {
     try {
@@ -274,10 +251,6 @@ export class SelfCheckingDatabase {
     this.write(INSERT, key, { next: found.record.next, value: bytes });
   }
 
-  /**
-   * Returns the record with a key; if there is none, the last record before the key. Verifies that no record between
-   * that record and the key is missing.
-   */
   private atOrBefore(key: Buffer): { key: Buffer; record: ChainedRecord } {
     const row = this.statement(AT_OR_BEFORE).get([key]) as { key?: unknown; record?: unknown } | undefined;
     if (!Buffer.isBuffer(row?.key) || !Buffer.isBuffer(row.record)) throw this.damaged();
@@ -313,7 +286,6 @@ export class SelfCheckingDatabase {
   }
 }
 
-/** Runs an action and ignores its errors. */
 function quietly(action: () => void): void {
   try {
     action();
@@ -328,10 +300,6 @@ const checksum = (key: Buffer, body: Buffer): Buffer => hash('sha256', Buffer.co
 
 const parse = ({ value }: ChainedRecord): unknown => JSON.parse(value.toString()) as unknown;
 
-/**
- * Runs an action. Converts SQLite's errors to DamagedDatabaseError, except for those about a full disk or a lack of
- * memory.
- */
 function checked<T>(path: string, action: () => T): T {
   try {
     return action();
@@ -341,8 +309,7 @@ function checked<T>(path: string, action: () => T): T {
       if (NOT_DAMAGE.some((code) => error.code.startsWith(code))) throw error;
       throw new DamagedDatabaseError(path, error.message, error);
     }
-    // libsql has no class for the error of a database that can't be opened. The error's message ends with SQLite's
-    // code, for example SQLITE_CANTOPEN.
+    // libsql has no class for the error of a database that can't be opened.
     if (error instanceof Error && error.message.startsWith('ConnectionFailed')) throw new DamagedDatabaseError(path, "it can't be opened", error);
     throw error;
   }

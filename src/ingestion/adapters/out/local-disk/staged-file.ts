@@ -5,28 +5,19 @@ import type { StoredContent } from '../../../application/ports/file-storage.port
 import { storageFailure } from '../../../application/storage-failure.js';
 import type { DiskFile } from './disk.js';
 
-/**
- * Once the chunks that were gathered for one file during a write have at least this many bytes, the next chunk waits
- * until that write has ended. All gathered chunks are then written together.
- */
 const MAX_GATHERED_BYTES = 1024 * 1024;
 /**
- * Takes the place of MAX_GATHERED_BYTES while the memory budget of the process is used up. Hundreds of uploads to a
- * disk that stalls then need little more memory than their connections.
+ * Applies while the memory budget of the process is used up. Hundreds of uploads to a disk that stalls then need little
+ * more memory than their connections.
  */
 const MAX_GATHERED_OVER_BUDGET_BYTES = 16 * 1024;
-/**
- * A sync of the file starts each time this many bytes were written. The disk then works while the rest of the file
- * arrives, and little is left to sync at the end.
- */
+/** The disk then works while the rest of the file arrives, and little is left to sync at the end. */
 const SYNC_EVERY_BYTES = 64 * 1024 * 1024;
 
 /**
- * Writes bytes to a new file as they arrive. Resolves to their size and sha-256 when all are written. They aren't all
- * durable until the caller syncs the file.
+ * Writes bytes to a new file as they arrive. Not all are durable until the caller syncs the file.
  *
- * @throws ServiceError `storage-failure`; errors of `bytes`, unchanged. After an error, no write or sync is in flight
- *   any more.
+ * @throws ServiceError `storage-failure`; errors of `bytes`, unchanged. Then no write or sync is in flight any more.
  */
 export async function writeStagedFile(file: DiskFile, bytes: AsyncIterable<Uint8Array>): Promise<StoredContent> {
   const writer = new GatheringWriter(file);
@@ -40,33 +31,18 @@ export async function writeStagedFile(file: DiskFile, bytes: AsyncIterable<Uint8
   }
 }
 
-/**
- * Writes chunks to a file from its beginning. Chunks that arrive during a write are written together afterwards, so
- * that few writes are needed.
- */
 class GatheringWriter {
-  /**
-   * The memory that this file has taken from the process's budget for the chunks that are gathered or being written. It
-   * is less than their length if the budget was used up when some of them came.
-   */
   private readonly memory: HeldMemory = processMemory.hold('staged');
   private gathered: Uint8Array[] = [];
   private gatheredBytes = 0;
   private written = 0;
   private synced = 0;
-  /**
-   * Settles when the write in flight has ended; undefined if there is none. After a failed write, the rejected promise
-   * stays.
-   */
+  /** After a failed write, the rejected promise stays. */
   private writing: Promise<void> | undefined;
   private syncing: Promise<void> | undefined;
 
   constructor(private readonly file: DiskFile) {}
 
-  /**
-   * Adds a chunk. Returns undefined if the next chunk can be added at once. Otherwise returns a promise that resolves
-   * when the next chunk can be added, and rejects if a write or a sync failed.
-   */
   add(chunk: Uint8Array): Promise<void> | undefined {
     this.gathered.push(chunk);
     this.gatheredBytes += chunk.length;
@@ -75,16 +51,11 @@ class GatheringWriter {
     return this.gatheredBytes >= limit || this.gathered.length >= MAX_CHUNKS ? this.writing : undefined;
   }
 
-  /** Resolves when all chunks are written and no sync is in flight any more. Rejects if a write or a sync failed. */
   async finish(): Promise<void> {
     while (this.writing) await this.writing;
     await this.syncing;
   }
 
-  /**
-   * Drops the chunks that aren't written yet. Resolves when no write and no sync is in flight any more, even if one
-   * failed.
-   */
   async abandon(): Promise<void> {
     this.gathered = [];
     this.gatheredBytes = 0;

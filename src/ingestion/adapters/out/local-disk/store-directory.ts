@@ -14,33 +14,18 @@ import { PendingMarkers } from './pending-markers.js';
 import { StorePresence } from './store-presence.js';
 import { type OpenSegment, Segments } from './stored-uploads/segments.js';
 
-/** How many bytes of a file are copied at a time. */
 const COPIED_BYTES = 1024 * 1024;
-/** Suffix of the name of a new version of a file (see `StoreDirectory.withCopy`). */
 const COPY_EXTENSION = '.rewritten';
 
-/**
- * The parts of a store: the directories that every store has, relative to the store's root. Each may be a volume of its
- * own.
- */
+/** The directories that every store has, relative to its root. Each may be a volume of its own. */
 export const STORE_PARTS = [...UPLOAD_KINDS.flatMap((kind) => [linesDirectory(kind), contentDirectory(kind)]), 'staging', 'pending'];
 
-/**
- * The directories that may be volumes of their own, relative to the store's root: the parts that every store has, and
- * `events/`, which not every store has.
- */
 export const POSSIBLE_VOLUMES = [...STORE_PARTS, EVENTS];
 
-/**
- * The part of the store (`uploads/kind=...` or `files/kind=...`) that contains a path in `uploads/` or `files/`. Both
- * are relative to the store's root.
- */
+/** The part of the store that contains a path in `uploads/` or `files/`. Both are relative to the store's root. */
 export const partOf = (path: string): string => path.split('/', 2).join('/');
 
-/**
- * Converts the path of a new version beside a file (see `StoreDirectory.pathBeside`) to the path of the file. Undefined
- * if the name at the end of the path isn't that of a new version.
- */
+/** Reverses `StoreDirectory.pathBeside`; undefined if the path isn't that of a new version. */
 export function pathOfCopied(path: string): string | undefined {
   const name = basename(path);
   return name.startsWith('.') && name.endsWith(COPY_EXTENSION) ? `${dirname(path)}/${name.slice(1, -COPY_EXTENSION.length)}` : undefined;
@@ -50,18 +35,16 @@ export function pathOfCopied(path: string): string | undefined {
 export class StoreDirectory {
   readonly presence: StorePresence;
   readonly directories: DurableDirectories;
-  /** Absolute paths of `STORE_PARTS`. */
   readonly parts: readonly string[];
   readonly markers: PendingMarkers;
   readonly journals: ContentJournals;
   readonly idempotency: IdempotencyKeys;
   readonly events: EventEntries;
-  /** The segments (files of index lines) that this process writes to, by their paths relative to the store's root. */
+  /** By their paths relative to the store's root. */
   readonly openSegments = new Map<string, OpenSegment>();
   readonly segments = new Segments(this);
   /**
-   * Absolute paths of the parts of the store that were found to be in another mount than `staging/`, although on the
-   * same device. No file in `staging/` can be renamed to them.
+   * Absolute paths of parts to which no file in `staging/` can be renamed: another mount, although on the same device.
    */
   private readonly otherMounts = new Set<string>();
 
@@ -70,10 +53,8 @@ export class StoreDirectory {
     /** Absolute path of the store's root directory. */
     readonly root: string,
     readonly logger: StorageLogger,
-    /** The size of a journal in bytes. */
     maxJournalBytes: number,
     lock: DataDirectoryLock,
-    /** Wakes the event outbox when index lines were added, or uploads were removed. */
     news = new Wakeup(),
   ) {
     this.parts = STORE_PARTS.map((name) => this.at(name));
@@ -85,13 +66,12 @@ export class StoreDirectory {
     this.events = new EventEntries(disk, this.directories, this.presence, logger, root, news);
   }
 
-  /** The absolute path for a path that is relative to the store's root. */
   at(...path: string[]): string {
     return join(this.root, ...path);
   }
 
   /**
-   * Creates the file of an upload with the given bytes. The file isn't durable yet.
+   * Creates the file of an upload, not durably yet.
    *
    * @param contentPath the file's path relative to the store's root. The file's directory must exist.
    * @throws OtherVolumeError if another volume is mounted below `files/kind=...`, because the loss of that volume would
@@ -102,12 +82,11 @@ export class StoreDirectory {
   }
 
   /**
-   * Creates the file of an upload with the given bytes, or replaces it: until the new file is in place, readers find
-   * the old one. The file isn't durable yet.
+   * Creates the file of an upload, or replaces it: until the new file is in place, readers find the old one. It isn't
+   * durable yet.
    *
    * @param contentPath the file's path relative to the store's root. The file's directory must exist.
-   * @throws OtherVolumeError as `makeContent` does. After any other error of the file system, the new file may still be
-   *   in `staging/` or at `pathBeside`.
+   * @throws OtherVolumeError as `makeContent` does; an error of the file system.
    */
   replaceContent(contentPath: string, bytes: Uint8Array): Promise<void> {
     return this.onVolumeOf(contentPath, (path, device) =>
@@ -119,11 +98,9 @@ export class StoreDirectory {
   }
 
   /**
-   * Calls an action with the absolute path for a new version of a file. The action writes the new version there, and
-   * then renames it to the file's path. The path for the new version is in `staging/`, or beside the file if `staging/`
-   * is on another volume or mount. Removes what is at that path before the action, and if the action rejects. If the
-   * action rejects with `EXDEV` for a path in `staging/`, takes `staging/` for another mount, and calls the action once
-   * more, with the path beside the file.
+   * Calls an action that writes a new version of a file to the given absolute path, and then renames it to the file's
+   * path. The new version is in `staging/`, or beside the file if `staging/` is on another volume or mount. If the
+   * first attempt shows that it is, by rejecting with `EXDEV`, the action is called once more.
    *
    * @param path the path of the file, relative to the store's root.
    */
@@ -143,17 +120,16 @@ export class StoreDirectory {
     }
   }
 
-  /** The absolute path, beside a file, for a new version of it (see `withCopy`). A crash may leave a version there. */
+  /** The absolute path for a new version beside a file. A crash may leave a version there. */
   pathBeside(path: string): string {
     return this.at(dirname(path), `.${basename(path)}${COPY_EXTENSION}`);
   }
 
   /**
-   * Moves a file in `staging/` to its final path, in place of a file that is there. If `staging/` is on another volume
-   * or mount, copies the file, syncs the copy, and removes the file in `staging/`.
+   * Moves a file in `staging/` to its final path, in place of a file that is there. Copies it durably if `staging/` is
+   * on another volume or mount.
    *
-   * @param staged the file's path in `staging/`, relative to the store's root.
-   * @param contentPath the file's final path, relative to the store's root. Its directory must exist.
+   * @param contentPath relative to the store's root, like `staged`. Its directory must exist.
    * @throws OtherVolumeError as `makeContent` does. After any other error of the file system, part or all of the file
    *   may be at `contentPath`.
    */
@@ -168,11 +144,7 @@ export class StoreDirectory {
     });
   }
 
-  /**
-   * Removes a file so that it doesn't reappear after a power cut. Also resolves if the file is missing.
-   *
-   * @param path the path of the file, relative to the store's root.
-   */
+  /** Removes a file so that it doesn't reappear after a power cut. Also resolves if the file is missing. */
   async removeDurably(path: string): Promise<void> {
     const absolute = this.at(path);
     await this.disk.remove(absolute);
@@ -182,19 +154,17 @@ export class StoreDirectory {
   }
 
   /**
-   * Removes a directory and its parent directories below the part of the store, as far as they are empty. Their names
-   * contain a day or a customer, and would reveal that there were uploads. There must be only one call at a time.
-   *
-   * @param directory the path of the directory, relative to the store's root.
+   * Removes a directory and its parents in the part of the store, as far as they are empty: their names contain a day
+   * or a customer, and would reveal that there were uploads. There must be only one call at a time.
    */
   async removeEmptyDirectories(directory: string): Promise<void> {
-    // The first two levels, such as `files/kind=historical`, stay, because every store has them.
+    // Every store has the first two levels, such as `files/kind=historical`.
     for (let path = directory; path.split('/').length > 2; path = dirname(path)) await this.directories.removeEmpty(this.at(path));
   }
 
   /**
-   * Tries an action that recovery repeats at the next boot if it fails now. Resolves even then, and logs the failure.
-   * Does nothing while the store is away. If it goes away during the action, logs nothing.
+   * Tries an action that recovery repeats at the next boot if it fails now. Never rejects: logs the failure, unless the
+   * store goes away. Does nothing while the store is away.
    *
    * @param what the action, as the subject of the warning about its failure.
    * @param parts absolute paths of the store's parts that the action changes. Default: all that every store has.
@@ -208,20 +178,11 @@ export class StoreDirectory {
     }
   }
 
-  /**
-   * The absolute path of the part of the store (`uploads/kind=...` or `files/kind=...`) that contains a path.
-   *
-   * @param path a path in `uploads/` or `files/`, relative to the store's root.
-   */
+  /** Like the function `partOf`, but returns an absolute path. */
   partOf(path: string): string {
     return this.at(partOf(path));
   }
 
-  /**
-   * Calls an action with the absolute path of an upload's file, and the device that the file must be on.
-   *
-   * @throws OtherVolumeError if the action rejects with `EXDEV`.
-   */
   private onVolumeOf(contentPath: string, action: (path: string, device: bigint | undefined) => Promise<void>): Promise<void> {
     const part = this.partOf(contentPath);
     const path = this.at(contentPath);

@@ -8,8 +8,7 @@ const NAME = 'store-id';
 const MAX_BYTES = 1024;
 
 /**
- * Reads the id of the store in a directory from the file `store-id`; undefined if that file is missing or contains no
- * valid id.
+ * The id of the store in a directory, from the file `store-id`; undefined if it is missing or contains no valid id.
  *
  * @throws NotAFileError if `store-id` isn't a regular file, or is far too long; an error of the file system.
  */
@@ -19,9 +18,8 @@ export async function readStoreId(disk: Disk, root: string): Promise<string | un
 }
 
 /**
- * Returns the id of the store in a directory, and creates it if there is none or it isn't valid. By this id, a store
- * that comes back is recognized, even on another device. The id is kept in the file `store-id`. If the file is lost,
- * the next boot writes another id. A directory in place of the file is renamed, with a warning.
+ * Returns the id of the store in a directory, and creates one if there is no valid one. By its id, a store that comes
+ * back is recognized, even on another device. If the file `store-id` is lost, the next boot writes another id.
  */
 export async function ensureStoreId(disk: Disk, root: string, logger: StorageLogger): Promise<string> {
   const known = await readStoreId(disk, root).catch((error: unknown) => {
@@ -44,10 +42,7 @@ export async function ensureStoreId(disk: Disk, root: string, logger: StorageLog
   return id;
 }
 
-/**
- * Removes a file. If the path names a directory, renames it instead and logs a warning, because someone may want to
- * keep its contents.
- */
+/** A directory is renamed instead, because someone may want to keep its contents. */
 async function clear(disk: Disk, path: string, logger: StorageLogger): Promise<void> {
   try {
     await disk.remove(path);

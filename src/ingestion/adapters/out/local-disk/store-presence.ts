@@ -2,28 +2,20 @@ import type { DataDirectoryLock } from '../../../../common/data-directory/data-d
 import { hasCode, OtherVolumeError, StoreAwayError } from './disk-error.js';
 import type { Disk } from './disk.js';
 
-/**
- * Codes of the errors that mean that a store isn't writable. A disk that is full or fails causes errors with other
- * codes.
- */
+/** A disk that is full or fails causes other errors. */
 const UNWRITABLE = ['EROFS', 'EACCES', 'EPERM'];
 
 /**
- * Checks that the store is still at its path: the path of its lock file must name the locked file, and the path of each
- * part must name the same directory as when the store was opened. Once one of these paths was found to be wrong, or the
- * store to be unwritable, this instance reports the store as away for good. When the store comes back, it is opened
- * with a new instance.
+ * Checks that the store is still at its path, by its lock file and the directories of its parts. Once it is found to be
+ * away or unwritable, this instance reports it as away for good: a store that comes back is opened with a new instance.
  */
 export class StorePresence {
-  /** Why the store is away: not at its path, not readable, or not writable. Undefined until that is found. */
   whyAway: StoreAwayError | undefined;
   private readonly watched = new Map<string, { readonly device: bigint; readonly isThere: () => boolean }>();
 
   constructor(
     private readonly disk: Disk,
-    /** Absolute path of the store's root directory. */
     private readonly root: string,
-    /** Absolute paths of the store's parts: the directories that every store has. */
     private readonly parts: readonly string[],
     private readonly lock: DataDirectoryLock,
   ) {}
@@ -32,26 +24,23 @@ export class StorePresence {
     return this.whyAway !== undefined;
   }
 
-  /**
-   * Begins to watch the parts of the store, all of which must exist. From then on, a missing or replaced part means
-   * that the store is away.
-   */
+  /** All parts must exist. From then on, a missing or replaced part means that the store is away. */
   watchParts(): void {
     for (const part of this.parts) this.watch(part);
   }
 
-  /** Watches one more directory, which must exist. `assertHere` checks it only if the argument `parts` contains it. */
+  /** Watches one more directory, which must exist. `assertHere` checks it only if it is passed. */
   watch(directory: string): void {
     const identity = this.disk.identityOf(directory);
     if (identity) this.watched.set(directory, { device: identity.dev, isThere: this.disk.placeCheck(directory, identity) });
   }
 
   /**
-   * Checks that the lock file and the given parts of the store are in place. Synchronous: one stat for the lock file,
-   * and one for each part. Doesn't check a part that isn't watched yet.
+   * Checks that the lock file and the given parts are in place. Synchronous: one stat for each. Skips a part that isn't
+   * watched.
    *
    * @param parts absolute paths. Default: the parts that every store has.
-   * @throws StoreAwayError if the store is away already, or this check fails.
+   * @throws StoreAwayError
    */
   assertHere(parts = this.parts): void {
     if (this.whyAway) throw this.whyAway;
@@ -62,14 +51,12 @@ export class StorePresence {
   /**
    * Checks that a path is on the volume of a part of the store. Synchronous: one stat.
    *
-   * @throws OtherVolumeError if the path is missing, or on another volume than the part was when the store was opened;
-   *   StoreAwayError if the path can't be read.
+   * @throws OtherVolumeError if it isn't, or the path is missing; StoreAwayError if the path can't be read.
    */
   assertOnVolumeOf(part: string, path: string): void {
     if (this.deviceAt(path) !== this.deviceOf(part)) throw new OtherVolumeError(path, part);
   }
 
-  /** The device number of a part of the store, as it was when the store was opened. Undefined if it isn't watched. */
   deviceOf(part: string): bigint | undefined {
     return this.watched.get(part)?.device;
   }

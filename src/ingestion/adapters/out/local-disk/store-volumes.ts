@@ -4,9 +4,8 @@ import type { DirectoryOrigin, Disk } from './disk.js';
 import { STORE_PARTS } from './store-directory.js';
 
 /**
- * Remembers the identity (`DirectoryOrigin`) of a store's root and of each of its parts. If the store goes away, it
- * isn't reopened while one of its parts is missing or covered by another volume, or was replaced in a way that
- * `assertSame` doesn't allow.
+ * Remembers the identities of a store's root and parts. If the store goes away, it isn't reopened while one of its
+ * parts is missing, covered by another volume, or replaced in a way that `assertSame` doesn't allow.
  */
 export class StoreVolumes {
   private readonly parts: Map<string, DirectoryOrigin | undefined>;
@@ -14,30 +13,24 @@ export class StoreVolumes {
 
   constructor(
     private readonly disk: Disk,
-    /** Absolute path of the store's root directory. */
     private readonly root: string,
   ) {
     this.rootOrigin = disk.originOf(root);
-    // `uploads` and `files` come before the directories in them, so that an error message names the outermost missing
-    // directory.
+    // Outermost first, so that an error message names the outermost missing directory.
     const names = [...new Set([...STORE_PARTS.map((name) => name.split('/')[0] ?? name), ...STORE_PARTS])];
     this.parts = new Map(names.map((name) => [join(root, name), disk.originOf(join(root, name))]));
   }
 
-  /**
-   * Remembers one more part of the store, which must exist.
-   *
-   * @param name the path of the part, relative to the store's root.
-   */
+  /** @param name the path of the part, relative to the store's root. It must exist. */
   add(name: string): void {
     const path = join(this.root, name);
     if (!this.parts.has(path)) this.parts.set(path, this.disk.originOf(path));
   }
 
   /**
-   * Checks that each part of the store is the same directory as remembered, on any device. A part that was on the same
-   * volume as the root must be so again. Such a part may be another directory only if the root is another one too, such
-   * as a copy.
+   * Checks that each part of the store is the same directory as remembered, on any device, but on the root's volume if
+   * it was there before. On that volume, a part may be another directory only if the root is another one too, such as a
+   * copy.
    *
    * @throws StoreAwayError
    */
