@@ -11,54 +11,31 @@ import { jsonOfLink } from '../link-json.js';
 import type { StorePresence } from '../store-presence.js';
 import { UNFINISHED_EXTENSION, writeWhole } from '../whole-file.js';
 
-/**
- * The directory of the event outbox, relative to the store's root. It has an entry for each file that has, or may still
- * get, unconfirmed events.
- */
+/** The directory of the event outbox, relative to the store's root. */
 export const EVENTS = 'events';
-/** Suffix of the names of the files in `events/` that list removed uploads. */
 const REMOVED_EXTENSION = '.removed';
 const MAX_NEW = 1_000;
 
-/**
- * An event entry: says up to which offset in a file the events of its lines are confirmed. A line that isn't valid has
- * no event.
- */
+/** Says up to which offset in a file the events of its lines are confirmed. */
 export interface EventEntry {
-  /**
-   * Path of the file, relative to the store's root: a segment (a file of index lines), or a file that lists removed
-   * uploads.
-   */
+  /** Relative to the store's root: a segment (a file of index lines), or a file that lists removed uploads. */
   readonly lines: string;
-  /**
-   * Offset in the file, in bytes. Usually the beginning of a line; after a removal that failed or was cut short by a
-   * crash it may be within a line.
-   */
+  /** In bytes. Usually the beginning of a line; after an incomplete removal, maybe within a line. */
   readonly offset: number;
 }
 
 /** A batch of events that `EventQueue.next` has returned, and that isn't confirmed yet. */
 export interface EventsInFlight {
   readonly id: string;
-  /**
-   * The offset, in bytes, after the batch's last line in its file. Decreases when a removal of uploads removes lines
-   * before that offset.
-   */
+  /** The offset after the batch's last line, in bytes. Decreases when a removal removes lines before it. */
   end: number;
   /** Whether the batch reaches the end of its file, and the file gets no more lines. */
   readonly isLast: boolean;
 }
 
-/**
- * The path, relative to the store's root, of the file that lists the uploads of one removal. `id` is the id of the
- * file's event entry.
- */
+/** The path, relative to the store's root, of the file that lists the uploads of one removal. */
 export const removedPath = (id: string): string => `${EVENTS}/${id}${REMOVED_EXTENSION}`;
 
-/**
- * Returns parsed JSON as the event entry with the given id. Undefined if the data isn't a valid event entry, or names
- * the file of another entry.
- */
 function asEntry(id: string, data: unknown): EventEntry | undefined {
   if (typeof data !== 'object' || data === null) return undefined;
   const { lines, offset } = data as Partial<Record<string, unknown>>;
@@ -68,33 +45,20 @@ function asEntry(id: string, data: unknown): EventEntry | undefined {
 }
 
 /**
- * The event entries of a store, in `events/`: one for each segment or removal that has, or may still get, unconfirmed
- * events. The directory exists once the outbox was opened for the first time. From then on each new segment gets an
- * entry before the segment's file is created.
+ * The event entries of a store, in `events/`: one for each file that has, or may still get, unconfirmed events. Once
+ * the outbox was opened, each new segment gets its entry before its file is created.
  *
  * An entry is a symbolic link whose target is JSON, like a marker in `pending/`: it appears and changes as a whole.
  */
 export class EventEntries {
-  /** Absolute path of `events/`. */
   readonly path: string;
-  /**
-   * The batch of events that `EventQueue.next` returned last; undefined once that batch is confirmed, or its file turns
-   * out to have no more events.
-   */
   inFlight: EventsInFlight | undefined;
-  /** Whether the outbox was ever opened in this store, so that `events/` exists. Changed only by `find` and `begin`. */
+  /** Whether the outbox was ever opened in this store, so that `events/` exists. */
   isBegun = false;
-  /**
-   * Whether `events/` must be listed (with `names`) to find all entries. The entries in `newIds` are known without a
-   * listing.
-   */
+  /** Whether there may be entries that only a listing of `events/` finds. */
   mustList = true;
-  /**
-   * The ids of entries that were added since the last `takeNewIds`, at most MAX_NEW. If more are added, `mustList`
-   * becomes true.
-   */
   private newIds: string[] = [];
-  /** Runs these one at a time: calls that return or confirm events, and the parts of removals that change entries. */
+  /** Serializes returning and confirming events with the parts of removals that change entries. */
   readonly jobs = new OneAtATime();
 
   constructor(
@@ -102,25 +66,22 @@ export class EventEntries {
     private readonly directories: DurableDirectories,
     private readonly presence: StorePresence,
     private readonly logger: StorageLogger,
-    /** Absolute path of the store's root directory. */
     root: string,
-    /** Wakes the code that waits for new events of the outbox. */
     readonly news: Wakeup,
   ) {
     this.path = join(root, EVENTS);
   }
 
-  /** A list with the absolute path of `events/` if the outbox was ever opened; otherwise an empty list. */
   get parts(): readonly string[] {
     return this.isBegun ? [this.path] : [];
   }
 
   /**
-   * Finds out whether the outbox was ever opened: then the directory `events/` exists. If a regular file has that name,
-   * logs a warning, and the outbox counts as never opened.
+   * Finds out whether the outbox was ever opened. If `events` is a regular file, it counts as never opened, with a
+   * warning.
    *
-   * @throws DataDirectoryError if `events` is neither a directory nor a regular file, for example a link to something
-   *   that is missing; an error of the file system if the directory isn't writable.
+   * @throws DataDirectoryError if `events` is neither a directory nor a regular file; an error of the file system if
+   *   the directory isn't writable.
    */
   async find(): Promise<void> {
     if (!(await this.disk.isNameTaken(this.path))) return;
@@ -135,10 +96,7 @@ export class EventEntries {
     this.watch();
   }
 
-  /**
-   * Creates `events/`, so that each segment that is created from now on gets an event entry. Resolves when the
-   * directory is durable.
-   */
+  /** Creates `events/`. Resolves when the directory is durable. */
   async begin(): Promise<void> {
     if (this.isBegun) return;
     await this.directories.ensure(this.path);
@@ -150,7 +108,7 @@ export class EventEntries {
     this.isBegun = true;
   }
 
-  /** Adds the event entry of a new segment, if the outbox was ever opened. Resolves when it is durable. */
+  /** Adds the entry of a new segment, if the outbox was ever opened. Resolves when it is durable. */
   async add(id: string, lines: string): Promise<void> {
     if (!this.isBegun) return;
     this.presence.assertHere(this.parts);
@@ -159,7 +117,6 @@ export class EventEntries {
     this.note(id);
   }
 
-  /** Returns the ids of the entries that were added since the last call of `takeNewIds`, but at most MAX_NEW. */
   takeNewIds(): string[] {
     return this.newIds.splice(0);
   }
@@ -169,10 +126,7 @@ export class EventEntries {
     else this.mustList = true;
   }
 
-  /**
-   * Yields the names in `events/`, some at a time, in any order. Instead of yielding them, removes the names of entries
-   * and files that a crash or an error left half-written. Call `names` within a job of `jobs`.
-   */
+  /** Yields the names in `events/` in any order, and removes half-written ones. Call it within a job of `jobs`. */
   async *names(): AsyncGenerator<readonly string[]> {
     this.mustList = false;
     try {
@@ -186,17 +140,13 @@ export class EventEntries {
     }
   }
 
-  /**
-   * Reads the event entry with an id; undefined if `events/` has no such name, or the name isn't that of a valid entry.
-   */
   async read(id: string): Promise<EventEntry | undefined> {
     return asEntry(id, await jsonOfLink(this.disk.readLink(join(this.path, id))));
   }
 
   /**
-   * Replaces an event entry, or creates a missing one. At any time either the old or the new entry is in place. Until
-   * `events/` is synced, a power cut may bring back the old entry: the events after its offset are then delivered
-   * again. Call `replace` within a job of `jobs`.
+   * Replaces or creates an entry, atomically. Doesn't sync: a power cut may bring back the old entry, whose events are
+   * then delivered again. Call it within a job of `jobs`.
    */
   async replace(id: string, entry: EventEntry): Promise<void> {
     this.presence.assertHere(this.parts);
@@ -211,22 +161,18 @@ export class EventEntries {
     await this.disk.rename(replacement, join(this.path, id));
   }
 
-  /**
-   * Removes an event entry, and the file of removed uploads that belongs to it, if any. Also resolves if one is
-   * missing. Does nothing if the outbox was never opened.
-   */
+  /** Removes an entry, and its file of removed uploads if there is one. Does nothing if the outbox was never opened. */
   async remove(id: string): Promise<void> {
     if (!this.isBegun) return;
     for (const extension of [UNFINISHED_EXTENSION, REMOVED_EXTENSION, '']) await this.disk.remove(join(this.path, `${id}${extension}`));
   }
 
   /**
-   * Replaces a segment by a copy without the lines of removed uploads, and first converts the offset in the segment's
-   * event entry, if there is one. If the process crashes between the two, or `replace` fails, some events may be
-   * delivered again. None is lost, because an offset in the copy is never higher than in the segment.
+   * Replaces a segment by a copy without the lines of removed uploads, after converting the offset in its entry. A
+   * crash or failure between the two may deliver some events again, but loses none, because an offset in the copy is
+   * never higher.
    *
    * @param movedTo converts a position in the segment to the position in the copy.
-   * @param replace replaces the segment by the copy durably.
    */
   async whileReplacing(segment: string, movedTo: (position: number) => number, replace: () => Promise<void>): Promise<void> {
     if (!this.isBegun) return replace();
@@ -245,8 +191,7 @@ export class EventEntries {
   }
 
   /**
-   * Makes the events of a removal of uploads durable, if the outbox was ever opened. All these events appear at once. A
-   * call may be repeated if it failed or was cut short by a crash.
+   * Makes the events of a removal durable, if the outbox was ever opened. Safe to repeat after a failure or a crash.
    *
    * @param id the id of the removal list in `pending/`.
    * @param pieces the bytes of the events, one line for each event.
@@ -271,14 +216,7 @@ export class EventEntries {
   }
 }
 
-/**
- * Whether a name in `events/` is that of a file that lists removed uploads. Such a name begins with the id of the
- * entry.
- */
+/** Whether a name in `events/` is that of a file that lists removed uploads. */
 export const isRemovedFile = (name: string): boolean => /^[0-9a-f-]{36}\.removed$/.test(name);
 
-/**
- * Whether a name in `events/` is of something that a crash or an error left half-written: an event entry, or a file
- * that lists removed uploads.
- */
 const isUnfinished = (name: string): boolean => /^[0-9a-f-]{36}(\.removed)?\.unfinished$/.test(name);

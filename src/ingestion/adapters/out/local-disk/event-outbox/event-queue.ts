@@ -10,30 +10,15 @@ import { SegmentReader } from '../stored-uploads/segment-reader.js';
 import { type EventEntries, type EventEntry, type EventsInFlight, EVENTS, isRemovedFile, removedPath } from './event-entries.js';
 import { decodeRemovedUpload } from './removed-uploads.js';
 
-/**
- * The maximum number of event entries (names in `events/`) whose ids the queue remembers from one listing, apart from
- * those of open segments. With this limit, a backlog of any size needs little memory, and `events/` is rarely listed.
- */
+/** How many complete entries one listing of `events/` keeps at most, so that a large backlog needs little memory. */
 const MAX_KNOWN = 10_000;
 const ID_LENGTH = 36;
 
-/**
- * The events of an open store that weren't delivered and confirmed yet. All events of a batch come from one file,
- * either a segment (a file of index lines) or a file that lists removed uploads. An event entry in `events/` says how
- * far the events of a file are confirmed.
- */
+/** The unconfirmed events of an open store, in batches. All events of a batch come from one file. */
 export class EventQueue {
   private readonly entries: EventEntries;
-  /**
-   * Ids of event entries that may have unconfirmed events: from the last listing of `events/`, those of the oldest
-   * entries and of the open segments; and those of the entries that were added since, but not of all if they are very
-   * many.
-   */
+  /** Ids of event entries that may have unconfirmed events; not always all of them. */
   private known = new Set<string>();
-  /**
-   * The names in `events/`, ids of event entries and paths of files with events about which a warning was logged. So
-   * there is only one warning for each.
-   */
   private readonly warnedOf = new Set<string>();
 
   constructor(private readonly store: StoreDirectory) {
@@ -41,8 +26,7 @@ export class EventQueue {
   }
 
   /**
-   * Returns the next batch of at most `limit` events; undefined if there are no events to deliver, or the outbox was
-   * never opened.
+   * Returns the next batch of at most `limit` events; undefined if there are none, or the outbox was never opened.
    *
    * @throws StoreAwayError; an error of the file system.
    */
@@ -50,20 +34,13 @@ export class EventQueue {
     return this.entries.jobs.run(async () => {
       if (!this.entries.isBegun) return undefined;
       this.store.presence.assertHere(this.entries.parts);
-      // After a batch that wasn't confirmed, the next one begins at the same place in the same file, even if an older
-      // event entry has got events since. The two batches may differ in length, because `limit` may differ. If the file
-      // has no more events, because the uploads were removed, another file comes next.
+      // If the last batch wasn't confirmed, repeats it from the same place, as long as its file still has events there.
       const { inFlight } = this.entries;
       const repeated = inFlight && (await this.batchOf(inFlight.id, limit));
       return repeated ?? (await this.oldest(limit));
     });
   }
 
-  /**
-   * Returns the next batch of events: from a file that gets no more lines, usually the oldest, if such a file has
-   * unconfirmed events. Otherwise from the files that still get lines, one after the other, so that a busy file doesn't
-   * keep other files waiting.
-   */
   private async oldest(limit: number): Promise<OutboxBatch | undefined> {
     for (;;) {
       for (const id of this.entries.takeNewIds()) this.known.add(id);
@@ -83,7 +60,6 @@ export class EventQueue {
     return undefined;
   }
 
-  /** The ids of the segments to which this process still adds lines. */
   private openIds(): Set<string> {
     return new Set([...this.store.openSegments.keys()].map((path) => basename(path, '.ndjson')));
   }
@@ -94,8 +70,6 @@ export class EventQueue {
     let complete: string[] = [];
     const dropNewest = (): void => {
       complete = [...new Set(complete)].sort();
-      // Keeps only the ids of the MAX_KNOWN oldest entries. When the events of these are confirmed, `events/` is
-      // listed again.
       if (complete.length > MAX_KNOWN) this.entries.mustList = true;
       complete.splice(MAX_KNOWN);
     };
@@ -113,10 +87,6 @@ export class EventQueue {
     this.known = new Set([...complete, ...[...foundOpen].sort()]);
   }
 
-  /**
-   * Whether a name in `events/` may be that of an event entry. If not, logs a warning, once for each name. Also false
-   * if a warning about the name was logged before.
-   */
   private isEntry(name: string): boolean {
     if (this.warnedOf.has(name)) return false;
     if (UPLOAD_ID.test(name)) return true;
@@ -151,13 +121,7 @@ export class EventQueue {
     }
   }
 
-  /**
-   * Returns the next batch of events from a file. The batch begins at `entry.offset`, the offset in the file up to
-   * which all events are confirmed. Skips lines that aren't valid. If no events follow that offset, returns undefined,
-   * and also removes the entry if `isComplete`.
-   *
-   * @param isComplete whether the file gets no more lines.
-   */
+  /** @param isComplete whether the file gets no more lines. */
   private async read(id: string, entry: EventEntry, file: SegmentReader, limit: number, isComplete: boolean): Promise<OutboxBatch | undefined> {
     const decode = entry.lines === removedPath(id) ? decodeRemovedUpload : decodeStored;
     for (let { offset } = entry; ; ) {
@@ -193,28 +157,20 @@ export class EventQueue {
         else await this.entries.replace(id, { lines, offset: batch.end });
         this.entries.inFlight = undefined;
         // If the file still gets lines, its id moves behind all other ids, so that the next batch comes from another
-        // such file. The ids of complete files keep their order.
+        // such file.
         if (batch.isLast || this.openIds().has(id)) this.known.delete(id);
         if (!batch.isLast) this.known.add(id);
       });
     return { events, confirm };
   }
 
-  /**
-   * Opens the file that an event entry names. Undefined if the file is missing, or is a segment that isn't a regular
-   * file or has no durable line.
-   */
   private async openLines(id: string, path: string): Promise<SegmentReader | undefined> {
     if (path !== removedPath(id)) return this.store.segments.open(path);
     const file = await unlessAbsent(this.store.disk.open(this.store.at(path)));
     return file && new SegmentReader(file, path, await file.size());
   }
 
-  /**
-   * Creates a damaged or missing event entry again, and returns it. All events of the entry's file are then delivered
-   * again. The file is found by the id; for a missing entry, only a file that lists removed uploads is looked for.
-   * Undefined if no file is found. Logs a warning if something has the entry's name.
-   */
+  /** Restores a damaged or missing entry with offset 0: all events of its file are delivered again. */
   private async repaired(id: string): Promise<EventEntry | undefined> {
     const path = this.store.at(EVENTS, id);
     const isTaken = await this.store.disk.isNameTaken(path);
@@ -254,9 +210,6 @@ function decodeStored(line: Buffer): OutboxEvent | undefined | Promise<OutboxEve
 
 const storedEvent = (upload: Upload | undefined): OutboxEvent | undefined => (upload && isComplete(upload) ? { type: 'stored', upload } : undefined);
 
-/**
- * Whether an upload that was read from an index line has the members that an event needs. Someone may have edited the
- * line.
- */
+/** Someone may have edited the line. */
 const isComplete = ({ uploadId, kind, customerId, receivedAt }: Upload): boolean =>
   UPLOAD_ID.test(uploadId) && UPLOAD_KINDS.includes(kind) && typeof customerId === 'string' && !Number.isNaN(receivedAt.getTime());

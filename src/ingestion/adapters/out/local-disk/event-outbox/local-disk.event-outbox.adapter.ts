@@ -8,13 +8,9 @@ const MAX_WAIT_MS = 60_000;
 /** The event outbox of a store in a directory of the local file system. */
 export class LocalDiskEventOutbox extends EventOutbox {
   constructor(
-    /**
-     * Calls `work` with the open store. If the store is away, tries to reopen it first. Rejects with ServiceError
-     * `storage-failure` if it stays away.
-     */
+    /** Reopens the store first if it is away. Rejects with ServiceError `storage-failure` if it stays away. */
     private readonly withStore: <T>(work: (store: OpenStore) => Promise<T>) => Promise<T>,
     private readonly news: Wakeup,
-    /** Called each time that the outbox was opened. */
     private readonly onOpened: () => void,
   ) {
     super();
@@ -44,10 +40,7 @@ export class LocalDiskEventOutbox extends EventOutbox {
     return this.news.sleep(MAX_WAIT_MS, signal);
   }
 
-  /**
-   * Does nothing: the lock of the data directory keeps other processes away, so no other process can deliver the
-   * events.
-   */
+  /** Does nothing: the lock of the data directory keeps other processes away, so none can take over. */
   override close(): Promise<void> {
     return Promise.resolve();
   }

@@ -7,8 +7,8 @@ import type { RemovalList } from '../stored-uploads/removal-list.js';
 const UPLOADS_AT_ONCE = 1_000;
 
 /**
- * Encodes the events of a removal of uploads, piece by piece: one JSON line for each upload. Leaves out uploads without
- * a customer id, which removal lists of an earlier version of the service contain.
+ * Encodes the events of a removal as JSON lines. Leaves out uploads without a customer id, which removal lists of an
+ * earlier version of the service contain.
  */
 export function* encodeRemovedUploads({ segment, removedAt, uploads }: RemovalList): Generator<Buffer> {
   const kind = kindOf(segment);
