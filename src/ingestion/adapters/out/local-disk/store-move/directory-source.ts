@@ -10,10 +10,7 @@ import { NodeDisk } from '../node-disk.js';
 import { readStoreId } from '../store-id.js';
 import { FileBytes } from '../stored-uploads/file-bytes.js';
 
-/**
- * Opens the store in a DATA_DIR as the source of a move. Resolves to undefined if there is no valid store id in that
- * directory.
- */
+/** Opens the store in a DATA_DIR as the source of a move; undefined if the directory has no valid store id. */
 export async function openDirectorySource(directory: string): Promise<StoreSource | undefined> {
   const disk = new NodeDisk();
   const root = resolve(directory);
@@ -21,12 +18,11 @@ export async function openDirectorySource(directory: string): Promise<StoreSourc
   return storeId === undefined ? undefined : new DirectorySource(storeId, disk, root);
 }
 
-/** A store on the local disk, as the source of a move. Takes no lock. */
+/** Takes no lock: a service may be running on the store. */
 class DirectorySource implements StoreSource {
   constructor(
     readonly storeId: string,
     private readonly disk: Disk,
-    /** Absolute path of the store's root directory. */
     private readonly root: string,
   ) {}
 

@@ -8,26 +8,21 @@ import { partOf } from '../store-directory.js';
 
 const CHUNK_BYTES = 512 * 1024;
 
-/**
- * Flags that open a file only for reading. A link at the end of the path isn't followed, and opening a FIFO doesn't
- * wait for its other end.
- */
+/** Flags with which a link at the end of the path isn't followed, and opening a FIFO doesn't wait for its other end. */
 export const READ_ONLY = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 
-/** Compares files with their index lines, one file at a time. Has two buffers of its own. */
+/** Compares files with their index lines: one file at a time, because it reuses its buffers. */
 export class ContentCheck {
-  /** The results of `resolved`: absolute paths of the store's parts, by their paths relative to the root. */
   private readonly parts = new Map<string, string>();
   private readonly buffers = [Buffer.allocUnsafeSlow(CHUNK_BYTES), Buffer.allocUnsafeSlow(CHUNK_BYTES)] as const;
 
   constructor(
-    /** The store's root, as an absolute path without symbolic links. */
+    /** An absolute path without symbolic links. */
     private readonly root: string,
   ) {}
 
   /**
-   * Compares the size and sha-256 of a file with its index line. Resolves to undefined if both match, otherwise to the
-   * problem, for example that the file is absent.
+   * Compares the size and sha-256 of a file with its index line; undefined if both match.
    *
    * @throws an error of the file system if the file exists but can't be read.
    */
@@ -44,7 +39,7 @@ export class ContentCheck {
     }
   }
 
-  /** The sha-256 of a file, in hex. Reads the next chunk while the current one is hashed. */
+  /** Reads the next chunk while the current one is hashed. */
   private async sha256(file: FileHandle, onBytes: OnBytes): Promise<string> {
     const hash = createHash('sha256');
     let [next, afterwards]: readonly [Buffer, Buffer] = this.buffers;
@@ -60,12 +55,7 @@ export class ContentCheck {
     }
   }
 
-  /**
-   * Opens a file to read it. Undefined if the file is missing or is a socket, or if its path leads through a symbolic
-   * link below its part of the store.
-   *
-   * @param path the path of the file, relative to the store's root.
-   */
+  /** Undefined also if the path leads through a symbolic link below its part of the store. */
   private async open(path: string): Promise<FileHandle | undefined> {
     const part = partOf(path);
     try {
@@ -77,10 +67,7 @@ export class ContentCheck {
     }
   }
 
-  /**
-   * The absolute path of a part of the store. If the part is a symbolic link, the path to which the link leads, unless
-   * the directory above the part is a link too.
-   */
+  /** A part of the store may be a symbolic link, but not the directory above it. */
   private async resolved(part: string): Promise<string> {
     const known = this.parts.get(part);
     if (known !== undefined) return known;

@@ -23,7 +23,6 @@ import { WorkInProgress } from './work-in-progress.js';
 /**
  * Verifies the store in a DATA_DIR. A service may be running on it at the same time.
  *
- * @param directory the path of the DATA_DIR, which may be a symbolic link.
  * @returns the findings; iterating them rejects with NoStoreError if the directory can't be read or contains no store.
  */
 export const verifyStore = (directory: string, options: VerificationOptions = {}): StoreVerification =>
@@ -50,11 +49,10 @@ class DirectoryView implements StoreView {
   readonly recoveredBy = 'the next boot';
   readonly movesLines = false;
   private readonly work: WorkInProgress;
-  /** Content checks that aren't in use. They are kept, because their buffers can be used again. */
+  /** Idle content checks, kept for their buffers. */
   private readonly checks: ContentCheck[] = [];
 
   constructor(
-    /** The store's root, as an absolute path without symbolic links. */
     private readonly root: string,
   ) {
     this.work = new WorkInProgress(root);
@@ -114,10 +112,6 @@ class DirectoryView implements StoreView {
     return Promise.resolve('both');
   }
 
-  /**
-   * Yields what `walkLayout` yields, but the new version of a file as `replacement`, not as `unknown`, while `pending/`
-   * names the file. Leaves out a new version that has disappeared meanwhile.
-   */
   private async *walk(rules: LayoutRules): AsyncGenerator<Entry> {
     for await (const entry of walkLayout(this.root, rules)) {
       const path = entry.type === 'unknown' ? pathOfCopied(entry.path) : undefined;
@@ -128,10 +122,7 @@ class DirectoryView implements StoreView {
     }
   }
 
-  /**
-   * The size of a segment (a file of index lines) in bytes; 0 after an error. The error is reported later, when the
-   * segment is read.
-   */
+  /** 0 after an error, which is reported when the segment is read. */
   private sizeOf(path: string): Promise<number> {
     return stat(join(this.root, path)).then(({ size }) => size, () => 0);
   }

@@ -6,8 +6,8 @@ import { hasCode } from '../disk-error.js';
 import { STORE_PARTS } from '../store-directory.js';
 
 /**
- * Walks a top-level directory of the store, and yields the files that the layout allows. Also yields each name that the
- * layout doesn't allow as `unknown`, without what is below it, and each directory that can't be read as `unreadable`.
+ * Walks a top-level directory of the store. Yields the files that the layout allows, each other name as `unknown`, and
+ * each directory that can't be read as `unreadable`.
  */
 export async function* walkLayout(root: string, { top, directories, isFile }: LayoutRules): AsyncGenerator<Entry> {
   const isDirectory = await lstat(join(root, top)).then((stats) => stats.isDirectory() || isLinkedPart(root, top), (error: unknown) => {
@@ -18,10 +18,7 @@ export async function* walkLayout(root: string, { top, directories, isFile }: La
   else if (isDirectory === false) yield { type: 'unknown', path: top, name: top };
 }
 
-/**
- * Walks a directory tree, one directory at a time, in no particular order. Reads names in portions, so that a directory
- * with a million names needs little memory. Follows a symbolic link only in place of a part of the store.
- */
+/** Reads names in portions, so that a directory with a million names needs little memory. */
 async function* walk(root: string, path: string, directories: readonly NameRule[], isFile: NameRule): AsyncGenerator<Entry> {
   const [isDirectory, ...beneath] = directories;
   try {
@@ -37,9 +34,6 @@ async function* walk(root: string, path: string, directories: readonly NameRule[
   }
 }
 
-/**
- * Whether a path is that of a part of the store, and names a directory or a link to one. If a link's target exists but
- * can't be reached, the target counts as a directory, so that the part is reported as unreadable.
- */
+/** If a part's target exists but can't be reached, it counts as a directory, so that it is reported as unreadable. */
 const isLinkedPart = async (root: string, path: string): Promise<boolean> =>
   STORE_PARTS.includes(path) && stat(join(root, path)).then((stats) => stats.isDirectory(), (error: unknown) => !hasCode(error, 'ENOENT', 'ENOTDIR'));

@@ -12,40 +12,29 @@ import { decodeRemovalList, REMOVAL_EXTENSION } from '../stored-uploads/removal-
 import { READ_ONLY } from './content-check.js';
 
 /**
- * Reports, from the markers, journals and removal lists in `pending/`, what a running service has in progress and what
- * the next boot will repair. Writes nothing. Check a marker after reading the file or index line that it is about: the
- * marker exists from before the file is created until after the line is written.
+ * Reports, from `pending/`, what a running service has in progress and what the next boot will repair. Check a marker
+ * after reading the file or index line that it is about: the marker exists from before the file is created until after
+ * the line is written.
  */
 export class WorkInProgress {
   private pending = { state: '', files: new Set<string>() };
 
   constructor(
-    /** Absolute path of the store's root directory. */
     private readonly root: string,
   ) {}
 
-  /**
-   * Whether `pending/` names the file of an upload: because the file is being published or removed, will be checked by
-   * the next boot, or was published so recently that a journal still contains it.
-   */
+  /** Whether the upload's marker, a journal or a removal list in `pending/` names the upload's file. */
   async isPublished(uploadId: string, contentPath: string): Promise<boolean> {
     const marker = await this.marker(uploadId);
     if (marker && 'content_path' in marker && marker.content_path === contentPath) return true;
     return (await this.pendingFiles()).has(contentPath);
   }
 
-  /**
-   * Whether a removal list or a journal in `pending/` names a segment (a file of index lines) or a file. A removal or a
-   * boot may then be replacing that segment or file.
-   */
+  /** Whether a removal list or a journal names a segment or file, so that a removal or a boot may be replacing it. */
   async isReplaced(path: string): Promise<boolean> {
     return (await this.pendingFiles()).has(path);
   }
 
-  /**
-   * The paths of the files and segments that the journals and removal lists in `pending/` name. If one of these has
-   * changed, all are read again.
-   */
   private async pendingFiles(): Promise<ReadonlySet<string>> {
     const directory = join(this.root, 'pending');
     const names = (await namesIn(directory)).filter((name) => name.endsWith(JOURNAL_EXTENSION) || name.endsWith(REMOVAL_EXTENSION));
@@ -59,19 +48,15 @@ export class WorkInProgress {
     return this.pending.files;
   }
 
-  /**
-   * Whether the end of a segment (a file of index lines) may still change: either a service appends lines to the
-   * segment, or the next boot will check the end and cut off lines that a crash left incomplete or damaged.
-   */
+  /** Whether a service may still append to a segment (a file of index lines), or the next boot will repair its end. */
   async isOpen(segment: string): Promise<boolean> {
     return (await this.segmentMarker(segment)) !== undefined;
   }
 
   /**
-   * Whether an index line that was read stays in its segment. The lines of a failed write are cut off again, at once or
-   * by the next boot. A removal replaces the segment by one without the lines of the removed uploads. Other lines begin
-   * at lower offsets there, so the line is found by its upload's id. A line without a valid id counts as staying while
-   * the segment is long enough.
+   * Whether an index line that was read stays in its segment. The lines of a failed write are cut off again, and a
+   * removal moves other lines to lower offsets, so the line is found by its upload's id. A line without a valid id
+   * counts as staying while the segment is long enough.
    */
   async stays(line: SegmentLine): Promise<boolean> {
     const { segment, offset, end } = line;
@@ -100,13 +85,6 @@ export class WorkInProgress {
   }
 }
 
-/**
- * Resolves to the paths, relative to the store's root, of the files that a journal or a removal list names, and of the
- * segment that a removal list names.
- *
- * @param name the name of the journal or list in `pending/`.
- * @param bytes its bytes.
- */
 async function filesIn(name: string, bytes: Buffer): Promise<string[]> {
   if (name.endsWith(JOURNAL_EXTENSION)) return [...decodeRecords(bytes)].map(({ marker }) => marker.content_path);
   const list = await decodeRemovalList(bytes);
@@ -116,8 +94,8 @@ async function filesIn(name: string, bytes: Buffer): Promise<string[]> {
 const namesIn = async (directory: string): Promise<string[]> => (await unlessAbsent(readdir(directory))) ?? [];
 
 /**
- * A text that changes when a file is written to or replaced: the file's inode and modification time. Empty if the file
- * is missing, or isn't a regular file: reading a FIFO would wait for its writer.
+ * Changes when the file is written to or replaced. Empty unless it is a regular file: reading a FIFO would wait for its
+ * writer.
  */
 async function stateOf(path: string): Promise<string> {
   const stats = await unlessAbsent(stat(path, { bigint: true }));
