@@ -11,7 +11,6 @@ import { jsonOfLink } from '../link-json.js';
 import type { StorePresence } from '../store-presence.js';
 import { UNFINISHED_EXTENSION, writeWhole } from '../whole-file.js';
 
-/** The directory of the event outbox, relative to the store's root. */
 export const EVENTS = 'events';
 const REMOVED_EXTENSION = '.removed';
 const MAX_NEW = 1_000;

@@ -17,7 +17,6 @@ const ID_LENGTH = 36;
 /** The unconfirmed events of an open store, in batches. All events of a batch come from one file. */
 export class EventQueue {
   private readonly entries: EventEntries;
-  /** Ids of event entries that may have unconfirmed events; not always all of them. */
   private known = new Set<string>();
   private readonly warnedOf = new Set<string>();
 
@@ -156,8 +155,7 @@ export class EventQueue {
         if (batch.isLast) await this.entries.remove(id);
         else await this.entries.replace(id, { lines, offset: batch.end });
         this.entries.inFlight = undefined;
-        // If the file still gets lines, its id moves behind all other ids, so that the next batch comes from another
-        // such file.
+        // Moves a file that still gets lines behind the others, so that these have their turn.
         if (batch.isLast || this.openIds().has(id)) this.known.delete(id);
         if (!batch.isLast) this.known.add(id);
       });
@@ -170,7 +168,6 @@ export class EventQueue {
     return file && new SegmentReader(file, path, await file.size());
   }
 
-  /** Restores a damaged or missing entry with offset 0: all events of its file are delivered again. */
   private async repaired(id: string): Promise<EventEntry | undefined> {
     const path = this.store.at(EVENTS, id);
     const isTaken = await this.store.disk.isNameTaken(path);

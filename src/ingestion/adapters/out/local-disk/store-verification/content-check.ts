@@ -39,7 +39,6 @@ export class ContentCheck {
     }
   }
 
-  /** Reads the next chunk while the current one is hashed. */
   private async sha256(file: FileHandle, onBytes: OnBytes): Promise<string> {
     const hash = createHash('sha256');
     let [next, afterwards]: readonly [Buffer, Buffer] = this.buffers;

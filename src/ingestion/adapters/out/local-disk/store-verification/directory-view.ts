@@ -49,7 +49,6 @@ class DirectoryView implements StoreView {
   readonly recoveredBy = 'the next boot';
   readonly movesLines = false;
   private readonly work: WorkInProgress;
-  /** Idle content checks, kept for their buffers. */
   private readonly checks: ContentCheck[] = [];
 
   constructor(

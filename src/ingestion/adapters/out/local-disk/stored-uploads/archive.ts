@@ -19,24 +19,19 @@ import type { SegmentReader } from './segment-reader.js';
 import { UploadList } from './upload-list.js';
 import { UploadSearch } from './upload-search.js';
 
-/** The maximum number of single uploads of a segment that are removed in one batch. */
 const MAX_AT_ONCE = 1_000;
 
-/** An upload that was found, reduced to the data that its removal needs. */
 interface RemovableUpload {
-  /** Path of the upload's segment, relative to the store's root. */
   readonly segment: string;
   readonly upload: RemovedUpload & { readonly customerId: string };
   /** Whether a journal may have a copy of the upload's file. */
   readonly isInJournal: boolean;
 }
 
-/** Single uploads of one segment that are removed together, so that their removals share one rewrite of the segment. */
+/** Removed together, so that their removals share one rewrite of the segment. */
 interface Batch {
   readonly segment: string;
-  /** The uploads by their ids. */
   readonly uploads: Map<string, RemovedUpload>;
-  /** Whether a journal may have a copy of the file of one of these uploads. */
   isInJournal: boolean;
   /** The lowest value that `Archive.removals` had before one of these uploads was searched for. */
   removals: number;
@@ -44,22 +39,21 @@ interface Batch {
 }
 
 interface RemovedBatch {
-  /** The ids of the uploads that were removed, except those that a caller was told of. The others were gone already. */
+  /** Without those that a caller was told of. The others were gone already. */
   readonly removed: Set<string>;
   readonly resumed: ResumedRemovals;
 }
 
 /**
  * The part of an open store that finds, lists, reads and removes stored uploads. Its errors, such as StoreAwayError,
- * are not yet converted to ServiceError.
+ * aren't converted to ServiceError yet.
  */
 export class Archive {
   private readonly search: UploadSearch;
-  /** Removals run one at a time, because each rewrites segments (files of index lines). */
+  /** One at a time, because each rewrites segments (files of index lines). */
   private readonly removing = new OneAtATime();
   /** How many times lines may have been removed so far. Counted when the removal has ended, also if it has failed. */
   private removals = 0;
-  /** For each segment with single uploads to be removed, the newest batch that waits for its turn. */
   private readonly batches = new Map<string, Batch>();
   private readonly ending = new AbortController();
   private readonly emptied: EmptiedSegments;
@@ -71,10 +65,8 @@ export class Archive {
      * the kinds in `rotate`.
      *
      * @param purge whether to also remove the journals, which have copies of small files.
-     * @param rotate the open segments of other kinds usually stay open, and must not be rewritten.
      */
     private readonly settle: (purge: boolean, rotate: readonly UploadKind[]) => Promise<void>,
-    /** The longest file that a journal may have a copy of, in bytes. */
     private readonly mostSmallBytes: number,
   ) {
     this.search = new UploadSearch(store.segments);
@@ -151,11 +143,7 @@ export class Archive {
     });
   }
 
-  /**
-   * Removes the uploads of a segment that a filter selects. Returns their number.
-   *
-   * @param resumed the result of `resumeRemovals`; undefined to only count the uploads.
-   */
+  /** @param resumed the result of `resumeRemovals`; undefined to only count the uploads. */
   private async removeSelected(path: string, filter: UploadFilter, resumed: ResumedRemovals | undefined): Promise<number> {
     const removed: RemovedUpload[] = [];
     for await (const upload of this.selected(path, filter)) removed.push(removedUpload(upload));
@@ -172,7 +160,6 @@ export class Archive {
     await Promise.all([this.emptied.close(), this.removing.run(() => Promise.resolve())]);
   }
 
-  /** Runs a removal after all earlier ones have ended, unless the archive is being closed. */
   private inTurn<T>(removal: () => Promise<T>): Promise<T> {
     return this.removing.run(() => {
       this.ending.signal.throwIfAborted();
@@ -186,20 +173,12 @@ export class Archive {
     return found;
   }
 
-  /**
-   * Finds an upload that is to be removed. Returns only what the removal needs of it, because the upload's
-   * `additional_data` may be long.
-   */
+  /** Returns only what the removal needs, because the upload's `additional_data` may be long. */
   private async findRemovable(uploadId: string): Promise<RemovableUpload | undefined> {
     const found = await this.findLine(uploadId);
     return found && { segment: found.segment, upload: removedUpload(found.upload), isInJournal: (found.upload.content?.size ?? Infinity) <= this.mostSmallBytes };
   }
 
-  /**
-   * Adds an upload to the waiting batch of its segment. Begins a new batch if none is waiting, or if that one is full.
-   *
-   * @param removals the value of `this.removals` before the upload was searched for.
-   */
   private removeWithOthers({ segment, upload, isInJournal }: RemovableUpload, removals: number): Promise<RemovedBatch> {
     let batch = this.batches.get(segment);
     if (!batch || batch.uploads.size >= MAX_AT_ONCE) {
@@ -214,7 +193,6 @@ export class Archive {
 
   private async removeBatch(batch: Batch): Promise<RemovedBatch> {
     const { segment, uploads } = batch;
-    // From here on, no more uploads are added to the batch.
     if (this.batches.get(segment) === batch) this.batches.delete(segment);
     const resumed = await this.resumeRemovals();
     const ids = new Set(uploads.keys());
@@ -228,8 +206,8 @@ export class Archive {
   }
 
   /**
-   * Throws if an earlier removal has failed again, and some of its lines are still in the segment: throws the error of
-   * that removal. Another removal would fail too, and leave one more list to be completed later.
+   * Throws the error of an earlier removal that has failed again, if some of its lines are still in the segment.
+   * Another removal would fail too, and leave one more list to be completed later.
    */
   private async assertRewritable(segment: string, { failed }: ResumedRemovals): Promise<void> {
     for (const { list, error } of failed) {
@@ -238,7 +216,6 @@ export class Archive {
     }
   }
 
-  /** The ids of those of the given uploads whose lines are still in a segment. Reads the segment at most once. */
   private async left(segment: string, uploadIds: ReadonlySet<string>): Promise<Set<string>> {
     const left = new Set<string>();
     for await (const line of this.lines(segment)) {
@@ -250,14 +227,12 @@ export class Archive {
     return left;
   }
 
-  /** Those of the given segments in which a filter selects no upload. */
   private async unaffected(paths: readonly string[], filter: UploadFilter): Promise<Set<string>> {
     const unaffected = new Set<string>();
     for (const path of paths) if (!(await this.hasSelected(path, filter))) unaffected.add(path);
     return unaffected;
   }
 
-  /** Whether a filter selects an upload of a segment. Stops reading at the first such upload. */
   private async hasSelected(path: string, filter: UploadFilter): Promise<boolean> {
     const selected = this.selected(path, filter);
     const { done } = await selected.next();
@@ -265,13 +240,11 @@ export class Archive {
     return done !== true;
   }
 
-  /** The kinds of those of the given segments that this process still writes to. */
   private kindsOfOpen(paths: readonly string[]): UploadKind[] {
     const open = paths.filter((path) => this.store.openSegments.has(path)).map(kindOf);
     return UPLOAD_KINDS.filter((kind) => open.includes(kind));
   }
 
-  /** Tries to complete the earlier removals that failed or were cut short by a crash. */
   private async resumeRemovals(): Promise<ResumedRemovals> {
     this.store.presence.assertHere();
     const resumed = await completeRemovals(this.store, await this.store.markers.ids());
@@ -294,9 +267,8 @@ export class Archive {
   }
 
   /**
-   * Sets the offsets in the markers of failed uploads to 0. If lines before an upload's line are removed from its
-   * segment, the line moves to a lower offset than the marker says. Leaves markers that refer to an open segment alone,
-   * because open segments aren't rewritten.
+   * If lines before an upload's line are removed from its segment, the line moves to a lower offset than the marker
+   * says. Open segments aren't rewritten.
    */
   private async clearOffsets(): Promise<void> {
     const { markers } = this.store;
@@ -306,7 +278,6 @@ export class Archive {
     }
   }
 
-  /** Paths, relative to the store's root, of the segments that may have uploads which a filter selects. */
   private async segmentsOf({ kind, from, to }: UploadFilter): Promise<string[]> {
     const kinds: readonly UploadKind[] = kind ? [kind] : UPLOAD_KINDS;
     const paths: string[] = [];
@@ -318,7 +289,6 @@ export class Archive {
     return paths;
   }
 
-  /** The uploads of a segment that a filter selects. */
   private async *selected(path: string, filter: UploadFilter): AsyncGenerator<Upload, void, void> {
     for await (const line of this.lines(path, filter.customerId)) {
       const upload = await decodeIndexLine(line);
@@ -326,7 +296,6 @@ export class Archive {
     }
   }
 
-  /** The lines of the segment at a path as `linesOf` yields them. None if there is no such segment. */
   private async *lines(path: string, customerId?: string): AsyncGenerator<Buffer> {
     const segment = await this.store.segments.open(path);
     if (!segment) return;
@@ -338,7 +307,6 @@ export class Archive {
   }
 }
 
-/** The lines of a segment, newer chunks first; if a customer is given, only those of the customer's uploads. */
 async function* linesOf(segment: SegmentReader, path: string, customerId: string | undefined): AsyncGenerator<Buffer> {
   const wanted = customerId === undefined ? undefined : new CustomerLines(kindOf(path), customerId);
   for (let end = segment.length; end > 0; ) {

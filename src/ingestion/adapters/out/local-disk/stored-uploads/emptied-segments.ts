@@ -5,19 +5,17 @@ import { hasCode } from '../disk-error.js';
 import { LinkCheck } from '../link-check.js';
 import type { StoreDirectory } from '../store-directory.js';
 
-/** Suffix of the names of the markers in `pending/` for segments without lines. */
 export const EMPTIED_EXTENSION = '.emptied';
 /**
- * How long the empty file of a segment is kept at least, in milliseconds, and the pause between two runs that remove
- * such files. A reader such as DuckDB lists the segments first, and opens each of them when its turn comes. Its query
- * fails if a listed segment is gone by then. So empty files are removed together, once in a while, and not whenever a
- * removal takes the last line of a segment.
+ * How long an empty segment is kept at least, and the pause between two runs. A reader such as DuckDB lists the
+ * segments first, and opens each when its turn comes. Its query fails if a listed segment is gone by then, so empty
+ * ones are removed together, once in a while.
  */
 const KEPT_MS = 10 * MINUTE_MS;
 
 /**
- * Marks a segment (a file of index lines) whose last line was removed, so that its empty file is removed later, usually
- * after ten to twenty minutes. Resolves when the marker is durable. Safe to repeat.
+ * Marks a segment (a file of index lines) whose last line was removed, so that its empty file is removed later.
+ * Resolves when the marker is durable. Safe to repeat.
  *
  * @param segment path of the segment, relative to the store's root.
  */
@@ -30,9 +28,9 @@ export async function markEmptied({ markers }: StoreDirectory, segment: string):
 }
 
 /**
- * Removes the empty files of the segments that were emptied at least ten minutes ago, their directories that are empty
- * then, and their markers. If one can't be removed, logs a warning and leaves its marker for a later call. There must
- * be only one call at a time, and no removal of uploads meanwhile.
+ * Removes the segments that were emptied at least ten minutes ago, their directories if these are empty, and their
+ * markers. If that fails for one, logs a warning and leaves its marker for a later call. There must be only one call at
+ * a time, and no removal of uploads meanwhile.
  *
  * @param names the names of the markers in `pending/`.
  * @param signal ends the work before the next segment.
@@ -62,10 +60,7 @@ async function remove(store: StoreDirectory, marker: string, segment: string): P
   await store.markers.remove(marker);
 }
 
-/**
- * Removes the empty files of segments while the store is open (see `removeEmptied`): ten minutes after the store was
- * opened, and then every ten minutes.
- */
+/** Removes the empty files of segments every ten minutes while the store is open. */
 export class EmptiedSegments {
   private readonly job = new PeriodicJob(() => this.run(), () => KEPT_MS);
 

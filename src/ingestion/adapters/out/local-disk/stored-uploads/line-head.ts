@@ -12,17 +12,15 @@ const TAIL_BYTES = 64 * 1024;
 const [QUOTE, BACKSLASH] = [0x22, 0x5c];
 const TIME_LENGTH = '2025-03-30T12:00:00.000Z'.length;
 
-/** The members of an index line that can be read without decoding the whole line. */
 export interface LineHead {
   readonly uploadId: string;
-  /** When the upload was received, in milliseconds since 1970. */
+  /** In milliseconds since 1970. */
   readonly receivedAt: number;
 }
 
 /**
- * Reads the upload's id and time from an index line; undefined if the line doesn't have both. If the line has the form
- * that `indexLine` writes, the line isn't parsed as JSON, so it may be damaged elsewhere. A long line of another form
- * is parsed in turns with other work.
+ * Reads the upload's id and time from an index line; undefined if the line doesn't have both. A line of the form that
+ * `indexLine` writes isn't parsed as JSON, so it may be damaged elsewhere.
  */
 export function headOf(line: Buffer): LineHead | undefined | Promise<LineHead | undefined> {
   const begin = line.toString('latin1', 0, BEHIND_ID);
@@ -35,10 +33,7 @@ export function headOf(line: Buffer): LineHead | undefined | Promise<LineHead | 
   return members instanceof Promise ? members.then(headFrom) : headFrom(members);
 }
 
-/**
- * Reads only the upload's id from an index line; undefined if the line has none. A removal needs the id also if someone
- * has edited the line so that its time isn't valid.
- */
+/** Reads the upload's id from an index line, also if the line's time isn't valid; undefined if the line has none. */
 export function idOf(line: Buffer): string | undefined | Promise<string | undefined> {
   const uploadId = line.toString('latin1', ID.length, BEHIND_ID);
   return line.toString('latin1', 0, ID.length) === ID && UPLOAD_ID.test(uploadId) ? uploadId : uploadIdOf(line);
@@ -51,9 +46,7 @@ function headFrom(members: LineMembers | undefined): LineHead | undefined {
 
 /** Selects the index lines of one customer. All lines must be of one kind. */
 export class CustomerLines {
-  /** The bytes behind the id in a line of the customer, up to the quote behind the customer's id. */
   private readonly expected: Buffer;
-  /** The offset in `expected` at which the customer's id begins, behind the quote. */
   private readonly customerAt: number;
 
   constructor(
@@ -65,22 +58,18 @@ export class CustomerLines {
     this.customerAt = before.length + 1;
   }
 
-  /** Whether a line is of the customer. Usually doesn't parse the line as JSON. */
   has(line: Buffer): boolean | Promise<boolean> {
     return this.quickly(line, 0) ?? this.byParsing(line);
   }
 
-  /**
-   * Whether the line at an offset in `bytes` is of another customer. False if only parsing the line as JSON would tell.
-   */
+  /** Whether the line at an offset is of another customer. False if only parsing it as JSON would tell. */
   leavesOut(bytes: Buffer, begin: number): boolean {
     return this.quickly(bytes, begin) === false;
   }
 
   /**
-   * Whether the line at an offset is of the customer; undefined if it must be parsed, because it hasn't the form that
-   * `indexLine` writes, or its customer's id has an escaped character. A page of a list may look at the lines of many
-   * other customers, so this makes no object, and reads no more than the beginning of the line.
+   * Undefined if the line must be parsed. A page may look at many lines of other customers, so this makes no object,
+   * and reads only the beginning of the line.
    */
   private quickly(bytes: Buffer, begin: number): boolean | undefined {
     const { expected, customerAt } = this;
@@ -98,10 +87,7 @@ export class CustomerLines {
   }
 }
 
-/**
- * Whether the JSON text whose first character is at an offset has an escaped character. Other programs escape
- * characters that `indexLine` doesn't, such as `\u00fc` for `ü`.
- */
+/** Other programs escape characters that `indexLine` doesn't, such as `\u00fc` for `ü`. */
 function hasEscape(bytes: Buffer, begin: number): boolean {
   let at = begin;
   while (at < bytes.length && bytes[at] !== QUOTE && bytes[at] !== BACKSLASH) at += 1;

@@ -15,10 +15,7 @@ import type { OpenStore } from '../open-store.js';
 /** Finds, lists, reads and removes the uploads of a store in a directory of the local file system. */
 export class LocalDiskStoredUploads extends StoredUploads {
   constructor(
-    /**
-     * Calls `work` with the open store. If the store is away, tries to reopen it first. Rejects with ServiceError
-     * `storage-failure` if it stays away.
-     */
+    /** Reopens the store first if it is away. Rejects with ServiceError `storage-failure` if it stays away. */
     private readonly withStore: <T>(work: (store: OpenStore) => Promise<T>) => Promise<T>,
   ) {
     super();

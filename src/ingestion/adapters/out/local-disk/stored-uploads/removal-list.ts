@@ -5,37 +5,26 @@ import { idempotencyScope } from '../../../../domain/idempotency.js';
 import { isContentOf, isLayoutPath, SEGMENTS } from '../../../../domain/layout-names.js';
 import { hasValidTime, type Upload } from '../../../../domain/upload.js';
 
-/** Suffix of the names of removal lists in `pending/`. */
 export const REMOVAL_EXTENSION = '.removal';
 const UPLOADS_AT_ONCE = 1_000;
 
-/** An upload that is to be removed, as a removal list records it. */
 export interface RemovedUpload {
   readonly uploadId: string;
-  /**
-   * The upload's customer. Undefined in a removal list of an earlier version of the service, and if the index line has
-   * none.
-   */
+  /** Missing in lists of an earlier version of the service, and if the index line has none. */
   readonly customerId?: string;
-  /**
-   * When the upload was received (RFC 3339, UTC). Undefined in a removal list of an earlier version of the service, and
-   * if the index line has no valid time.
-   */
+  /** RFC 3339, UTC. Missing in lists of an earlier version of the service, and if the index line has no valid time. */
   readonly receivedAt?: string;
-  /** Path of the upload's file, relative to the store's root; null for an upload without a file. */
   readonly contentPath: string | null;
-  /** The idempotency scope of the upload; null for an upload without an idempotency key. */
   readonly scope: string | null;
 }
 
 /**
- * A removal list: uploads to be removed, all of one segment (file of index lines). Once the list is durable as a file
- * in `pending/`, recovery completes the removal if the process crashes.
+ * Uploads to be removed, all of one segment (file of index lines). Once the list is durable in `pending/`, recovery
+ * completes the removal.
  */
 export interface RemovalList {
-  /** Path of the segment with the lines of these uploads, relative to the store's root. */
   readonly segment: string;
-  /** When the removal was decided (RFC 3339, UTC). */
+  /** When the removal was decided: RFC 3339, UTC. */
   readonly removedAt: string;
   readonly uploads: readonly RemovedUpload[];
 }
@@ -49,7 +38,7 @@ export const removedUpload = (upload: Upload) => ({
   scope: idempotencyScope(upload),
 } satisfies RemovedUpload);
 
-/** Encodes a removal list, piece by piece: one JSON line with the segment and the time, then one for each upload. */
+/** Encodes a removal list as JSON lines, piece by piece. */
 export function* encodeRemovalList({ segment, removedAt, uploads }: RemovalList): Generator<Buffer> {
   yield encodeLines([{ segment, removedAt }]);
   for (let at = 0; at < uploads.length; at += UPLOADS_AT_ONCE) yield encodeLines(uploads.slice(at, at + UPLOADS_AT_ONCE));
@@ -58,9 +47,8 @@ export function* encodeRemovalList({ segment, removedAt, uploads }: RemovalList)
 const encodeLines = (lines: readonly object[]): Buffer => Buffer.from(lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
 
 /**
- * Decodes a removal list. Resolves to undefined if its last line is incomplete, or it isn't a list of this store.
- * Accepts only paths of the store's layout, because recovery rewrites and removes the files that the paths name. A list
- * without a time gets the present time. Yields to other work of the process, because the list may be long.
+ * Decodes a removal list; undefined if it is incomplete, or isn't a list of this store. Accepts only paths of the
+ * store's layout, because recovery rewrites and removes the files that they name. Yields to other work.
  */
 export async function decodeRemovalList(bytes: Buffer): Promise<RemovalList | undefined> {
   if (bytes.at(-1) !== NEWLINE) return undefined;

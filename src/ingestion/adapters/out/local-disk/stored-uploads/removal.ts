@@ -39,10 +39,7 @@ export async function removeUploads(store: StoreDirectory, list: RemovalList): P
   await store.disk.remove(path);
 }
 
-/**
- * Writes a removal list to `pending/`, where it appears as a whole. Resolves to the absolute path of the list when the
- * list is durable. If this rejects, the list may be there.
- */
+/** Resolves to the absolute path of the durable list. If it rejects, the list may be there, too. */
 async function decide(store: StoreDirectory, list: RemovalList): Promise<string> {
   const path = store.at('pending', `${uuidV7()}${REMOVAL_EXTENSION}`);
   store.presence.assertHere();
@@ -52,9 +49,9 @@ async function decide(store: StoreDirectory, list: RemovalList): Promise<string>
 }
 
 /**
- * Completes the removals that failed or were cut short by a crash, from their lists in `pending/`. If a removal fails
- * again, logs a warning and keeps its list for the next attempt. Removes lists that a crash left half-written. Leaves
- * alone what isn't a list, and a list with a path that leads out of the store.
+ * Completes the removals that failed or were cut short by a crash, from their lists in `pending/`. Keeps the list of a
+ * removal that fails again, with a warning. Leaves alone what isn't a list, and a list with a path that leads out of
+ * the store.
  *
  * @param names the names in `pending/`.
  * @throws StoreAwayError, or the error of a step, if the store is away.
@@ -86,23 +83,13 @@ export async function completeRemovals(store: StoreDirectory, names: readonly st
   return { completed, failed };
 }
 
-/**
- * Reads a removal list.
- *
- * @throws NotAFileError if the path names something else or nothing, or a path in the list leads out of the store; an
- *   error of the file system.
- */
 async function readList(store: StoreDirectory, path: string, links: LinkCheck): Promise<RemovalList> {
   const list = await decodeRemovalList((await readWhole(store.disk, path)) ?? Buffer.alloc(0));
   if (!list || !(await links.keepsInside(list))) throw new NotAFileError(path);
   return list;
 }
 
-/**
- * Does steps 2 to 6 of a removal (see `removeUploads`).
- *
- * @param path the absolute path of the removal list in `pending/`.
- */
+/** Steps 2 to 6 of `removeUploads`. */
 async function complete(store: StoreDirectory, path: string, list: RemovalList): Promise<void> {
   store.presence.assertHere();
   const { ids, keyed, paths } = await sorted(list.uploads);
@@ -120,10 +107,6 @@ async function complete(store: StoreDirectory, path: string, list: RemovalList):
   store.presence.assertHere();
 }
 
-/**
- * Returns, for a removal list: the ids of all uploads, the uploads that have an idempotency key, and the paths of the
- * files. Yields to other work of the process, because the list may be long.
- */
 async function sorted(uploads: readonly RemovedUpload[]): Promise<{ ids: ReadonlySet<string>; keyed: KeyedUpload[]; paths: string[] }> {
   const ids = new Set<string>();
   const keyed: KeyedUpload[] = [];
@@ -138,10 +121,6 @@ async function sorted(uploads: readonly RemovedUpload[]): Promise<{ ids: Readonl
   return { ids, keyed, paths };
 }
 
-/**
- * Replaces a segment by a copy without the lines of the uploads with the given ids. Resolves to the length of the copy
- * in bytes. Resolves to 0 if the copy is empty, or the segment is missing.
- */
 async function rewrite(store: StoreDirectory, segment: string, ids: ReadonlySet<string>): Promise<number> {
   const { disk } = store;
   const directory = dirname(store.at(segment));
@@ -170,16 +149,13 @@ async function rewrite(store: StoreDirectory, segment: string, ids: ReadonlySet<
   }
 }
 
-/**
- * Removes the event entry of an emptied segment, and forgets its batch in flight. Runs within a job of `events.jobs`.
- */
+/** Runs within a job of `events.jobs`. */
 async function removeEventEntry({ events }: StoreDirectory, segment: string): Promise<void> {
   const id = basename(segment, '.ndjson');
   if (events.inFlight?.id === id) events.inFlight = undefined;
   await events.remove(id);
 }
 
-/** Writes and syncs a copy of a segment without the lines of the uploads with the given ids. Doesn't sync its name. */
 async function writeCopy(disk: Disk, path: string, source: DiskFile, ids: ReadonlySet<string>): Promise<Copy> {
   const copy = await disk.create(path);
   try {
@@ -197,9 +173,7 @@ interface KeyedUpload {
 }
 
 interface Copy {
-  /** Length of the copy in bytes. */
   readonly length: number;
-  /** Converts a position in the original segment to the position in the copy, both in bytes. */
   readonly movedTo: (position: number) => number;
 }
 
@@ -207,10 +181,7 @@ function refuseForeignLine(): never {
   throw new Error('The segment has a long line that is not a line of the index: remove the line, then try again');
 }
 
-/**
- * Copies the lines of a segment, except those of the uploads whose ids are in `removed`, and an unterminated last line.
- * Rejects if the segment has a long line that isn't an index line, because `readLines` would leave it out.
- */
+/** Rejects if the segment has a long line that isn't an index line, because `readLines` would leave it out. */
 async function copyLines(source: DiskFile, copy: DiskFile, removed: ReadonlySet<string>): Promise<Copy> {
   let length = 0;
   const gaps: { readonly begin: number; readonly length: number }[] = [];

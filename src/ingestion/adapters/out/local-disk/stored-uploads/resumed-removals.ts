@@ -1,16 +1,17 @@
 import type { CustomerAccess } from '../../../../application/ports/stored-uploads.port.js';
 import type { RemovalList, RemovedUpload } from './removal-list.js';
 
-/** The result of completing the removals that had failed or had been cut short by a crash. */
 export interface ResumedRemovals {
   readonly completed: readonly RemovalList[];
-  /** The removals that failed again. `list` is undefined if the list could not be read. */
+  /** `list` is undefined if it could not be read. */
   readonly failed: readonly { readonly list: RemovalList | undefined; readonly error: unknown }[];
 }
 
 /**
- * Whether one of the resumed removals has removed the upload with an id, and the caller may access the upload's
- * customer. If that removal has failed again, throws its error. An upload whose list names no customer doesn't count.
+ * Whether a resumed removal has removed an upload whose customer the caller may access. An upload whose list names no
+ * customer doesn't count.
+ *
+ * @throws the error of that removal, if it has failed again.
  */
 export function isCompleted({ completed, failed }: ResumedRemovals, uploadId: string, mayAccess: CustomerAccess): boolean {
   const isWanted = (upload: RemovedUpload): boolean => upload.uploadId === uploadId && upload.customerId !== undefined && mayAccess(upload.customerId);

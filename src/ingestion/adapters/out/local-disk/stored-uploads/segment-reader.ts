@@ -6,61 +6,50 @@ import { readLines } from '../index-lines.js';
 import { type CustomerLines, headOf } from './line-head.js';
 import { LineTimes } from './line-times.js';
 
-/** How many bytes are read at first to find a single index line. Most lines are shorter. */
 const PROBE_BYTES = 8 * 1024;
-/**
- * `seek` stops when `low` and `high` are at most this many bytes apart, because reading these bytes costs no more than
- * another step of the search.
- */
+/** Reading so few bytes costs no more than another step of `seek`. */
 const NEAR_BYTES = 32 * 1024;
 const CHUNK_BYTES = 256 * 1024;
-/** A budget for the long lines of all readers that are given no `memory`. These readers wait if it is used up. */
+/** For the long lines of all readers that are given no `memory`. These readers wait if it is used up. */
 const sharedMemory = new MemoryBudget();
 
 /**
- * The order of lines in a segment isn't exact, because a line is written some time after its upload was complete: a
- * line may follow lines of uploads that were received later than its own upload, but by at most this many milliseconds.
- * Searching a segment by time depends on this limit.
+ * By how much lines of a segment may be out of order: a line is written some time after its upload was complete, so it
+ * may follow lines that were received up to this much later. Searching a segment by time depends on this limit.
  */
 export const MAX_DISORDER_MS = 10_000;
 
 /**
  * The `received_at` of the first and the last line of a segment (a file of index lines), in milliseconds since 1970.
- * The times of the other lines are in between, or at most MAX_DISORDER_MS outside.
+ * Other lines may be outside, by at most MAX_DISORDER_MS.
  */
 export interface SegmentSpan {
   readonly first: number;
   readonly last: number;
 }
 
-/** Index lines that were read together, and the offset in the segment, in bytes, at which the first of them begins. */
 export interface SegmentChunk {
   readonly begin: number;
   readonly lines: readonly RawLine[];
 }
 
-/**
- * Reads the durable lines of one segment. The lines are sorted by `received_at`, except that a line may follow lines
- * that were received up to MAX_DISORDER_MS later.
- */
+/** Reads the durable lines of one segment. */
 export class SegmentReader {
   private heldBytes = 0;
 
   constructor(
     private readonly file: DiskFile,
-    /** Path of the segment, relative to the store's root. */
     readonly path: string,
-    /** The length of the segment's durable lines, in bytes. */
+    /** Of the durable lines, in bytes. */
     readonly length: number,
     /**
-     * Where memory is taken for a long line before `lineFrom` or `linesBefore` reads it: for each line of more than
-     * 256 KiB, and for some shorter ones. The memory is given back when the next such line is read, or the reader is
-     * closed. `linesFrom` takes no memory here.
+     * Where `lineFrom` and `linesBefore` take memory for a line of more than 256 KiB, and for some shorter ones. It is
+     * given back when the next such line is read, or the reader is closed.
      */
     private readonly memory: LineMemory = sharedMemory.hold('answer'),
   ) {}
 
-  /** When the uploads of the first and the last line were received; undefined if one of these lines isn't valid. */
+  /** Undefined if the first or the last line isn't valid. */
   async span(): Promise<SegmentSpan | undefined> {
     const first = await this.lineFrom(0);
     const firstHead = first && (await headOf(first.bytes));
@@ -69,7 +58,6 @@ export class SegmentReader {
     return firstHead && lastHead && { first: firstHead.receivedAt, last: lastHead.receivedAt };
   }
 
-  /** Reads all lines, and returns bounds for their times. Other work runs between the chunks. */
   async times(): Promise<LineTimes> {
     const times = new LineTimes();
     for await (const line of readLines(this.file, 0, this.length, () => { times.addUnknown(); })) {
@@ -85,9 +73,8 @@ export class SegmentReader {
    * each the beginning of a line or the segment's end. All lines before `low` were received earlier, and all lines from
    * `high` on at that time or later, except lines that are out of order, by at most MAX_DISORDER_MS.
    *
-   * Each step guesses a position from the times at both ends, because uploads mostly arrive at an even rate, and looks
-   * at two lines around it, so that one step is mostly enough. Every third guess is the middle, so that few steps are
-   * enough even at an uneven rate.
+   * Each step guesses a position from the times at both ends, because uploads mostly arrive at an even rate. Every
+   * third guess is the middle, so that few steps are enough at an uneven rate, too.
    */
   async seek(receivedAt: number, span: SegmentSpan): Promise<{ low: number; high: number }> {
     let low = { position: 0, time: span.first };
@@ -114,9 +101,9 @@ export class SegmentReader {
   }
 
   /**
-   * Reads a chunk of lines: the last lines before `end`, which must be the beginning of a line or the segment's end.
+   * Reads the last lines before `end`, which must be the beginning of a line or the segment's end.
    *
-   * @param chunkBytes about how many bytes to read; more if the last line is longer. Default: 256 KiB.
+   * @param chunkBytes about how many bytes to read; more if the last line is longer.
    * @param wanted if given, most lines of other customers are left out, but never the first line of the chunk.
    */
   async linesBefore(end: number, chunkBytes = CHUNK_BYTES, wanted?: CustomerLines): Promise<SegmentChunk> {
@@ -125,8 +112,7 @@ export class SegmentReader {
       from = Math.max(0, end - size);
       const bytes = await this.read(from, end);
       const begin = from === 0 ? 0 : bytes.indexOf(NEWLINE) + 1;
-      // Without a newline before its last byte, the chunk is only the end of a line. So a chunk with the same end and
-      // twice the size is tried, if that is at most CHUNK_BYTES.
+      // Without a newline before its last byte, the chunk is only the end of a line.
       if (from > 0 && (begin === 0 || begin === bytes.length)) continue;
       const whole = bytes.subarray(begin);
       const isSkipped = wanted && ((at: number) => at > 0 && wanted.leavesOut(whole, at));
@@ -136,7 +122,7 @@ export class SegmentReader {
     return { begin, lines: [...rawLines(await this.readLong(begin, end), begin)] };
   }
 
-  /** Reads a chunk of lines: the first ones that begin at `position` or after it. Empty if there are none. */
+  /** Reads the first lines that begin at `position` or after it. Empty if there are none. */
   async linesFrom(position: number, chunkBytes = CHUNK_BYTES): Promise<readonly RawLine[]> {
     const from = Math.max(0, position - 1);
     for (let size = chunkBytes; ; size *= 2) {
@@ -164,10 +150,7 @@ export class SegmentReader {
     return newline === undefined ? undefined : { begin, end: newline + 1, bytes: await this.readLong(begin, newline) };
   }
 
-  /**
-   * The first line that begins at `position`, which isn't 0, or after it, and the last one that ends at most NEAR_BYTES
-   * behind it. Only the first one if none ends there. Empty if no line begins at `position` or after it.
-   */
+  /** `position` must not be 0. */
   private async linesNear(position: number): Promise<readonly RawLine[]> {
     const from = position - 1;
     const bytes = await this.read(from, Math.min(this.length, from + NEAR_BYTES));
@@ -182,7 +165,6 @@ export class SegmentReader {
     return [first, { begin: from + lastBegin, end: from + end + 1, bytes: bytes.subarray(lastBegin, end) }];
   }
 
-  /** The offset of the first newline at `position` or after it; undefined if there is none. */
   private async newlineFrom(position: number): Promise<number | undefined> {
     for (let at = position; at < this.length; at += CHUNK_BYTES) {
       const found = (await this.read(at, Math.min(this.length, at + CHUNK_BYTES))).indexOf(NEWLINE);
@@ -191,7 +173,6 @@ export class SegmentReader {
     return undefined;
   }
 
-  /** The offset of the last newline before `position`; -1 if there is none. */
   async newlineBefore(position: number): Promise<number> {
     for (let end = position; end > 0; end -= CHUNK_BYTES) {
       const from = Math.max(0, end - CHUNK_BYTES);
@@ -213,7 +194,6 @@ export class SegmentReader {
     this.heldBytes = 0;
   }
 
-  /** The bytes of the segment from one position up to another. */
   async read(from: number, to: number): Promise<Buffer> {
     const bytes = Buffer.allocUnsafe(to - from);
     return bytes.subarray(0, await this.file.read(bytes, from));

@@ -8,59 +8,36 @@ import { MAX_DISORDER_MS, type SegmentReader, type SegmentSpan } from './segment
 import type { Segments } from './segments.js';
 
 /**
- * A page ends early once this many bytes of index lines were read for it, provided that the next page can then begin at
- * an older position than this page did.
+ * A page ends early once this many bytes of index lines were read for it, if the next page can then begin at an older
+ * position than this page did.
  */
 const MAX_READ_BYTES = 32 * 1024 * 1024;
-/**
- * A page also ends early, after a day, once it has this many uploads fewer than segments were opened for it: if there
- * are many days and few uploads that the filter selects.
- */
+/** A page also ends early, after a day, once it has this many uploads fewer than segments were opened for it. */
 const MAX_OPENED_IN_VAIN = 64;
-/** About the length of an index line in bytes, from which the length of a page's first read is estimated. */
 const USUAL_LINE_BYTES = 400;
-/** The smallest and the largest number of bytes that are read at once, except for a line that is longer. */
 const MIN_CHUNK_BYTES = 8 * 1024;
 const MAX_CHUNK_BYTES = 256 * 1024;
-/**
- * The uploads of index lines up to this length in bytes are held in memory until the page is made. Longer lines are
- * read again then.
- */
+/** The uploads of longer lines aren't held in memory, but read again when the page is made. */
 const SHORT_LINE_BYTES = 2 * 1024;
-/** How many more candidates than a page needs are held in memory before the oldest ones are dropped. */
 const SPARE_CANDIDATES = 10_000;
 
-/** Where an index line's upload is in the list. */
 interface ReadLine extends UploadPosition {
-  /** The upload, if the line is short; undefined for a long line, which is read again. */
   readonly upload: Upload | undefined;
 }
 
-/** An index line whose upload may belong to the page. */
 interface Candidate extends ReadLine {
   readonly segment: SegmentReader;
   readonly begin: number;
-  /** The length of the line in bytes. */
   readonly length: number;
 }
 
-/**
- * Reads the lines of one segment (file of index lines) backwards, beginning with the newest line that may belong to the
- * page.
- */
 interface BackwardReader {
   readonly path: string;
   readonly span: SegmentSpan | undefined;
-  /** The lines of the customer whose uploads are listed; undefined if those of all customers are. */
   readonly wanted: CustomerLines | undefined;
-  /** The open segment; undefined until its first lines are needed. */
   segment?: SegmentReader;
-  /** By how much the lines of the segment are out of order at most, in milliseconds (see `Segments`). */
   disorderMs: number;
-  /**
-   * Offset in the segment in bytes. All lines from this offset on were read, or are too new for the page. Infinity
-   * until the segment is opened.
-   */
+  /** All lines from this offset on were read, or are too new for the page. Infinity until the segment is opened. */
   end: number;
   /**
    * An upper bound for the `received_at` of the unread lines that may belong to the page, in milliseconds since 1970.
@@ -76,7 +53,6 @@ export class UploadList {
   private lineBytes = 0;
   private bytesRead = 0;
   private opened = 0;
-  /** How many lines were looked at, and their length in bytes. */
   private readonly seen = { lines: 0, bytes: 0 };
 
   constructor(
@@ -128,10 +104,6 @@ export class UploadList {
     return readers;
   }
 
-  /**
-   * Opens the segment of a reader, and finds the offset to begin at. Undefined if there is no such segment, or it has
-   * no durable line.
-   */
   private async open(reader: BackwardReader): Promise<SegmentReader | undefined> {
     if (reader.segment) return reader.segment;
     const segment = await this.segments.open(reader.path, this.memory);
@@ -144,10 +116,6 @@ export class UploadList {
     return segment;
   }
 
-  /**
-   * Adds the uploads of a day to the page. If the page ends with them, returns the position after which the next page
-   * begins; otherwise undefined.
-   */
   private async addDay(readers: readonly BackwardReader[], day: string): Promise<UploadPosition | undefined> {
     // One candidate more than the page can take shows whether more uploads follow the page.
     const wanted = this.limit - this.uploads.length + 1;
@@ -173,11 +141,8 @@ export class UploadList {
   }
 
   /**
-   * Reads the index lines of a day, newest first, until the page is full, enough bytes were read, or no line is left.
-   *
-   * @returns the newest lines of the day that the filter selects, as candidates; and a time `readTo`, in milliseconds
-   *   since 1970, after which all selected lines were read. `readTo` is undefined if the filter selects no unread line
-   *   of the day.
+   * @returns the newest lines of the day that the filter selects; and a time `readTo`, in milliseconds since 1970,
+   *   after which all selected lines were read. `readTo` is undefined if the filter selects no unread line of the day.
    */
   private async readBack(readers: readonly BackwardReader[], wanted: number): Promise<{ candidates: Candidate[]; readTo: number | undefined }> {
     const selection = new Selection(wanted);
@@ -192,7 +157,6 @@ export class UploadList {
     }
   }
 
-  /** How many bytes to read next if this many uploads are missing from the page. */
   private bytesFor(missing: number): number {
     const usualBytes = this.seen.lines === 0 ? USUAL_LINE_BYTES : this.seen.bytes / this.seen.lines;
     // The reads grow, so that there are few of them if the filter leaves out most lines, as that of one customer does.
@@ -231,10 +195,7 @@ export class UploadList {
   }
 }
 
-/**
- * Reads where an index line's upload is in the list; undefined if the line isn't valid. Decodes a short line, which
- * costs little more than reading its upload's id and time alone.
- */
+/** Decodes a short line, which costs little more than reading its upload's id and time alone. */
 function readLine(line: Buffer): ReadLine | undefined | Promise<ReadLine | undefined> {
   if (line.length > SHORT_LINE_BYTES) {
     const head = headOf(line);
@@ -247,7 +208,6 @@ function readLine(line: Buffer): ReadLine | undefined | Promise<ReadLine | undef
 const undecoded = (head: LineHead | undefined): ReadLine | undefined =>
   head && { uploadId: head.uploadId, receivedAt: new Date(head.receivedAt), upload: undefined };
 
-/** Keeps the newest of many candidates (index lines for the page), in bounded memory. */
 class Selection {
   private candidates: Candidate[] = [];
 
@@ -262,7 +222,6 @@ class Selection {
     return this.candidates.reduce((count, { receivedAt }) => count + Number(receivedAt.getTime() > time), 0);
   }
 
-  /** The newest candidates that were received after a time, at most as many as wanted, newest first. */
   newest(time = -Infinity): Candidate[] {
     const sorted = this.candidates.sort((one, other) => comparePositions(other, one)).slice(0, this.wanted);
     return sorted.filter(({ receivedAt }) => receivedAt.getTime() > time);

@@ -14,30 +14,23 @@ import type { Segments } from './segments.js';
 const KIB = 1024;
 /**
  * The id of an upload contains the time at which the upload began, and most uploads are complete soon after. So the
- * index line is usually within this many bytes behind the place in a segment where the lines received from that time on
- * begin, or within `BEFORE_BYTES` before that place, as lines aren't quite in order.
+ * index line is usually within NEAR_BYTES behind the place where the lines of that time begin, or, as lines aren't
+ * quite in order, within BEFORE_BYTES before it.
  */
 const NEAR_BYTES = 256 * KIB;
 const BEFORE_BYTES = 32 * KIB;
-/** How many bytes are read at once: where the line usually is, and in a scan, which may have to read much. */
 const NEAR_CHUNK_BYTES = 128 * KIB;
 const CHUNK_BYTES = 1024 * KIB;
-/**
- * Matches the text before an upload's id, which must end with the name of the member. Other programs may put blanks
- * around the colon. A text of a client can't match, because its quotes are escaped.
- */
+/** Other programs may put blanks around the colon. A text of a client can't match, because its quotes are escaped. */
 const NAME = /"upload_id"\s*:\s*$/;
-/** In how many bytes before an upload's id the name is looked for. */
 const NAME_BYTES = 64;
 
 interface Wanted {
   readonly uploadId: string;
-  /** When the upload began, in milliseconds since 1970. */
   readonly beganAt: number;
   readonly memory: LineMemory | undefined;
 }
 
-/** A segment that may contain the line of the wanted upload. */
 interface Candidate {
   readonly path: string;
   readonly span: SegmentSpan;
@@ -53,11 +46,9 @@ export class UploadSearch {
   constructor(private readonly segments: Segments) {}
 
   /**
-   * Finds the line of an upload; undefined if there is none, or the id isn't valid. First looks near the time at which
-   * the upload began, where the line usually is if the upload was short. Only then reads each segment up to the time at
-   * which the upload was received at the latest, if it took as long as the longest upload of the segment. Such a scan
-   * may read the lines of a whole day, if a segment has so slow an upload or is read for the first time since the
-   * service started. So there is one scan at a time: the reads of many at once would delay the uploads.
+   * Finds the line of an upload; undefined if there is none, or the id isn't valid. If it isn't near the time in the
+   * id, scans the segments, one scan at a time: a scan may read the lines of a whole day, so many at once would delay
+   * the uploads.
    *
    * @param memory where memory for a long line is taken. Default: a memory budget that all such calls share.
    */
@@ -80,10 +71,10 @@ export class UploadSearch {
   }
 }
 
-/** The end of the year 9999, the last time that RFC 3339 can write. */
+/** The last time that RFC 3339 can write. */
 const LATEST_MS = Date.parse('9999-12-31T23:59:59.999Z');
 
-/** The segments that may have lines of uploads received between two times, which are at most 24 hours apart. */
+/** The two times must be at most 24 hours apart. */
 async function candidates(segments: Segments, from: number, to: number): Promise<Candidate[]> {
   const days = new Set([utcDate(new Date(from)), utcDate(new Date(to))]);
   const paths = (await Promise.all([...days].flatMap((day) => UPLOAD_KINDS.map((kind) => segments.of(kind, day))))).flat();
@@ -96,12 +87,7 @@ async function candidates(segments: Segments, from: number, to: number): Promise
   });
 }
 
-/**
- * Searches segments for the line of an upload, from the time in the upload's id on.
- *
- * @param latest when the upload of the line was received at the latest, in milliseconds since 1970. Default: only the
- *   lines close to the time in the id are read.
- */
+/** @param latest in milliseconds since 1970. Default: only the lines close to the time in the id are read. */
 async function search(segments: Segments, among: readonly Candidate[], wanted: Wanted, latest?: number): Promise<FoundLine | undefined> {
   const { beganAt } = wanted;
   for (const { path, span } of among) {
@@ -118,20 +104,17 @@ async function search(segments: Segments, among: readonly Candidate[], wanted: W
   return undefined;
 }
 
-/** The bytes of a segment from one position up to another, and how many of them are read at once. */
 interface SearchedRange {
   readonly from: number;
   readonly to: number;
   readonly chunkBytes: number;
 }
 
-/** The bytes close to where the lines received from a time on begin. */
 async function rangeNear(segment: SegmentReader, span: SegmentSpan, beganAt: number): Promise<SearchedRange> {
   const { low, high } = await segment.seek(beganAt, span);
   return { from: Math.max(0, low - BEFORE_BYTES), to: Math.min(segment.length, high + NEAR_BYTES), chunkBytes: NEAR_CHUNK_BYTES };
 }
 
-/** The bytes of all lines received between two times. Lines may be out of order by MAX_DISORDER_MS. */
 async function rangeBetween(segment: SegmentReader, span: SegmentSpan, earliest: number, latest: number): Promise<SearchedRange> {
   const { low } = await segment.seek(earliest - MAX_DISORDER_MS, span);
   const to = latest < span.last ? (await segment.seek(latest + MAX_DISORDER_MS + 1, span)).high : segment.length;
