@@ -1,7 +1,6 @@
 /**
- * Works on up to `atOnce` items at the same time, and yields the results in the order of the items. At most one item
- * that was taken from `items` waits for `work` to begin. If `work` rejects for an item, throws the error in place of
- * the item's result.
+ * Works on up to `atOnce` items at the same time, and yields the results in the order of the items. If `work` rejects
+ * for an item, throws the error in place of its result.
  */
 export async function* concurrently<Item, Result>(
   items: AsyncIterable<Item>,
@@ -12,8 +11,7 @@ export async function* concurrently<Item, Result>(
   for await (const item of items) {
     if (running.length === atOnce) yield (await running.shift()) as Result;
     const result = work(item);
-    // A result is awaited only when its turn comes. If it rejects before that, this handler keeps the rejection from
-    // counting as unhandled.
+    // If the result rejects before its turn comes, this handler keeps the rejection from counting as unhandled.
     result.catch(() => undefined);
     running.push(result);
   }

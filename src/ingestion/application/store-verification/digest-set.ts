@@ -9,18 +9,15 @@ const REMOVED = 2;
 export const digestOf = (text: string): Buffer => hash('sha256', text, 'buffer');
 
 /**
- * Divides all digests into `parts` parts of about equal size, and returns the number of the part, from 0, that a digest
- * belongs to. Uses other bits of the digest than those that a `DigestSet` compares.
+ * The part, from 0, that a digest belongs to, if all digests are divided into `parts` parts of about equal size. Uses
+ * other bits of the digest than those that a `DigestSet` compares.
  */
 export const partOf = (digest: Buffer, parts: number): number => digest.readUInt32LE(WORDS * 4) % parts;
 
-/**
- * A short text that identifies a digest, for example as the key of a Map. The text contains the same 128 bits of the
- * digest that a `DigestSet` compares.
- */
+/** A short text with the 128 bits of a digest that a `DigestSet` compares, for example as the key of a Map. */
 export const nameOf = (digest: Buffer): string => digest.toString('latin1', 0, WORDS * 4);
 
-/** The error when a store grew so much while it was verified that its digests no longer fit into a `DigestSet`. */
+/** The store grew too much while it was verified: its digests don't fit into a `DigestSet`. */
 export class DigestSetFullError extends Error {
   constructor() {
     super('The store grew too much during the check; run it again.');
@@ -29,8 +26,8 @@ export class DigestSetFullError extends Error {
 }
 
 /**
- * A set of digests in a table of fixed size. Each place of the table takes 17 bytes, whether used or not. Only the
- * first 128 bits of each digest are compared.
+ * A set of digests in a table of fixed size. Each place takes 17 bytes. Only the first 128 bits of a digest are
+ * compared.
  */
 export class DigestSet {
   private readonly words: Uint32Array;
@@ -39,7 +36,7 @@ export class DigestSet {
   private used = 0;
   private present = 0;
 
-  /** @param places the number of places for digests: a power of two. One tenth of the places must stay free. */
+  /** @param places a power of two. One tenth of the places must stay free. */
   constructor(places: number) {
     this.words = new Uint32Array(places * WORDS);
     this.states = new Uint8Array(places);
@@ -51,7 +48,7 @@ export class DigestSet {
   }
 
   /**
-   * Adds a digest. Returns false if the digest was already in the set.
+   * Returns false if the digest was already in the set.
    *
    * @throws DigestSetFullError if nine tenths of the places are taken. A deleted digest keeps its place until `clear`.
    */
@@ -85,7 +82,7 @@ export class DigestSet {
     this.present = 0;
   }
 
-  /** The place of a digest, even of a deleted one; if the digest was never added, the free place to add it at. */
+  /** The place of a digest, even of a deleted one, or the free place to add it at. */
   private find(digest: Buffer): number {
     for (let place = digest.readUInt32LE(0) & this.mask; ; place = (place + 1) & this.mask) {
       if (this.states[place] === EMPTY || this.holds(place, digest)) return place;

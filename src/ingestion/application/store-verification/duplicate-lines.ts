@@ -9,13 +9,9 @@ import type { StoreView } from './store-view.js';
 export class DuplicateLines {
   private readonly uploads: DigestSet;
   private suspects = new Suspects();
-  /** The segments (files of index lines) that were reported as part of a compaction, so that each is reported once. */
   private readonly replacing = new Set<string>();
 
-  /**
-   * @param places the size of the hash table of uploads (see `DigestSet`), in places for one upload each: a power of
-   * two. At most nine tenths of the places can be taken.
-   */
+  /** @param places a power of two, of which nine tenths can be taken by one upload each (see `DigestSet`). */
   constructor(
     private readonly view: StoreView,
     private readonly index: IndexReader,
@@ -24,26 +20,23 @@ export class DuplicateLines {
     this.uploads = new DigestSet(places);
   }
 
-  /** Forgets all uploads that were added. Called before those of the next part of the index are added. */
   clear(): void {
     this.uploads.clear();
     this.suspects = new Suspects();
   }
 
   /**
-   * Adds the upload of an index line. Returns false if the upload was added before.
+   * Returns false if the upload was added before.
    *
-   * @param key the digest of the upload's id.
-   * @throws DigestSetFullError if there is no place left for the upload.
+   * @throws DigestSetFullError if there is no place left.
    */
   add(key: Buffer): boolean {
     return this.uploads.add(key);
   }
 
   /**
-   * Examines an index line whose upload was added before. Resolves to a finding if the upload certainly has two lines;
-   * to undefined if this line is no longer in the index. In a store that moves lines to other segments, one line may
-   * have been read at two places. Then resolves to undefined, and leaves the decision to `findings`.
+   * Examines an index line whose upload was added before. Resolves to a finding if the upload certainly has two lines.
+   * In a store that moves lines to other segments, one line may have been read at two places, so `findings` decides.
    */
   async suspect(key: Buffer, line: SegmentLine): Promise<Finding | undefined> {
     if (!(await this.view.stays(line))) return undefined;
@@ -53,11 +46,9 @@ export class DuplicateLines {
   }
 
   /**
-   * Reads the index again to find out which suspected uploads really have two lines. Any other suspected upload has one
-   * line, which was read twice because it was moved to another segment, or is being moved. Yields a finding for each
-   * second line. For lines that are being moved, yields one finding (`under-way`) for each segment in which such a line
-   * was read a second time. Also yields the findings about parts of the index that can't be read (`IndexReader.lines`).
-   * Reads nothing if no upload is suspected.
+   * Reads the index again to find out which suspected uploads really have two lines. Yields a finding for each second
+   * line, and one (`under-way`) for each segment with lines that are being moved. Also yields those of
+   * `IndexReader.lines`.
    */
   async *findings(): AsyncGenerator<Finding> {
     const { suspects } = this;
@@ -88,10 +79,7 @@ export class DuplicateLines {
 const duplicate = (line: SegmentLine): Finding =>
   lineFinding(line, { state: 'defect', kind: 'line-duplicate', detail: 'another line has the same upload_id' });
 
-/**
- * The uploads that may have two lines: for each, lines were read at two places. Records for each upload the place of
- * the line that `findings` read first, or the place to which that line has moved.
- */
+/** By upload: the place of the line that `findings` read first, or to which that line has moved. */
 class Suspects {
   private readonly places = new Map<string, LinePlace | undefined>();
 
@@ -103,11 +91,7 @@ class Suspects {
     this.places.set(nameOf(key), undefined);
   }
 
-  /**
-   * Returns the place that is recorded for the upload of `line`. If none is recorded yet, because `line` is the first
-   * line of this upload that was read, records the place of `line`, and returns undefined. If the upload isn't
-   * suspected of having two lines, records nothing, and returns undefined.
-   */
+  /** Records the place of `line` if the upload is suspected, and no place is recorded yet. */
   firstOf(key: Buffer, line: SegmentLine): LinePlace | undefined {
     const name = nameOf(key);
     const place = this.places.get(name);
@@ -115,7 +99,6 @@ class Suspects {
     return place;
   }
 
-  /** Records the place of `line` as that of its upload, in place of the recorded one. */
   moveTo(key: Buffer, line: SegmentLine): void {
     this.places.set(nameOf(key), placeOf(line));
   }

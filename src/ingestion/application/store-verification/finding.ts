@@ -1,6 +1,5 @@
 import { messageOf } from '../../../common/error-message.js';
 
-/** The kinds of problems of a store. */
 export type FindingKind =
   /** An index line whose file is missing, or isn't a regular file. */
   | 'bytes-absent'
@@ -16,54 +15,35 @@ export type FindingKind =
   | 'line-malformed'
   /** A second index line with the same `upload_id`. */
   | 'line-duplicate'
-  /**
-   * A second upload under one `idempotency_key`, of the same kind and customer, received within 24 hours of the other.
-   */
+  /** A second upload under one `idempotency_key`, of the same kind and customer, within 24 hours of the other. */
   | 'key-duplicate'
   /**
-   * In a bucket, a missing claim. A claim is the object by which a repeated request under an `idempotency_key` finds
-   * its upload. Only uploads that were received less than 24 hours ago need a claim.
+   * In a bucket, a missing claim: the object by which a repeated request under an `idempotency_key` finds its upload.
    */
   | 'claim-absent'
-  /**
-   * A name in uploads/ or files/ that isn't part of the layout, or has the wrong type (file or directory). If it is a
-   * directory, nothing in it is checked.
-   */
+  /** A name in uploads/ or files/ that isn't part of the layout, or has the wrong type. Nothing below it is checked. */
   | 'name-unknown'
-  /**
-   * Unfinished work: a file in staging/ (in a bucket, a marker) that belongs to an upload or removal in progress, or
-   * that a crash left there; or, beside a file or segment, the new version that is to replace it.
-   */
+  /** Unfinished work: of an upload or removal in progress, or that a crash left; or a new version of a file. */
   | 'staged'
-  /** A directory, segment, file or claim that couldn't be read, so that its state is unknown. */
+  /** It couldn't be read, so that its state is unknown. */
   | 'unreadable';
 
 /** A difference between a store and a complete store that no service is writing to. */
 export interface Finding {
   /**
    * - `defect`: something is wrong.
-   * - `under-way`: nothing is wrong. Either a running service will soon finish this piece of work, or a crash left it,
-   *   and a service will clean it up or repair it: in a bucket any running one, elsewhere the next one that starts.
+   * - `under-way`: a running service will soon finish this work, or a crash left it, and a service will clean it up or
+   * repair it: in a bucket any running one, elsewhere the next one that starts.
    * - `unknown`: something couldn't be checked.
    */
   readonly state: 'defect' | 'under-way' | 'unknown';
   readonly kind: FindingKind;
-  /**
-   * The path that the finding is about, relative to the store's root. If the finding is about an index line itself, and
-   * not about the line's file, the path of the line's segment.
-   */
+  /** Relative to the store's root. For a finding about an index line itself, the path of its segment. */
   readonly path: string;
-  /**
-   * The id of the upload that the finding is about; null if there is none, or if it is unknown. For a name in staging/,
-   * that name.
-   */
+  /** Null if there is none, or if it is unknown. For a name in staging/, that name. */
   readonly uploadId: string | null;
-  /**
-   * Where the index line begins that the finding is about; also for a finding about the line's file. Null if the
-   * finding isn't about a line or its file.
-   */
+  /** The index line that the finding is about, or whose file it is about; otherwise null. */
   readonly line: { readonly segment: string; /** Bytes from the segment's beginning. */ readonly offset: number } | null;
-  /** The finding in words, for a person. */
   readonly detail: string;
 }
 

@@ -3,19 +3,17 @@ import type { UploadKind } from '../../domain/upload.js';
 import { digestOf } from './digest-set.js';
 import { members, type SegmentLine } from './line-splitter.js';
 
-/** The members of an index line with an idempotency key that are needed to find duplicate keys and missing claims. */
 export interface KeyedLine {
   readonly scope: string;
-  /** The sha-256 of `scope`. A `DigestSet` contains this digest in place of `scope`. */
   readonly key: Buffer;
   readonly uploadId: string;
-  /** When the upload was received, in milliseconds since 1970. */
+  /** In milliseconds since 1970. */
   readonly receivedAt: number;
 }
 
 /**
- * Reads the members of an index line that are needed to find duplicate idempotency keys and missing claims. Undefined
- * if the idempotency key, `upload_id`, `customer_id` or `received_at` is missing or malformed.
+ * The members of an index line that are needed to find duplicate idempotency keys and missing claims; undefined if the
+ * key, `upload_id`, `customer_id` or `received_at` is missing or malformed.
  */
 export function keyedLine(line: SegmentLine): KeyedLine | undefined {
   const { upload_id: uploadId, kind, customer_id: customerId, idempotency_key: idempotencyKey, received_at: received } = members(line);

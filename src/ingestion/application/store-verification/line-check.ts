@@ -13,9 +13,8 @@ import type { VerificationTotals } from './verification-progress.js';
 const FILES_AT_ONCE = 4;
 
 /**
- * The phase of a verification that checks every index line by itself: that the line is whole and valid, and matches its
- * file. In a bucket, it also checks lines of the last 24 hours for the claim of their idempotency key, by which a
- * repeated request finds the upload.
+ * Checks every index line by itself: that it is whole and valid, and matches its file; in a bucket, also the claim of
+ * its idempotency key.
  */
 export class LineCheck {
   constructor(
@@ -24,7 +23,6 @@ export class LineCheck {
     private readonly totals: VerificationTotals,
   ) {}
 
-  /** Yields the findings about all lines of the index. Counts the lines, and the bytes of the files that were read. */
   async *findings(): AsyncGenerator<Finding> {
     this.index.begin('lines', 1);
     for await (const finding of concurrently(this.index.lines(), FILES_AT_ONCE, (line) => this.check(line))) {
@@ -32,10 +30,6 @@ export class LineCheck {
     }
   }
 
-  /**
-   * Checks an index line, and resolves to the finding about it, if any. If the argument is a finding already, because a
-   * segment can't be read, resolves to that finding unchanged. Never rejects.
-   */
   private async check(line: SegmentLine | Finding): Promise<Finding | undefined> {
     if ('state' in line) return line;
     if (!line.isTorn) this.totals.uploads += 1;

@@ -11,7 +11,7 @@ const text = z.string({ error: (issue) => absent(issue) ?? "isn't a text" });
 const NO_SIZE = "isn't a number of bytes";
 const nullable = <Schema extends z.ZodType>(schema: Schema) => z.nullable(schema);
 
-/** The rules for an index line (docs/durability.md, "What is in a line"). Members without a rule are ignored. */
+/** Source: docs/durability.md, "What is in a line". Members without a rule are ignored. */
 const INDEX_LINE = z
   .object({
     upload_id: text.regex(UPLOAD_ID, "isn't a UUID in lower case"),
@@ -46,11 +46,9 @@ const isOwnPath = (path: string, line: Pick<CheckedLine, 'kind' | 'customer_id' 
 };
 
 /**
- * Checks the contents of an index line, and whether the line is in the right directory.
+ * Checks the contents of an index line, and whether it is in the right directory.
  *
- * @param value the line's JSON value.
  * @param directory the directory of the line's segment, relative to the store's root.
- * @returns the line, or a description of what is wrong with it.
  */
 export function checkLine(value: unknown, directory: string): { line: CheckedLine } | { problem: string } {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return { problem: 'not a JSON object in UTF-8' };

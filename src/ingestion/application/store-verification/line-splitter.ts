@@ -6,17 +6,14 @@ import { NEWLINE, type RawLine, rawLines } from '../raw-lines.js';
 /** A line of a segment (a file of index lines), or the end of the segment after its last newline (`isTorn`). */
 export interface SegmentLine {
   readonly segment: string;
-  /** The position in the segment at which the line begins, in bytes. */
+  /** In bytes, from the segment's beginning. */
   readonly offset: number;
-  /** The position in the segment after the line and its newline, in bytes. */
+  /** After the line's newline. */
   readonly end: number;
-  /** The line's JSON value; undefined if the line isn't JSON in UTF-8. Long texts in a long line are abridged. */
+  /** The JSON value; undefined if the line isn't JSON in UTF-8. Long texts in a long line are abridged. */
   readonly value: unknown;
   readonly isTorn: boolean;
-  /**
-   * Whether the next boot will cut the line off, provided that the line's segment is still open (`StoreView.isOpen`).
-   * Such a line was left by a crash or power cut, or is still being written.
-   */
+  /** Whether the next boot will cut the line off, if its segment is still open (`StoreView.isOpen`). */
   readonly isRepairable: boolean;
 }
 
@@ -29,9 +26,8 @@ export function uploadKey(line: SegmentLine): Buffer | undefined {
   return typeof uploadId === 'string' ? digestOf(uploadId) : undefined;
 }
 
-/** A line as `LineSplitter` yields it, without the name of its segment. */
 export interface SplitLine extends Pick<SegmentLine, 'offset' | 'end' | 'value'> {
-  /** Whether the line has a zero byte. After a power cut, blocks that never reached the disk read as zeros. */
+  /** After a power cut, blocks that never reached the disk read as zeros. */
   readonly hasNul: boolean;
 }
 
@@ -40,20 +36,15 @@ export class LineSplitter {
   private position = 0;
   private rest = new LineText();
 
-  /** How many bytes of the segment were added so far. */
   get length(): number {
     return this.position;
   }
 
-  /** How many bytes of the segment were added after its last newline. */
   get restLength(): number {
     return this.rest.length;
   }
 
-  /**
-   * Adds the next bytes of the segment, and yields the lines that end in these bytes. The caller may reuse the buffer
-   * when the iteration has ended.
-   */
+  /** Yields the lines that end in the next bytes of the segment. Afterwards the caller may reuse the buffer. */
   *add(bytes: Buffer): Generator<SplitLine> {
     for (const line of rawLines(bytes, this.position)) yield this.split(line);
     const rest = bytes.subarray(bytes.lastIndexOf(NEWLINE) + 1);

@@ -8,24 +8,21 @@ import { keyedLine } from './keyed-line.js';
 import { members, type SegmentLine, uploadKey } from './line-splitter.js';
 import type { StoreView } from './store-view.js';
 
-/**
- * The largest number of places in each of the three sets that matching needs. Together the sets take at most 26 MiB.
- */
+/** Together, the three sets that matching needs take at most 26 MiB. */
 const MAX_PLACES = 2 ** 19;
-/** The smallest number of places in a `DigestSet`, so that uploads which arrive during the check have room, too. */
+/** So that uploads which arrive during the check have room, too. */
 const MIN_PLACES = 2 ** 16;
 
-/** The sets in which matching collects the files, uploads and idempotency keys of one part of the store. */
 interface MatchingSets {
-  /** The files of the part for which no index line has been found yet. */
+  /** Those for which no index line has been found yet. */
   readonly files: DigestSet;
   readonly lines: DuplicateLines;
   readonly keys: DuplicateKeys;
 }
 
 /**
- * The phase of a verification that compares all lines and files with each other: checks that every file has a line,
- * that no upload has two lines, and that no two uploads have the same idempotency key within 24 hours.
+ * Compares all lines and files with each other: every file must have a line, no upload two lines, and no two uploads
+ * the same idempotency key within 24 hours.
  */
 export class Matching {
   /** @param uploadsPerPass about how many uploads are matched with their files in one pass over the index. */
@@ -36,8 +33,6 @@ export class Matching {
   ) {}
 
   /**
-   * Yields the findings of this phase about the whole store.
-   *
    * @param count about how many uploads or files the store has, whichever number is larger.
    * @throws DigestSetFullError if the store grows too much meanwhile.
    */
@@ -58,8 +53,8 @@ export class Matching {
   }
 
   /**
-   * Matches one part of the files, uploads and idempotency keys (see `partOf`) with the whole index. Lists the files
-   * before it reads the index. In the other order, a file stored in between would be listed, but its line missed.
+   * Lists the files before it reads the index. In the other order, a file stored in between would be listed, but its
+   * line missed.
    */
   private async *matchPart(isOfPart: (key: Buffer) => boolean, { files, lines, keys }: MatchingSets): AsyncGenerator<Finding> {
     for await (const { key } of this.files(isOfPart)) files.add(key);
@@ -82,9 +77,8 @@ export class Matching {
   }
 
   /**
-   * Examines the files whose index lines weren't found while the index was read (`files`). Yields a finding for each
-   * that has no line in the readable part of the index, and for each whose upload or removal is in progress or was left
-   * by a crash. Any other file was removed meanwhile, or its line was written or moved.
+   * Examines the files whose lines weren't found. Any that it doesn't report was removed meanwhile, or its line was
+   * written or moved.
    */
   private async *filesWithoutLine(files: DigestSet): AsyncGenerator<Finding> {
     if (files.size === 0) return;
@@ -118,16 +112,12 @@ export class Matching {
   }
 }
 
-/** Deletes the file that an index line names from a set of files, if the line names one. */
 function deleteFileOf(line: SegmentLine, files: DigestSet): void {
   const { content_path: path } = members(line);
   if (typeof path === 'string') files.delete(digestOf(path));
 }
 
-/**
- * The number of places in a `DigestSet` for about `digests` digests: a power of two, from MIN_PLACES to MAX_PLACES.
- * At least half of the places stay free, unless MAX_PLACES are too few for that.
- */
+/** At least half of the places stay free, unless MAX_PLACES are too few for that. */
 function placesFor(digests: number): number {
   let places = MIN_PLACES;
   while (places < 2 * digests && places < MAX_PLACES) places *= 2;

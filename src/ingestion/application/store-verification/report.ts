@@ -5,10 +5,7 @@ import type { StoreVerification } from './store-verification.js';
 /** Formats the findings of a verification as lines of text, each with its newline. The last line is the summary. */
 export type Report = (verification: StoreVerification) => AsyncGenerator<string>;
 
-/**
- * Writes the report of a verification for a person. The line of a finding reads `<path>: <what is wrong>`. After the
- * path it may give the offset of an index line, and the id of the upload. A finding that isn't a defect has a prefix.
- */
+/** Writes the report of a verification for a person: one line for each finding, then the summary. */
 export async function* textReport(verification: StoreVerification): AsyncGenerator<string> {
   for await (const finding of verification) yield `${textOf(finding)}\n`;
   const { uploads, files, bytes, defects, underWay, unknown } = verification.totals;

@@ -12,13 +12,12 @@ export interface VerificationOptions {
 
 /**
  * Compares every line of a store's index with its file, and every file with the index (docs/checking-a-store.md). Takes
- * no lock and writes nothing, so a service may be running on the store. Work that the service has in progress isn't
- * reported as a defect. The memory needed doesn't depend on the size of the store.
+ * no lock and writes nothing, so a service may be running on the store. The memory needed doesn't depend on the size of
+ * the store.
  *
- * Iterate a verification only once. It yields the findings in no particular order, each as soon as it is certain.
- * Iterating rejects with the errors of opening the store (NoStoreError if there is no store) and of reading it, and
- * with DigestSetFullError if the store grows too much meanwhile. An error of a single file or directory is a finding
- * instead.
+ * Iterate a verification only once. It yields the findings in no particular order. Iterating rejects with the errors of
+ * opening the store (NoStoreError if there is no store) and of reading it, and with DigestSetFullError if the store
+ * grows too much meanwhile. An error of a single file or directory is a finding instead.
  */
 export class StoreVerification implements AsyncIterable<Finding> {
   readonly totals: VerificationTotals = { uploads: 0, files: 0, bytes: 0, defects: 0, underWay: 0, unknown: 0 };
@@ -45,10 +44,6 @@ export class StoreVerification implements AsyncIterable<Finding> {
     yield* new Matching(view, index, this.options.uploadsPerPass).findings(Math.max(this.totals.uploads, this.totals.files));
   }
 
-  /**
-   * Counts the files. Yields a finding for each name in files/ or uploads/ that the layout doesn't have or that can't
-   * be read, for each new version of a file that is written beside the file, and for each name in staging/.
-   */
   private async *names(view: StoreView, index: IndexReader): AsyncGenerator<Finding> {
     for await (const entry of view.content()) {
       if (entry.type === 'file') this.totals.files += 1;

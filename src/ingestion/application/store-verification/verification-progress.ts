@@ -2,30 +2,23 @@ import { progressBar } from '../../../common/progress-bar.js';
 
 /** Counts of what the verification has checked so far. */
 export interface VerificationTotals {
-  /** Number of whole lines in the index, even malformed ones. Each counts as an upload. */
+  /** Whole lines in the index, even malformed ones. */
   uploads: number;
-  /** Number of uploaded files whose names belong to the layout. */
   files: number;
-  /** How many bytes of files were read to compare them with their lines. */
+  /** Bytes of files that were read to compare them with their lines. */
   bytes: number;
   defects: number;
   underWay: number;
-  /** Number of findings about things that couldn't be checked. */
   unknown: number;
 }
 
-/** How far the verification has come in its current phase. */
 export interface VerificationProgress {
   phase: 'listing' | 'lines' | 'matching';
-  /**
-   * `done`: how many bytes of the index this phase has read. `total`: about how many bytes the phase has to read. Both
-   * are 0 in the phase `listing`.
-   */
+  /** In bytes of the index. `total` is an estimate. Both are 0 in the phase `listing`. */
   done: number;
   total: number;
 }
 
-/** A verification that is running or has ended. */
 interface Verification {
   readonly totals: Readonly<VerificationTotals>;
   readonly progress: Readonly<VerificationProgress>;
