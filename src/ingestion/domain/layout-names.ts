@@ -15,12 +15,12 @@ export function dayIn(name: string): string | undefined {
   return name.startsWith(DAY_BEGIN) && isDate(day) ? day : undefined;
 }
 
-/** A rule for one level of the layout. Returns whether a name, without the directories above it, is valid there. */
+/** Whether a name, without the directories above it, is valid on one level of the layout. */
 export type NameRule = (name: string) => boolean;
 
 /**
- * Which names are valid below a top-level directory (`top`) of the store: one rule for each level of directories, from
- * the outermost to the innermost, and a rule for the files in the innermost directories.
+ * Which names are valid below a top-level directory of the store. `directories` has a rule for each level, outermost
+ * first.
  */
 export interface LayoutRules {
   readonly top: string;
@@ -42,7 +42,7 @@ const isCustomer: NameRule = (name) => {
   }
 };
 
-/** The id of an upload, from the name of its file, which begins with the id. */
+/** The id of an upload, from the name of its file. */
 export const uploadIdOfFile = (name: string): string => name.slice(0, 36);
 
 /** Whether the given rules allow a file at a path, relative to the store's root. */
@@ -58,16 +58,13 @@ export const CONTENT: LayoutRules = { top: 'files', directories: [isKind, isCust
 export const STAGING: LayoutRules = { top: 'staging', directories: [], isFile: () => true };
 
 /**
- * A cache of the directories (paths) in which `isContentOf` found a valid file, at most MAX_DIRECTORIES. The files of
- * many uploads are in the same directory, and checking its path takes longer than parsing an index line.
+ * Directories in which `isContentOf` found a valid file. Checking a directory's path takes longer than parsing an index
+ * line, and the files of many uploads are in the same one.
  */
 const contentDirectories = new Set<string>();
 const MAX_DIRECTORIES = 1_000;
 
-/**
- * Whether the file of an upload may be at a path, relative to the store's root: the path fits the layout, and the
- * file's name begins with the upload's id.
- */
+/** Whether the file of an upload may be at a path, relative to the store's root. */
 export function isContentOf(uploadId: string, path: string): boolean {
   const nameAt = path.lastIndexOf('/') + 1;
   const name = path.slice(nameAt);

@@ -2,16 +2,17 @@ import { DAY_MS } from '../../common/durations.js';
 import { encodeWithText, jsonArray, LONG_TEXT, parseJson } from '../../common/text.js';
 import { encodePathSegment, type Upload, UPLOAD_KINDS, type UploadKind } from './upload.js';
 
-/**
- * The last extension of the client's file name, in lower case, with its dot. An empty text if the file name doesn't end
- * with a dot and 1-8 ASCII letters or digits.
- */
+/** The last extension of a file name, in lower case, with its dot; empty unless it is 1-8 ASCII letters or digits. */
 export const extensionOf = (filename: string): string => /\.[A-Za-z0-9]{1,8}$/.exec(filename)?.[0].toLowerCase() ?? '';
 
-/** The result of the last call of `utcDate`, which is kept because most calls are for the same day. */
+/** Kept because most calls are for the same day. */
 let latestDay = { number: Number.NaN, date: '' };
 
-/** The UTC day of a time, as `YYYY-MM-DD`. Throws a RangeError for an invalid time. */
+/**
+ * The UTC day of a time, as `YYYY-MM-DD`.
+ *
+ * @throws RangeError for an invalid time.
+ */
 export function utcDate(time: Date): string {
   const number = Math.floor(time.getTime() / DAY_MS);
   if (number !== latestDay.number) latestDay = { number, date: time.toISOString().slice(0, 10) };
@@ -38,18 +39,14 @@ export function contentPath(file: {
   return `${contentDirectory(file.kind)}/customer_id=${customer}/date=${utcDate(file.beganAt)}/${name}`;
 }
 
-/**
- * The directory of the segments (files of index lines) for uploads of one kind that were received on one UTC day
- * (`YYYY-MM-DD`), relative to the store's root.
- */
+/** The directory of the segments (files of index lines) of one kind and UTC day, relative to the store's root. */
 export const dayDirectory = (kind: UploadKind, day: string): string => `${linesDirectory(kind)}/date=${day}`;
 
 /** The `dayDirectory` for an upload that was received at a time. */
 export const segmentDirectory = (kind: UploadKind, receivedAt: Date): string => dayDirectory(kind, utcDate(receivedAt));
 
 /**
- * The kind of the uploads whose index lines are in a segment, from the segment's path relative to the store's root.
- * `historical` for the path of anything else.
+ * The kind of the uploads in a segment, from its path relative to the store's root; `historical` for any other path.
  */
 export const kindOf = (segment: string): UploadKind => UPLOAD_KINDS.find((kind) => segment.startsWith(`${linesDirectory(kind)}/`)) ?? 'historical';
 
@@ -58,8 +55,7 @@ const NO_CONTENT = '"content_path":null,"content_type":null,"content_size":null,
 /** The index line of an upload as JSON text, without a newline at its end. */
 export function indexLine(upload: Upload): string {
   const { uploadId, kind, customerId, filename, manufacturer, additionalData, receivedAt, content, idempotencyKey } = upload;
-  // `JSON.stringify` is called only for the values that may contain text of the client. One call for an object of all
-  // members would take twice as long.
+  // One call of `JSON.stringify` for an object of all members would take twice as long.
   const parameters = `"customer_id":${JSON.stringify(customerId)},"filename":${JSON.stringify(filename)},"manufacturer":${JSON.stringify(manufacturer)}`;
   const file = content
     ? `"content_path":${JSON.stringify(content.path)},"content_type":${JSON.stringify(content.type)},"content_size":${content.size},"content_sha256":"${content.sha256}"`
@@ -82,10 +78,7 @@ export const describedUpload = (upload: Upload) => ({
   content_sha256: upload.content?.sha256 ?? null,
 });
 
-/**
- * The bytes of an upload's index line: the text that `indexLine` returns, and a newline. Yields to other work if
- * `additional_data` is long.
- */
+/** The bytes of an upload's index line with its newline. Yields to other work if `additional_data` is long. */
 export const encodeIndexLine = (upload: Upload): Buffer | Promise<Buffer> =>
   hasLongText(upload) ? encodeLong(upload, lineWithNewline) : Buffer.from(lineWithNewline(upload));
 
@@ -93,9 +86,7 @@ export const encodeIndexLine = (upload: Upload): Buffer | Promise<Buffer> =>
 export const encodeDescription = (upload: Upload): Buffer | Promise<Buffer> =>
   hasLongText(upload) ? encodeLong(upload, description) : Buffer.from(description(upload));
 
-/**
- * The bytes of `describedUpload` of each upload, as a JSON array. Yields to other work if an `additional_data` is long.
- */
+/** A JSON array of `describedUpload`s. Yields to other work if an `additional_data` is long. */
 export async function encodeDescriptions(uploads: readonly Upload[]): Promise<Buffer> {
   // Encoding all uploads in one call takes half as long as encoding them one by one.
   if (!uploads.some(hasLongText)) return Buffer.from(JSON.stringify(uploads.map(describedUpload)));
@@ -108,23 +99,15 @@ const lineWithNewline = (upload: Upload): string => `${indexLine(upload)}\n`;
 
 const description = (upload: Upload): string => JSON.stringify(describedUpload(upload));
 
-/**
- * Whether the `additional_data` of an upload is so long that it is processed in pieces, between which other work can
- * run.
- */
+/** Whether the `additional_data` is so long that it is processed in pieces, between which other work can run. */
 export const hasLongText = ({ additionalData }: Upload): boolean => (additionalData?.length ?? 0) > LONG_TEXT;
 
-/**
- * The bytes of the text that `write` returns for an upload. For a long `additional_data`: encodes that in pieces, and
- * yields to other work between them.
- */
 const encodeLong = (upload: Upload, write: (upload: Upload) => string): Promise<Buffer> =>
   encodeWithText(write({ ...upload, additionalData: '' }), 'additional_data', upload.additionalData ?? '');
 
 /**
- * The upload that an index line describes. Undefined if the line isn't a JSON object with texts as its `upload_id` and
- * `received_at`. Without a text as its `content_path`, the upload has no file. Nothing else about the members is
- * checked.
+ * The upload that an index line describes; undefined unless it is a JSON object with texts as its `upload_id` and
+ * `received_at`. Without a text as its `content_path`, the upload has no file. Nothing else is checked.
  */
 export function parseIndexLine(line: string): Upload | undefined {
   return uploadFrom(parseJson(line));

@@ -4,7 +4,7 @@ import type { Upload, UploadKind } from './upload.js';
 const RFC_3339 = /^(\d{4}-\d\d-\d\d)(T(?:[01]\d|2[0-3]):[0-5]\d:)([0-5]\d|60)(\.\d+)?(Z|[+-]\d\d:\d\d)$/;
 const LEAP_SECOND = '60';
 
-/** Conditions that select uploads. An upload must meet all conditions that are given. */
+/** The conditions that are given must all be met. */
 export interface UploadFilter {
   readonly kind?: UploadKind | undefined;
   readonly customerId?: string | undefined;
@@ -14,15 +14,11 @@ export interface UploadFilter {
   readonly to?: Date | undefined;
 }
 
-/**
- * A position in a list of uploads. The list is ordered by the time at which the uploads were received, and uploads of
- * the same time are ordered by their ids.
- */
+/** A position in a list of uploads, which is ordered by `receivedAt` and then by id. */
 export interface UploadPosition {
   readonly receivedAt: Date;
   /**
-   * The id of an upload, or an empty text. An empty text sorts before every id. So in a list that begins with the
-   * newest upload, such a position is after all uploads received at `receivedAt`.
+   * An empty text sorts before every id: in a list with the newest first, after all uploads received at `receivedAt`.
    */
   readonly uploadId: string;
 }
@@ -35,21 +31,20 @@ export const isSelected = (upload: Upload, { kind, customerId, from, to }: Uploa
   (to === undefined || upload.receivedAt < to);
 
 /**
- * A position in a list that begins with the newest upload: after the uploads received at `time` or later, and before
- * the older ones.
+ * The position, in a list with the newest first, after the uploads received at `time` or later.
  *
- * @param time the time in milliseconds since 1970.
+ * @param time in milliseconds since 1970.
  */
 export const positionBehind = (time: number): UploadPosition => ({ receivedAt: new Date(time), uploadId: '' });
 
-/** Compares two positions in a list of uploads, for sorting: the oldest position comes first. */
+/** Compares two positions for sorting, oldest first. */
 export const comparePositions = (one: UploadPosition, other: UploadPosition): number =>
   one.receivedAt.getTime() - other.receivedAt.getTime() || (one.uploadId < other.uploadId ? -1 : Number(one.uploadId > other.uploadId));
 
 /**
- * Parses a time in the form of RFC 3339, and rounds it up to whole milliseconds; undefined for any other text. As a
- * bound of a filter, the rounded time selects the same uploads, because their times are whole milliseconds. A leap
- * second (23:59:60 in UTC) counts as the second after it, as in Unix time.
+ * Parses a time of RFC 3339, rounded up to whole milliseconds; undefined for any other text. As a bound of a filter,
+ * the rounded time selects the same uploads. A leap second (23:59:60 in UTC) counts as the second after it, as in Unix
+ * time.
  */
 export function parseTime(text: string): Date | undefined {
   const [, date = '', minute, second, fraction = '', zone] = RFC_3339.exec(text.toUpperCase()) ?? [];
