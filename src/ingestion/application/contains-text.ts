@@ -1,4 +1,4 @@
-/** Whether bytes contain a text. The bytes come in chunks, and the text may be spread over several of them. */
+/** Whether bytes contain a text, which may be spread over several chunks. */
 export async function containsText(chunks: AsyncIterable<Uint8Array>, text: string): Promise<boolean> {
   const wanted = Buffer.from(text);
   let rest: Uint8Array = Buffer.alloc(0);

@@ -6,65 +6,46 @@ import { FileStorage } from './ports/file-storage.port.js';
 import { DeliveryError, UploadEvents } from './ports/upload-events.port.js';
 import { uploadEventOf } from './upload-event.js';
 
-/** The most events in one delivery to the receiver. */
 const MAX_EVENTS = 500;
 const FIRST_PAUSE_MS = 1_000;
 const MAX_PAUSE_MS = 5 * 60 * 1000;
 /**
- * During a pause of at least this many milliseconds after a failed delivery, another process may deliver the events,
- * unless the receiver asked for the pause. A process that isn't in a pause itself asks the store for events at shorter
- * intervals, so it has the time to take over.
+ * During a pause of at least this length, another process may deliver the events, unless the receiver asked for the
+ * pause. A process that isn't pausing looks for events at shorter intervals, so it has the time to take over.
  */
 const GIVING_WAY_MS = 10_000;
-/**
- * How long the relay pauses after a delivery, in milliseconds, so that further events gather for the next one. It
- * pauses only if the delivery had fewer than MAX_EVENTS events, and the last of these is younger than GATHERING_MS.
- */
+/** The pause after an incomplete batch of new events, in which more events gather for the next one. */
 const GATHERING_MS = 200;
-/**
- * The longest time that the boot of the service waits for the event outbox to open, in milliseconds. If opening takes
- * longer, usually because the store is unavailable, the service boots anyway, and the outbox opens later.
- */
 const OPENING_MS = 5_000;
-/** When the service stops, a delivery in progress is aborted after this many milliseconds. */
 const ENDING_MS = 700;
 
 /** Settings of the relay, apart from its adapters. */
 export class EventRelayOptions {
   constructor(
-    /**
-     * The `source` of each event: the service's base URL, or `load-data-service` if `IngestionOptions` has no
-     * `baseUrl`. If it is a promise, no event is delivered before it resolves.
-     */
+    /** The `source` of each event. If it is a promise, no event is delivered before it resolves. */
     readonly source: string | Promise<string>,
-    /** Waits for the given number of milliseconds; rejects when the signal aborts. Tests replace this function. */
+    /** Rejects when the signal aborts. Tests replace this function. */
     readonly sleep: (milliseconds: number, signal: AbortSignal) => Promise<void> = (milliseconds, signal) => delay(milliseconds, undefined, { signal, ref: false }),
   ) {}
 }
 
 /**
- * Takes events from the store's outbox and delivers them to a receiver, one batch at a time. A failed delivery is
- * repeated until it succeeds, after a pause of 1 s, 2 s, 4 s, and so on, shortened at random by up to half. The
- * receiver can ask for a longer pause. No pause is longer than five minutes. Uploads never wait for a delivery.
+ * Delivers the events of the store's outbox to a receiver, one batch at a time. A failed delivery is repeated until it
+ * succeeds, after a pause of 1 s, 2 s, 4 s, and so on, shortened at random by up to half. The receiver can ask for a
+ * longer pause. No pause is longer than five minutes. Uploads never wait for a delivery.
  *
  * During a pause of GIVING_WAY_MS (10 s) or more, another process of the store may deliver, because it may reach a
- * receiver that this process can't reach. If the receiver asked for the pause, no other process may deliver, because
- * this process did reach the receiver.
+ * receiver that this process can't reach; but not if the receiver asked for the pause, because this process did reach
+ * it.
  */
 @Injectable()
 export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShutdown {
   private readonly logger = new Logger(EventRelay.name);
-  /** Aborted when the service begins to stop. All pauses then end, and no further batch of events is requested. */
   private readonly stopping = new AbortController();
-  /** Aborted at the latest ENDING_MS after the service began to stop, to end a delivery that is still in progress. */
   private readonly cutting = new AbortController();
   private running: Promise<void> | undefined;
-  /**
-   * The number of failed attempts (to open the outbox, deliver or confirm) since the last one that succeeded. While
-   * `hasGivenWay` is true, an attempt that finds no events to deliver doesn't count as a success.
-   */
+  /** Failed attempts in a row. While `hasGivenWay` is true, finding no events doesn't end the row. */
   private failures = 0;
-  /** Whether this process has given way to others (`giveWay`), and hasn't delivered events itself since. */
   private hasGivenWay = false;
 
   constructor(
@@ -74,9 +55,8 @@ export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShut
   ) {}
 
   /**
-   * Opens the event outbox when the application starts. Resolves when the outbox is open: every upload that is stored
-   * from then on gets an event. If opening takes longer than OPENING_MS, resolves anyway, and the outbox opens later.
-   * If the store has no outbox, only logs a warning.
+   * Resolves when the outbox is open: every upload that is stored from then on gets an event. If opening takes longer
+   * than OPENING_MS, resolves anyway, and the outbox opens later. Without an outbox, only logs a warning.
    */
   async onApplicationBootstrap(): Promise<void> {
     const { eventOutbox: outbox } = this.fileStorage;
@@ -115,45 +95,30 @@ export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShut
     });
   }
 
-  /**
-   * Delivers the next batch of events, and repeats the delivery until it succeeds. Resolves to the delivered batch.
-   * Resolves to undefined if no event is waiting, if another process delivers the events, or if the service stops
-   * before the delivery succeeds.
-   */
   private deliverNext(outbox: EventOutbox, source: string): Promise<OutboxBatch | undefined> {
     let limit = MAX_EVENTS;
     return this.untilSuccess(async () => {
       const batch = await outbox.next(limit);
       if (!batch) return undefined;
-      // If the delivery fails, the next attempt asks for the same number of events. So it delivers the same events,
-      // even if more were stored meanwhile. Only the events of uploads that were removed meanwhile are left out.
+      // If the delivery fails, the next attempt delivers the same events, even if more were stored meanwhile, but
+      // without those of uploads that were removed meanwhile.
       limit = batch.events.length;
       await this.events.deliver(batch.events.map((event) => uploadEventOf(event, source)), this.cutting.signal);
       return batch;
     }, outbox);
   }
 
-  /**
-   * If the delivered batch isn't full and its last event is younger than GATHERING_MS, pauses for GATHERING_MS, so that
-   * further events gather.
-   */
   private async gather({ events }: OutboxBatch): Promise<void> {
     if (events.length < MAX_EVENTS && Math.abs(Date.now() - timeOf(events.at(-1))) < GATHERING_MS) await this.pause(GATHERING_MS);
   }
 
-  /**
-   * Runs a step, and repeats it until it succeeds, with a growing pause after each failure. Resolves to the result of
-   * the step; undefined if the service stops before the step succeeds.
-   *
-   * @param outbox the outbox that other processes may take over during a pause of GIVING_WAY_MS or more, unless the
-   *   receiver asked for the pause. Default: no other process may take over.
-   */
+  /** @param outbox the outbox that other processes may take over during a pause, if any may. */
   private async untilSuccess<T>(step: () => Promise<T>, outbox?: EventOutbox): Promise<T | undefined> {
     for (;;) {
       try {
         const result = await step();
         // If this process gave way, there may be nothing to deliver only because another process delivers. That doesn't
-        // show that this process can reach the receiver again. So `failures` isn't reset, and the pauses go on growing.
+        // show that this process can reach the receiver again, so the pauses go on growing.
         if (result === undefined && this.hasGivenWay) return undefined;
         if (this.failures > 0) this.logger.log('Events are delivered again.');
         this.failures = 0;
@@ -187,17 +152,12 @@ export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShut
   }
 }
 
-/**
- * How long to wait after `failures` failed attempts in a row, in milliseconds. At least as long as the receiver asks
- * for, but at most MAX_PAUSE_MS.
- */
 function pauseAfter(failures: number, error: unknown): number {
   const growing = FIRST_PAUSE_MS * 2 ** Math.min(failures - 1, 20) * (0.5 + Math.random() / 2);
   const wanted = error instanceof DeliveryError ? (error.retryAfterSeconds ?? 0) * 1000 : 0;
   return Math.min(Math.max(growing, wanted), MAX_PAUSE_MS);
 }
 
-/** Whether the receiver asked for the pause after a failed delivery. */
 const isAskedFor = (error: unknown): boolean => error instanceof DeliveryError && error.retryAfterSeconds !== undefined;
 
 const timeOf = (event: OutboxEvent | undefined): number => (event?.type === 'stored' ? event.upload.receivedAt : event?.removedAt)?.getTime() ?? 0;

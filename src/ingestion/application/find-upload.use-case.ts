@@ -13,9 +13,8 @@ export class FindUpload {
   /**
    * Finds an upload by its id.
    *
-   * @param memory the memory for the upload's index line, if that is long.
-   * @throws ServiceError `not-found` if there is no such upload, if the caller isn't permitted to access it, or if the
-   *   adapter of the store has no `storedUploads`; `storage-failure` if the store fails.
+   * @throws ServiceError `not-found` if there is no such upload, the caller may not access it, or the store has no
+   *   `storedUploads`; `storage-failure`.
    */
   async execute(uploadId: string, mayAccess: CustomerAccess, memory?: LineMemory): Promise<Upload> {
     const upload = await storedUploadsOf(this.fileStorage).find(uploadId, memory);
@@ -27,7 +26,6 @@ export class FindUpload {
   /**
    * Opens the file of an upload that `execute` has found. A caller that stops early must end the iterator.
    *
-   * @param range the part of the file to read. Default: the whole file.
    * @throws ServiceError `not-found` if the upload has no file, or was removed in the meantime; `storage-failure`, also
    *   while reading.
    */

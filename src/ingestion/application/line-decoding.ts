@@ -6,22 +6,18 @@ import { isContentOf } from '../domain/layout-names.js';
 import type { Upload } from '../domain/upload.js';
 import { LineText } from './line-text.js';
 
-/**
- * In an index line as the service writes it, TEXT_BEGIN is directly before the text of `additional_data`, and TEXT_END
- * directly after it, unless `additional_data` is null.
- */
+/** These enclose the text of `additional_data` in an index line as the service writes it, unless it is null. */
 const TEXT_BEGIN = '"additional_data":"';
 const TEXT_END = '","received_at":"';
-/** A line of more bytes than this is parsed in steps, between which other work runs. */
+/** In bytes. Longer lines are parsed in steps, between which other work runs. */
 export const LONG_LINE_BYTES = 64 * 1024;
 const STEP_BYTES = 16 * 1024;
 
 /**
  * The upload that an index line describes; undefined if the line is invalid (see `parseIndexLine`). Someone may have
- * edited the line. So `receivedAt` may be an invalid time. If `content_path` isn't a path that this upload's file can
- * have, the result has no file: readers must not get at other files of the store. Bytes that aren't UTF-8 are replaced
- * in a line of up to 64 KiB, but make a longer line invalid. Returns a promise only for a longer line, and then yields
- * to other work.
+ * edited the line, so `receivedAt` may be an invalid time, and with a `content_path` that this upload's file can't
+ * have, the result has no file: readers must not get at other files of the store. Returns a promise only for a line of
+ * more than 64 KiB, and yields to other work then.
  */
 export function decodeIndexLine(line: Buffer): Upload | undefined | Promise<Upload | undefined> {
   return line.length > LONG_LINE_BYTES ? decodeLong(line).then(withOwnContent) : decodeShortLine(line.toString());
@@ -30,7 +26,6 @@ export function decodeIndexLine(line: Buffer): Upload | undefined | Promise<Uplo
 /** Like `decodeIndexLine`, for the text of a line of at most 64 KiB. */
 export const decodeShortLine = (line: string): Upload | undefined => withOwnContent(parseIndexLine(line));
 
-/** The upload, but without its content if the content's path isn't one that the upload's file can have. */
 function withOwnContent(upload: Upload | undefined): Upload | undefined {
   const path = upload?.content?.path;
   return upload && path !== undefined && !isContentOf(upload.uploadId, path) ? { ...upload, content: null } : upload;
@@ -49,14 +44,12 @@ async function decodeLong(line: Buffer): Promise<Upload | undefined> {
   return typeof additionalData === 'string' ? { ...upload, additionalData } : undefined;
 }
 
-/** The values of members of an index line, by name. */
 export type LineMembers = Readonly<Record<string, unknown>>;
 
 /**
  * Reads the members with the given names, and maybe others, from an index line; undefined if the line isn't a JSON
- * object in UTF-8. In a line of up to 64 KiB, a JSON list counts as an object. If the line is longer than 64 KiB,
- * yields to other work. The result then has only values that are texts, nulls or lists of texts, and a placeholder
- * (`OTHER_VALUE`) for any other value, such as a number.
+ * object in UTF-8 (in a line of up to 64 KiB, a list counts as one). For a line of more than 64 KiB, yields to other
+ * work, and replaces values other than texts, nulls and lists of texts by a placeholder (`OTHER_VALUE`).
  */
 export function membersOf(line: Buffer, names: readonly string[]): LineMembers | undefined | Promise<LineMembers | undefined> {
   if (line.length > LONG_LINE_BYTES) return membersOfLong(line, names);
@@ -82,7 +75,6 @@ async function abridgedLine(line: Buffer): Promise<unknown> {
   return text.parse();
 }
 
-/** Calls `work` with each piece of a line, in order. Between the pieces, other work can run. */
 async function inSteps(line: Buffer, work: (step: Buffer) => void): Promise<void> {
   const turns = new Turns();
   for (let at = 0; at < line.length; at += STEP_BYTES) {

@@ -10,9 +10,9 @@ const isEscape = (byte: number): boolean => '"\\/bfnrtu'.includes(String.fromCha
 const isHexDigit = (byte: number): boolean => /^[0-9a-fA-F]$/.test(String.fromCharCode(byte));
 
 /**
- * Collects one index line from pieces, in bounded memory. If the line is longer than 64 KiB, each text (JSON string) of
- * more than 16 KiB in it is abridged: the first 16 KiB of the text are kept, and the rest is only validated. In a valid
- * index line, only the text of `additional_data` can be that long.
+ * Collects one index line from pieces, in bounded memory. If the line is longer than 64 KiB, only the first 16 KiB of
+ * each text (JSON string) are kept, and the rest is only validated. In a valid index line, only the text of
+ * `additional_data` can be that long.
  */
 export class LineText {
   private pieces: Buffer[] = [];
@@ -20,17 +20,16 @@ export class LineText {
   private bytes = 0;
   private nul = false;
 
-  /** How many bytes of the line were added so far. */
   get length(): number {
     return this.bytes;
   }
 
-  /** Whether the line contains a zero byte. After a power cut, blocks that never reached the disk read as zeros. */
+  /** After a power cut, blocks that never reached the disk read as zeros. */
   get hasNul(): boolean {
     return this.nul;
   }
 
-  /** Adds the next piece of the line. Copies what it keeps, so that the caller may reuse the piece's buffer. */
+  /** The caller may reuse the piece's buffer. */
   add(piece: Buffer): void {
     this.bytes += piece.length;
     this.nul ||= piece.includes(0);
@@ -44,8 +43,8 @@ export class LineText {
   }
 
   /**
-   * The JSON value of the line. If the line is longer than 64 KiB, its long texts are abridged. Undefined if the line
-   * isn't JSON in UTF-8, or is over 1 MiB even when abridged.
+   * The JSON value of the line, with abridged texts if it is long. Undefined if the line isn't JSON in UTF-8, or is
+   * over 1 MiB even when abridged.
    */
   parse(): unknown {
     return this.abridged ? this.abridged.parse() : parseJson(Buffer.concat(this.pieces));
@@ -59,10 +58,7 @@ class AbridgedLine {
   private sound = true;
   private inText = false;
   private textLength = 0;
-  /**
-   * The state of the escape sequence that is being read: `none` outside of an escape sequence; `letter` if the
-   * character after the backslash comes next; otherwise, how many hex digits of a `\u` escape are still to come.
-   */
+  /** A number: how many hex digits of a `\u` escape are still to come. */
   private escape: 'none' | 'letter' | 1 | 2 | 3 | 4 = 'none';
   private keeping = true;
 
@@ -129,8 +125,7 @@ class AbridgedLine {
   }
 
   private keep(byte: number): void {
-    // When abridged, a valid index line is never longer than this. So a line whose abridged form is longer counts as
-    // invalid.
+    // When abridged, a valid index line is never longer than this.
     if (this.length === MAX_ABRIDGED_BYTES) this.sound = false;
     else this.kept[this.length++] = byte;
   }

@@ -11,11 +11,8 @@ export class ListUploads {
   /**
    * Lists one page of the uploads that a filter selects.
    *
-   * @param limit maximum number of uploads in the page.
-   * @param after the position after which the page begins: `next` of the previous page; undefined for the first page.
-   * @param memory the memory for the index lines of a long page.
-   * @throws ServiceError `not-found` if the adapter of the store can't list uploads (it has no `storedUploads`);
-   *   `storage-failure` if reading the store fails.
+   * @param after `next` of the previous page; undefined for the first page.
+   * @throws ServiceError `not-found` if the store has no `storedUploads`; `storage-failure`.
    */
   async execute(filter: UploadFilter, limit: number, after?: UploadPosition, memory?: LineMemory): Promise<UploadPage> {
     return storedUploadsOf(this.fileStorage).list(filter, limit, after, memory);

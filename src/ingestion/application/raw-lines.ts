@@ -1,13 +1,11 @@
-/** The byte that ends each index line. */
 export const NEWLINE = 0x0a;
 
-/** A line of JSON, such as an index line, before it is decoded. */
 export interface RawLine {
-  /** The offset of the line in its file or object, in bytes. */
+  /** In bytes, in the file or object. */
   readonly begin: number;
-  /** The offset of the first byte after the line and its newline. */
+  /** After the line's newline. */
   readonly end: number;
-  /** The line without its newline. Shares the memory of the bytes in which it was found. */
+  /** Without the newline. Shares the memory of the bytes in which the line was found. */
   readonly bytes: Buffer;
 }
 
@@ -15,8 +13,8 @@ export interface RawLine {
  * Yields the lines in `bytes`, which must begin where a line begins. Leaves out an incomplete last line.
  *
  * @param offset the offset of `bytes` in their file or object.
- * @param isSkipped whether to leave out the line that begins at a position in `bytes`. A line that is left out costs far
- * less than one that is yielded.
+ * @param isSkipped whether to leave out the line that begins at a position in `bytes`, which costs far less than
+ *   yielding it.
  */
 export function* rawLines(bytes: Buffer, offset = 0, isSkipped: (begin: number) => boolean = () => false): Generator<RawLine> {
   let begin = 0;

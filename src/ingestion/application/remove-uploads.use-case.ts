@@ -10,10 +10,10 @@ export class RemoveUploads {
   constructor(private readonly fileStorage: FileStorage) {}
 
   /**
-   * Removes one upload. After a `storage-failure`, call `one` again to complete the removal.
+   * Removes one upload. After a `storage-failure`, call it again to complete the removal.
    *
-   * @throws ServiceError `not-found` if there is no such upload, if the caller isn't permitted to access it, or if the
-   *   adapter of the store has no `storedUploads`; `storage-failure` if the store fails.
+   * @throws ServiceError `not-found` if there is no such upload, the caller may not access it, or the store has no
+   *   `storedUploads`; `storage-failure`.
    */
   async one(uploadId: string, mayAccess: CustomerAccess): Promise<void> {
     const storedUploads = storedUploadsOf(this.fileStorage);
@@ -24,12 +24,10 @@ export class RemoveUploads {
   }
 
   /**
-   * Removes all uploads that a filter selects.
+   * Removes all uploads that a filter selects, and returns their number.
    *
-   * @returns the number of uploads that were removed.
-   * @throws ServiceError `not-found` if the adapter of the store can't remove uploads (it has no `storedUploads`);
-   *   `storage-failure` if the store fails. After that failure, the call can be repeated to remove the rest. The reason
-   *   of `options.signal` when that aborts.
+   * @throws ServiceError `not-found` if the store has no `storedUploads`; `storage-failure`, after which a repeated
+   *   call removes the rest. The reason of `options.signal` when that aborts.
    */
   async all(filter: UploadFilter, options: RemovalOptions = {}): Promise<number> {
     return storedUploadsOf(this.fileStorage).removeAll(filter, options);

@@ -5,9 +5,8 @@ import { hasLongText } from '../domain/layout.js';
 import type { Upload } from '../domain/upload.js';
 
 /**
- * Stands for a long `additional_data` in a `requestIdentity`. The identity is then split there, and the long text is
- * hashed piece by piece between the two parts. It is a control character, which no other text of an upload may contain,
- * so there is only one place to split.
+ * Marks where a long `additional_data` belongs in a `requestIdentity`. No other text of an upload may contain a control
+ * character, so there is only one such place.
  */
 const PLACEHOLDER = '\u0000';
 

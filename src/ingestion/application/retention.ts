@@ -7,15 +7,10 @@ import { FileStorage } from './ports/file-storage.port.js';
 import type { StoredUploads } from './ports/stored-uploads.port.js';
 
 const EVERY_MS = HOUR_MS;
-/**
- * The clock counts as having jumped if, between two runs, it moved against the monotonic clock (which is never set) by
- * more milliseconds than this.
- */
+/** The clock has jumped if it moved against the monotonic clock by more than this between two runs. */
 const MAX_SHIFT_MS = HOUR_MS;
-/** How long the clock must be steady after a jump before uploads are removed again, in milliseconds. */
 const STEADY_MS = DAY_MS;
 
-/** How many days uploads are kept. */
 export class RetentionPeriod {
   /**
    * @param days an upload is removed when the UTC day on which it was received is more than this many days ago. 0: all
@@ -25,18 +20,17 @@ export class RetentionPeriod {
 }
 
 /**
- * Removes the uploads that are older than the retention period: an hour after the service starts, and then an hour
- * after each run. After the machine's clock jumped by more than an hour, removes nothing until the clock was steady for
- * a day, or the service is restarted, because a single run at a wrong time in the future would remove all uploads. A
- * machine may also boot with a wrong clock, which jumps when the time is synchronized. The wait of an hour before the
- * first run is there to notice that jump.
+ * Removes the uploads that are older than the retention period, once an hour. After the machine's clock jumped by more
+ * than an hour, removes nothing until it was steady for a day, or the service is restarted, because one run at a wrong
+ * time in the future would remove all uploads. The first run is an hour after the start, to notice a clock that was
+ * wrong at boot.
  */
 @Injectable()
 export class Retention implements OnApplicationBootstrap, OnApplicationShutdown {
   private readonly logger = new Logger(Retention.name);
   private readonly job = new PeriodicJob(() => this.run(), () => EVERY_MS);
   private clockShiftMs = clockShiftMs();
-  /** When the last jump of the clock was noticed (a `performance.now()`); undefined while the clock is trusted. */
+  /** A `performance.now()`; undefined while the clock is trusted. */
   private jumpedAt: number | undefined;
 
   constructor(
@@ -60,7 +54,6 @@ export class Retention implements OnApplicationBootstrap, OnApplicationShutdown 
     if (storedUploads && this.isClockTrusted()) await this.removeExpired(storedUploads);
   }
 
-  /** Removes the expired uploads once. A failure is only logged, because the next run, an hour later, tries again. */
   private async removeExpired(storedUploads: StoredUploads): Promise<void> {
     const { days } = this.period;
     const first = utcDate(new Date(Date.now() - days * DAY_MS));
@@ -73,10 +66,6 @@ export class Retention implements OnApplicationBootstrap, OnApplicationShutdown 
     }
   }
 
-  /**
-   * Whether the clock hasn't jumped since the start, or has been steady for a day since it last jumped. Logs a warning
-   * if it jumped since the last call.
-   */
   private isClockTrusted(): boolean {
     const earlier = this.clockShiftMs;
     this.clockShiftMs = clockShiftMs();

@@ -1,8 +1,8 @@
 import { ServiceError } from '../../common/service-error.js';
 
 /**
- * Returns a function for `.catch()` that throws ServiceError `storage-failure` with the caught error as its cause. The
- * function throws a `client-aborted` error unchanged, because then nothing is wrong with the store.
+ * Returns a function for `.catch()` that throws ServiceError `storage-failure`. It rethrows a `client-aborted` error,
+ * because then nothing is wrong with the store.
  */
 export const storageFailure =
   (message: string) =>

@@ -1,6 +1,5 @@
 /** Logs the problems that a storage adapter meets and works around. Nest's `Logger` is a `StorageLogger`. */
 export interface StorageLogger {
   warn(message: string, cause?: unknown): void;
-  /** Logs the progress of long work. */
   log?(message: string): void;
 }

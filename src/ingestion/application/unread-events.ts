@@ -3,8 +3,7 @@ import { FileStorage } from './ports/file-storage.port.js';
 
 /**
  * Warns at boot if the store records events for a receiver, but no receiver is set. The store then keeps the ids and
- * customers of removed uploads until someone acts. Boot doesn't wait for the store's answer, and a failure of the store
- * isn't reported here.
+ * customers of removed uploads until someone acts. Boot doesn't wait for the store's answer.
  */
 @Injectable()
 export class UnreadEvents implements OnApplicationBootstrap {

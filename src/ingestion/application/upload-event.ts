@@ -2,11 +2,7 @@ import { describedUpload } from '../domain/layout.js';
 import type { OutboxEvent } from './ports/event-outbox.port.js';
 import type { UploadEvent } from './ports/upload-events.port.js';
 
-/**
- * Converts an event of the outbox to the CloudEvent that is delivered to receivers.
- *
- * @param source the service's base URL.
- */
+/** Converts an event of the outbox to the CloudEvent that receivers get. */
 export function uploadEventOf(event: OutboxEvent, source: string): UploadEvent {
   if (event.type === 'stored') {
     const data = describedUpload(event.upload);

@@ -8,19 +8,17 @@ import { FileStorage, type UploadDraft, type UploadReceipt } from './ports/file-
 
 export interface UploadLoadDataCommand extends UploadParameters {
   readonly kind: UploadKind;
-  /** The client's `Idempotency-Key`; null without one. */
   readonly idempotencyKey: string | null;
-  /** Null for an upload without a file. */
   readonly file: {
-    /** The media type of the file as the client sent it; `application/octet-stream` if the client sent none. */
+    /** As the client sent it; `application/octet-stream` if it sent none. */
     readonly contentType: string;
     readonly bytes: AsyncIterable<Uint8Array>;
-    /** Expected sha-256 digests in lower-case hex. The file's sha-256 must equal each of them. */
+    /** In lower-case hex. The file's sha-256 must equal each of them. */
     readonly expectedSha256: readonly string[];
   } | null;
   /**
-   * The `additional_data` of the upload; null without any. Called at most once: after the last byte of the file was
-   * read, because the data may follow the file in the request.
+   * Null without any. Called at most once, after the file was read, because the data may follow the file in the
+   * request.
    */
   additionalData(): Promise<string | null> | string | null;
 }
@@ -31,8 +29,8 @@ export class UploadLoadData {
   constructor(private readonly fileStorage: FileStorage) {}
 
   /**
-   * Stores an upload. Resolves when the upload is durable. For a repeated request under an `Idempotency-Key`, resolves
-   * when the upload of the first request is known to be durable.
+   * Resolves when the upload is durable; for a repeated request under an `Idempotency-Key`, when the upload of the
+   * first request is.
    *
    * @throws ServiceError `digest-mismatch`; `request-in-progress`; `idempotency-key-reused`; `storage-failure`; errors
    *   of reading the request.
@@ -72,15 +70,10 @@ export class UploadLoadData {
     }
   }
 
-  /** The present time in milliseconds since 1970: `FileStorage.now`, or this machine's if the store has no clock. */
   private now(): number {
     return this.fileStorage.now?.() ?? Date.now();
   }
 }
 
-/**
- * The time at which an upload was complete: `now` (milliseconds since 1970), but at least `beganAt`, and at most
- * MAX_UPLOAD_DURATION_MS after `beganAt`.
- */
 const completionTime = (beganAt: Date, now: number): Date =>
   new Date(Math.min(Math.max(now, beganAt.getTime()), beganAt.getTime() + MAX_UPLOAD_DURATION_MS));

@@ -31,12 +31,10 @@ export interface Upload extends UploadParameters {
   /** UUID version 7, so that ids sort by the time at which the upload began. */
   readonly uploadId: string;
   readonly kind: UploadKind;
-  /** Null without one. */
   readonly idempotencyKey: string | null;
   readonly additionalData: string | null;
   /** When the whole request had arrived, but at most MAX_UPLOAD_DURATION_MS after the upload began. */
   readonly receivedAt: Date;
-  /** Null for an upload without a file. */
   readonly content: UploadContent | null;
 }
 

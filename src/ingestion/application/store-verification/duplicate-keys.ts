@@ -10,7 +10,6 @@ import type { StoreView } from './store-view.js';
  * Finds the idempotency keys under which two uploads of one customer and kind were received less than 24 hours apart.
  */
 export class DuplicateKeys {
-  /** Each key is combined with the period of 24 hours in which its upload was received. */
   private readonly periods: DigestSet;
   /** Keys that were added twice, in one period or in adjacent ones. It may also be that one line was read twice. */
   private readonly suspects = new Map<string, KeyedLine[]>();

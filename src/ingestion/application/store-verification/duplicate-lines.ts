@@ -91,7 +91,6 @@ class Suspects {
     this.places.set(nameOf(key), undefined);
   }
 
-  /** Records the place of `line` if the upload is suspected, and no place is recorded yet. */
   firstOf(key: Buffer, line: SegmentLine): LinePlace | undefined {
     const name = nameOf(key);
     const place = this.places.get(name);

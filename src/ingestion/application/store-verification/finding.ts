@@ -3,9 +3,7 @@ import { messageOf } from '../../../common/error-message.js';
 export type FindingKind =
   /** An index line whose file is missing, or isn't a regular file. */
   | 'bytes-absent'
-  /** An index line whose file has another length than the line says. */
   | 'bytes-size'
-  /** An index line whose file has another sha-256 than the line says. */
   | 'bytes-digest'
   /** An uploaded file that no index line names. */
   | 'line-absent'
@@ -13,7 +11,6 @@ export type FindingKind =
   | 'line-torn'
   /** An index line that doesn't conform to docs/durability.md. */
   | 'line-malformed'
-  /** A second index line with the same `upload_id`. */
   | 'line-duplicate'
   /** A second upload under one `idempotency_key`, of the same kind and customer, within 24 hours of the other. */
   | 'key-duplicate'
@@ -25,7 +22,6 @@ export type FindingKind =
   | 'name-unknown'
   /** Unfinished work: of an upload or removal in progress, or that a crash left; or a new version of a file. */
   | 'staged'
-  /** It couldn't be read, so that its state is unknown. */
   | 'unreadable';
 
 /** A difference between a store and a complete store that no service is writing to. */

@@ -7,7 +7,6 @@ import type { VerificationProgress } from './verification-progress.js';
 export class IndexReader {
   private bytes = 0;
   private hasGaps = false;
-  /** Each is reported only once, although each pass over the index tries to read it. */
   private readonly reported = new Set<string>();
 
   constructor(

@@ -35,7 +35,6 @@ const INDEX_LINE = z
     }
   });
 
-/** The members of an index line that a verification needs. */
 export type CheckedLine = z.infer<typeof INDEX_LINE>;
 
 const isOwnPath = (path: string, line: Pick<CheckedLine, 'kind' | 'customer_id' | 'filename' | 'upload_id'>): boolean => {

@@ -25,7 +25,6 @@ interface MatchingSets {
  * the same idempotency key within 24 hours.
  */
 export class Matching {
-  /** @param uploadsPerPass about how many uploads are matched with their files in one pass over the index. */
   constructor(
     private readonly view: StoreView,
     private readonly index: IndexReader,

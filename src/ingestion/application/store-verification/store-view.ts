@@ -15,7 +15,6 @@ export interface Entry {
   readonly error?: unknown;
 }
 
-/** `size` is in bytes. */
 export interface SegmentEntry extends Entry {
   readonly size: number;
 }

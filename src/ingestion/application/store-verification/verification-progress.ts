@@ -1,6 +1,5 @@
 import { progressBar } from '../../../common/progress-bar.js';
 
-/** Counts of what the verification has checked so far. */
 export interface VerificationTotals {
   /** Whole lines in the index, even malformed ones. */
   uploads: number;
