@@ -24,10 +24,7 @@ interface DocumentedOperation {
   readonly summary: string;
 }
 
-/**
- * Declares a handler as an operation on stored uploads, which always needs a token with the given permission. Also
- * documents the operation.
- */
+/** Declares and documents an operation on stored uploads, which needs a token with the given permission. */
 export const StoredUploadsOperation = (permission: ServicePermission, operation: DocumentedOperation): MethodDecorator =>
   applyDecorators(
     RequirePermission(permission),

@@ -26,17 +26,15 @@ const REQUEST_HEADERS = [
   ['Content-Digest', 'sha-256 or sha-512 that the content of the request must have (RFC 9530)', DIGEST],
   ['Repr-Digest', 'The same as Content-Digest', DIGEST],
 ].map(([name = '', description = '', example = '']) =>
-  // The example is put into the description, because Swagger UI would send the example of a schema as the header's
-  // value.
+  // The example isn't in the schema, because Swagger UI would send it as the header's value.
   ApiHeader({ name, required: false, description: `${description}, for example \`${example}\``, schema: { type: 'string' } }),
 );
 
 const parameter = (name: string, maxLength: number, description: string, example: string): MethodDecorator =>
   ApiQuery({ name, required: true, description, schema: { type: 'string', minLength: 1, maxLength, example } });
 
-/** The parts of the OpenAPI document that differ between the upload operations. */
 interface DocumentedUpload {
-  /** The operation's only tag. `@ApiTags` would add it to the tag that @nestjs/swagger derives from the controller's name. */
+  /** `@ApiTags` would add it to the tag that @nestjs/swagger derives from the controller's name. */
   readonly tag: string;
   readonly operationId: string;
   readonly summary: string;
@@ -56,8 +54,8 @@ const DESCRIPTION = [
 ].join('\n\n');
 
 /**
- * Documents an upload operation in the OpenAPI document (service interface, 4.1 and 4.2). Besides what that interface
- * names, the request's body can be the bytes of the file itself.
+ * Documents an upload operation (service interface, 4.1 and 4.2). Besides what that interface names, the request's body
+ * can be the bytes of the file itself.
  */
 export function ApiUpload(upload: DocumentedUpload): MethodDecorator {
   const { tag, operationId, summary, filename } = upload;

@@ -5,42 +5,33 @@ import { Turns } from '../../../../common/turns.js';
 
 const MAX_PARTS = 1_000;
 const MAX_PART_HEADER_BYTES = 16_384;
-/**
- * The most parameters of a Content-Disposition, as in Rack. Browsers send two or three. The limit is needed because the
- * package that parses the parameters compares each name with all earlier names.
- */
+/** As in Rack. Needed because the package that parses the parameters compares each name with all earlier names. */
 const MAX_DISPOSITION_PARAMETERS = 16;
 /**
- * How much work the parts of a form may cause before the reader pauses between headers, to let other requests run. Each
- * part counts as PART_WORK plus the number of bytes of its headers. Usual forms cause less work than FREE_WORK.
+ * How much work the parts may cause before the reader lets other requests run between headers. Each part counts as
+ * PART_WORK plus the number of bytes of its headers. Usual forms cause less.
  */
 const FREE_WORK = 8 * 1024;
 const PART_WORK = 256;
 const FIELD_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
-/**
- * Matches the value of a header that was decoded as Latin-1: visible octets, blanks, tabs and octets above 0x7f (RFC
- * 9110, 5.5).
- */
+/** Of a value decoded as Latin-1: visible octets, blanks, tabs and octets above 0x7f (RFC 9110, 5.5). */
 const FIELD_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
 const CRLF = Buffer.from('\r\n');
 const BLANK_LINE = Buffer.from('\r\n\r\n');
 const DASH = 0x2d;
 /**
- * Matches a quoted string. The closing quote is optional: a pattern that requires it would take quadratic time on a
- * text with many unclosed quotes.
+ * The closing quote is optional: a pattern that requires it would take quadratic time on a text with many unclosed
+ * quotes.
  */
 const QUOTED_STRING = /"(?:[^"\\]|\\.)*"?/g;
 
 /** One part of a form (RFC 7578). */
 export interface MultipartPart {
-  /**
-   * The `name` in the part's Content-Disposition. Undefined if the header or the parameter is missing, or the
-   * disposition isn't `form-data`.
-   */
+  /** The `name` in the part's Content-Disposition, if that is `form-data`. */
   readonly name: string | undefined;
-  /** The part's Content-Type as sent; undefined if it is missing or empty. */
+  /** As sent; undefined if it is missing or empty. */
   readonly contentType: string | undefined;
-  /** The part's content. Can be read once, before the next part is requested: that request skips the unread bytes. */
+  /** Can be read once, before the next part is requested: that request skips the unread bytes. */
   readonly bytes: AsyncGenerator<Buffer, void, undefined>;
 }
 
@@ -48,27 +39,23 @@ const malformed = (message: string, cause?: unknown): ServiceError =>
   new ServiceError('invalid-request-body', message, { cause });
 
 /**
- * Reads a multipart form part by part, in the order of arrival (RFC 2046, 5.1.1). Reads no further than the caller asks
- * for. Throws the errors of the source unchanged.
+ * Reads a multipart form part by part (RFC 2046, 5.1.1), no further than the caller asks for. Throws the errors of the
+ * source unchanged.
  */
 export class MultipartReader {
   private readonly delimiter: Buffer;
   /**
-   * The bytes that were read from the source but not yielded yet. A delimiter begins with a line break, but a form may
-   * begin with its first delimiter without one. So at first, `unread` is a line break that isn't from the source.
+   * A delimiter begins with a line break, but a form may begin with its first delimiter without one. So at first,
+   * `unread` is a line break that isn't from the source.
    */
   private unread: Buffer = CRLF;
   /**
-   * Whether the delimiter that ends the current part still has to be read. At first, the text before the first
-   * delimiter counts as the current part.
+   * Whether the delimiter that ends the current part still has to be read. The text before the first delimiter counts
+   * as a part.
    */
   private inside = true;
   private parts = 0;
-  /** The work that the parts have caused so far, counted as FREE_WORK says. */
   private work = 0;
-  /**
-   * Lets other requests run between headers, once the parts have caused more work than FREE_WORK; undefined until then.
-   */
   private turns: Turns | undefined;
 
   constructor(
@@ -98,7 +85,6 @@ export class MultipartReader {
     return { ...parseHeaders(headers), bytes: this.upToDelimiter() };
   }
 
-  /** Yields the bytes of the current part up to the next delimiter, then consumes the delimiter. */
   private async *upToDelimiter(): AsyncGenerator<Buffer, void, undefined> {
     for (let at; (at = this.unread.indexOf(this.delimiter)) !== 0; ) {
       // The last unread bytes may be the beginning of a delimiter, so they aren't yielded yet.
@@ -114,10 +100,7 @@ export class MultipartReader {
     this.inside = false;
   }
 
-  /**
-   * Whether the delimiter that was just read is the last one of the form. If it isn't, checks that a line break
-   * follows (after any blanks), and leaves the line break unread.
-   */
+  /** If the delimiter isn't the last one, leaves the line break after it unread. */
   private async isClosed(): Promise<boolean> {
     await this.need(2);
     if (this.unread[0] === DASH && this.unread[1] === DASH) return true;

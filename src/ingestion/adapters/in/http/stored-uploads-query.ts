@@ -17,8 +17,8 @@ const readList = queryReader({
 });
 
 /**
- * The rule, in a removal, for a parameter that only the list of uploads has: the parameter is invalid with any value. A
- * removal that ignored such a parameter would remove more than the client asked for.
+ * A removal refuses parameters that only the list has, because ignoring one would remove more than the client asked
+ * for.
  */
 const OF_LIST = optional(() => undefined);
 
@@ -32,7 +32,6 @@ const readRemoval = queryReader({
   page_token: OF_LIST,
 });
 
-/** The parsed parameters of a request for a list of uploads. */
 export interface UploadListQuery {
   readonly filter: UploadFilter;
   readonly limit: number;
@@ -42,7 +41,7 @@ export interface UploadListQuery {
 /**
  * Reads the query of a list of uploads (`GET /uploads`).
  *
- * @throws ServiceError `invalid-query-parameter` if a parameter is repeated or invalid.
+ * @throws ServiceError `invalid-query-parameter`.
  */
 export function readUploadListQuery(raw: RawQuery): UploadListQuery {
   const { customer_id: customerId, kind, from, to, limit = DEFAULT_LIMIT, page_token: after } = readList(raw);
@@ -50,10 +49,9 @@ export function readUploadListQuery(raw: RawQuery): UploadListQuery {
 }
 
 /**
- * Reads the query of a removal (`DELETE /uploads`) of all uploads of a customer, or of those received before a time.
+ * Reads the query of a removal (`DELETE /uploads`).
  *
- * @throws ServiceError `invalid-query-parameter` if a parameter is missing, repeated or invalid, or belongs only to the
- * list of uploads.
+ * @throws ServiceError `invalid-query-parameter`, also for a parameter that belongs only to the list of uploads.
  */
 export function readUploadRemovalQuery(raw: RawQuery): UploadFilter {
   const { customer_id: customerId, before: to } = readRemoval(raw);
@@ -65,7 +63,7 @@ function parseLimit(text: string): number | undefined {
   return limit >= 1 && limit <= MAX_LIMIT ? limit : undefined;
 }
 
-/** Encodes a position in the list of uploads as an opaque text, which `decodePageToken` decodes. */
+/** Encodes a position in the list of uploads as an opaque text. */
 export const encodePageToken = ({ receivedAt, uploadId }: UploadPosition): string =>
   Buffer.from(`${receivedAt.toISOString()}${uploadId}`).toString('base64url');
 

@@ -23,8 +23,8 @@ import { DEFAULT_CONTENT_TYPE } from './upload-head.js';
 import { encodePageToken, readUploadListQuery, readUploadRemovalQuery } from './stored-uploads-query.js';
 
 /**
- * The operations that list, find, fetch and remove uploads. Each needs an access token that has the operation's
- * permission, and whose `customer_id` claim covers the customer of the upload.
+ * The operations that list, find, fetch and remove uploads. Each needs an access token with the operation's permission,
+ * whose `customer_id` claim covers the customer of the upload.
  */
 @ApiTags('Stored uploads')
 @ServiceController('uploads')
@@ -58,10 +58,7 @@ export class StoredUploadsController {
     await this.answer(request, response, async (memory) => encodeDescription(await this.findUpload.execute(uploadId, accessOf(request), memory)));
   }
 
-  /**
-   * Sends the bytes of an upload's file as received. The headers make a browser save the file instead of showing it
-   * (RFC 6266, RFC 9110).
-   */
+  /** The headers make a browser save the file instead of showing it (RFC 6266, RFC 9110). */
   @Get(':upload_id/content')
   @StoredUploadsOperation('read:uploads', { operationId: 'downloadUpload', summary: "Fetch an upload's file" })
   @ApiContent()
@@ -84,9 +81,9 @@ export class StoredUploadsController {
     }
     setContentHeaders(response, upload.filename, content, range);
     const isHead = request.method === 'HEAD';
-    // The file is opened last, because an error between its opening and its reading would leave it open. HEAD opens the
-    // file too, so that it answers as GET does if the file is missing. For HEAD, only one byte is requested, because
-    // otherwise a bucket would send the whole file.
+    // The file is opened last, because an error between its opening and its reading would leave it open. HEAD opens it
+    // too, to answer as GET does if the file is missing, but requests one byte, because a bucket would send the whole
+    // file.
     const bytes = await this.findUpload.open(upload, isHead && content.size > 0 ? { first: 0, last: 0 } : range);
     if (!isHead) {
       await sendBytes(request, response, bytes, this.limits.idleTimeoutMs);
@@ -118,10 +115,7 @@ export class StoredUploadsController {
     sendJson(response, { status: 'success', deleted });
   }
 
-  /**
-   * Sends the JSON that `make` returns. `make` takes memory for long index lines. Of this memory, at most the length of
-   * the JSON is held until the JSON was sent.
-   */
+  /** Of the memory that `make` takes, at most the length of the JSON is held while the JSON is sent. */
   private async answer(request: IncomingMessage, response: ServerResponse, make: (memory: AnswerMemory) => Promise<Buffer>): Promise<void> {
     const memory = new AnswerMemory(response);
     try {
@@ -133,10 +127,7 @@ export class StoredUploadsController {
     }
   }
 
-  /**
-   * Finds an upload whose file is to be sent. Returns it without its `additional_data`, so that a long text doesn't
-   * take memory while the file is sent.
-   */
+  /** Without its `additional_data`, so that a long text doesn't take memory while the file is sent. */
   private async withoutText(uploadId: string, request: IncomingMessage, response: ServerResponse): Promise<Upload> {
     const memory = new AnswerMemory(response);
     try {
@@ -147,11 +138,7 @@ export class StoredUploadsController {
   }
 }
 
-/**
- * Sets the status and the headers of an answer with a file, or with a part of it.
- *
- * @throws an error of Node if the digest of the file isn't a text, because someone has edited the line.
- */
+/** @throws an error of Node if the digest isn't a text, because someone has edited the line. */
 function setContentHeaders(response: ServerResponse, filename: string, { size, type, sha256 }: UploadContent, range: ByteRange | undefined): void {
   response.statusCode = range ? 206 : 200;
   if (range) response.setHeader('Content-Range', `bytes ${range.first}-${range.last}/${size}`);
@@ -164,7 +151,7 @@ function setContentHeaders(response: ServerResponse, filename: string, { size, t
   response.setHeader('Repr-Digest', sha256Field(sha256));
 }
 
-/** Whether a media type can be sent in a header. That of a line that someone has edited may be invalid or missing. */
+/** In a line that someone has edited, the media type may be invalid or missing. */
 function isHeaderValue(value: string): boolean {
   try {
     validateHeaderValue('Content-Type', value);
@@ -175,22 +162,17 @@ function isHeaderValue(value: string): boolean {
 }
 
 /**
- * The value of Content-Disposition: `attachment` with the filename, and for old clients also with the filename in ASCII
- * (RFC 6266, appendix D). In a line that someone has edited, the filename may be missing or contain lone surrogates.
+ * For old clients also with the filename in ASCII (RFC 6266, appendix D). In a line that someone has edited, the
+ * filename may be missing or contain lone surrogates.
  */
 const asAttachment = (filename: unknown): string =>
   typeof filename === 'string' ? contentDisposition(filename.toWellFormed(), { fallback: filename.replace(/[^ -~]/g, '?') }) : contentDisposition();
 
-/**
- * Returns a function that reports whether the client may access a customer's uploads, and notes the customer for the
- * log.
- */
 const accessOf = (request: IncomingMessage) => (customerId: string): boolean => {
   noteCustomer(request, customerId);
   return coversCustomer(request, customerId);
 };
 
-/** Returns a signal that aborts when the client disconnects, or when the answer was sent. */
 function whileConnected(response: ServerResponse): AbortSignal {
   const connection = new AbortController();
   response.once('close', () => {

@@ -14,36 +14,32 @@ import { type MultipartPart, MultipartReader } from './multipart-reader.js';
 import { DEFAULT_CONTENT_TYPE, type UploadHead } from './upload-head.js';
 
 /**
- * The body of an upload request. A body without a file has been read completely. Any other has been read up to the
- * beginning of the file. Of JSON that is stored as a file, at least 16 KiB have been read, or all if it is shorter. The
- * rest of the file is read while it is stored, and the parts of a form after the file by `additionalData`.
+ * The body of an upload request. The rest of a file is read while it is stored, and the parts of a form after the file
+ * by `additionalData`.
  */
 export interface UploadBody extends Pick<UploadLoadDataCommand, 'file' | 'additionalData'> {
   /**
-   * Releases the memory that the body takes from the process's budget, and ends its decoder. Undefined only for a body
-   * that has neither. Must be called when the upload has ended, whether or not it succeeded.
+   * Releases the body's memory and decoder. Undefined only for a body that has neither. Must be called when the upload
+   * has ended, whether or not it succeeded.
    */
   readonly end?: () => void;
 }
 
 /**
- * The members of a JSON body that the service interprets. A body with a member `file` is refused: a client that
- * serializes a `Blob` as JSON sends `file` without the bytes, and must send a form instead.
+ * A body with a member `file` is refused: a client that serializes a `Blob` as JSON sends `file` without the bytes, and
+ * must send a form instead.
  */
 const JSON_MEMBERS: ReadonlySet<string> = new Set(['additional_data', 'file']);
-/** A text of at most this many bytes is decoded as it arrives, without pauses in which other requests run. */
 const SMALL_TEXT_BYTES = 16 * 1024;
-/** How many bytes of a longer text are decoded in one step. Between two steps, other requests may run. */
 const STEP_BYTES = 64 * 1024;
-/** The longest boundary of a form, in characters (RFC 2046, section 5.1.1). */
+/** In characters (RFC 2046, section 5.1.1). */
 const MAX_BOUNDARY_LENGTH = 70;
 
 const malformed = (message: string, cause?: unknown): ServiceError => new ServiceError('invalid-request-body', message, { cause });
 
 /**
- * Opens the body of an upload request. JSON with only `additional_data` is read to its end. A form is read up to its
- * file. If the body is the file itself, nothing is read yet: the bytes are read while they are stored. JSON with other
- * members is stored as a file, too. If it is long, only its beginning is read here, and the rest while it is stored.
+ * Opens the body of an upload request. A body without a file is read to its end. JSON with other members than
+ * `additional_data` is stored as a file, too.
  *
  * @throws ServiceError `invalid-request-body`, `digest-mismatch`, `payload-too-large`, `request-timeout`,
  *   `client-aborted`; reading the file or calling `additionalData` may throw the same errors.
@@ -60,9 +56,8 @@ export function openUploadBody(request: IncomingMessage, head: UploadHead, limit
 }
 
 /**
- * Opens a JSON body or a form by calling `open`. A long body takes memory from the process's budget while it is read,
- * and once more, for its index line, when `additionalData` is called. The `end` of the result releases all of it. If
- * opening fails, it is released at once.
+ * A long body takes memory from the process's budget while it is read, and once more, for its index line, when
+ * `additionalData` is called.
  */
 async function withMemory(request: IncomingMessage, open: (memory: BodyMemory) => Promise<UploadBody>): Promise<UploadBody> {
   const memory = new BodyMemory(request);
@@ -100,8 +95,7 @@ async function jsonUpload({ contentType, fileDigests }: UploadHead, object: Json
 function openBytes(request: IncomingMessage, head: UploadHead, { idleTimeoutMs }: UploadLimits): UploadBody {
   const { contentType, maxBodyBytes, fileDigests, contentDigests } = head;
   const bytes = requestBody(request, { idleTimeoutMs, maxBytes: maxBodyBytes });
-  // The body of the request is the file itself. So the expected digests of the file (X-Upload-Digest) and those of the
-  // request's content (Content-Digest, Repr-Digest) are all verified on the file.
+  // The body is the file itself, so the digests of the file and those of the request's content are all verified on it.
   const file = fileOf(contentType, bytes, [...fileDigests, ...contentDigests]);
   return { file, additionalData: () => null };
 }
@@ -114,8 +108,8 @@ async function additionalDataOf(object: JsonObject | undefined): Promise<string 
 }
 
 /**
- * The file of an upload with its expected digests. sha-256 digests are compared after the store has computed the file's
- * sha-256. Digests of other algorithms are verified while the bytes are read.
+ * sha-256 digests are compared after the store has computed the file's sha-256; others are verified while the bytes are
+ * read.
  */
 function fileOf(contentType: string, bytes: AsyncGenerator<Buffer, void, undefined>, digests: readonly ExpectedDigest[]): UploadBody['file'] {
   const isSha256 = ({ algorithm }: ExpectedDigest): boolean => algorithm === 'sha-256';
@@ -143,8 +137,8 @@ async function openForm(request: IncomingMessage, head: UploadHead, limits: Uplo
 }
 
 /**
- * Reads a form with exactly one part `file`, and at most one part `additional_data` before or after the file. Skips all
- * other parts.
+ * Reads a form with exactly one part `file`, and at most one part `additional_data` before or after it. Skips all other
+ * parts.
  */
 class UploadFormReader {
   private additionalData: string | null = null;
@@ -155,10 +149,6 @@ class UploadFormReader {
     private readonly memory: BodyMemory,
   ) {}
 
-  /**
-   * Reads up to the beginning of the next part `file`; undefined at the end of the form. Keeps the text of a part
-   * `additional_data` that comes before.
-   */
   async nextFile(): Promise<MultipartPart | undefined> {
     for (let part; (part = await this.parts.next()); ) {
       if (part.name === 'file') return part;
@@ -170,12 +160,7 @@ class UploadFormReader {
     return undefined;
   }
 
-  /**
-   * Skips what is unread of the file, and reads the form to its end. Returns the `additional_data`; null without any.
-   *
-   * @throws ServiceError `invalid-request-body`, also for a second part `file` or `additional_data`;
-   *   `payload-too-large`; errors of reading the request.
-   */
+  /** Reads the form to its end; null without `additional_data`. */
   async finish(): Promise<string | null> {
     this.memory.passFile();
     if (await this.nextFile()) throw malformed('a second part "file"');
@@ -183,12 +168,6 @@ class UploadFormReader {
   }
 }
 
-/**
- * Reads the text of one part of a form.
- *
- * @throws ServiceError `payload-too-large`; `invalid-request-body` if the bytes aren't UTF-8; errors of reading the
- *   bytes.
- */
 async function readText(bytes: AsyncIterable<Buffer>, maxBytes: number, memory: BodyMemory): Promise<string> {
   const turns = new Turns();
   const decoder = new Utf8Decoder();

@@ -7,49 +7,36 @@ import { queryReader, type RawQuery, requiredText } from '../../../../http/query
 import { isCustomerId, isFilename, isManufacturer } from '../../../domain/upload.js';
 import type { UploadLimits } from '../../../ingestion.options.js';
 
-/**
- * How many bytes a form may have in addition to the longest file and the longest `additional_data`. This is room for
- * delimiters, headers and parts that are skipped.
- */
+/** Room for delimiters, headers and parts that are skipped. */
 const FORM_OVERHEAD_BYTES = 1_048_576;
-/** The media type of a file that was sent without a media type. */
 export const DEFAULT_CONTENT_TYPE = 'application/octet-stream';
 const NO_DIGESTS: readonly ExpectedDigest[] = [];
 
-/** Reads the query parameters of an upload (service interface, part 2). */
+/** Source: service interface, part 2. */
 const readUploadQuery = queryReader({
   customer_id: requiredText(isCustomerId),
   filename: requiredText(isFilename),
   manufacturer: requiredText(isManufacturer),
 });
 
-/**
- * How an upload is sent: as JSON, as a form (multipart/form-data), or with the bytes of the file as the request's body.
- */
 export type UploadForm = 'json' | 'multipart' | 'bytes';
 
-/** Everything that the head of a request (URL and headers) says about its upload. `form` is how the upload is sent. */
 export interface UploadHead {
   readonly form: UploadForm;
-  /** The media type of the request's body as sent; `application/octet-stream` if none was sent. */
+  /** As sent; `application/octet-stream` if none was sent. */
   readonly contentType: string;
-  /** Maximum length of the request's body in bytes. For JSON, the length after decompression (Content-Encoding). */
+  /** For JSON, the length after decompression (Content-Encoding). */
   readonly maxBodyBytes: number;
   readonly query: ReturnType<typeof readUploadQuery>;
-  /** The client's `Idempotency-Key`; null without one. */
   readonly idempotencyKey: string | null;
-  /** Expected digests of the file (`X-Upload-Digest`). */
+  /** From `X-Upload-Digest`. */
   readonly fileDigests: readonly ExpectedDigest[];
-  /**
-   * Expected digests of the request's content (RFC 9530: `Content-Digest` and `Repr-Digest`, which mean the same for an
-   * upload).
-   */
+  /** From `Content-Digest` and `Repr-Digest` (RFC 9530), which mean the same for an upload. */
   readonly contentDigests: readonly ExpectedDigest[];
 }
 
 /**
- * Reads and validates the head of an upload request (URL and headers), before the body is read. `query` is the query
- * in the URL.
+ * Reads and validates the head of an upload request (URL and headers), before the body is read.
  *
  * @throws ServiceError of the first kind that applies, in this order: `payload-too-large`, `unsupported-media-type`,
  *   `invalid-query-parameter`, `invalid-idempotency-key`, `invalid-digest`.
@@ -81,11 +68,6 @@ function assertUploadContent(request: IncomingMessage, limits: UploadLimits): Pi
   return { form: isForm ? 'multipart' : 'bytes', maxBodyBytes };
 }
 
-/**
- * The `Idempotency-Key` of a request, unchanged; null if it is missing.
- *
- * @throws ServiceError `invalid-idempotency-key` unless the key is 1-255 visible ASCII characters.
- */
 function idempotencyKeyOf({ headers }: IncomingMessage): string | null {
   const key = headers['idempotency-key'];
   if (key === undefined) return null;
@@ -93,11 +75,6 @@ function idempotencyKeyOf({ headers }: IncomingMessage): string | null {
   return key;
 }
 
-/**
- * Parses the headers `X-Upload-Digest` (digests of the file), `Content-Digest` and `Repr-Digest` (of the content).
- *
- * @throws ServiceError `invalid-digest` if one of them is malformed.
- */
 function expectedDigests({ headers }: IncomingMessage): Pick<UploadHead, 'fileDigests' | 'contentDigests'> {
   const file = headers['x-upload-digest'];
   const content = headers['content-digest'];

@@ -12,12 +12,11 @@ import { ApiUpload } from './api-upload.decorator.js';
 import { openUploadBody } from './upload-body.js';
 import { readUploadHead } from './upload-head.js';
 
-/** Does what `PermissionGuard` does, unless uploads need no token. Then it admits every request. */
+/** Does what `PermissionGuard` does, unless uploads need no token. */
 @Injectable()
 class UploadGuard implements CanActivate {
   constructor(private readonly authorization: UploadAuthorization) {}
 
-  /** Throws like `PermissionGuard`. */
   canActivate(context: ExecutionContext): boolean | Promise<boolean> {
     return this.authorization.guard?.canActivate(context) ?? true;
   }
@@ -32,7 +31,7 @@ export class UploadController {
     private readonly authorization: UploadAuthorization,
   ) {}
 
-  /** Receives historical load data, for training forecasting models (service interface, 4.1). */
+  /** Service interface, 4.1. */
   @Post('ingestHistoricalLoadData/upload_historical')
   @HttpCode(200)
   @RequirePermission('upload:historical')
@@ -50,7 +49,7 @@ export class UploadController {
     return this.store('historical', request, response);
   }
 
-  /** Receives nowcast load data, for generating forecasts (service interface, 4.2). */
+  /** Service interface, 4.2. */
   @Post('ingestNowcastLoadData/upload_nowcast')
   @HttpCode(200)
   @RequirePermission('upload:nowcast')
@@ -68,11 +67,6 @@ export class UploadController {
     return this.store('nowcast', request, response);
   }
 
-  /**
-   * Stores the upload in a request, and responds when the upload is durable. The answer has the header `X-Upload-Id`
-   * and, for an upload with a file, `X-Upload-Digest` (in the syntax of RFC 9530). The header
-   * `Idempotent-Replayed: true` means that an earlier request stored the upload.
-   */
   private async store(kind: UploadKind, request: IncomingMessage, response: ServerResponse): Promise<void> {
     const query = parseQuery(request);
     if (this.authorization.guard) assertCustomer(request, query.get('customer_id'));
