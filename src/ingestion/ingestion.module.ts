@@ -55,9 +55,9 @@ function withAdapters(definition: DynamicModule, { fileStorage, authentication, 
 }
 
 /**
- * The module of the two upload operations and, if `authentication` is set, of those that list, find, fetch and remove
- * uploads. If `events` is set, the module also delivers an event for each upload that was stored or removed. The module
- * can be used on its own in any Nest application on Express.
+ * The module of the upload operations and, with `authentication`, of those that list, find, fetch and remove uploads.
+ * With `events`, it also delivers an event for each upload that was stored or removed. It can be used on its own in any
+ * Nest application on Express.
  */
 @Module({
   imports: [HttpModule],

@@ -1,15 +1,13 @@
 import { createHmac } from 'node:crypto';
 import { Turns } from '../../../../common/turns.js';
 
-/** How many bytes of a request's body are hashed before other work may run. */
 const STEP_BYTES = 256 * 1024;
 
 /**
- * The value of the header `webhook-signature` (Standard Webhooks 1.0): one signature for each secret, separated by
- * blanks. A long body is hashed in pieces, between which other work can run.
+ * The header `webhook-signature` (Standard Webhooks 1.0): one signature for each secret. Other work can run while a
+ * long body is hashed.
  *
- * @param id the value of the header `webhook-id`.
- * @param timestamp the value of the header `webhook-timestamp`, in seconds since 1970.
+ * @param timestamp the header `webhook-timestamp`, in seconds since 1970.
  */
 export async function signatureOf(secrets: readonly Uint8Array[], id: string, timestamp: number, body: Buffer): Promise<string> {
   const hashes = secrets.map((secret) => createHmac('sha256', secret).update(`${id}.${timestamp}.`));

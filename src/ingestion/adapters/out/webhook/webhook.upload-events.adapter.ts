@@ -5,32 +5,24 @@ import { DeliveryError, type UploadEvent, UploadEvents } from '../../../applicat
 import { encodeBatch } from './encoded-batch.js';
 import { signatureOf } from './signature.js';
 
-/**
- * The most bytes of the body of a webhook's answer that are read. If the body is longer, the connection is closed, and
- * not used again.
- */
+/** If the body of an answer is longer, the connection is closed, and not used again. */
 const MAX_ANSWER_BYTES = 16 * 1024;
-/**
- * How long an idle connection to the webhook is kept open, in milliseconds. Servers usually keep idle connections for
- * longer, so the server doesn't close a connection that is just about to be used.
- */
+/** Servers usually keep idle connections for longer, so the server doesn't close one that is just about to be used. */
 const KEPT_ALIVE_MS = 1_000;
 
 export interface WebhookOptions {
-  /** The http or https URL of the webhook. A user and password in it are sent as HTTP Basic. */
+  /** http or https. A user and password in it are sent as HTTP Basic. */
   readonly url: string;
-  /** At least one secret, as bytes. Each request is signed once with each secret. */
+  /** At least one. Each request is signed once with each secret. */
   readonly secrets: readonly Uint8Array[];
-  /** How long the webhook may take to answer a request, in milliseconds. Default: 15,000. */
+  /** How long the webhook may take to answer a request. Default: 15,000. */
   readonly timeoutMs?: number;
 }
 
 /**
  * Delivers events to a webhook. Each call sends one POST with a CloudEvents 1.0 batch, signed as in Standard Webhooks
- * 1.0. A status of 2xx within `timeoutMs` means that the receiver has taken the events. Redirects aren't followed.
- *
- * Deliveries of the same events in the same order have the same `webhook-id`, so that the receiver recognizes a
- * repetition.
+ * 1.0. Redirects aren't followed. Deliveries of the same events in the same order have the same `webhook-id`, so that
+ * the receiver recognizes a repetition.
  */
 export class WebhookUploadEvents extends UploadEvents implements OnApplicationShutdown {
   private readonly agent: Agent;
@@ -54,8 +46,7 @@ export class WebhookUploadEvents extends UploadEvents implements OnApplicationSh
       connect: { timeout: this.timeoutMs },
       keepAliveTimeout: KEPT_ALIVE_MS,
       keepAliveMaxTimeout: KEPT_ALIVE_MS,
-      // undici's own limits for the headers and body of an answer are off, because the time limit in `post` covers the
-      // whole exchange.
+      // undici's own limits are off, because the time limit in `post` covers the whole exchange.
       headersTimeout: 0,
       bodyTimeout: 0,
     });
@@ -72,16 +63,9 @@ export class WebhookUploadEvents extends UploadEvents implements OnApplicationSh
     if (status < 200 || status > 299) throw new DeliveryError(`The webhook answered ${status}.`, { retryAfterSeconds: retryAfterOf(answer) });
   }
 
-  /**
-   * Sends one POST to the webhook. Resolves to the answer once its body was read, or the connection was closed.
-   *
-   * @throws DeliveryError if the webhook can't be reached or doesn't answer in time; the reason of `signal` if that
-   *   aborts before there is an answer.
-   */
   private async post(body: Buffer, headers: Readonly<Record<string, string>>, signal: AbortSignal): Promise<Dispatcher.ResponseData> {
     signal.throwIfAborted();
-    // A plain timer and a listener abort the request. `AbortSignal.any` isn't used, because it may keep memory of each
-    // delivery for as long as `signal` exists.
+    // `AbortSignal.any` isn't used, because it may keep memory of each delivery for as long as `signal` exists.
     const exchange = new AbortController();
     const end = (): void => { exchange.abort(); };
     const timer = setTimeout(end, this.timeoutMs);
@@ -99,34 +83,26 @@ export class WebhookUploadEvents extends UploadEvents implements OnApplicationSh
     }
   }
 
-  /** Closes all connections to the webhook, and ends a delivery in progress. */
   async onApplicationShutdown(): Promise<void> {
     await this.agent.destroy();
   }
 }
 
-/**
- * Reads the body of an answer up to MAX_ANSWER_BYTES, so that the connection can be used again. Closes the connection
- * if the body is longer, or if the signal aborts before the body's end. Never rejects.
- */
+/** Reads a short body to its end, so that the connection can be used again. */
 async function passOver({ body }: Dispatcher.ResponseData, signal: AbortSignal): Promise<void> {
-  // Without any listener, an error while the answer's body is read would end the process. `dump` adds one, but not if
-  // the signal has aborted already.
+  // Without a listener, an error while the body is read would end the process. `dump` adds one, but not if the signal
+  // has aborted already.
   body.on('error', () => undefined);
   await body.dump({ limit: MAX_ANSWER_BYTES, signal }).catch(() => undefined);
 }
 
-/** The `webhook-id` of a request. Depends only on the ids of the request's events and on their order. */
 function webhookId(events: readonly UploadEvent[]): string {
   const hash = createHash('sha256');
   for (const { id } of events) hash.update(`${id}\n`);
   return `msg_${hash.digest('base64url').slice(0, 32)}`;
 }
 
-/**
- * The header `Retry-After` of an answer with status 429 or 503 (RFC 9110, 10.2.3), in seconds from now. Undefined for
- * other answers, and if the header is missing or malformed.
- */
+/** In seconds from now. Only for status 429 or 503 (RFC 9110, 10.2.3). */
 function retryAfterOf({ statusCode, headers }: Dispatcher.ResponseData): number | undefined {
   const value = headers['retry-after'];
   if ((statusCode !== 429 && statusCode !== 503) || typeof value !== 'string') return undefined;
