@@ -21,7 +21,6 @@ export interface IngestionOptions {
 }
 
 export interface IngestionAdapters {
-  /** Required. */
   fileStorage: ProviderDefinition<FileStorage> | undefined;
   /**
    * A module that exports `AccessTokenVerifier`. Uploads then need a token, unless `openUploads` is true. Without it,

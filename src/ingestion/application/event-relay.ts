@@ -100,8 +100,7 @@ export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShut
     return this.untilSuccess(async () => {
       const batch = await outbox.next(limit);
       if (!batch) return undefined;
-      // If the delivery fails, the next attempt delivers the same events, even if more were stored meanwhile, but
-      // without those of uploads that were removed meanwhile.
+      // If the delivery fails, the next attempt delivers the same events, except those of uploads removed since.
       limit = batch.events.length;
       await this.events.deliver(batch.events.map((event) => uploadEventOf(event, source)), this.cutting.signal);
       return batch;
@@ -112,13 +111,11 @@ export class EventRelay implements OnApplicationBootstrap, BeforeApplicationShut
     if (events.length < MAX_EVENTS && Math.abs(Date.now() - timeOf(events.at(-1))) < GATHERING_MS) await this.pause(GATHERING_MS);
   }
 
-  /** @param outbox the outbox that other processes may take over during a pause, if any may. */
   private async untilSuccess<T>(step: () => Promise<T>, outbox?: EventOutbox): Promise<T | undefined> {
     for (;;) {
       try {
         const result = await step();
-        // If this process gave way, there may be nothing to deliver only because another process delivers. That doesn't
-        // show that this process can reach the receiver again, so the pauses go on growing.
+        // Another process may have delivered the events: this one may still not reach the receiver.
         if (result === undefined && this.hasGivenWay) return undefined;
         if (this.failures > 0) this.logger.log('Events are delivered again.');
         this.failures = 0;

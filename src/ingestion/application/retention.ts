@@ -11,6 +11,7 @@ const EVERY_MS = HOUR_MS;
 const MAX_SHIFT_MS = HOUR_MS;
 const STEADY_MS = DAY_MS;
 
+/** How many days uploads are kept. */
 export class RetentionPeriod {
   /**
    * @param days an upload is removed when the UTC day on which it was received is more than this many days ago. 0: all

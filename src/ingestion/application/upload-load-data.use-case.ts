@@ -10,7 +10,6 @@ export interface UploadLoadDataCommand extends UploadParameters {
   readonly kind: UploadKind;
   readonly idempotencyKey: string | null;
   readonly file: {
-    /** As the client sent it; `application/octet-stream` if it sent none. */
     readonly contentType: string;
     readonly bytes: AsyncIterable<Uint8Array>;
     /** In lower-case hex. The file's sha-256 must equal each of them. */

@@ -14,7 +14,6 @@ export class DuplicateKeys {
   /** Keys that were added twice, in one period or in adjacent ones. It may also be that one line was read twice. */
   private readonly suspects = new Map<string, KeyedLine[]>();
 
-  /** @param places a power of two, of which nine tenths can be taken by one key each (see `DigestSet`). */
   constructor(
     private readonly view: StoreView,
     private readonly index: IndexReader,

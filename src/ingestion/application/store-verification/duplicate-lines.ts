@@ -11,7 +11,6 @@ export class DuplicateLines {
   private suspects = new Suspects();
   private readonly replacing = new Set<string>();
 
-  /** @param places a power of two, of which nine tenths can be taken by one upload each (see `DigestSet`). */
   constructor(
     private readonly view: StoreView,
     private readonly index: IndexReader,

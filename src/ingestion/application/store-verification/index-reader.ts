@@ -23,7 +23,6 @@ export class IndexReader {
     if (entry.type === 'file') this.bytes += entry.size;
   }
 
-  /** @param passes how many times the phase reads the whole index. */
   begin(phase: VerificationProgress['phase'], passes: number): void {
     Object.assign(this.progress, { phase, done: 0, total: this.bytes * passes });
   }

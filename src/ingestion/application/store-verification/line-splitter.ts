@@ -8,7 +8,6 @@ export interface SegmentLine {
   readonly segment: string;
   /** In bytes, from the segment's beginning. */
   readonly offset: number;
-  /** After the line's newline. */
   readonly end: number;
   /** The JSON value; undefined if the line isn't JSON in UTF-8. Long texts in a long line are abridged. */
   readonly value: unknown;

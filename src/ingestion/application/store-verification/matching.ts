@@ -14,7 +14,6 @@ const MAX_PLACES = 2 ** 19;
 const MIN_PLACES = 2 ** 16;
 
 interface MatchingSets {
-  /** Those for which no index line has been found yet. */
   readonly files: DigestSet;
   readonly lines: DuplicateLines;
   readonly keys: DuplicateKeys;
@@ -81,8 +80,7 @@ export class Matching {
    */
   private async *filesWithoutLine(files: DigestSet): AsyncGenerator<Finding> {
     if (files.size === 0) return;
-    // Markers show which uploads are in progress, and are read only now, after the files were listed. So a listed file
-    // without a marker has its index line by now, no longer exists, or really has no line.
+    // Read after the files were listed: a file without a marker then has its line, is gone, or really has no line.
     const isPublished = await this.view.publications();
     for await (const { key, path, uploadId } of this.files((key) => files.has(key))) {
       if (!(await isPublished(uploadId, path))) continue;

@@ -1,7 +1,6 @@
 import type { FindingKind } from './finding.js';
 import type { SegmentLine } from './line-splitter.js';
 
-/** A file, or any other name, below a directory of the store such as uploads/. */
 export interface Entry {
   /**
    * - `unknown`: the layout has no such name, or the name is of another type, for example a directory for a file.
@@ -11,7 +10,6 @@ export interface Entry {
   /** Relative to the store's root. */
   readonly path: string;
   readonly name: string;
-  /** Only if `type` is `unreadable`. */
   readonly error?: unknown;
 }
 
@@ -27,9 +25,7 @@ export interface UnreadableLines {
 
 export interface ExpectedContent {
   readonly path: string;
-  /** In bytes. */
   readonly size: number;
-  /** In lower-case hex. */
   readonly sha256: string;
 }
 

@@ -4,7 +4,6 @@ export interface VerificationTotals {
   /** Whole lines in the index, even malformed ones. */
   uploads: number;
   files: number;
-  /** Bytes of files that were read to compare them with their lines. */
   bytes: number;
   defects: number;
   underWay: number;

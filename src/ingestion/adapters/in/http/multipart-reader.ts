@@ -29,7 +29,6 @@ const QUOTED_STRING = /"(?:[^"\\]|\\.)*"?/g;
 export interface MultipartPart {
   /** The `name` in the part's Content-Disposition, if that is `form-data`. */
   readonly name: string | undefined;
-  /** As sent; undefined if it is missing or empty. */
   readonly contentType: string | undefined;
   /** Can be read once, before the next part is requested: that request skips the unread bytes. */
   readonly bytes: AsyncGenerator<Buffer, void, undefined>;
@@ -100,7 +99,6 @@ export class MultipartReader {
     this.inside = false;
   }
 
-  /** If the delimiter isn't the last one, leaves the line break after it unread. */
   private async isClosed(): Promise<boolean> {
     await this.need(2);
     if (this.unread[0] === DASH && this.unread[1] === DASH) return true;

@@ -81,9 +81,8 @@ export class StoredUploadsController {
     }
     setContentHeaders(response, upload.filename, content, range);
     const isHead = request.method === 'HEAD';
-    // The file is opened last, because an error between its opening and its reading would leave it open. HEAD opens it
-    // too, to answer as GET does if the file is missing, but requests one byte, because a bucket would send the whole
-    // file.
+    // Opened last, because an error before the reading would leave the file open. HEAD opens it too, to answer as GET
+    // does if it is missing, but requests one byte at most, because a bucket would send the whole file.
     const bytes = await this.findUpload.open(upload, isHead && content.size > 0 ? { first: 0, last: 0 } : range);
     if (!isHead) {
       await sendBytes(request, response, bytes, this.limits.idleTimeoutMs);

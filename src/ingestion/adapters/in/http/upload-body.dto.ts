@@ -14,8 +14,7 @@ export class UploadForm {
   readonly additional_data?: string;
 }
 
-// With `additionalProperties`, a client's generated type would accept any member, even a Blob, which JSON would encode
-// as `{}`.
+// `additionalProperties` would make generated clients accept any member, even a Blob, which JSON encodes as `{}`.
 @ApiSchema({
   name: 'UploadJson',
   description: 'An empty object, or one with only `additional_data`, is an upload without a file. With any other member, the whole object is stored as the file of the upload. A member `file` is refused.',

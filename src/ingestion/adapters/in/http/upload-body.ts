@@ -136,10 +136,6 @@ async function openForm(request: IncomingMessage, head: UploadHead, limits: Uplo
   };
 }
 
-/**
- * Reads a form with exactly one part `file`, and at most one part `additional_data` before or after it. Skips all other
- * parts.
- */
 class UploadFormReader {
   private additionalData: string | null = null;
 
@@ -160,7 +156,6 @@ class UploadFormReader {
     return undefined;
   }
 
-  /** Reads the form to its end; null without `additional_data`. */
   async finish(): Promise<string | null> {
     this.memory.passFile();
     if (await this.nextFile()) throw malformed('a second part "file"');

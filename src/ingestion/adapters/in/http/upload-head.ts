@@ -23,13 +23,11 @@ export type UploadForm = 'json' | 'multipart' | 'bytes';
 
 export interface UploadHead {
   readonly form: UploadForm;
-  /** As sent; `application/octet-stream` if none was sent. */
   readonly contentType: string;
   /** For JSON, the length after decompression (Content-Encoding). */
   readonly maxBodyBytes: number;
   readonly query: ReturnType<typeof readUploadQuery>;
   readonly idempotencyKey: string | null;
-  /** From `X-Upload-Digest`. */
   readonly fileDigests: readonly ExpectedDigest[];
   /** From `Content-Digest` and `Repr-Digest` (RFC 9530), which mean the same for an upload. */
   readonly contentDigests: readonly ExpectedDigest[];

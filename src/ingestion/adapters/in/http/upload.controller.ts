@@ -12,7 +12,6 @@ import { ApiUpload } from './api-upload.decorator.js';
 import { openUploadBody } from './upload-body.js';
 import { readUploadHead } from './upload-head.js';
 
-/** Does what `PermissionGuard` does, unless uploads need no token. */
 @Injectable()
 class UploadGuard implements CanActivate {
   constructor(private readonly authorization: UploadAuthorization) {}

@@ -90,8 +90,7 @@ export class WebhookUploadEvents extends UploadEvents implements OnApplicationSh
 
 /** Reads a short body to its end, so that the connection can be used again. */
 async function passOver({ body }: Dispatcher.ResponseData, signal: AbortSignal): Promise<void> {
-  // Without a listener, an error while the body is read would end the process. `dump` adds one, but not if the signal
-  // has aborted already.
+  // Without a listener, an error of the body would end the process. `dump` adds none if the signal has aborted.
   body.on('error', () => undefined);
   await body.dump({ limit: MAX_ANSWER_BYTES, signal }).catch(() => undefined);
 }

@@ -28,7 +28,6 @@ export interface EventsInFlight {
   readonly id: string;
   /** The offset after the batch's last line, in bytes. Decreases when a removal removes lines before it. */
   end: number;
-  /** Whether the batch reaches the end of its file, and the file gets no more lines. */
   readonly isLast: boolean;
 }
 
@@ -205,8 +204,7 @@ export class EventEntries {
     const path = join(this.path, `${ownId}${REMOVED_EXTENSION}`);
     await writeWhole(this.disk, path, pieces);
     await this.disk.link(JSON.stringify({ lines: removedPath(ownId), offset: 0 } satisfies EventEntry), join(this.path, ownId)).catch((error: unknown) => {
-      // An earlier attempt, which failed or was cut short by a crash, has added the entry already. Its offset is still
-      // valid, because this attempt has written the same lines to the file of removed uploads.
+      // An earlier attempt has added the entry. Its offset is still valid, because the file has the same lines.
       if (!hasCode(error, 'EEXIST')) throw error;
     });
     await this.directories.sync(this.path);

@@ -74,8 +74,7 @@ export class EventQueue {
     };
     for await (const names of this.entries.names()) {
       for (const name of names) {
-        // After a power cut, a file of removed uploads may be there without its event entry, which is then created
-        // again.
+        // After a power cut, a file of removed uploads may be there without its entry.
         const id = isRemovedFile(name) ? name.slice(0, ID_LENGTH) : name;
         if (open.has(id)) foundOpen.add(id);
         else if (this.isEntry(id)) complete.push(id);
@@ -120,7 +119,6 @@ export class EventQueue {
     }
   }
 
-  /** @param isComplete whether the file gets no more lines. */
   private async read(id: string, entry: EventEntry, file: SegmentReader, limit: number, isComplete: boolean): Promise<OutboxBatch | undefined> {
     const decode = entry.lines === removedPath(id) ? decodeRemovedUpload : decodeStored;
     for (let { offset } = entry; ; ) {

@@ -29,8 +29,7 @@ export class LocalDiskEventOutbox extends EventOutbox {
     this.news.clear();
     const given = await this.withStore(async (store) => ({ store, batch: await store.events.next(limit) })).catch(storageFailure('The events could not be read.'));
     const { store, batch } = given;
-    // If the store went away and came back since the batch was read, `confirm` does nothing: the reopened store returns
-    // the events of the batch again.
+    // If the store was reopened since, `confirm` does nothing: the reopened store returns the events again.
     const confirm = (): Promise<void> =>
       this.withStore((current) => (current === store && batch ? batch.confirm() : Promise.resolve())).catch(storageFailure('Events could not be confirmed.'));
     return batch && { ...batch, confirm };

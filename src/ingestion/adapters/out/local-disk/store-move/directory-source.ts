@@ -62,8 +62,7 @@ class DirectorySource implements StoreSource {
         length += line.length + 1;
         yield { segment, number: ++number, bytes: Buffer.concat([line, NEWLINE_BYTES]) };
       }
-      // `readLines` omits an unterminated end of the segment, and long lines that can't be index lines. One entry
-      // without bytes stands for all that was omitted.
+      // Stands for all that `readLines` omits: an unterminated end, and long lines that can't be index lines.
       if (length < size) yield { segment, number: number + 1, bytes: undefined };
     } finally {
       await file.close();

@@ -42,8 +42,7 @@ class LineReader {
     const { size } = await this.file.stat();
     yield* this.linesUpTo(size);
     if (this.splitter.restLength === 0) return;
-    // The marker of a segment in `pending/` exists until all lines of the segment are written. If there is no marker,
-    // the rest of the unterminated line either is in the file by now, or will never be written.
+    // Without a marker in `pending/`, the rest of the line is in the file by now, or will never be written.
     const isRepairable = await this.work.isOpen(this.segment);
     if (!isRepairable) {
       yield* this.linesUpTo((await this.file.stat()).size);
@@ -62,9 +61,8 @@ class LineReader {
       if (bytesRead === 0) return;
       this.onBytes(bytesRead);
       for (const { offset, end, value, hasNul } of splitter.add(chunk.subarray(0, bytesRead))) {
-        // After a power cut, blocks of the last write that never reached the disk read as zeros. Such a write had at
-        // most MAX_BATCH_BYTES, or was a single line. If the segment has a marker in `pending/`, the next boot cuts off
-        // the segment's end from the first damaged line on.
+        // After a power cut, blocks of the last write (at most MAX_BATCH_BYTES, or a single line) may read as zeros. If
+        // the segment has a marker in `pending/`, the next boot cuts it off from the first damaged line on.
         yield { segment, offset, end, value, isTorn: false, isRepairable: hasNul && end > limit - MAX_BATCH_BYTES };
       }
     }

@@ -48,7 +48,6 @@ export class WorkInProgress {
     return this.pending.files;
   }
 
-  /** Whether a service may still append to a segment (a file of index lines), or the next boot will repair its end. */
   async isOpen(segment: string): Promise<boolean> {
     return (await this.segmentMarker(segment)) !== undefined;
   }

@@ -115,8 +115,7 @@ export class Archive {
       // alone, because the marker of an upload in progress may refer to it.
       let paths = await this.segmentsOf(filter);
       if (!dryRun) {
-        // An open segment in which the filter selects no upload stays open. If it were closed early, its further lines
-        // would need one more segment, and each search would have one more to read.
+        // An open segment without selected uploads stays open: closing it early would mean one more to search.
         const unaffected = await this.unaffected(paths.filter((path) => this.store.openSegments.has(path)), filter);
         paths = paths.filter((path) => !unaffected.has(path));
         if (paths.length > 0) await this.prepare(true, this.kindsOfOpen(paths));
@@ -135,15 +134,13 @@ export class Archive {
         onProgress({ segments: index + 1, allSegments: paths.length, uploads });
       }
       this.store.presence.assertHere();
-      // A removal that failed again may have removed the lines of uploads but not their files. These uploads are no
-      // longer found, so the error is the only sign that something is left.
+      // A removal that failed again may have removed lines but not files: only the error shows what is left.
       for (const { list, error } of resumed?.failed ?? []) if (mayHaveUploadsOf(list, filter.customerId)) errors.push(error);
       if (errors.length > 0) throw errors[0];
       return uploads;
     });
   }
 
-  /** @param resumed the result of `resumeRemovals`; undefined to only count the uploads. */
   private async removeSelected(path: string, filter: UploadFilter, resumed: ResumedRemovals | undefined): Promise<number> {
     const removed: RemovedUpload[] = [];
     for await (const upload of this.selected(path, filter)) removed.push(removedUpload(upload));

@@ -48,8 +48,7 @@ export class FileBytes implements AsyncIterableIterator<Uint8Array, undefined, U
       this.at += chunk.length;
       const mayReadAhead = isFast ? this.speedUp() : this.slowDown();
       this.ahead = mayReadAhead && this.at < this.end ? this.read(this.ahead && used) : undefined;
-      // The next call of `next` reports a failed read. Without this handler, the failure would count as unhandled until
-      // then.
+      // The next call of `next` reports the failure. Until then, it must not count as unhandled.
       this.ahead?.catch(() => undefined);
       this.handedOverAt = performance.now();
       return { done: false, value: chunk };

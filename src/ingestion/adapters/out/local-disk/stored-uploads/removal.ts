@@ -89,7 +89,6 @@ async function readList(store: StoreDirectory, path: string, links: LinkCheck): 
   return list;
 }
 
-/** Steps 2 to 6 of `removeUploads`. */
 async function complete(store: StoreDirectory, path: string, list: RemovalList): Promise<void> {
   store.presence.assertHere();
   const { ids, keyed, paths } = await sorted(list.uploads);
@@ -102,8 +101,7 @@ async function complete(store: StoreDirectory, path: string, list: RemovalList):
   }
   if (length === 0) await markEmptied(store, list.segment);
   await store.events.addRemoved(basename(path, REMOVAL_EXTENSION), encodeRemovedUploads(list));
-  // If a volume went away in the meantime, everything on it looked removed already. `assertHere` then throws, so that
-  // the removal is completed again later.
+  // If a volume went away meanwhile, everything on it looked removed. The removal is then completed later.
   store.presence.assertHere();
 }
 
@@ -128,8 +126,7 @@ async function rewrite(store: StoreDirectory, segment: string, ids: ReadonlySet<
   await disk.remove(store.pathBeside(segment));
   const source = await unlessAbsent(disk.open(store.at(segment)));
   if (!source) {
-    // An earlier version of the service removed a segment together with its last line. The directory is synced, because
-    // that version may have failed to make the removal durable.
+    // An earlier version of the service removed a segment with its last line, perhaps without making that durable.
     await unlessAbsent(disk.syncDirectory(directory));
     return 0;
   }

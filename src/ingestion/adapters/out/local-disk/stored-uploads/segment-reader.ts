@@ -134,7 +134,6 @@ export class SegmentReader {
     }
   }
 
-  /** The first line that begins at `position` or after it; undefined if there is none. */
   async lineFrom(position: number): Promise<RawLine | undefined> {
     const from = Math.max(0, position - 1);
     for (let size = PROBE_BYTES; size <= CHUNK_BYTES; size *= 4) {

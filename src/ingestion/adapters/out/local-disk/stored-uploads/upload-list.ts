@@ -63,8 +63,7 @@ export class UploadList {
     private readonly memory: LineMemory | undefined,
   ) {
     this.earliest = filter.from?.getTime() ?? -Infinity;
-    // The list is newest first. A position with an empty id comes after all uploads received at its time. So if the id
-    // in `after` is empty, only uploads received before that time are listed.
+    // The list is newest first, so a position with an empty id comes after all uploads received at its time.
     const following = after ? after.receivedAt.getTime() - Number(after.uploadId === '') : Infinity;
     this.latest = Math.min(filter.to ? filter.to.getTime() - 1 : Infinity, following);
   }
@@ -133,8 +132,7 @@ export class UploadList {
       this.uploads.push(upload === candidate.upload ? upload : { ...upload, uploadId, receivedAt });
     }
     const last = candidates.at(-1);
-    // Some candidates weren't valid, so the page isn't full. But there may be lines of the day behind them that were
-    // left out.
+    // Some candidates weren't valid, but lines of the day behind them may have been left out.
     if (last && candidates.length === wanted) return { uploadId: last.uploadId, receivedAt: last.receivedAt };
     if (readTo !== undefined) return positionBehind(readTo + 1);
     return this.bytesRead < MAX_READ_BYTES && this.opened - this.uploads.length < MAX_OPENED_IN_VAIN ? undefined : positionBehind(Date.parse(day));
