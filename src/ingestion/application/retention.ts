@@ -7,7 +7,6 @@ import { FileStorage } from './ports/file-storage.port.js';
 import type { StoredUploads } from './ports/stored-uploads.port.js';
 
 const EVERY_MS = HOUR_MS;
-/** The clock has jumped if it moved against the monotonic clock by more than this between two runs. */
 const MAX_SHIFT_MS = HOUR_MS;
 const STEADY_MS = DAY_MS;
 

@@ -31,7 +31,6 @@ export function contentPath(file: {
   customerId: string;
   filename: string;
   uploadId: string;
-  /** When the upload began. */
   beganAt: Date;
 }): string {
   const customer = encodePathSegment(file.customerId);

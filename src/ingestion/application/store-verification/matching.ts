@@ -114,7 +114,6 @@ function deleteFileOf(line: SegmentLine, files: DigestSet): void {
   if (typeof path === 'string') files.delete(digestOf(path));
 }
 
-/** At least half of the places stay free, unless MAX_PLACES are too few for that. */
 function placesFor(digests: number): number {
   let places = MIN_PLACES;
   while (places < 2 * digests && places < MAX_PLACES) places *= 2;

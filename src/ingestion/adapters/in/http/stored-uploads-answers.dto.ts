@@ -1,8 +1,6 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { UPLOAD_KINDS, type UploadKind } from '../../../domain/upload.js';
 
-// The bodies of successful answers of the operations on stored uploads, as the OpenAPI document describes them.
-
 export const UPLOAD_ID = { type: String, format: 'uuid', example: '0198c5a0-5b1e-7c7e-8d55-0c1f5a3e7a10' } as const;
 
 @ApiSchema({ name: 'Upload', description: 'An upload, as its line of the index describes it.' })

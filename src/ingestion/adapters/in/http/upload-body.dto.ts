@@ -1,7 +1,5 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 
-// The bodies of an upload, as the OpenAPI document describes them. `upload-body.ts` reads them.
-
 const ADDITIONAL_DATA = { description: 'Extra data, sent only if required', required: false };
 
 @ApiSchema({ name: 'UploadForm', description: 'A file, and optionally data beside it. Other parts are ignored.' })

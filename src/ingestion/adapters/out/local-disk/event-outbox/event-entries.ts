@@ -51,7 +51,6 @@ function asEntry(id: string, data: unknown): EventEntry | undefined {
 export class EventEntries {
   readonly path: string;
   inFlight: EventsInFlight | undefined;
-  /** Whether the outbox was ever opened in this store, so that `events/` exists. */
   isBegun = false;
   /** Whether there may be entries that only a listing of `events/` finds. */
   mustList = true;

@@ -24,7 +24,6 @@ const MAX_AT_ONCE = 1_000;
 interface RemovableUpload {
   readonly segment: string;
   readonly upload: RemovedUpload & { readonly customerId: string };
-  /** Whether a journal may have a copy of the upload's file. */
   readonly isInJournal: boolean;
 }
 

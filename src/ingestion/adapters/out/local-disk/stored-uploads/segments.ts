@@ -56,7 +56,6 @@ export class Segments {
     return daysOf(names);
   }
 
-  /** Paths of the segments of one kind and day, relative to the store's root, in the order of their names. */
   async of(kind: UploadKind, day: string): Promise<string[]> {
     const directory = dayDirectory(kind, day);
     return (await this.namesIn(directory)).filter(SEGMENTS.isFile).map((name) => `${directory}/${name}`);
