@@ -24,9 +24,13 @@ export function clientNetwork(address = ''): string {
   return isIPv6(host) ? `${prefix(host)}::/64` : host.slice(0, MAX_LENGTH);
 }
 
+/** The last 32 bits of an IPv6 address as an IPv4 address, and a zone: no part of the prefix. */
+const IPV4_TAIL = /[\d.]*\.[\d.]*$/;
+const ZONE = /%.*$/;
+
 /** The first four groups of an IPv6 address (64 bits), each without leading zeros. */
 function prefix(address: string): string {
-  const [head = [], tail] = address.replace(/%.*$/, '').split('::').map((part) => part.split(':').filter(Boolean));
+  const [head = [], tail] = address.replace(ZONE, '').replace(IPV4_TAIL, '0:0').split('::').map((part) => part.split(':').filter(Boolean));
   const omitted = tail === undefined ? 0 : 8 - head.length - tail.length;
   const groups = [...head, ...Array.from({ length: omitted }, () => '0'), ...(tail ?? [])];
   return groups.slice(0, 4).map((group) => Number.parseInt(group, 16).toString(16)).join(':');

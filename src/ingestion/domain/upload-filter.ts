@@ -50,7 +50,8 @@ export function parseTime(text: string): Date | undefined {
   const [, date = '', minute, second, fraction = '', zone] = RFC_3339.exec(text.toUpperCase()) ?? [];
   const isLeap = second === LEAP_SECOND;
   const isFiner = /[1-9]/.test(fraction.slice(4));
-  const time = new Date(Date.parse(`${date}${minute}${isLeap ? '59' : second}${fraction.slice(0, 4)}${zone}`) + (isLeap ? 1_000 : 0) + Number(isFiner));
+  const time = new Date(Date.parse(`${date}${minute}${isLeap ? '59' : second}${fraction.slice(0, 4)}${zone}`) + (isLeap ? 1_000 : 0));
   if (!isDate(date) || Number.isNaN(time.getTime())) return undefined;
-  return isLeap && !time.toISOString().includes('T00:00:00') ? undefined : time;
+  if (isLeap && !time.toISOString().includes('T00:00:00')) return undefined;
+  return isFiner ? new Date(time.getTime() + 1) : time;
 }

@@ -662,27 +662,6 @@ describe('idempotency keys on the local disk', () => {
     await expectKept('a');
   });
 
-  it('accepts uploads again once the index can be written, although 10,000 keys wait for it', async () => {
-    // Timers stand still while the uploads are stored, so that the test knows how many attempts to add keys there are.
-    vi.useFakeTimers({ toFake: ['Date', 'setTimeout', 'clearTimeout'], now: NOON });
-    await store('first');
-    disk.gate = (perform, operation, path) =>
-      operation === 'readDirectory' && path === view.at('idempotency') ? Promise.reject(Object.assign(new Error('EMFILE: too many open files'), { code: 'EMFILE' })) : perform();
-    const adding = disk.holdNext('readDirectory');
-    vi.advanceTimersByTime(1_000);
-    await adding.reached;
-    const drafts = Array.from({ length: 9_999 }, (_, index) => anUploadDraft().with({ idempotencyKey: `key ${index}`, receivedAt: new Date() }).build());
-    await Promise.all(drafts.map((one) => storage.store(one)));
-    await expect(store('refused')).rejects.toMatchObject({ kind: 'storage-failure' });
-    adding.release();
-    // The first attempt has failed, and so has the one for which a timer was set.
-    await vi.waitUntil(() => warnings.length === 2, { timeout: 10_000 });
-    await expect(storage.checkHealth()).rejects.toMatchObject({ kind: 'storage-failure' });
-    disk.gate = (perform) => perform();
-    await vi.waitUntil(() => (vi.advanceTimersByTime(1_000), store('refused').catch(() => undefined)), { timeout: 10_000 });
-    await expectKept('first', 'refused');
-  });
-
   it('is not touched during boot', async () => {
     await store('a');
     await storage.close();

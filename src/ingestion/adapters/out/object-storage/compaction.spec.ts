@@ -173,18 +173,6 @@ describe('compactDay', () => {
     expect(await content(bucket, target)).toBe('');
   });
 
-  it('writes several segments of at most 64 MiB when one would be larger', async () => {
-    const bucket = new InMemoryBucket();
-    for (const id of ids(8)) await put(bucket, line(id, { additional_data: 'x'.repeat(10 * MIB) }));
-    const looked = await compact(bucket, { dryRun: true });
-    expect(looked).toMatchObject({ sources: 8, targets: 2 });
-    expect(await compact(bucket)).toEqual(looked);
-    const texts = await Promise.all(segmentsOf(bucket).map(async (key) => (await content(bucket, key)) ?? ''));
-    expect(texts.map(({ length }) => Math.floor(length / MIB)).sort()).toEqual([20, 60]);
-    expect(texts.map((text) => text.split('}\n').length - 1).sort()).toEqual([2, 6]);
-    expect(texts.flatMap((text) => [...text.matchAll(/"upload_id":"([^"]+)"/g)].map(([, id]) => id)).sort()).toEqual(ids(8));
-  });
-
   it('gives its segment a key after those of its sources, for listings that take several pages', async () => {
     const bucket = new InMemoryBucket();
     await put(bucket, line('first'));

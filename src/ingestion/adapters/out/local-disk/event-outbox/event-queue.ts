@@ -4,9 +4,8 @@ import { MAX_EVENTS_BYTES, type OutboxBatch, type OutboxEvent } from '../../../.
 import { dayDirectory } from '../../../../domain/layout.js';
 import { UPLOAD_ID } from '../../../../domain/layout-names.js';
 import { UPLOAD_KINDS, type Upload } from '../../../../domain/upload.js';
-import { unlessAbsent } from '../disk-error.js';
 import type { StoreDirectory } from '../store-directory.js';
-import { SegmentReader } from '../stored-uploads/segment-reader.js';
+import type { SegmentReader } from '../stored-uploads/segment-reader.js';
 import { type EventEntries, type EventEntry, type EventsInFlight, EVENTS, isRemovedFile, removedPath } from './event-entries.js';
 import { decodeRemovedUpload } from './removed-uploads.js';
 
@@ -102,12 +101,15 @@ export class EventQueue {
     }
     const open = this.store.openSegments.get(entry.lines);
     if (open && open.durableLength <= entry.offset) return undefined;
-    const file = await this.openLines(id, entry.lines);
+    const file = await this.store.segments.open(entry.lines);
     if (!file) {
       // If the store's volume has gone away, the file only looks missing: `assertHere` then throws.
       this.store.presence.assertHere();
       if (open) return undefined;
-      if (await this.store.disk.isNameTaken(this.store.at(entry.lines))) this.warnOnce(id, `${this.store.at(entry.lines)} is not a file of this store, so the events of its uploads are not delivered.`);
+      const path = this.store.at(entry.lines);
+      // A removal of all uploads of a segment leaves it behind empty.
+      const isForeign = (await this.store.disk.plainFileSize(path)) !== 0 && (await this.store.disk.isNameTaken(path));
+      if (isForeign) this.warnOnce(id, `${path} is not a file of this store, so the events of its uploads are not delivered.`);
       else await this.entries.remove(id);
       this.forget(id);
       return undefined;
@@ -158,12 +160,6 @@ export class EventQueue {
         if (!batch.isLast) this.known.add(id);
       });
     return { events, confirm };
-  }
-
-  private async openLines(id: string, path: string): Promise<SegmentReader | undefined> {
-    if (path !== removedPath(id)) return this.store.segments.open(path);
-    const file = await unlessAbsent(this.store.disk.open(this.store.at(path)));
-    return file && new SegmentReader(file, path, await file.size());
   }
 
   private async repaired(id: string): Promise<EventEntry | undefined> {

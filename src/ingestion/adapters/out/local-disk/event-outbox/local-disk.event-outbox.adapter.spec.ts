@@ -145,6 +145,32 @@ describe('the outbox on a local disk', () => {
     expect(warnings).toEqual([]);
   });
 
+  it('removes the entry of a segment whose uploads were all removed, without a warning', async () => {
+    await outbox.open();
+    const id = await store();
+    await storage.close();
+    const [path = ''] = await view.files('uploads');
+    await writeFile(view.at(path), '');
+    await open();
+    expect(await deliverAll()).toEqual([]);
+    expect(await entries()).toEqual([]);
+    expect(warnings).toEqual([]);
+    expect(path).toContain(id);
+  });
+
+  it('delivers other events beside a directory in place of its file of removed uploads, with a warning', async () => {
+    await outbox.open();
+    await storage.storedUploads.remove(await store());
+    const [name = ''] = (await entries()).filter((each) => each.endsWith('.removed'));
+    await unlink(view.at(`events/${name}`));
+    await mkdir(view.at(`events/${name}`));
+    const id = await store();
+    expect(await deliverAll()).toEqual([id]);
+    await reopen();
+    expect(await deliverAll()).toEqual([]);
+    expect(new Set(warnings)).toEqual(new Set([`${view.at(`events/${name}`)} is not a file of this store, so the events of its uploads are not delivered.`]));
+  });
+
   it('skips lines that are not valid, with one warning, and delivers the others', async () => {
     await outbox.open();
     const first = await store();

@@ -26,7 +26,8 @@ export async function* walkKeys(bucket: Bucket, layout: LayoutRules, directory =
     if (unknown !== undefined && object.key.startsWith(unknown)) continue;
     const entry = entryOf(object, layout);
     if (entry) yield entry;
-    unknown = entry?.path.endsWith('/') ? entry.path : undefined;
+    // An object whose own key ends with `/` hides no other keys.
+    unknown = entry && entry.path !== object.key ? entry.path : undefined;
   }
 }
 
