@@ -39,10 +39,15 @@ const REQUESTS = [
   { title: '403 without a token', path: '/idpManagementBackend/users', method: 'GET', most: [9, 35], status: 403, send: () => ({}) },
 ];
 
+/** What only traces need. Without the variables of OpenTelemetry, a request runs no function of it. */
+const OF_TRACES = /^(@opentelemetry|operations\/tracing|app\/trac)/;
+const TRACED = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:1', OTEL_BSP_SCHEDULE_DELAY: '600000' };
+
 /**
  * Counts the source files of the service that run for one request, and the calls of their functions, after a warm-up
  * and with the default settings (embedded identity provider, local disk). The counts come from V8's precise coverage
- * between two takes. Of five measurements, the one with the fewest calls is used.
+ * between two takes. Of five measurements, the one with the fewest calls is used. Of functions for traces, none may run
+ * in any of the five.
  *
  * @param {string[]} parameters
  * @returns {Promise<boolean>} whether every goal is reached.
@@ -53,10 +58,13 @@ export default async function walk(parameters) {
   const rows = await withServices(async (services) => {
     const counter = pathToFileURL(resolve('bench/walk/function-counter.mjs')).href;
     const counts = join(services.directory, 'counts');
-    const service = await services.start({ NODE_OPTIONS: `--import ${counter}`, COUNTS_FILE: counts, LOG_LEVEL: 'info' }, resolve('bench/support/compiled-service.mjs'));
+    const start = (variables) => services.start({ NODE_OPTIONS: `--import ${counter}`, COUNTS_FILE: counts, LOG_LEVEL: 'info', ...variables }, resolve('bench/support/compiled-service.mjs'));
+    const service = await start({});
     const token = await service.token();
     const measured = [];
     for (const request of chosen) measured.push(await measure(service, counts, token, request));
+    await service.end('SIGTERM');
+    await assertTracesAreCounted(await start(TRACED), counts);
     return measured;
   });
   console.table(Object.fromEntries(rows.map(({ title, columns }) => [title, columns])));
@@ -79,17 +87,34 @@ async function measure(service, counts, token, request) {
   await delay(SETTLE_MS);
 
   let least;
+  const ofTraces = new Set();
   for (let take = 0; take < TAKES; take++) {
     await takeCounts(service, counts);
     await send();
     await delay(SETTLE_MS);
     const files = await takeCounts(service, counts);
     const calls = Object.values(files).flatMap((functions) => Object.values(functions)).reduce((sum, count) => sum + count, 0);
+    for (const name of Object.keys(files)) if (OF_TRACES.test(name)) ofTraces.add(name);
     if (!least || calls < least.calls) least = { files, calls };
   }
   const count = Object.keys(least.files).length;
-  const ok = count <= most[0] && least.calls <= most[1];
-  return { title, ok, files: least.files, columns: { files: count, calls: least.calls, goal: most.join(' / '), '': ok ? 'ok' : 'missed' } };
+  const ok = count <= most[0] && least.calls <= most[1] && ofTraces.size === 0;
+  const columns = { files: count, calls: least.calls, goal: most.join(' / '), 'of traces': [...ofTraces].join(' ') || 'none', '': ok ? 'ok' : 'missed' };
+  return { title, ok, files: least.files, columns };
+}
+
+/** Throws unless functions for traces are counted in a service that has them. Otherwise none in the others would mean nothing. */
+async function assertTracesAreCounted(service, counts) {
+  const upload = () => fetch(service.url + UPLOAD, { method: 'POST', ...json({}) });
+  await upload();
+  await delay(SETTLE_MS);
+  await takeCounts(service, counts);
+  await upload();
+  await delay(SETTLE_MS);
+  const names = Object.keys(await takeCounts(service, counts));
+  for (const part of ['@opentelemetry/', 'operations/tracing/']) {
+    if (!names.some((name) => name.startsWith(part))) throw new Error(`No function of ${part} was counted in a service with traces.`);
+  }
 }
 
 /**

@@ -241,6 +241,13 @@ describe.runIf(missing === undefined)('the image', { timeout: STARTED_WITHIN_MS 
     expect(labels(components)).toEqual(labels(packages));
 
     const names = components.map(({ name }) => name);
+    const bundle = await readdir(join(app, 'dist', 'bundle'));
+    // Otherwise the service would look for modules that were compiled later, and might run without the bundle.
+    expect(bundle.filter((file) => !/\.js(\.map)?$/.test(file))).toEqual([]);
+    const code = await Promise.all(bundle.filter((file) => file.endsWith('.js')).map((file) => readFile(join(app, 'dist', 'bundle', file), 'utf8')));
+    const bundled = code.flatMap((text) => [...text.matchAll(/^\/\/ \S*node_modules\/((?:@[^/]+\/)?[^/\s]+)\/\S+$/gm)].map(([, name = '']) => name));
+    expect(bundled).toContain('@nestjs/core');
+    expect(bundled.filter((name) => !names.includes(name))).toEqual([]);
     const needed = Object.keys(own.peerDependencies).filter((name) => !own.peerDependenciesMeta[name]?.optional);
     expect([...Object.keys(own.dependencies), ...needed].filter((name) => !names.includes(name))).toEqual([]);
     // Some are also dependencies of other packages, and then npm doesn't mark them.

@@ -34,13 +34,17 @@ describe('with Keycloak', () => {
     const url = `http://127.0.0.1:${(keycloak.address() as AddressInfo).port}`;
     const [workspace, receiver, port] = await Promise.all([Workspace.create(), OtlpReceiver.start(), freePort()]);
     try {
-      workspace.launch({ ...receiver.variables, ...KEYCLOAK, KEYCLOAK_URL: url, PORT: String(port) });
+      const program = workspace.launch({ ...receiver.variables, ...KEYCLOAK, KEYCLOAK_URL: url, PORT: String(port) });
       const origin = `http://127.0.0.1:${port}`;
       // The service never becomes ready, because this Keycloak gives it no token.
       await expect.poll(() => fetch(`${origin}/health/live`).then(({ ok }) => ok, () => false), { timeout: 30_000 }).toBe(true);
       const token = signToken(key, { alg: 'RS256', kid: 'k' }, { iss: `${url}/realms/loads`, aud: AUDIENCE, sub: 's', exp: now() + 60, permissions: ['read:users'] });
-      const answer = await fetch(`${origin}/idpManagementBackend/users`, { headers: { authorization: `Bearer ${token}`, traceparent: TRACEPARENT } });
+      const answer = await fetch(`${origin}/idpManagementBackend/users`, { headers: { authorization: `Bearer ${token}`, traceparent: TRACEPARENT, 'x-request-id': 'failing' } });
       expect(answer.status).toBe(503);
+      const logged = () => program.lines.filter((line) => line.includes('"requestId":"failing"')).map((line) => JSON.parse(line) as { level: number; trace_id?: string });
+      // The failure, and the request.
+      await expect.poll(() => logged().length).toBeGreaterThan(1);
+      expect(logged().map(({ trace_id }) => trace_id)).toEqual(logged().map(() => TRACE));
       const request = await receiver.span('GET /idpManagementBackend/users');
       expect(request).toMatchObject({ traceId: TRACE, parentSpanId: PARENT, hasFailed: true, attributes: { 'error.type': 'provider-unavailable' } });
       const asked = seen.filter(({ traceparent }) => traceparent?.includes(TRACE));
