@@ -4,63 +4,41 @@ import type { Bucket } from './bucket.js';
 import { PLANS } from './keys.js';
 import { type Day, directoryOf, parseName } from './segment-names.js';
 
-/**
- * The plan of a compaction: segments (objects with index lines) of a day to merge (the sources), and the segment to
- * create from them (the target).
- */
 const PLAN = z.object({
-  /** The key of the segment to create. */
   target: z.string(),
-  /** The keys of the segments to merge, without repetitions. The target contains their lines in this order. */
+  /** Keys, in the order in which the target contains their lines. */
   sources: z.array(z.string()).min(2).transform((keys) => [...new Set(keys)]),
-  /** Total size of all sources, in bytes. */
   bytes: z.number().int().positive(),
 });
 export type Plan = z.infer<typeof PLAN>;
 
-/**
- * A hold keeps compaction from a day while uploads are removed from this day, or while the day's events are delivered.
- */
 const HOLD = z.object({
-  /** The ids of the holders, one for each `DayHold`: of removals of uploads, and of processes that deliver events. */
+  /** The ids of the holders (`DayHold`): removals of uploads, and processes that deliver events. */
   removals: z.array(z.string()).min(1),
 });
 export type Hold = z.infer<typeof HOLD>;
 
-/** An empty object in place of a plan or a hold: the day has neither. */
 export const NO_PLAN = Buffer.alloc(0);
 
 /**
  * A hold, or a plan whose target doesn't exist, counts as left by a crashed process if it wasn't written for this long,
- * in milliseconds by the store's clock. Until then, compaction merges no segments of the day. If the target exists,
- * compaction continues the plan at once.
+ * by the store's clock.
  */
 export const PLAN_PATIENCE_MS = 10 * 60_000;
 
-/**
- * The key of the object with the plan or the hold of one day of one kind. If the object is missing or empty, there is
- * neither.
- */
+/** The key of the object with a day's plan or hold. */
 export const planKey = ({ kind, date }: Day): string => `${PLANS}kind=${kind}/date=${date}`;
 
-/** The object at the `planKey` of a day, as it was read. */
 export interface DayPlan {
-  /** The plan; undefined if there is none. */
   readonly plan?: Plan;
-  /** The hold; undefined if there is none. */
   readonly hold?: Hold;
-  /**
-   * Whether the object is neither empty, nor a hold, nor a plan that only names segments which compaction may merge and
-   * create.
-   */
   readonly isDamaged?: true;
-  /** The version of the object; undefined if it is missing. */
   readonly version?: string;
-  /** Milliseconds since the object was written, by the store's clock; 0 if it is missing. */
+  /** Since the object was written, by the store's clock; 0 if it is missing. */
   readonly ageMs: number;
 }
 
-/** The object at the `planKey` of a day is damaged, so it isn't known whether a hold keeps compaction from the day. */
+/** The object at the `planKey` of a day is damaged. It may have been a hold. */
 export class DamagedPlanError extends Error {
   constructor(day: Day) {
     super(`${planKey(day)} is no plan; nothing was done there.`);
@@ -90,11 +68,7 @@ export async function sizeOf(bucket: Bucket, key: string): Promise<number | unde
   return undefined;
 }
 
-/**
- * Whether a plan, by the names in it, only merges segments of its day that uploads have written, into a segment of this
- * day with a name that uploads don't give. Compaction removes the merged segments, so a damaged plan must not name
- * anything else.
- */
+/** Compaction removes the sources of a plan, so a damaged plan must not name anything else. */
 function isOwn(day: Day, { target, sources }: Plan): boolean {
   const isThere = (key: string): boolean => key.startsWith(directoryOf(day));
   const isOriginal = (key: string): boolean => parseName(day, key).origin === 'original';

@@ -9,64 +9,46 @@ import { checkSegment } from './segment-check.js';
 import { type Day, DAY_GRACE_MS, directoryOf, endOf, parseName, targetName, uploadIdIn } from './segment-names.js';
 
 const MIB = 1024 * 1024;
-/**
- * Only segments older than this are merged, in milliseconds. The writer of a younger segment may have got no answer
- * from the store, and may still retry or undo the write.
- */
+/** The writer of a younger segment may have got no answer from the store, and may still retry or undo the write. */
 const MIN_AGE_MS = 10 * MINUTE_MS;
-/**
- * If a segment has a line under an idempotency key, it is merged only when it was written longer ago than this, and its
- * day has been over for longer than this, in milliseconds. The key is kept for 24 hours, and in this time its claim
- * names the segment.
- */
+/** An idempotency key is kept for 24 hours, and its claim names the segment in this time. */
 const KEYED_AGE_MS = 25 * HOUR_MS;
 const LARGE_BYTES = 16 * MIB;
 const MAX_TARGET_BYTES = 64 * MIB;
 const MAX_SOURCES = 10_000;
 
 export interface PlannerOptions {
-  /**
-   * When this signal aborts, the compaction stops at its next step, and the call rejects with the signal's reason. A
-   * later compaction continues the work.
-   */
   readonly signal?: AbortSignal | undefined;
-  /** Called for each segment whose lines the planner is about to check. */
   readonly onRead?: () => void;
   /**
-   * Keys of segments that have a line under an `Idempotency-Key`. The planner adds such segments when it reads them. A
-   * later compaction that gets the same set doesn't read them again before they can be merged (KEYED_AGE_MS).
+   * The keys of segments that were read, and can't be merged yet because of an `Idempotency-Key`. A later compaction
+   * that gets the same set doesn't read them again.
    */
   readonly waiting?: Set<string>;
 }
 
-/** A malformed segment, which compaction neither merges nor removes. */
 export interface MalformedSegment {
   readonly key: string;
-  /** Describes what is wrong with the segment. */
   readonly problem: string;
 }
 
 /**
- * Plans the compaction of a day: selects small segments (objects with index lines) to merge next. Writes nothing.
+ * Plans the compaction of a day: selects small segments (objects with index lines) to merge next. Writes nothing. Holds
+ * in memory at most 32 MiB of segments, and the list of the day's segments.
  *
  * These segments are not merged:
  *
- * - Empty segments, and those whose names uploads don't give: compaction or a move of a store created them, or their
- *   names are foreign.
- * - Segments of 16 MiB or more, malformed ones, and those that are at most ten minutes old.
+ * - Segments that are empty, malformed, 16 MiB or longer, or at most ten minutes old, and those whose names uploads
+ *   don't give.
  * - Segments whose upload has a marker in `staging/`, because a sweeper may still have to find the upload's line there.
- * - All segments of a day while, by the watermark of the event outbox, the receiver may have confirmed the events of
- *   only some of them. The event outbox remembers which segments were confirmed, so confirmed and unconfirmed lines
- *   must not be merged.
- * - Segments with a line under an `Idempotency-Key`, until the claim of the key has expired. All such segments of a day
- *   wait until the day has been over for 25 hours, so that they are merged together.
- *
- * Holds in memory at most 32 MiB of segments, and the list of the day's segments.
+ * - All segments of a day while the receiver may have confirmed the events of only some of them. The event outbox
+ *   remembers which segments were confirmed, so confirmed and unconfirmed lines must not be merged.
+ * - Segments with a line under an `Idempotency-Key`, until 25 hours after they were written and after the day has
+ *   ended.
  */
 export class CompactionPlanner {
   private readonly malformedByKey = new Map<string, MalformedSegment>();
   private readonly waiting: Set<string>;
-  /** The keys of the segments in plans that were given to `leaveOut`. Later plans don't contain these segments. */
   private readonly taken = new Set<string>();
 
   constructor(
@@ -77,15 +59,13 @@ export class CompactionPlanner {
     this.waiting = options.waiting ?? new Set();
   }
 
-  /** The malformed segments that the planner has found so far. */
   get malformed(): readonly MalformedSegment[] {
     return [...this.malformedByKey.values()];
   }
 
   /**
-   * Resolves to the next plan; undefined if no two segments can be merged now. Segments of slow uploads (`isSlow`) are
-   * merged last, and only with each other. Rejects with errors of the bucket, with the reason of the signal, and if the
-   * cursor of the event outbox is damaged.
+   * Resolves to the next plan; undefined if no two segments can be merged now. Rejects with errors of the bucket, with
+   * the reason of the signal, and if the cursor of the event outbox is damaged.
    */
   async nextPlan(): Promise<Plan | undefined> {
     if (await isPartlyConfirmed(this.bucket, this.day)) return undefined;
@@ -95,16 +75,11 @@ export class CompactionPlanner {
       const { origin, isSlow } = parseName(this.day, segment.key);
       if (origin === 'original') (isSlow ? slow : others).add(segment);
     }
-    // Markers are listed after segments: an upload's marker is created before its segment. So if a listed segment's
-    // upload has no marker now, it needs none any more.
+    // Listed after the segments: a marker is created before its segment, so a segment without one needs none any more.
     const marked = await markedUploads(this.bucket);
     return (await this.planOf(others.without(marked), false)) ?? this.planOf(slow.without(marked), true);
   }
 
-  /**
-   * Keeps the segments that a plan merges out of later plans. For a dry run, which doesn't remove these segments from
-   * the store.
-   */
   leaveOut({ sources }: Plan): void {
     for (const key of sources) this.taken.add(key);
   }
@@ -122,19 +97,14 @@ export class CompactionPlanner {
   }
 
   /**
-   * The key of a new target. The time in its name is the store's, but at least DAY_GRACE_MS after the end of the day,
-   * because names with earlier times are those of uploads. The store's time may be earlier than that, although the day
-   * was found to be over, if the store has several clocks.
+   * The time is at least DAY_GRACE_MS after the end of the day, because names with earlier times are those of uploads.
+   * The store's time may be earlier than that, although the day was found to be over, if the store has several clocks.
    */
   private newTarget(isSlow: boolean): string {
     const time = Math.max(this.bucket.storeTime, endOf(this.day) + DAY_GRACE_MS);
     return directoryOf(this.day) + targetName(uuidAt(new Date(time)), isSlow);
   }
 
-  /**
-   * Whether a segment may be merged, as far as is known without reading it: by its size, by its age, and by what the
-   * planner has noted about it. Looks neither at its name nor for a marker of its upload.
-   */
   private mayBeMerged(segment: ListedObject): boolean {
     const { key, size, ageMs } = segment;
     if (size === 0 || size >= LARGE_BYTES || ageMs <= MIN_AGE_MS) return false;
@@ -145,10 +115,6 @@ export class CompactionPlanner {
     return ageMs <= KEYED_AGE_MS || this.bucket.storeTime <= endOf(this.day) + KEYED_AGE_MS;
   }
 
-  /**
-   * Whether a segment that was read can be merged now: it is well-formed, and no claim of an idempotency key can still
-   * name it. Notes malformed segments in `malformedByKey`, and those with a key in `waiting`.
-   */
   private async isSound(segment: ListedObject, { bytes }: ReadObject): Promise<boolean> {
     this.options.onRead?.();
     const { problem, isKeyed } = await checkSegment(bytes);
@@ -158,10 +124,8 @@ export class CompactionPlanner {
   }
 }
 
-/** Segments that uploads have written, according to their names. */
 class Candidates {
   private readonly segments: ListedObject[] = [];
-  /** Whether each segment was listed once, and in the order of the keys. */
   private isOrdered = true;
 
   add(segment: ListedObject): void {
@@ -171,8 +135,8 @@ class Candidates {
   }
 
   /**
-   * Yields each segment once, in the order of the keys, except those of uploads with these ids. The keys are ASCII, so
-   * their order as texts is that of their bytes.
+   * Yields each segment once, in the order of the keys. The keys are ASCII, so their order as texts is that of their
+   * bytes.
    */
   *without(uploadIds: ReadonlySet<string>): Generator<ListedObject> {
     const once = () => [...new Map(this.segments.map((segment) => [segment.key, segment])).values()];

@@ -3,14 +3,9 @@ import { count, number, printable } from '../../../../common/report-text.js';
 import { oneLine } from '../../../../common/text.js';
 import type { CompactionRun } from './compaction-run.js';
 
-/** Formats the outcomes of a compaction run as lines of text, each with its newline. The last line is the summary. */
 export type CompactionReport = (run: CompactionRun) => AsyncGenerator<string>;
 
-/**
- * A report for a person. A day has a line for each malformed segment, a line for its merged segments, one for its
- * removed empty segments, and one if another process is working on it; no line if there is none of these. A failed step
- * has one line.
- */
+/** A report for a person: lines for what was done, left alone or failed, and a summary. */
 export async function* textReport(run: CompactionRun): AsyncGenerator<string> {
   const { totals, dryRun } = run;
   const become = dryRun ? 'would become' : 'became';
@@ -56,5 +51,4 @@ export async function* jsonReport(run: CompactionRun): AsyncGenerator<string> {
 
 const json = (value: object): string => `${JSON.stringify(value)}\n`;
 
-/** Makes a line of the report from a text: escapes its control characters, and adds a newline. */
 const line = (text: string): string => `${printable(text)}\n`;

@@ -3,12 +3,7 @@ import { compactDay, type DayReport } from './compaction.js';
 import { removeOldClaims } from './old-claims.js';
 import type { Day } from './segment-names.js';
 
-/**
- * A step of a compaction run that failed: the compaction of one day, or the removal of old claims. The run carries out
- * its other steps nevertheless.
- */
 export interface CompactionFailure {
-  /** The subject of the step: the directory of a day's segments, or `idempotency/` for the removal of old claims. */
   readonly path: string;
   readonly error: unknown;
 }
@@ -24,7 +19,6 @@ export class CompactionRun implements AsyncIterable<DayReport | CompactionFailur
   constructor(
     private readonly bucket: Bucket,
     readonly days: readonly Day[],
-    /** Whether the run only reports what would be done, and changes nothing. */
     readonly dryRun: boolean,
   ) {}
 

@@ -11,74 +11,60 @@ import { readAhead } from './read-ahead.js';
 import type { Day } from './segment-names.js';
 
 export interface CompactionOptions extends PlannerOptions {
-  /** Whether to only report what the compaction would do, and change nothing. */
   readonly dryRun?: boolean;
 }
 
-/** The result of the compaction of a day, or of a dry run. */
 export interface DayReport extends Day {
-  /** Number of small segments that were merged. */
   readonly sources: number;
-  /** Number of large segments that were created from these small segments. */
   readonly targets: number;
-  /** Total size of the large segments, in bytes. */
   readonly bytes: number;
-  /** Number of empty segments that were removed. */
   readonly fences: number;
   readonly malformed: readonly MalformedSegment[];
   /**
-   * Whether another process seems to compact the day, or to have a hold on it (`DayHold`). Some small segments may then
-   * be left. Always false in a dry run.
+   * Whether another process seems to compact the day or to have a hold on it (`DayHold`), so that small segments may be
+   * left. Always false in a dry run.
    */
   readonly isBusy: boolean;
 }
 
 /**
- * Merges the small segments (objects with index lines) of a day that is over into a few large ones. A day is over ten
- * minutes after its end, by the store's clock. For any other day, only reads its plan.
+ * Merges the small segments (objects with index lines) of a day into a few large ones, if the day ended at least ten
+ * minutes ago by the store's clock. Otherwise, only reads the day's plan. Holds in memory at most 32 MiB of segments,
+ * the parts of a target being sent, and the list of the day's segments.
  *
  * Any number of processes may compact a day at once. Each may crash at any step, or stall for up to 24 hours. After
  * that, fences are removed, which keep a stalled process from creating its target. The steps:
  *
- * 1. Create a plan at `compaction/kind=K/date=D`. The plan names the segments to merge, its sources, and the segment to
- *    create, its target. There is one plan at a time: a process creates a plan only if none exists, and replaces only
- *    the version of the plan that it has read.
+ * 1. Create a plan at `compaction/kind=K/date=D`. It names the segments to merge, its sources, and the segment to
+ *    create, its target. A process creates a plan only if none exists, and replaces only the version that it has read.
  * 2. Create the target from all bytes of the sources, unless it exists or a source is missing.
  * 3. When the target exists and has the sources' total size, remove the sources.
  * 4. When the sources are gone, replace the plan by an empty object. The object isn't removed, because a process that
  *    stalled just before this step could remove the next plan.
  *
  * A process that finds a plan continues it: at once if the target exists, and otherwise when the plan is ten minutes
- * old. Two processes may carry out the same plan without harm, because compaction never removes a target: a target is
- * never a source. A process that stalled while another one created the target finds the target. A process that stalled
- * while removing sources then only removes sources that are already gone.
+ * old. Two processes may carry out the same plan without harm, because a target is never a source. A process that
+ * stalled while another one created the target finds the target. A process that stalled while removing sources then
+ * only removes sources that are already gone.
  *
  * A plan whose target doesn't exist is dropped if a source is missing, if the total size of the sources has changed, or
  * if the receiver may have confirmed the events of only some segments of the day. First a fence (an empty object) is
  * created in place of its target, so that a process that stalled after it had read all sources can't create it.
  *
  * So compaction never loses a line. A line exists twice between steps 2 and 3, and afterwards only if the writer of a
- * segment stalled for ten minutes before it retried the write. Its retry then writes a line again that a target already
- * contains.
+ * segment stalled for ten minutes before it retried the write.
  *
  * A removal of uploads rewrites segments, and the event outbox reads them. Meanwhile, a hold in place of the plan keeps
  * compaction from the day (stored-uploads/day-hold.ts). A process that takes a hold and finds a plan completes the plan
- * if its target exists. Otherwise it ends the plan by a fence in place of the target.
+ * if its target exists, and otherwise ends it by a fence in place of the target.
  *
- * If the uploads of a segment have failed although it was written, its writer overwrites it with a fence. That may
- * happen more than ten minutes after the write. If the segment was merged before, its lines stay in the target, as if
- * the writer had been killed before it overwrote the segment.
+ * If a segment is merged before its writer overwrites it with a fence, because its uploads have failed, its lines stay
+ * in the target.
  *
- * A target's name sorts after the names of its sources. A listing returns names in order, page by page. So a listing
- * that misses sources because they were just removed still reaches the target. The name also identifies a target: its
- * time is at least ten minutes after the end of its day, or it is `slow-<UUID>`.
+ * A target's name sorts after the names of its sources, so a listing that misses sources because they were just removed
+ * still reaches the target.
  *
- * Some segments are never merged, and others only later; see `CompactionPlanner`.
- *
- * Empty segments are fences of failed uploads or of dropped plans, or segments whose uploads were all removed. They are
- * removed after 24 hours, with few exceptions (`removeOldFences`).
- *
- * Holds in memory at most 32 MiB of segments, the parts of a target being sent, and the list of the day's segments.
+ * Empty segments are removed after 24 hours, with few exceptions (`removeOldFences`).
  *
  * @throws DamagedPlanError; an Error if the cursor of the event outbox is damaged, if sources or their target don't
  *   have the size in the plan, or if a removed source still exists; errors of the bucket, and the reason of the signal.
@@ -123,9 +109,6 @@ class DayCompaction {
     }
   }
 
-  /**
-   * Merges the day's segments. Resolves to false if another process compacts the day or has a hold on it (`DayHold`).
-   */
   private async compact(begun: DayPlan): Promise<boolean> {
     for (let found = begun; ; found = await this.readPlan()) {
       let { plan, version } = found;
@@ -135,8 +118,7 @@ class DayCompaction {
       } else {
         plan = await this.planner.nextPlan();
         if (!plan) {
-          // Replaces a hold that a crashed process has left. Otherwise the hold would bring compaction back to this day
-          // in every turn (`plannedDays`).
+          // Otherwise, a hold that a crashed process has left would bring compaction back to this day in every turn.
           if (found.hold) await this.write(NO_PLAN, version);
           return true;
         }
@@ -146,32 +128,23 @@ class DayCompaction {
     }
   }
 
-  /**
-   * Carries out a plan. Resolves to true if this process has completed the plan or dropped it. A plan is dropped if a
-   * source is missing, if the total size of the sources has changed, if maybe only some events of the day were
-   * confirmed, or if a process that needed a hold on the day has ended the plan. Resolves to false if another process
-   * changed the plan or removed sources in the meantime.
-   */
   private async carryOut(plan: Plan, version: string): Promise<boolean> {
     const segments = await this.segmentsOf(plan);
     if (!segments.has(plan.target)) {
       const sources = plan.sources.map((key) => segments.get(key)).filter((source) => source !== undefined);
       const isWhole = sources.length === plan.sources.length && plan.bytes === sources.reduce((sum, { size }) => sum + size, 0);
-      // The planner has already checked that the day isn't partly confirmed. But before the plan was written, a process
-      // that delivers events may have taken and released a hold on the day. In S3, the empty object that a hold leaves
-      // has the same version as the one before the hold, so the plan could be written nevertheless.
+      // The planner has checked this too. But before the plan was written, a process that delivers events may have
+      // taken and released a hold. In S3, the empty object that a hold leaves has the same version as the one before
+      // the hold.
       if (isWhole && !(await isPartlyConfirmed(this.bucket, this.day))) {
         if (!(await this.make(plan, sources))) return false;
       } else {
-        // The plan is dropped. If a source is missing, or the sources' size has changed, this plan isn't the cause: a
-        // plan's sources are removed only once its target exists. The remaining sources need a new plan. The fence
-        // keeps a process that has read all sources from creating the target later, with lines that were removed since.
+        // The fence keeps a process that has read all sources from creating the target later, with lines removed since.
         await this.bucket.create(plan.target, FENCE);
       }
     }
     const size = await sizeOf(this.bucket, plan.target);
-    // An empty target is a fence: this plan is dropped, or another process needs a hold on the day (`DayHold`), for a
-    // removal of uploads or the delivery of events, and has ended this plan. So an empty object replaces the plan.
+    // An empty target is a fence: this plan is dropped, or was ended by a process that needs a hold on the day.
     if (size === 0) return (await this.write(NO_PLAN, version)) !== undefined;
     if (size !== plan.bytes) {
       throw new Error(`${plan.target} has ${size ?? 'no'} bytes, and its sources had ${plan.bytes}; none of them was removed.`);
@@ -185,11 +158,6 @@ class DayCompaction {
     return true;
   }
 
-  /**
-   * Creates the target of a plan, the merged segment. Resolves to true if the target exists now, even if another
-   * process created it, or a fence in its place. Resolves to false if a source is missing. Rejects with errors of the
-   * bucket, and if the total length of the sources has changed.
-   */
   private async make(plan: Plan, sources: readonly ListedObject[]): Promise<boolean> {
     try {
       await this.bucket.upload(plan.target, this.contents(plan, sources));
@@ -210,7 +178,6 @@ class DayCompaction {
     if (length !== plan.bytes) throw new Error(`The sources of ${plan.target} have ${length} bytes, and had ${plan.bytes}.`);
   }
 
-  /** Those of the target and the sources of a plan that exist, by their keys. */
   private async segmentsOf({ target, sources }: Plan): Promise<Map<string, ListedObject>> {
     const wanted = new Set([target, ...sources]);
     const found = new Map<string, ListedObject>();
@@ -226,10 +193,6 @@ class DayCompaction {
     return found;
   }
 
-  /**
-   * Writes the object of the day's plan. Replaces only `version` of the object, or creates the object if `version` is
-   * undefined. Resolves to the new version; undefined if another process changed or created the object first.
-   */
   private write(bytes: Uint8Array, version: string | undefined): Promise<string | undefined> {
     const key = planKey(this.day);
     return version === undefined ? this.bucket.create(key, bytes) : this.bucket.replace(key, bytes, version);
@@ -242,7 +205,6 @@ class DayCompaction {
   }
 }
 
-/** A source of a plan was removed while the target was being created. */
 class SourceGoneError extends Error {
   constructor(key: string) {
     super(`${key} is gone.`);

@@ -12,27 +12,19 @@ import type { Day } from './segment-names.js';
 import type { StorageLogger } from '../../../application/storage-logger.js';
 import { Turn } from './turn.js';
 
-/** Maximum time from the start of the compactor until it first tries to take a turn, in milliseconds. */
 const FIRST_DELAY_MS = 10 * MINUTE_MS;
 const INTERVAL_MS = HOUR_MS;
 const JITTER_MS = 5 * MINUTE_MS;
-/** A replica takes no turn if the last turn of any replica began less than this many milliseconds ago. */
 const TURN_MS = 50 * MINUTE_MS;
 const DAYS = 7;
 
 /**
- * Runs regular jobs on the bucket: rebuilds lost claims of idempotency keys, compacts those of the last seven days that
- * ended at least ten minutes ago, and all days with a plan or a hold (`plannedDays`), then removes old claims. Tries
- * one to ten minutes after the start, and then about every hour. The jobs run at most once in 50 minutes, on the one
- * replica that takes the turn by writing `compaction/turn`. A failure is logged as a warning, and the job is retried at
- * the next turn. The timer doesn't keep the process alive.
+ * Runs regular jobs on the bucket: rebuilds lost claims of idempotency keys, compacts past days, and removes old
+ * claims. Tries one to ten minutes after the start, and then about every hour. The jobs run at most once in 50 minutes,
+ * on the one replica that takes the turn. A failure is logged as a warning, and the job is retried at the next turn.
  */
 export class Compactor {
   private readonly job = new PeriodicJob(() => this.turn(), () => INTERVAL_MS + (Math.random() * 2 - 1) * JITTER_MS);
-  /**
-   * Keys of segments that have a line under an idempotency key. They are remembered so that compaction doesn't read
-   * these segments again each hour before they can be merged. The set is emptied once a day.
-   */
   private waiting = new Set<string>();
   private waitingSince = '';
 
@@ -46,10 +38,7 @@ export class Compactor {
     this.job.start(MINUTE_MS + Math.random() * (FIRST_DELAY_MS - MINUTE_MS));
   }
 
-  /**
-   * Stops a compaction in progress at its next step. Another replica, or this one after its next start, continues it.
-   * Call `close` before the bucket is closed.
-   */
+  /** Stops a compaction in progress at its next step; a later one continues it. Call it before the bucket is closed. */
   close(): Promise<void> {
     return this.job.close();
   }

@@ -9,16 +9,15 @@ const NUMBER_BYTES = 6;
 const RECORD_BYTES = 2 * NUMBER_BYTES;
 const DIGEST_BYTES = 32;
 
-/** The claims of idempotency keys that must exist, according to the index lines that were read. */
 export interface ComparedClaims {
   /**
-   * The next comparison usually reads only segments that were written at this time or later. In milliseconds since
-   * 1970, by the store's clock.
+   * The next comparison usually reads only segments written from then on. Milliseconds since 1970, by the store's
+   * clock.
    */
   readonly readUntil: number;
   /**
-   * The claims that the lines of the last 24 hours need, by `claimNumber`. The value is the time at which the segment
-   * with the line was written, in milliseconds since 1970 by the store's clock.
+   * By `claimNumber`: when the segment that needs the claim was written, in milliseconds since 1970 by the store's
+   * clock.
    */
   readonly claims: Map<number, number>;
 }
@@ -26,15 +25,15 @@ export interface ComparedClaims {
 export const nothingCompared = (): ComparedClaims => ({ readUntil: 0, claims: new Map() });
 
 /**
- * The first 48 bits of the hash in a claim's key, as a number that takes less memory than the key. The probability that
- * any two of a million claims have the same number is about 1 in 500.
+ * The first 48 bits of the hash in a claim's key, which take less memory than the key. The probability that any two of
+ * a million claims have the same number is about 1 in 500.
  */
 export const claimNumber = (key: string): number => parseInt(key.slice(CLAIMS.length, CLAIMS.length + 2 * NUMBER_BYTES), 16);
 
 /**
- * Reads the result that `saveCompared` saved, without the claims of lines that were written at least 24 hours ago. The
- * result is empty if nothing was saved. It is also empty, with a warning, if the saved object is damaged, or has a
- * `readUntil` in the future by the store's clock. Throws errors of the bucket.
+ * Reads what `saveCompared` saved, without the claims of lines that are at least 24 hours old. Empty if nothing was
+ * saved, and, with a warning, if the saved object is damaged or has a `readUntil` in the future. Throws errors of the
+ * bucket.
  */
 export async function readCompared(bucket: Bucket, logger: StorageLogger): Promise<ComparedClaims> {
   const saved = await bucket.read(CLAIMS_COMPARED);

@@ -4,9 +4,8 @@ import { MARKERS } from './keys.js';
 import { type Day, directoryOf, uploadIdIn } from './segment-names.js';
 
 /**
- * Lists all objects in the directory of a day's segments, in the order of their keys: also empty ones, and those with
- * foreign names. Lets other work of the process run in between. Throws errors of the bucket, and the reason of the
- * signal.
+ * Lists all objects in the directory of a day's segments, also empty and foreign ones, in the order of their keys.
+ * Throws errors of the bucket, and the reason of the signal.
  */
 export async function* listSegments(bucket: Bucket, day: Day, signal?: AbortSignal): AsyncGenerator<ListedObject> {
   const turns = new Turns();
@@ -18,9 +17,8 @@ export async function* listSegments(bucket: Bucket, day: Day, signal?: AbortSign
 }
 
 /**
- * Ids of the uploads that have a marker (an object in `staging/`): uploads with a file that are in progress, or that
- * failed or whose process crashed and that aren't settled yet. The set also has the names of the markers of removals,
- * which aren't ids of uploads. Rejects with errors of the bucket.
+ * The ids of the uploads that have a marker (an object in `staging/`), and the names of the markers of removals.
+ * Rejects with errors of the bucket.
  */
 export async function markedUploads(bucket: Bucket): Promise<Set<string>> {
   const ids = new Set<string>();

@@ -18,64 +18,50 @@ import type { Retries } from './retries.js';
 import { isOwnSegment, segmentOf } from './segment-names.js';
 
 const RETRY_AFTER_SECONDS = 1;
-/** Maximum number of attempts to take or free a claim that other processes keep changing. */
 const MAX_TURNS = 5;
 
 const CLAIM = z.object({
   upload_id: z.string(),
-  /** The key of the segment (object) that contains, or will contain, the upload's index line and no other. */
   segment: z.string(),
-  /** Path of the upload's file, which possibly doesn't exist yet; null for an upload without a file. */
   content_path: z.string().nullable(),
   /** True if the upload has failed for good, although its index line may still exist in the segment. */
   failed: z.boolean().optional(),
   /**
    * True if the upload counts as stored, for example because a repeated request was answered with its receipt. The
-   * process that stored the upload must then not undo it, even if the write of the index line seemed to fail.
+   * process that stored it must then not undo it.
    */
   kept: z.boolean().optional(),
   /**
-   * True if the upload's index line doesn't exist and can't appear any more. The next upload can then take over the
-   * claim.
+   * True if the upload's line doesn't exist and can't appear any more. The next upload can then take over the claim.
    */
   free: z.boolean().optional(),
 }).refine(({ upload_id: uploadId, segment, content_path: path }) => {
-  // A process that reads a claim sometimes overwrites the segment and removes the file that the claim names. So that a
-  // damaged claim doesn't lead to the objects of another upload, both keys must contain the claim's `upload_id`.
+  // A damaged claim must not make a process overwrite the segment, or remove the file, of another upload.
   return isOwnSegment(segment, uploadId) && (path === null || isContentOf(uploadId, path));
 });
 
 /**
- * A claim says which upload has an idempotency scope (kind, customer and key). The key of the claim's object is
- * `idempotency/` plus the SHA-256 of the scope in hex.
+ * Says which upload has an idempotency scope (kind, customer and key). The key of the claim's object is `idempotency/`
+ * plus the SHA-256 of the scope in hex.
  */
 export type Claim = Readonly<z.infer<typeof CLAIM>>;
 
 /** Serializes a claim as the content of its object. */
 export const claimBytes = (claim: Claim): Buffer => Buffer.from(JSON.stringify(claim));
 
-/**
- * The claim of an upload whose index line exists, made from this line. The claim says `kept`, which is final: the
- * process that stored the upload must not undo it.
- */
+/** The claim of an upload whose index line exists. It says `kept`, which is final. */
 export const keptClaim = (upload: Upload): Claim =>
   ({ upload_id: upload.uploadId, segment: segmentOf(upload), content_path: upload.content?.path ?? null, kept: true });
 
-/**
- * The content that replaces the claim of a removed upload. It says that the idempotency scope is free, and nothing
- * about the upload.
- */
+/** Replaces the claim of a removed upload, and says nothing about the upload. */
 const FREED = Buffer.from('{"free":true}');
 const FREED_CLAIM: Claim = { upload_id: '', segment: '', content_path: null, free: true };
-/** Parses the claim in an object; undefined if the claim is damaged. */
 const parseClaim = ({ bytes }: ReadObject): Claim | undefined => (bytes.equals(FREED) ? FREED_CLAIM : CLAIM.safeParse(parseJson(bytes)).data);
 
 /**
- * Frees the claim of an upload whose index line was removed: the next upload under the same key can take the claim.
- * Does nothing if another upload has the claim, or if the claim is missing or damaged. Throws errors of the bucket, and
- * an Error if other processes change the claim five times in a row.
- *
- * @param key the key of the claim's object.
+ * Frees the claim at `key` of an upload whose index line was removed: the next upload under the same idempotency key
+ * can take it. Does nothing if another upload has the claim. Throws errors of the bucket, and an Error if other
+ * processes change the claim five times in a row.
  */
 export async function freeRemoved(bucket: Bucket, key: string, uploadId: string): Promise<void> {
   for (let turn = 0; turn < MAX_TURNS; turn++) {
@@ -85,7 +71,6 @@ export async function freeRemoved(bucket: Bucket, key: string, uploadId: string)
   throw new Error(`${key} changes faster than it can be freed.`);
 }
 
-/** The idempotency scope of a request (kind, customer and key), and the kind of the request's upload. */
 interface KeyedRequest {
   readonly scope: string;
   readonly kind: UploadKind;
@@ -94,12 +79,9 @@ interface KeyedRequest {
 /**
  * The meaning of an existing claim for a new request with the same idempotency scope:
  *
- * - `running`: the claim's upload has no index line yet, and the claim was written less than a minute ago. Or the claim
- *   is unreadable or wrong, and either no index line of the last 24 hours has the scope and the claim was written less
- *   than a minute ago, or this process is already searching for the line of such a claim (the same one or another).
+ * - `running`: an upload may be in progress, or this process is already searching for the line of a damaged claim.
  * - `free`: the new upload can take the claim.
- * - `damaged`: the claim is unreadable or wrong, no index line of the last 24 hours has the scope, and the new upload
- *   can take the claim.
+ * - `damaged`: as `free`, but the claim is unreadable or wrong.
  * - `changed`: the claim was changed after it was read, and must be read again.
  * - an `Upload`: the stored upload that has the scope.
  */
@@ -111,12 +93,11 @@ type ClaimState = 'running' | 'free' | 'damaged' | 'changed' | Upload;
  * is removed.
  *
  * The process that creates the claim's object, or takes over an existing one, holds the scope. The upload is stored
- * once the segment with its index line exists. This line contains the idempotency key, so that line and key are
- * committed at once. If a claim says neither `free` nor `failed`, and the segment that it names doesn't exist, the
- * claim belongs to an upload in progress, or to a crashed process, which no longer renews the claim. Or the upload was
- * stored more than a day ago, and compaction has merged its segment. Before another upload takes over the claim of a
- * process that seems to have crashed, an empty object is created in place of that process's segment. If that process
- * was only stalled, it can no longer write the segment. If the upload's own process doesn't know whether the line
+ * once the segment with its index line, which contains the idempotency key, exists. So line and key are committed at
+ * once. If a claim says neither `free` nor `failed`, and its segment doesn't exist, the upload is in progress, its
+ * process has crashed and no longer renews the claim, or compaction merged the segment more than a day after it was
+ * written. Before another upload takes over such a claim, an empty object is created in place of the segment, so that a
+ * process that was only stalled can no longer write it. If the upload's own process doesn't know whether the line
  * exists, it writes `failed` to the claim. A process that answers a repeated request writes `kept`. The first of these
  * writes decides.
  *
@@ -125,10 +106,7 @@ type ClaimState = 'running' | 'free' | 'damaged' | 'changed' | Upload;
  * renews its claim every 15 s, has noticed the damage and fails, unless it was already writing its line.
  */
 export class IdempotencyClaims {
-  /**
-   * Whether a search for the line of a damaged claim is running. Only one runs at a time: it may read thousands of
-   * segments.
-   */
+  /** Only one search for the line of a damaged claim runs at a time: it may read thousands of segments. */
   private isSearching = false;
 
   constructor(
@@ -140,9 +118,9 @@ export class IdempotencyClaims {
 
   /**
    * Stores an upload by calling `keep`. If the idempotency scope already has an upload, calls `read` instead, which
-   * reads the repeated request to its end. If both requests are the same, returns the receipt of the stored upload.
+   * reads the repeated request to its end, and returns the receipt of the stored upload if both requests are the same.
    *
-   * @param own the content of the new upload's claim, to be written if the scope is free.
+   * @param own the claim to write if the scope is free.
    * @throws ServiceError `request-in-progress`, `idempotency-key-reused`, `storage-failure`; errors of `keep` and
    *   `read`.
    */
@@ -168,8 +146,8 @@ export class IdempotencyClaims {
   }
 
   /**
-   * Frees the idempotency scope of an upload that has failed, and whose index line can't exist or appear any more.
-   * Never rejects: a failure is retried in the background.
+   * Frees the scope of a failed upload whose index line can't exist or appear any more. Never rejects: a failure is
+   * retried in the background.
    */
   async release(claim: Lease<Claim>): Promise<void> {
     await claim.endWith({ free: true }).catch(() => {
@@ -178,23 +156,20 @@ export class IdempotencyClaims {
   }
 
   /**
-   * Decides that an upload whose index line may exist has failed. Resolves to false if the upload must stay, because
-   * its claim already says `kept`: a repeated request may have been answered with its receipt. Throws errors of the
-   * bucket; the call can be repeated.
+   * Decides that an upload whose index line may exist has failed. Resolves to false if the upload must stay, because a
+   * repeated request may have been answered with its receipt. Throws errors of the bucket; the call can be repeated.
    */
   async fail(claim: Lease<Claim>): Promise<boolean> {
     if (await claim.endWith({ failed: true })) return true;
     const found = await this.bucket.read(claim.key);
     const decided = found && parseClaim(found);
-    // If another upload has taken over the claim, that upload's process first put an empty object in place of this
-    // upload's segment. So this upload's line doesn't exist, and can't appear.
+    // If another upload has taken over the claim, this upload must be undone even if its line exists.
     return decided?.upload_id !== claim.current.upload_id || !decided.kept;
   }
 
   /**
-   * Frees the idempotency scope like `release`, but without a lease: a request to write the claim `own` has failed, so
-   * the claim may exist, or may still appear. If there is no claim, writes a freed one, so that `own` can't appear.
-   * Leaves the claim of another upload alone. Rejects with errors of the bucket.
+   * A request to write the claim `own` has failed, so this claim may exist, or may still appear. If there is no claim,
+   * a freed one is written, so that `own` can't appear.
    */
   private async free(key: string, own: Claim): Promise<void> {
     const freed = claimBytes({ ...own, free: true });
@@ -203,11 +178,6 @@ export class IdempotencyClaims {
     if (found && parseClaim(found)?.upload_id === own.upload_id) await this.bucket.replace(key, freed, found.version);
   }
 
-  /**
-   * Writes a claim for a new upload, unless the scope has an upload. Resolves to the version of the written claim, or
-   * to the stored upload that has the scope. Throws errors of the bucket, and `request-in-progress` if an upload in
-   * progress has the scope or may have it (`running`), or if other processes change the claim five times in a row.
-   */
   private async take(key: string, request: KeyedRequest, own: Claim): Promise<string | Upload> {
     const bytes = claimBytes(own);
     for (let turn = 0; turn < MAX_TURNS; turn++) {
@@ -243,8 +213,7 @@ export class IdempotencyClaims {
       written = await this.bucket.read(claim.segment);
     }
     const upload = written && written.bytes.length > 0 ? await decodeIndexLine(written.bytes) : undefined;
-    // The 24 hours of an idempotency key are counted from when the segment was written, by the store's clock, because
-    // the clocks of replicas differ.
+    // Counted from when the segment was written, by the store's clock, because the clocks of replicas differ.
     if (!upload || !written || written.ageMs >= IDEMPOTENCY_PERIOD_MS) return 'free';
     if (idempotencyScope(upload) !== request.scope) return this.stateByLines(key, request, found);
     if (!claim.kept) await this.late.announceWritten(claim.segment, upload.uploadId, written.ageMs);
@@ -252,10 +221,6 @@ export class IdempotencyClaims {
     return 'changed';
   }
 
-  /**
-   * The state of a claim that is damaged, or that names a line of another scope. Searches the index lines of the last
-   * 24 hours for the scope, unless such a search is running, and rebuilds the claim from the line that has it.
-   */
   private async stateByLines(key: string, { kind, scope }: KeyedRequest, found: ReadObject): Promise<ClaimState> {
     if (this.isSearching) return 'running';
     this.isSearching = true;

@@ -8,29 +8,23 @@ import { readListed } from './read-ahead.js';
 import { dateAt, directoryOf, parseName, segmentOf } from './segment-names.js';
 
 /**
- * Offsets from the present time, in milliseconds. The index lines of unexpired idempotency keys are in the UTC days of
- * the resulting times: two days, or three near midnight. One hour is added on both sides of the last 24 hours, because
- * a line may be written late, and clocks differ by some minutes. Neighbouring offsets are at most 24 hours apart, so
- * that no day between is left out.
+ * The lines of unexpired idempotency keys are in the UTC days at these offsets from now. One hour is added on both
+ * sides of the last 24 hours, because a line may be written late, and clocks differ by some minutes. Neighbouring
+ * offsets are at most 24 hours apart, so that no day between is left out.
  */
 const DAYS_FROM_NOW_MS = [HOUR_MS, 0, -IDEMPOTENCY_PERIOD_MS, -IDEMPOTENCY_PERIOD_MS - HOUR_MS];
 const KEY_MEMBER = Buffer.from('"idempotency_key":');
 
-/** A segment (an object) with one index line, that of an upload with an idempotency key. */
 export interface KeyedSegment extends FoundLine {
-  /** Milliseconds since the segment was written, by the store's clock. */
+  /** Since the segment was written, by the store's clock. */
   readonly ageMs: number;
 }
 
 /**
- * Finds the upload of an idempotency scope (kind, customer and key) by searching the index lines, because the claim of
- * the scope is damaged. Considers only lines in segments that are less than 24 hours old by the store's clock. Resolves
- * to undefined if no such line has the scope.
+ * Finds the upload of an idempotency scope in the index lines, because its claim is damaged. Undefined if no segment
+ * that was written in the last 24 hours by the store's clock has the scope. Throws errors of the bucket.
  *
- * Reads the segments in batches while they are listed, with one request each, until it finds the line. Their order is
- * that of the listing: to sort a whole day by age would hold it in memory, and keep other work waiting. Compaction
- * doesn't move these lines during the search: it merges no segment with such a key in the first 25 hours. Throws errors
- * of the bucket.
+ * Compaction doesn't move these lines during the search: it merges no segment with such a key in the first 25 hours.
  */
 export async function findKeyedSegment(bucket: Bucket, kind: UploadKind, scope: string): Promise<KeyedSegment | undefined> {
   for await (const [{ key: segment }, object] of readListed(bucket, youngSegments(bucket, kind))) {
@@ -41,8 +35,8 @@ export async function findKeyedSegment(bucket: Bucket, kind: UploadKind, scope: 
 }
 
 /**
- * The upload of a segment with one line, if that upload has an idempotency key; undefined for any other segment.
- * Segments with several lines needn't be searched: all idempotency keys in them are older than 24 hours.
+ * The upload with an idempotency key in a segment with one line; undefined for any other segment. All idempotency keys
+ * in segments with several lines are older than 24 hours.
  */
 export async function keyedUpload(segment: string, bytes: Buffer): Promise<Upload | undefined> {
   if (!bytes.includes(KEY_MEMBER)) return undefined;

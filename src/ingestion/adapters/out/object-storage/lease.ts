@@ -2,14 +2,10 @@ import { OneAtATime } from '../../../../common/one-at-a-time.js';
 import type { Bucket } from './bucket.js';
 
 const RENEW_EVERY_MS = 15_000;
-/**
- * A lease that wasn't renewed for this long counts as left by a crashed process. In milliseconds, by the store's clock.
- */
+/** A lease that wasn't renewed for this long, by the store's clock, counts as left by a crashed process. */
 export const LOST_AFTER_MS = 60_000;
 
-/**
- * The object of a lease was replaced or removed, usually by another process that considered the lease's owner crashed.
- */
+/** The object of a lease was replaced or removed, usually by a process that considered the lease's owner crashed. */
 export class LeaseLostError extends Error {
   constructor(key: string) {
     super(`${key} was replaced or removed by another process.`);
@@ -18,7 +14,6 @@ export class LeaseLostError extends Error {
 }
 
 interface LeaseContent {
-  /** The key of the segment (object) that will contain the upload's index line, and no other. */
   readonly segment: string;
 }
 
@@ -30,12 +25,8 @@ export class Lease<Content extends LeaseContent> {
   private readonly timer: NodeJS.Timeout;
   private readonly writes = new OneAtATime();
   private isHeld = true;
-  /** Whether a write has found that another process had replaced or removed the lease's object. */
   private isLost = false;
-  /**
-   * The contents of the writes of the lease's object whose results aren't known, because they failed or are in
-   * progress: the store may have carried out any of them. Empty if the result of the last write is known.
-   */
+  /** The contents of writes that failed or are in progress: the store may have carried out any of them. */
   private readonly doubtful = new Set<string>();
 
   constructor(
@@ -46,21 +37,18 @@ export class Lease<Content extends LeaseContent> {
   ) {
     this.timer = setInterval(() => {
       this.write().catch(() => {
-        // A failed renewal is harmless. If other processes then consider this one crashed, and the upload's segment
-        // doesn't exist yet, they put a fence (an empty object) in its place, and this process can't write the upload's
-        // line.
+        // Harmless: a process that considers this one crashed puts a fence in place of the missing segment.
       });
     }, RENEW_EVERY_MS).unref();
   }
 
-  /** The content that this process has last written or tried to write to the lease's object, without a verdict. */
   get current(): Content {
     return this.content;
   }
 
   /**
-   * Writes the key of the upload's segment to the lease's object, unless `current` has this key already. Call it before
-   * `end`. After it has resolved, other processes can read the key.
+   * Writes the key of the upload's segment to the lease's object, unless `current` has it already. Call it before
+   * `end`.
    *
    * @throws LeaseLostError if another process has replaced or removed the object; an error of the bucket.
    */
@@ -79,10 +67,9 @@ export class Lease<Content extends LeaseContent> {
   }
 
   /**
-   * Ends the lease, then writes its content to the lease's object once more, with a verdict on the upload, such as
-   * `failed: true`.
+   * Ends the lease, then writes its content once more, with a verdict on the upload, such as `failed: true`.
    *
-   * @returns false if nothing was written, because another process has already replaced or removed the lease's object.
+   * @returns false if nothing was written, because another process has already replaced or removed the object.
    * @throws an error of the bucket; `endWith` can then be called again.
    */
   async endWith(verdict: Partial<Content>): Promise<boolean> {

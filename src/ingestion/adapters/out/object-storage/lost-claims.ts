@@ -11,31 +11,20 @@ import { keyedUpload } from './keyed-segments.js';
 import { claimOf, type NeededClaims, neededClaims } from './needed-claims.js';
 import { Retries } from './retries.js';
 
-/** Uploads under an idempotency key wait at most this long for the first comparison, in milliseconds from the start. */
 const MAX_WAIT_MS = 2_000;
-/**
- * The longest pause after a failed comparison, in milliseconds. It is long because each attempt may read all segments
- * of a day.
- */
+/** Long, because each attempt may read all segments of a day. */
 const MAX_PAUSE_MS = 5 * 60_000;
 
-/**
- * The outcome for a lost claim. `rebuilt by another`: another process rebuilt it first. `taken`: meanwhile the claim
- * was written with another content, usually that of another upload. `unneeded`: the line that needed the claim was
- * removed, or is at least 24 hours old.
- */
 type Outcome = 'rebuilt' | 'rebuilt by another' | 'taken' | 'unneeded';
 
 /**
  * Finds claims that were removed, by a person or a lifecycle rule, although their idempotency keys haven't expired, and
- * rebuilds them from the index lines. To do so, compares the lines of the last 24 hours with a listing of the claims:
- * an upload's claim is created before its line is written, and removed 25 hours later or more. The claim of an upload
- * in progress isn't looked for, because the upload has no line yet.
+ * rebuilds them from the index lines of the last 24 hours. An upload's claim is created before its line, and removed 25
+ * hours later or more, so a line without a claim has lost it.
  *
- * A comparison lists the claims, if any are needed, and the segments of the last two or three days. Of the segments of
- * the last 24 hours, it reads only those that were written since the last saved comparison (compared-claims.ts), or up
- * to ten minutes before. If a claim is missing that only an older line needs, it reads those of the last 24 hours
- * again.
+ * Of the segments of the last 24 hours, a comparison reads only those that were written since the last saved comparison
+ * (compared-claims.ts), or up to ten minutes before. If a claim is missing that only an older line needs, it reads all
+ * of them again.
  */
 export class LostClaims {
   /**
@@ -55,7 +44,6 @@ export class LostClaims {
     this.retries = new Retries(logger, MAX_PAUSE_MS);
   }
 
-  /** Begins the first comparison, which is retried in the background until it succeeds. */
   start(): void {
     this.opened = new Promise((resolve) => {
       const timer = setTimeout(resolve, MAX_WAIT_MS).unref();
@@ -70,7 +58,6 @@ export class LostClaims {
     });
   }
 
-  /** Stops a comparison in progress at its next step. */
   async close(): Promise<void> {
     this.ending.abort();
     await this.retries.close();
@@ -81,8 +68,7 @@ export class LostClaims {
    * Compares the lines with the claims, and rebuilds the claims that were lost. If a comparison is in progress, waits
    * for that one instead. Rejects with errors of the bucket. Resolves early when the instance is closed.
    *
-   * @param isSaved whether to save the result, so that the next comparison reads only newer segments. Nothing is saved
-   *   if no line was written in the last 24 hours. Has no effect on a comparison that is in progress already.
+   * @param isSaved whether to save the result, so that the next comparison reads only newer segments.
    */
   async rebuild({ isSaved = false } = {}): Promise<void> {
     this.comparing ??= this.compare(isSaved).finally(() => (this.comparing = undefined));
@@ -105,8 +91,8 @@ export class LostClaims {
   }
 
   /**
-   * The needed claims that don't exist, compared by `claimNumber`. Lists the claims after the lines were read: a claim
-   * is created before its line, so only a claim that was removed can be missing.
+   * Lists the claims after the lines were read: a claim is created before its line, so only a claim that was removed
+   * can be missing.
    */
   private async lostOf({ claims }: NeededClaims): Promise<number[]> {
     if (claims.size === 0) return [];
@@ -125,10 +111,8 @@ export class LostClaims {
   }
 
   /**
-   * Rebuilds lost claims one by one, in the order in which their lines were read, until one claim was rebuilt, by this
-   * process or another one. Processes usually go in the same order, so only one of them rebuilds that claim, and only
-   * the one that did logs a warning, with the number of claims that were left to rebuild. The other claims are then
-   * rebuilt in parallel.
+   * Rebuilds claims one by one until one was rebuilt, by this process or another one, and the others in parallel.
+   * Processes usually go in the same order, so only one of them rebuilds the first claim and logs a warning.
    */
   private async rebuildAll(lost: readonly number[], { claims, segments }: NeededClaims): Promise<void> {
     const rebuildNext = async (claim: number): Promise<Outcome> => {
@@ -149,10 +133,6 @@ export class LostClaims {
     });
   }
 
-  /**
-   * Rebuilds the claim that the only line of a segment needs, unless another upload has taken the claim meanwhile. If
-   * the upload is removed meanwhile, frees the claim, so that it contains nothing about the upload.
-   */
   private async rebuildClaim(segment: string): Promise<Outcome> {
     const found = await this.bucket.read(segment);
     const upload = found && (await keyedUpload(segment, found.bytes));
@@ -163,8 +143,7 @@ export class LostClaims {
     if ((await this.bucket.create(key, bytes)) === undefined) {
       return (await this.bucket.read(key))?.bytes.equals(bytes) ? 'rebuilt by another' : 'taken';
     }
-    // A removal first removes the line, and then frees the claim. If the line is gone now, the removal may have looked
-    // for the claim before it was rebuilt here, so the claim is freed here.
+    // If the line is gone now, its removal may have looked for the claim before it was rebuilt, so it is freed here.
     const left = await this.bucket.read(segment);
     if (left && (await keyedUpload(segment, left.bytes))) return 'rebuilt';
     await freeRemoved(this.bucket, key, upload.uploadId);

@@ -11,41 +11,31 @@ import { readAhead } from './read-ahead.js';
 import { uploadIdIn } from './segment-names.js';
 
 /**
- * A comparison also reads the segments that were written up to this long before the last saved comparison began, in
- * milliseconds. That one may have missed such segments: a store may list a segment only some time after the time of
- * writing that it reports.
+ * A comparison also reads the segments that were written up to this long before the last saved one began: a store may
+ * list a segment only some time after the time of writing that it reports.
  */
 const OVERLAP_MS = 10 * 60_000;
 const LISTED_AT_ONCE = 1_000;
-/**
- * If a segment is longer than this, in bytes, first only its beginning is read, to find out whether it has a single
- * line.
- */
 const LONG_BYTES = 64 * 1024;
 /** The upload's id ends within this many bytes from the beginning of its line. */
 const BEGIN_BYTES = 64;
 
-/** The claims that must exist, because lines of the last 24 hours have their idempotency keys. */
 export interface NeededClaims extends ComparedClaims {
-  /**
-   * The keys of the segments whose lines need the claims, by `claimNumber`. Contains only segments that this comparison
-   * has read.
-   */
+  /** By `claimNumber`. Contains only segments that this comparison has read. */
   readonly segments: ReadonlyMap<number, string>;
-  /** Whether `youngSegments` has found any segment (object with index lines), of either kind of upload. */
   readonly hasSegments: boolean;
 }
 
-/** The key of the claim that an upload's line needs; undefined without an upload, or without an idempotency key. */
+/** The key of the claim that an upload's line needs; undefined if it needs none. */
 export function claimOf(upload: Upload | undefined): string | undefined {
   const scope = upload ? idempotencyScope(upload) : null;
   return scope === null ? undefined : claimKey(scope);
 }
 
 /**
- * Finds the claims that the index lines of the last 24 hours need. Reads the segments of `youngSegments` that were
- * written at `earlier.readUntil` or later, up to 16 at once, and adds their claims to `earlier.claims`. Logs the
- * progress (`LoggedProgress`). Rejects with errors of the bucket, and with the signal's reason.
+ * Finds the claims that the index lines of the last 24 hours need. Reads only segments that were written at
+ * `earlier.readUntil` or later, and adds their claims to `earlier.claims`. Rejects with errors of the bucket, and with
+ * the signal's reason.
  */
 export async function neededClaims(bucket: Bucket, earlier: ComparedClaims, logger: StorageLogger, signal: AbortSignal): Promise<NeededClaims> {
   const { claims } = earlier;
@@ -82,9 +72,7 @@ export async function neededClaims(bucket: Bucket, earlier: ComparedClaims, logg
 }
 
 /**
- * Leaves out long segments that several uploads share, because these uploads have no idempotency key, and long segments
- * that are missing by now. Reads the beginning of each long segment, which contains the id of its first upload. A
- * segment of one upload has this id in its name.
+ * Uploads that share a new segment have no idempotency key. A segment of one upload has the id in its line as its name.
  */
 async function withoutShared(bucket: Bucket, segments: readonly ListedObject[], signal: AbortSignal): Promise<ListedObject[]> {
   const shared = new Set<string>();

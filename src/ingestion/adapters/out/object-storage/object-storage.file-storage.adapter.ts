@@ -29,24 +29,12 @@ import { Sweeper } from './sweeper.js';
 import type { UploadMarker } from './upload-marker.js';
 import { UploadMarkers } from './upload-markers.js';
 
-/**
- * New uploads are refused while at least this many background operations haven't succeeded yet. These operations undo
- * failed uploads or free their idempotency keys.
- */
 const MAX_LEFT = 1_000;
-/**
- * For this many milliseconds after a successful check of the service's rights in the bucket, health checks don't check
- * them again.
- */
 const RIGHTS_HEALTHY_FOR_MS = 60_000;
 
 export interface ObjectStorageOptions {
   readonly bucket: Bucket;
-  /** Called after each attempt to write a segment (an object with index lines) for new uploads. */
   readonly onFlush?: (flush: IndexFlush) => void;
-  /**
-   * Observes, for example as a trace span, each wait of an upload until its index line is written to a shared segment.
-   */
   readonly observeWait?: Observer;
   readonly logger?: StorageLogger;
 }
@@ -56,10 +44,9 @@ export interface ObjectStorageOptions {
  * own.
  *
  * An index line describes an upload; a segment is an object with lines. Uploads may share segments, except those with a
- * file, under an idempotency key, or excluded by `SegmentLog.mayShare`, such as slow ones: these have a segment of
- * their own. If such an upload has a file or an idempotency key, its marker or claim tells other processes the name of
- * this segment before the segment exists. If another process creates an empty object in place of the segment first, the
- * upload has failed for good.
+ * file, under an idempotency key, or excluded by `SegmentLog.mayShare`: these have a segment of their own. An upload's
+ * marker (for a file) or claim (for a key) tells other processes the name of this segment before the segment exists. If
+ * another process creates an empty object in place of the segment first, the upload has failed for good.
  */
 export class ObjectStorageFileStorage extends FileStorage implements LineQueue, OnApplicationShutdown {
   override readonly storedUploads: StoredUploads;
@@ -79,10 +66,6 @@ export class ObjectStorageFileStorage extends FileStorage implements LineQueue, 
   private rightsHealthyUntil = 0;
   private closing: Promise<void> | undefined;
 
-  /**
-   * Starts the background work: cleaning up after crashed processes, rebuilding lost claims of idempotency keys, and
-   * compacting past days. The bucket needn't be reachable yet.
-   */
   constructor({ bucket, onFlush = () => undefined, observeWait, logger = new Logger(ObjectStorageFileStorage.name) }: ObjectStorageOptions) {
     super();
     this.bucket = bucket;
@@ -121,9 +104,6 @@ export class ObjectStorageFileStorage extends FileStorage implements LineQueue, 
     }
   }
 
-  /**
-   * The bucket's time (`Bucket.now`): this machine's, or the store's if the two clocks differ by four minutes or more.
-   */
   override now(): number {
     return this.bucket.now;
   }
@@ -133,7 +113,6 @@ export class ObjectStorageFileStorage extends FileStorage implements LineQueue, 
     await this.health.check().catch(storageFailure('The store took no object.'));
   }
 
-  /** Refuses new uploads, finishes those in progress, ends the background work, and closes the bucket. Idempotent. */
   close(): Promise<void> {
     this.closing ??= this.finishAll();
     return this.closing;
@@ -147,11 +126,7 @@ export class ObjectStorageFileStorage extends FileStorage implements LineQueue, 
     return this.retries.size >= MAX_LEFT || this.log.isRefusing;
   }
 
-  /**
-   * Checks the store for a health check: writes an object, and checks the service's other rights in the bucket unless a
-   * check of them succeeded in the last minute. Rejects if new uploads are refused. If a call hangs, rejects after four
-   * seconds, so that the next health check can begin a new probe.
-   */
+  /** Rejects if a call hangs, so that the next health check can begin a new probe. */
   private async probe(): Promise<void> {
     if (this.isRefusing) throw new Error(TOO_MANY_TO_UNDO);
     const writing = this.bucket.replace(HEALTH, Buffer.from('well\n'));
@@ -177,8 +152,8 @@ export class ObjectStorageFileStorage extends FileStorage implements LineQueue, 
   }
 
   /**
-   * The key that the upload's own segment usually gets. If the upload turns out to be slow, or to be received on
-   * another UTC day, its segment gets another key, which `announce` writes to the upload's marker and claim.
+   * Usually the key of the upload's own segment. For a slow upload, or one received on another UTC day, `announce`
+   * writes another key to its marker and claim.
    */
   private expectedSegment({ kind, uploadId }: UploadDraft): string {
     return segmentOf({ kind, uploadId, receivedAt: new Date(this.bucket.now) });
@@ -254,9 +229,8 @@ export class ObjectStorageFileStorage extends FileStorage implements LineQueue, 
   }
 
   /**
-   * Frees the idempotency key of a failed upload that has left nothing visible in the store. Waits for the first
-   * attempt to free the key, so that the client can usually use it again as soon as it gets the response. If the upload
-   * failed because of the store, doesn't wait.
+   * Usually waits for the first attempt to free the key, so that the client can use it again as soon as it gets the
+   * response.
    */
   private async release(claim: Lease<Claim>, error: unknown): Promise<void> {
     const releasing = this.claims.release(claim);
@@ -264,17 +238,16 @@ export class ObjectStorageFileStorage extends FileStorage implements LineQueue, 
   }
 
   /**
-   * Undoes an upload whose requests the store may have carried out, or may carry out later. Runs in the background.
-   * First the claim decides: if a repeated request found the upload's index line and was answered with the upload's
-   * receipt, the upload stays. Then the marker decides in the same way: if a sweeper found the line, the upload stays.
+   * Undoes an upload whose requests the store may have carried out, or may carry out later. First the claim decides: if
+   * a repeated request was answered with the upload's receipt, the upload stays. Then the marker decides in the same
+   * way: if a sweeper found the line, the upload stays.
    */
   private takeBack(draft: UploadDraft, segment: string | undefined, marking?: Promise<Lease<UploadMarker>>, claim?: Lease<Claim>): void {
     let hasFailed: boolean | undefined;
     this.retries.begin(`Undoing the upload ${draft.uploadId}`, async () => {
       if (claim && segment !== undefined) hasFailed ??= await this.claims.fail(claim);
       if (hasFailed === false) return;
-      // If the write of the marker failed, the marker may exist nevertheless. The sweeper then finds it and removes the
-      // upload.
+      // If the write of the marker failed, the marker may exist nevertheless. The sweeper then removes the upload.
       const marker = await marking?.catch(() => undefined);
       if (!marker) {
         if (segment !== undefined) await this.bucket.replace(segment, FENCE);
@@ -282,8 +255,8 @@ export class ObjectStorageFileStorage extends FileStorage implements LineQueue, 
         await this.sweeper.settle(marker.key);
       } else if (!(await this.sweeper.removeFenced(marker.key, marker.current))) {
         // A sweeper has found the line, so the upload stays, and the claim must no longer say `failed`. It doesn't say
-        // `kept` either, so that the next repeated request announces the segment if it was written late: the event
-        // outbox wouldn't find such a segment by its name.
+        // `kept` either, so that the next repeated request announces the segment to the event outbox if it was written
+        // late.
         await claim?.endWith({});
         return;
       }
@@ -305,21 +278,13 @@ export class ObjectStorageFileStorage extends FileStorage implements LineQueue, 
   }
 }
 
-/**
- * Writes the key of the upload's segment to the upload's leases (marker and claim), unless it is there already. Call it
- * before anything of the upload is visible. Resolves to that key. Rejects with `storage-failure`, also if a write has
- * found that another process took over a lease.
- */
+/** Must resolve before anything of the upload is visible. */
 async function announce(upload: Upload, leases: readonly (Lease<Claim> | Lease<UploadMarker>)[]): Promise<string> {
   const segment = segmentOf(upload);
   await Promise.all(leases.map((lease) => lease.setSegment(segment))).catch(storageFailure('A marker or claim could not be renewed.'));
   return segment;
 }
 
-/**
- * Returns a function for `.catch()`. If `isOther()` says that the error isn't the store's, this function throws the
- * error unchanged. Otherwise it treats the error as `storageFailure` does.
- */
 const storageFailureUnless =
   (isOther: () => boolean, message: string) =>
   (cause: unknown): never => {

@@ -5,19 +5,16 @@ import { removeListed } from './remove-listed.js';
 const CLAIM_AGE_MS = 25 * 60 * 60_000;
 
 export interface ClaimRemovalOptions {
-  /** Whether to only count the old claims, and remove none. */
   readonly dryRun?: boolean;
-  /** Stops the removal when it comes to the next claim. The call rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
 }
 
 /**
- * Removes the claims of expired idempotency keys: the claims that were last written more than 25 hours ago by the
- * store's clock.
+ * Removes the claims that were last written more than 25 hours ago by the store's clock. Rejects with errors of the
+ * bucket, and with the signal's reason.
  *
- * If a new upload takes over a claim between its listing and its removal, the claim is removed nevertheless. Until the
- * claim is rebuilt (`LostClaims`), a repetition of the new upload's request is stored as a second upload. This happens
- * only if a client uses a key again after more than a day, at that very moment.
+ * If a new upload takes over a claim between its listing and its removal, the claim is lost until it is rebuilt
+ * (`LostClaims`). This happens only if a client uses a key again after more than a day, at that very moment.
  *
  * @returns the number of claims that were removed; in a dry run, the number of those that would be.
  */

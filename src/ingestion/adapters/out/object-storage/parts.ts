@@ -1,25 +1,19 @@
 import { FREE_BYTES } from '../../../../common/memory-budget.js';
 import type { PartBuffer, PartMemory } from './part-memory.js';
 
-/**
- * When a head (the first bytes of an upload) has this many chunks, they are joined, because each chunk takes memory
- * beside its bytes.
- */
+/** A head of this many chunks is joined, because each chunk takes memory beside its bytes. */
 const MAX_HEAD_CHUNKS = 32;
 
 export interface PartOptions {
-  /** Provides the memory of the parts. Its `partBytes` is the length of every part but the last. */
   readonly memory: PartMemory;
-  /** Maximum number of parts of one upload that are sent at the same time. */
   readonly atOnce: number;
 }
 
 /**
- * Receives the bytes of an upload, in parts or whole. The sender may reuse a buffer once the promise of the call that
- * got the buffer has resolved.
+ * Receives the bytes of an upload, in parts or whole. The sender may reuse a buffer once the call's promise has
+ * resolved.
  */
 export interface PartTarget {
-  /** @param index the number of the part, counted from 0 */
   sendPart(part: Buffer, index: number): Promise<void>;
   /** Called once, instead of `sendPart`, if all bytes of the upload fit into one part. */
   sendWhole(bytes: Buffer): Promise<void>;
@@ -27,7 +21,7 @@ export interface PartTarget {
 
 /**
  * Sends bytes of unknown length to a target as they arrive, in parts, or whole if they fit into one part. Holds in
- * memory the parts being sent and one more. Stops reading `bytes` while there is no memory for more of them.
+ * memory the parts being sent and one more.
  *
  * If reading `bytes` fails, rejects with that error once no part is being sent any more. If the target fails before
  * that, rejects at once with the error of the target.
@@ -36,15 +30,11 @@ export interface PartTarget {
  */
 export async function sendParts(bytes: AsyncIterable<Uint8Array>, options: PartOptions, target: PartTarget): Promise<number> {
   const sender = new PartSender(options, target);
-  // One race for the whole upload: a race for each part would keep that part's result in memory until `failing`
-  // settles.
+  // One race for the whole upload: one for each part would keep that part's result in memory until `failing` settles.
   return Promise.race([sender.sendAll(bytes), sender.failing]);
 }
 
 class PartSender {
-  /**
-   * Rejects with the error of the first `sendPart` that fails, unless reading the bytes failed before. Never resolves.
-   */
   readonly failing: Promise<never>;
   private readonly reject: (error: Error) => void;
   private failure: { readonly error: unknown } | undefined;
@@ -63,9 +53,6 @@ class PartSender {
   }
 
   async sendAll(bytes: AsyncIterable<Uint8Array>): Promise<number> {
-    /**
-     * The bytes of the upload so far, while they are few enough for a head (FREE_BYTES). Undefined once there are more.
-     */
     let head: Head | undefined = new Head();
     try {
       for await (const chunk of bytes) {
@@ -91,11 +78,9 @@ class PartSender {
 
   private fail(error: unknown): void {
     this.failure ??= { error };
-    // Releases the part that is being filled now. `sendAll` would do so only when the client's next bytes arrive.
+    // `sendAll` would release the part that is being filled only when the client's next bytes arrive.
     this.part?.release();
     this.part = undefined;
-    // The caller gets only the first failure. If reading the bytes failed before, this failure of the target isn't
-    // reported.
     if (!this.haveBytesFailed) this.reject(error instanceof Error ? error : new Error(String(error)));
   }
 
@@ -148,15 +133,10 @@ class PartSender {
   }
 }
 
-/**
- * The first bytes of an upload, at most FREE_BYTES. An upload may hold that many bytes without taking memory from the
- * process's budget.
- */
 class Head {
   private chunks: Uint8Array[] = [];
   private length = 0;
 
-  /** @returns false if the head would become too long with this chunk. The chunk is then not added. */
   add(chunk: Uint8Array): boolean {
     if (this.length + chunk.length > FREE_BYTES) return false;
     this.chunks.push(chunk);

@@ -5,9 +5,9 @@ const LISTED_AT_ONCE = 1_000;
 const MAX_BYTES_AHEAD = 32 * 1024 * 1024;
 
 /**
- * Reads listed objects, up to 16 at once, and yields each with its content, in the order of the list. The content is
- * undefined for an object that is missing. Holds at most 32 MiB of objects, or a single longer object. Throws errors of
- * the bucket, and the signal's reason if it is aborted.
+ * Reads listed objects, up to 16 at once, and yields each with its content (undefined if it is missing), in the order
+ * of the list. Holds at most 32 MiB of objects, or a single longer object. Throws errors of the bucket, and the
+ * signal's reason.
  */
 export async function* readAhead(
   bucket: Bucket,
@@ -25,8 +25,8 @@ export async function* readAhead(
         const { value: listed } = next;
         if (reads.length > 0 && (reads.length === READS_AT_ONCE || bytes + listed.size > MAX_BYTES_AHEAD)) break;
         const object = bucket.read(listed.key);
-        // The promise `object` is awaited below, perhaps only after it has rejected. Without this handler, the
-        // unhandled rejection would end the process.
+        // `object` may reject before it is awaited. Without this handler, the unhandled rejection would end the
+        // process.
         object.catch(() => undefined);
         reads.push({ listed, object });
         bytes += listed.size;
@@ -41,10 +41,7 @@ export async function* readAhead(
   }
 }
 
-/**
- * Like `readAhead`, for the objects of a listing. Takes up to 1,000 objects from the listing, reads them, and only then
- * goes on with the listing.
- */
+/** Like `readAhead`, for the objects of a listing, of which up to 1,000 are held at a time. */
 export async function* readListed(
   bucket: Bucket,
   listing: AsyncIterable<ListedObject>,

@@ -3,13 +3,12 @@ import type { Bucket, ListedObject } from './bucket.js';
 const REMOVED_AT_ONCE = 1_000;
 
 export interface ListedRemovalOptions {
-  /** Whether to only count the objects, and remove none. */
   readonly dryRun?: boolean;
 }
 
 /**
- * Lists the objects whose keys begin with a prefix, and removes those for which `isObsolete` returns true. Throws
- * errors of the bucket and of `isObsolete`; some objects may then be removed already.
+ * Removes the objects below a prefix for which `isObsolete` returns true. Throws errors of the bucket and of
+ * `isObsolete`; some objects may then be removed already.
  *
  * @returns the number of objects that were removed; in a dry run, the number of those that would be.
  */

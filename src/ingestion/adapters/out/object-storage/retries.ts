@@ -5,28 +5,24 @@ const FIRST_PAUSE_MS = 250;
 const MAX_PAUSE_MS = 5_000;
 
 /**
- * Retries operations on the store in the background until they succeed. Such an operation undoes, for example, a write
- * that the store may have carried out. Logs the first failure of each operation. A failure after `close` is logged too,
- * and ends the operation.
+ * Retries operations on the store in the background until they succeed, such as undoing a write that the store may have
+ * carried out. Logs the first failure of each operation. A failure after `close` is logged too, and ends the operation.
  */
 export class Retries {
   private readonly retries = new BackgroundRetries();
 
   constructor(
     private readonly logger: StorageLogger,
-    /** The longest pause between two attempts, in milliseconds. */
     private readonly longestPauseMs = MAX_PAUSE_MS,
   ) {}
 
-  /** Number of operations that are in progress, or are still to be retried. */
   get size(): number {
     return this.retries.size;
   }
 
   /**
-   * Starts an operation at once, and repeats it with growing pauses until it succeeds or `close` ends it.
-   *
-   * @param what names the operation in the log.
+   * Runs an operation now, and again with growing pauses until it succeeds or `close` ends it. `what` names it in the
+   * log.
    */
   begin(what: string, action: () => Promise<unknown>): void {
     let nextPauseMs = FIRST_PAUSE_MS;
@@ -48,10 +44,6 @@ export class Retries {
     void this.retries.repeat(attempt, attempt());
   }
 
-  /**
-   * Makes at most one more attempt at each operation that hasn't succeeded. Resolves when these attempts have ended,
-   * whether or not they succeeded.
-   */
   async close(): Promise<void> {
     await this.retries.close();
   }

@@ -4,18 +4,13 @@ import { NEWLINE, rawLines } from '../../../application/raw-lines.js';
 
 const LINES_AT_ONCE_BYTES = 1024 * 1024;
 
-/** The result of `checkSegment` for a segment. */
 export interface SegmentCheck {
-  /** Describes one defect of the segment; undefined if it has none. */
   readonly problem?: string;
-  /** Whether a line has an idempotency key. Of a segment with a `problem`, not all lines were looked at. */
+  /** Whether a line has an idempotency key. Not reliable if there is a `problem`. */
   readonly isKeyed: boolean;
 }
 
-/**
- * Checks that a segment ends with a newline, and that each of its lines is a JSON object. Finds out whether a line has
- * an idempotency key. Lets other work of the process run about once per MiB.
- */
+/** Checks that a segment ends with a newline, and that each of its lines is a JSON object. */
 export async function checkSegment(bytes: Buffer): Promise<SegmentCheck> {
   let isKeyed = false;
   if (bytes.at(-1) !== NEWLINE) return { problem: 'its last line has no newline', isKeyed };

@@ -8,33 +8,21 @@ import { FENCE } from './keys.js';
 import type { Retries } from './retries.js';
 import { isSlow, NAME_TOLERANCE_MS } from './segment-names.js';
 
-/** Maximum number of segments being written at once. Further lines wait until one of these writes has ended. */
 const MAX_IN_FLIGHT = 4;
-/** Maximum length of a segment that has several lines, in bytes. */
 const MAX_SEGMENT_BYTES = 8 * 1024 * 1024;
-/**
- * New lines are refused while at least this many failed writes of segments are still to be undone. A failed write must
- * be undone because the store may have carried it out.
- */
 const MAX_DOUBTFUL = 64;
-/**
- * The message of the errors with which uploads are refused, and health checks fail, while too much is still to be
- * undone.
- */
 export const TOO_MANY_TO_UNDO = 'Too many failed writes are still to be undone in the store.';
 
 /**
- * Limits which lines may share a segment, in milliseconds. A line must begin to wait at most this long before or after
- * its upload was received, and at most this long before or after the segment's first line began to wait. The segment's
- * name contains the time at which the first line began to wait. So this time is within NAME_TOLERANCE_MS of the
- * `received_at` of each line.
+ * A line must begin to wait at most this long before or after its upload was received, and before or after the
+ * segment's first line began to wait. So the time in the segment's name, at which the first line began to wait, is
+ * within NAME_TOLERANCE_MS of the `received_at` of each line.
  */
 const MAX_APART_MS = NAME_TOLERANCE_MS / 2;
 
 const COUNTER_RANGE = 2 ** 32;
 
 interface WaitingLine {
-  /** When the line began to wait, in milliseconds since 1970 (`Bucket.now`). */
   readonly since: number;
   readonly uploadId: string;
   readonly bytes: Buffer;
@@ -43,53 +31,45 @@ interface WaitingLine {
 }
 
 /**
- * Writes index lines to new segments. Lines that wait at the same time for the same directory share a segment, if they
- * aren't too many (MAX_SEGMENT_BYTES), and began to wait at about the same time (MAX_APART_MS).
+ * Writes index lines to new segments. Lines that wait at the same time for the same directory usually share a segment.
  */
 export class SegmentLog {
-  /** The index lines that wait to be written, by the directory of the segment that will contain them. */
   private readonly waiting = new Map<string, WaitingLine[]>();
   private readonly inFlight = new Set<Promise<void>>();
   /**
-   * Counts the segments that this process has named. The count is part of a segment's name, so that names of this
-   * process with the same millisecond sort in the order in which it began to write their segments.
+   * Part of a segment's name, so that names of this process with the same millisecond sort in the order of their
+   * writing.
    */
   private named = 0;
 
   constructor(
     private readonly bucket: Bucket,
     private readonly late: LateSegments,
-    /** Undoes writes of segments that failed, but that the store may have carried out. Used by this log only. */
+    /** Undoes failed writes that the store may have carried out. Used by this log only. */
     private readonly doubtful: Retries,
     private readonly onFlush: (flush: IndexFlush) => void,
   ) {}
 
-  /** Whether new index lines are refused, because too many failed writes are still to be undone. */
   get isRefusing(): boolean {
     return this.doubtful.size >= MAX_DOUBTFUL;
   }
 
-  /** The number of lines that wait for a segment. Those being written don't count. */
   get waitingLines(): number {
     return [...this.waiting.values()].reduce((sum, lines) => sum + lines.length, 0);
   }
 
   /**
-   * Whether the index line of an upload may join a shared segment now: the upload isn't slow, and its `received_at` is
-   * at most MAX_APART_MS from the present time. The name of a shared segment contains the time at which its first line
-   * began to wait. If `received_at` were too far from that time, a search for the upload wouldn't look into the
-   * segment.
+   * Whether an upload's line may join a shared segment now: the upload isn't slow, and its `received_at` is so close to
+   * the present time that a search for the upload, which goes by the time in the segment's name, finds the line.
    */
   mayShare(upload: Upload): boolean {
     return !isSlow(upload) && Math.abs(this.bucket.now - upload.receivedAt.getTime()) <= MAX_APART_MS;
   }
 
   /**
-   * Writes an index line. Resolves when the line is in a segment of the store. Rejects with errors of the bucket, if
-   * the new segment's key is taken, and at once if `isRefusing`. After a rejection, the line is in no segment, or its
-   * segment is undone in the background.
-   *
-   * @param bytes the line, with its newline.
+   * Writes an index line, given with its newline. Resolves when it is in the store. Rejects with errors of the bucket,
+   * if the new segment's key is taken, and at once if `isRefusing`. After a rejection, the line is in no segment, or
+   * its segment is undone in the background.
    */
   append(directory: string, uploadId: string, bytes: Buffer): Promise<void> {
     return new Promise((resolve, reject) => {
@@ -102,9 +82,6 @@ export class SegmentLog {
     });
   }
 
-  /**
-   * Resolves when all waiting lines were written or rejected, and the last attempt to undo each failed write has ended.
-   */
   async close(): Promise<void> {
     while (this.inFlight.size > 0) await Promise.all(this.inFlight);
     await this.doubtful.close();
@@ -144,12 +121,10 @@ export class SegmentLog {
       for (const { resolve } of batch) resolve();
     } catch (error) {
       ok = false;
-      // The store may have written the segment although the write failed, or may still write it. A fence (an empty
-      // object) at the segment's key overwrites the segment, and prevents a later creation.
+      // The store may have written the segment, or may still write it. A fence overwrites it, or prevents that.
       this.doubtful.begin(`Undoing ${key}`, () => this.bucket.replace(key, FENCE));
       for (const { reject } of batch) reject(error);
-      // If the store was silent, the lines that wait for later segments are rejected too. Otherwise each of these
-      // segments would wait for another time-out.
+      // Each further segment would wait for another time-out of the silent store.
       if (error instanceof StoreSilentError) this.rejectWaiting(error);
     }
     this.onFlush({ lines: batch.length, seconds: (performance.now() - began) / 1000, ok });

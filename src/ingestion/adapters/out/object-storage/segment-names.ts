@@ -29,8 +29,8 @@ import { ownSegment } from './keys.js';
 export const NAME_TOLERANCE_MS = 10_000;
 
 /**
- * If the time in a segment's name is at least this many milliseconds after the end of the segment's day, compaction or
- * a move of a store created the segment. Uploads give earlier times to their segments.
+ * If the time in a segment's name is at least this long after the end of its day, compaction or a move of a store
+ * created the segment. Uploads give earlier times.
  */
 export const DAY_GRACE_MS = 10 * 60_000;
 const SLOW = 'slow-';
@@ -39,7 +39,6 @@ const UUID = '[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12
 const NAME = new RegExp(`^(?:${UUID}|${SLOW}[0-9a-f]{8}-[0-9a-f]{4}-${UUID})\\.ndjson$`);
 const SLOW_TARGET = new RegExp(`^${SLOW}${UUID}\\.ndjson$`);
 
-/** One UTC day of uploads of one kind. The segments of such a day share a directory. */
 export interface Day {
   readonly kind: UploadKind;
   /** `YYYY-MM-DD`, in UTC. */
@@ -52,7 +51,7 @@ export const directoryOf = ({ kind, date }: Day): string => `${linesDirectory(ki
 /** The end of a day, in milliseconds since 1970. */
 export const endOf = ({ date }: Pick<Day, 'date'>): number => Date.parse(date) + DAY_MS;
 
-/** The kind and day of a segment, from its key; undefined if the key isn't in a directory of segments. */
+/** The kind and day in a segment's key; undefined if the key isn't in a directory of segments. */
 export function dayOf(segment: string): Day | undefined {
   const [, kind, date] = /^uploads\/kind=([a-z]+)\/date=(\d{4}-\d\d-\d\d)\//.exec(segment) ?? [];
   return kind === undefined || date === undefined ? undefined : { kind: kind as UploadKind, date };
@@ -61,27 +60,18 @@ export function dayOf(segment: string): Day | undefined {
 /** The UTC date (`YYYY-MM-DD`) of a time in milliseconds since 1970. */
 export const dateAt = (time: number): string => utcDate(new Date(time));
 
-/**
- * Whether an upload is slow: its `received_at` is more than 10 s from the time in its id. The name of its segment then
- * contains `received_at` too.
- */
+/** Whether an upload's `received_at` is more than 10 s from the time in its id. */
 export const isSlow = ({ uploadId, receivedAt }: Pick<Upload, 'uploadId' | 'receivedAt'>): boolean =>
   Math.abs(receivedAt.getTime() - timeOfUuid(uploadId)) > NAME_TOLERANCE_MS;
 
-/**
- * The key that an upload's segment gets if the upload shares it with no other. The segment then contains only this
- * upload's line.
- */
+/** The key of an upload's segment if the upload shares it with no other. */
 export function segmentOf(upload: Pick<Upload, 'kind' | 'uploadId' | 'receivedAt'>): string {
   const { kind, uploadId, receivedAt } = upload;
   const slow = isSlow(upload) ? `${SLOW}${timeText(receivedAt.getTime())}-` : '';
   return ownSegment(segmentDirectory(kind, receivedAt), `${slow}${uploadId}`);
 }
 
-/**
- * The upload's id in the key of a segment with only one upload's line. For any other segment, its name without
- * `.ndjson`.
- */
+/** The upload's id in the key of a segment with only its line. For any other segment, the name without `.ndjson`. */
 export const uploadIdIn = (segment: string): string =>
   segment.slice(segment.lastIndexOf('/') + 1).replace(/\.ndjson$/, '').replace(SLOW_TIME, '');
 
@@ -89,30 +79,24 @@ export const uploadIdIn = (segment: string): string =>
 export const isOwnSegment = (segment: string, uploadId: string): boolean =>
   /^uploads\/kind=[a-z]+\/date=[\d-]+\/[^/]+\.ndjson$/.test(segment) && uploadIdIn(segment) === uploadId;
 
-/** The key prefix of a day's segments with lines of slow uploads, written by these uploads or merged by compaction. */
+/** The key prefix of a day's segments with lines of slow uploads. */
 export const slowPrefix = (day: Day): string => `${directoryOf(day)}${SLOW}`;
 
-/** The properties of a segment that are known from its key. */
 export interface SegmentName {
   /**
-   * - `original`: a name of the form that uploads give to their segments.
-   * - `target`: a name of the form that compaction gives to a merged segment. Compaction writes the lines in the order
-   *   of the names of the segments that it merges.
+   * - `original`: a name as uploads give to their segments.
+   * - `target`: a name as compaction gives to a merged segment, whose lines are in the order of the merged names.
    * - `foreign`: any other name. The service never gives such a name.
    *
    * A move of a store gives names of the first two forms (`MovedLines`).
    */
   readonly origin: 'original' | 'target' | 'foreign';
   readonly isSlow: boolean;
-  /** The time in the segment's name, in milliseconds since 1970. NaN for a foreign name. */
+  /** In milliseconds since 1970; NaN for a foreign name. */
   readonly time: number;
 }
 
-/**
- * Returns the properties of a segment from its key, without reading the segment.
- *
- * @param key the key of a segment in the directory of `day`.
- */
+/** The properties of a segment in the directory of `day`, from its key. */
 export function parseName(day: Day, key: string): SegmentName {
   const name = key.slice(directoryOf(day).length);
   const isSlow = name.startsWith(SLOW);
@@ -131,10 +115,10 @@ export const targetName = (uuid: string, isSlow: boolean): string => `${isSlow ?
 const timeIn = (name: string): number => parseInt(name.slice(0, 8) + name.slice(9, 13), 16);
 
 const TIME_DIGITS = 12;
-/** `listNamed` selects objects by the times in their names in steps of this many milliseconds: about 4 s. */
+/** The precision of `listNamed`: about 4 s. */
 export const FINEST_MS = 16 ** 3;
 
-/** A time, in milliseconds since 1970, as the beginning of the text of a version 7 UUID. */
+/** A time as the text of a version 7 UUID begins (RFC 9562). */
 function timeText(time: number): string {
   const digits = time.toString(16).padStart(TIME_DIGITS, '0');
   return `${digits.slice(0, 8)}-${digits.slice(8)}`;
@@ -142,10 +126,8 @@ function timeText(time: number): string {
 
 /**
  * Lists the objects whose keys consist of `prefix` and a name that begins with a time from `begin` (included) to `end`
- * (excluded), in milliseconds since 1970. May also list other names that sort between these. `begin` is rounded down
- * and `end` is rounded up to a multiple of FINEST_MS (about 4 s). If the store can only list by prefix, one listing is
- * made for each of `prefixesBetween`, all at once. Each of them covers a span whose length in milliseconds is a power
- * of 16.
+ * (excluded), in milliseconds since 1970, both rounded outwards to multiples of FINEST_MS. May also list other names
+ * that sort between these. If the store can only list by prefix, this takes a listing for each of `prefixesBetween`.
  */
 export async function listNamed(bucket: Bucket, prefix: string, begin: number, end: number): Promise<ListedObject[]> {
   const following = bucket.listAfter(prefix, prefix + timeText(Math.floor(begin / FINEST_MS) * FINEST_MS));
@@ -168,8 +150,7 @@ export async function listNamed(bucket: Bucket, prefix: string, begin: number, e
 
 /**
  * The fewest prefixes of version 7 UUIDs that cover all names with times from `begin` (included) to `end` (excluded),
- * in milliseconds since 1970, in ascending order. `begin` is rounded down and `end` is rounded up to a multiple of
- * FINEST_MS.
+ * in milliseconds since 1970, both rounded outwards to multiples of FINEST_MS. In ascending order.
  */
 export function prefixesBetween(begin: number, end: number): string[] {
   const prefixes: string[] = [];
@@ -181,7 +162,6 @@ export function prefixesBetween(begin: number, end: number): string[] {
       span *= 16;
       digits -= 1;
     }
-    // A UUID has a dash after its eighth digit. A prefix of more than eight digits contains this dash too.
     prefixes.push(timeText(at).slice(0, digits > 8 ? digits + 1 : digits));
     at += span;
   }

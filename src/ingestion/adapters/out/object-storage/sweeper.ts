@@ -9,20 +9,19 @@ import { parseUploadMarker, type UploadMarker } from './upload-marker.js';
 
 const SWEEP_EVERY_MS = 60_000;
 /**
- * It is assumed that the store carries out a request no later than this many milliseconds after the service stopped
- * waiting for the answer.
+ * It is assumed that the store carries out a request no later than this after the service stopped waiting for the
+ * answer.
  */
 const LATE_FOR_MS = 10 * 60_000;
 
 /**
  * Cleans up after failed uploads and crashed processes, including those of other replicas, by the markers in
- * `staging/`. Completes or removes the unfinished uploads, and completes the unfinished removals of uploads. Any number
- * of processes may clean up at once.
+ * `staging/`: completes or removes unfinished uploads, and completes unfinished removals. Any number of processes may
+ * clean up at once.
  */
 export class Sweeper {
   private readonly job = new PeriodicJob(() => this.sweep(), () => SWEEP_EVERY_MS);
   private readonly removal: UploadRemoval;
-  /** The keys of malformed markers (objects in `staging/`) that this process has already logged. */
   private readonly malformed = new Set<string>();
 
   constructor(
@@ -32,20 +31,14 @@ export class Sweeper {
     this.removal = new UploadRemoval(bucket, logger);
   }
 
-  /** Begins to sweep: now, and a minute after the end of each sweep. */
   start(): void {
     this.job.start(0);
   }
 
-  /** Ends the sweeps. A sweep in progress stops before its next marker; `close` resolves when the sweep has stopped. */
   close(): Promise<void> {
     return this.job.close();
   }
 
-  /**
-   * Settles each upload, and resumes each removal, whose marker in `staging/` is at least a minute old. A failure is
-   * logged, and left to the next sweep.
-   */
   async sweep(): Promise<void> {
     try {
       await this.sweepMarkers();
@@ -55,15 +48,13 @@ export class Sweeper {
   }
 
   /**
-   * Settles the upload of one marker. A failed upload is removed. If the upload's process has crashed, so that the
-   * marker wasn't renewed for a minute, the upload is complete if its index line exists, and is removed otherwise. Does
-   * nothing if the marker is missing, and only logs a warning if it is malformed. Throws errors of the bucket.
+   * Settles the upload of one marker. A failed upload is removed. If the marker wasn't renewed for a minute, the
+   * upload's process has crashed: the upload is complete if its index line exists, and is removed otherwise. Leaves a
+   * malformed marker alone, with a warning. Throws errors of the bucket.
    *
    * The remains of a failed upload are removed twice: at once, and at least ten minutes later by the store's clock. A
    * store may carry out a request long after the service has stopped waiting for its answer. Only the marker leads to a
    * file that is created so late, so the marker stays until the second removal.
-   *
-   * @param key the key of the marker.
    */
   async settle(key: string): Promise<void> {
     const found = await this.bucket.read(key);
@@ -81,9 +72,9 @@ export class Sweeper {
       // A marker less than a minute old was renewed after it was listed, so the process of the upload is alive.
       if (found.ageMs < LOST_AFTER_MS) return;
       const isComplete = await this.isComplete(marker);
-      // Replaces the marker only if it still has the version that was read, so only one process decides on the upload.
-      // This process may have stalled before it looked for the line, and compaction may have moved the line meanwhile.
-      // But compaction moves a line only after its marker is gone. The replacement then fails, and the file stays.
+      // Replaces only the version that was read, so only one process decides. If this process stalled, and compaction
+      // moved the line meanwhile, the replacement fails and the file stays: compaction moves a line only after its
+      // marker is gone.
       const decided = { ...marker, ...(isComplete ? { complete: true } : { failed: true }) };
       version = await this.bucket.replace(key, bytesOf(decided), version);
       if (version === undefined) return;
@@ -97,10 +88,11 @@ export class Sweeper {
 
   /**
    * Removes the file of a failed upload that another process has settled, because the file may have appeared after
-   * that. Does nothing unless a fence (an empty object) is in place of the upload's segment. Writes the upload's marker
-   * again if it is missing, so that a later sweep removes the file once more. Throws errors of the bucket.
+   * that. Writes the marker again if it is missing, so that a later sweep removes the file once more. Throws errors of
+   * the bucket.
    *
-   * @returns false if there is no fence: the other process has found the upload's line, so the upload stays.
+   * @returns false if there is no fence in place of the upload's segment: the other process has found the upload's
+   *   line, so the upload stays.
    */
   async removeFenced(key: string, marker: UploadMarker): Promise<boolean> {
     const written = await this.bucket.read(marker.segment);
@@ -129,17 +121,13 @@ export class Sweeper {
     if (!(await this.removal.resume(key))) this.warnOfMalformed(key);
   }
 
-  /** Logs a warning about a malformed marker, once for each key. */
   private warnOfMalformed(key: string): void {
     if (this.malformed.has(key)) return;
     this.malformed.add(key);
     this.logger.warn(`${key} is not a marker of this store; leaving it alone.`);
   }
 
-  /**
-   * Whether the upload's index line exists. If the segment for this line is missing, creates a fence (an empty object)
-   * in its place, so that the line can't appear after the file was removed.
-   */
+  /** Creates a fence in place of a missing segment, so that the line can't appear after the file was removed. */
   private async isComplete({ segment }: UploadMarker): Promise<boolean> {
     if ((await this.bucket.create(segment, FENCE)) !== undefined) return false;
     const written = await this.bucket.read(segment);

@@ -25,14 +25,14 @@ export class UploadMarkers {
     return new Lease(this.bucket, key, marker, version);
   }
 
-  /** Removes an upload's marker in the background. Tries only once: if that fails, the sweeper removes the marker. */
+  /** Removes an upload's marker in the background. If that fails, the sweeper removes the marker. */
   end(marking: Promise<Lease<UploadMarker>>): void {
     this.inBackground(async () => { await this.remove(await marking); });
   }
 
   /**
    * Removes the parts of an upload that failed before its file was created, and then its marker, in the background. If
-   * the parts can't be removed, writes `failed` to the marker, so that the sweeper removes them.
+   * that fails, the sweeper does the rest.
    *
    * @param path where the upload's file would be. An empty object there is removed too: Azure removes parts by creating
    *   an object and removing it, and may be interrupted in between.
@@ -45,7 +45,6 @@ export class UploadMarkers {
     });
   }
 
-  /** Resolves when each marker that was passed to `end` or `endFailed` was ended, or left to the sweeper. */
   async close(): Promise<void> {
     await Promise.all([...this.ending]);
   }
