@@ -13,39 +13,27 @@ import { Container, DefaultCredential } from './container.js';
 
 export interface AzureBlobBucketOptions {
   readonly container: string;
-  /** The text that precedes every key in the container. Default: none. */
   readonly prefix?: string;
-  /** How to reach the storage account. With `url`, the default credential of `@azure/identity` is used. */
+  /** With `url`, the default credential of `@azure/identity` is used. */
   readonly account: { readonly connectionString: string } | { readonly url: string };
-  /** The time-out: a call fails when the store has made no progress for this many milliseconds. */
   readonly timeoutMs: number;
   /**
-   * The length, in bytes, of the longest object that `upload` must be able to create. Objects of up to 195 GiB are
-   * always possible. Longer ones need blocks of more than 4 MiB, and some blocks are held in memory.
+   * The longest object that `upload` must be able to create. Up to 195 GiB is always possible; longer objects need
+   * blocks of more than 4 MiB, some of which are held in memory.
    */
   readonly maxUploadBytes?: number;
-  /** Maximum number of objects in one page of a listing. Default: the store's maximum. */
   readonly pageSize?: number;
-  /** Called before a request is repeated. Default: nothing is called. */
   readonly onRetry?: () => void;
 }
 
-/** The body of a download as the SDK actually returns it. The SDK's types declare fewer of its methods. */
+/** The SDK's types declare a body without `destroy`. */
 type Body = AsyncIterable<Uint8Array> & { destroy(): void };
 
-/**
- * The SDK's attempts for one request, at most five. The second follows at once, the third after 100 ms, and the others
- * after longer pauses.
- */
 const RETRIES = { maxTries: 5, retryDelayInMs: 100, maxRetryDelayInMs: 2_000 };
 const MIN_BLOCK_BYTES = 4 * 1024 * 1024;
-/** The maximum number of blocks of an object in Azure. */
 const MAX_BLOCKS = 50_000;
 const BLOCKS_AT_ONCE = 4;
 const PIECE_BYTES = 64 * 1024;
-/**
- * A failed upload waits at most this long for its blocks to be removed, in milliseconds. A healthy store needs less.
- */
 const MAX_CLEARING_MS = 2_000;
 
 /**
@@ -57,7 +45,6 @@ export class AzureBlobBucket extends Bucket {
   private readonly timeoutMs: number;
   private readonly memory: PartMemory;
   private readonly pageSize: number | undefined;
-  /** How far the store's clock was ahead of this machine's at the latest answer, in milliseconds. */
   private offsetMs = 0;
 
   constructor({ container, prefix = '', account, timeoutMs, maxUploadBytes = 0, pageSize, onRetry = () => undefined }: AzureBlobBucketOptions) {
@@ -99,8 +86,7 @@ export class AzureBlobBucket extends Bucket {
       if (version === undefined) throw new ObjectExistsError(key);
     };
     try {
-      // The SDK's `uploadStream` isn't used: it can't abort the request that stages a block, and its buffers don't
-      // count towards the process's memory budget.
+      // `uploadStream` can't abort the staging of a block, and its buffers don't count towards the memory budget.
       const count = await sendParts(bytes, { memory: this.memory, atOnce: BLOCKS_AT_ONCE }, {
         sendPart: async (block, index) => {
           await this.ask((abortSignal) => blob.stageBlock(idOf(index), block, block.length, { abortSignal }));
@@ -170,8 +156,7 @@ export class AzureBlobBucket extends Bucket {
     const blob = this.blob(key);
     const blocks = await this.ask((abortSignal) => unlessAbsent(blob.getBlockList('uncommitted', { abortSignal })));
     if (!blocks?.uncommittedBlocks?.length) return;
-    // Deleting the blob instead could remove an object that another process is just committing. A commit of no blocks
-    // drops the uncommitted blocks; it is refused if an object exists.
+    // A commit of no blocks drops the uncommitted ones. A deletion could remove an object that is being committed.
     const version = await this.commit(blob, []);
     if (version === undefined) return;
     await this.ask((abortSignal) => blob.deleteIfExists({ abortSignal, conditions: { ifMatch: version } }));
@@ -209,10 +194,6 @@ export class AzureBlobBucket extends Bucket {
     );
   }
 
-  /**
-   * Sends a write, which may have a condition. Resolves to the version that was written; undefined if the condition
-   * isn't met.
-   */
   private write(
     blob: BlockBlobClient,
     request: (metadata: { nonce: string }, abortSignal: AbortSignal, onProgress: () => void) => Promise<{ etag?: string }>,
@@ -224,22 +205,16 @@ export class AzureBlobBucket extends Bucket {
       } catch (error) {
         if (!hasCode(error, 'BlobAlreadyExists', 'ConditionNotMet', 'InvalidBlockList')) throw error;
         const there = await unlessAbsent(blob.getProperties({ abortSignal }));
-        // The SDK may have repeated a write that had succeeded, because the answer was lost. The object at the key then
-        // has the nonce of this write.
+        // The SDK may have repeated a write that had succeeded, because the answer was lost.
         if (there?.metadata?.nonce === nonce) return given(there.etag);
-        // `InvalidBlockList` means that the blocks of this write are gone. If an object is at the key, the commit of
-        // that object has dropped them, so the key is taken. If no object is at the key, the blocks were dropped for
-        // another reason, so the error is thrown.
+        // With `InvalidBlockList`, the blocks are gone: if an object is at the key, its commit has dropped them.
         if (!there && hasCode(error, 'InvalidBlockList')) throw error;
         return undefined;
       }
     });
   }
 
-  /**
-   * The pieces of a download's body. This isn't a generator, because a generator that is ended before its first piece
-   * could not release the connection.
-   */
+  /** Not a generator: one that is ended before its first piece could not release the connection. */
   private piecesOf(body: Body): AsyncIterableIterator<Uint8Array> {
     const pieces = body[Symbol.asyncIterator]();
     return {
@@ -273,9 +248,8 @@ export class AzureBlobBucket extends Bucket {
   }
 
   /**
-   * Sends a request as soon as `beginCall` allows it. When the time-out has passed since then, or since the request
-   * last called `onProgress`, aborts the request's signal and rejects with StoreSilentError. By itself, the SDK would
-   * wait for a silent store forever.
+   * Aborts a request that makes no progress until the time-out. By itself, the SDK would wait for a silent store
+   * forever.
    */
   private async ask<T>(request: (abortSignal: AbortSignal, onProgress: () => void) => Promise<T>): Promise<T> {
     await beginCall();
@@ -285,7 +259,6 @@ export class AzureBlobBucket extends Bucket {
   }
 }
 
-/** Yields bytes piece by piece. Calls `onProgress` each time a piece is taken. */
 function* piecesWith(onProgress: () => void, bytes: Uint8Array): Generator<Uint8Array> {
   for (let at = 0; at < bytes.length; at += PIECE_BYTES) {
     onProgress();
@@ -293,16 +266,9 @@ function* piecesWith(onProgress: () => void, bytes: Uint8Array): Generator<Uint8
   }
 }
 
-/**
- * Whether Azure refused a request with the HTTP status 403, usually because the account's key, token or role doesn't
- * allow it.
- */
 const isForbidden = (error: unknown): boolean => error instanceof RestError && error.statusCode === 403;
 
-/**
- * Whether an error is an answer of Azure with one of these error codes. The HTTP status isn't enough: 404 may also mean
- * that the container is missing.
- */
+/** The HTTP status isn't enough: 404 may also mean that the container is missing. */
 const hasCode = (error: unknown, ...codes: string[]): boolean =>
   error instanceof RestError && codes.includes((error.details as { errorCode?: string } | undefined)?.errorCode ?? error.code ?? '');
 
@@ -315,18 +281,11 @@ async function unlessAbsent<T>(answer: Promise<T>): Promise<T | undefined> {
   }
 }
 
-/**
- * Unwraps a value that every answer of Azure has, although the SDK's types declare it as optional. Throws if it is
- * missing.
- */
+/** Every answer of Azure has the value, although the SDK's types declare it as optional. */
 function given<T>(value: T | undefined): T {
   if (value === undefined) throw new Error('The answer of the store is incomplete.');
   return value;
 }
 
-/**
- * The age of an object when the store answered, in milliseconds. Azure gives the time of its answer and the time of the
- * writing in whole seconds.
- */
 const ageMs = (answeredAt: Date | undefined, writtenAt: Date | undefined): number =>
   Math.max(0, given(answeredAt).getTime() - given(writtenAt).getTime());

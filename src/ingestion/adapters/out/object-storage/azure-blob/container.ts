@@ -4,10 +4,10 @@ import { ContainerClient } from '@azure/storage-blob';
 /** A `ContainerClient` whose requests can be observed, which the SDK has no option for. */
 export class Container extends ContainerClient {
   /**
-   * Makes this client, and the clients of its blobs, report each request.
+   * Reports the requests of this client, and of the clients of its blobs.
    *
    * @param onRetry called before a request is repeated.
-   * @param onAnswer called for each answer that contains the store's time, with this time in milliseconds since 1970.
+   * @param onAnswer called with the store's time in an answer, in milliseconds since 1970.
    */
   observe(onRetry: () => void, onAnswer: (answeredAt: number) => void): void {
     const sent = new WeakSet();
@@ -26,7 +26,6 @@ export class Container extends ContainerClient {
   }
 }
 
-/** A step through which each request passes on its way to the store, and its answer on the way back. */
 type PipelinePolicy = Parameters<ContainerPipeline['addPolicy']>[0];
 type ContainerPipeline = Container['storageClientContext']['pipeline'];
 
