@@ -2,17 +2,15 @@ import { createHash, createHmac } from 'node:crypto';
 import zlib from 'node:zlib';
 import { Turns } from '../../../../../common/turns.js';
 
-/** At most this many bytes are hashed in one step. Other work of the process may run between steps. */
 const STEP_BYTES = 256 * 1024;
 
 type Data = string | ArrayBuffer | ArrayBufferView;
 type Hash = ReturnType<typeof createHash | typeof createHmac>;
 
 /**
- * A checksum for the SDK, which passes the whole body of a request in one call of `update`. The SDK's own checksums
- * then hash it at once: the 60 MiB of a long index line would block the event loop for over 100 ms. Here a piece of
- * more than STEP_BYTES, and each piece after it, is hashed only when `digest` is called, in turns with other jobs.
- * Until `digest` has resolved, these pieces must not change.
+ * The SDK passes the whole body of a request in one call of `update`. Its own checksums then hash it at once: the 60
+ * MiB of a long index line would block the event loop for over 100 ms. Here, long bodies are hashed only when `digest`
+ * is called, in turns with other jobs, and must not change until it has resolved.
  */
 abstract class ChecksumInTurns {
   private waiting: Buffer[] = [];

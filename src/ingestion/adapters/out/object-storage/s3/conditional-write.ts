@@ -4,25 +4,20 @@ import { HeadObjectCommand, type HeadObjectCommandOutput } from '@aws-sdk/client
 import type { S3Connection } from './s3-connection.js';
 import { errorNameOf, orUndefined } from './s3-errors.js';
 
-/** Pause before a write is repeated after a conflict (CONFLICTS), in milliseconds. */
 const CONFLICT_PAUSE_MS = 100;
 const CONFLICT_ATTEMPTS = 10;
-/**
- * The name of an item of an object's metadata. By the item's value, a write recognizes the object that it wrote itself,
- * if the answer was lost and the retry is refused.
- */
 const WRITE_ID = 'write-id';
 
 /**
- * Error codes after which a retry may succeed. `ConditionalRequestConflict`: another write of the object was in
- * progress. `ExistingObjectIsDirectory`: the answer of versitygw while the last other object of the same directory is
- * being removed.
+ * After these, a retry may succeed. `ConditionalRequestConflict`: another write of the object was in progress.
+ * `ExistingObjectIsDirectory`: versitygw answers this while the last other object of the same directory is being
+ * removed.
  */
 const CONFLICTS: ReadonlySet<string> = new Set(['ConditionalRequestConflict', 'ExistingObjectIsDirectory']);
 
 /**
- * Error codes with which the store refuses a write. `NoSuchKey`: the object that was to be replaced is missing.
- * `NoSuchUpload`: the multipart upload no longer exists, usually because an earlier attempt has completed it.
+ * `NoSuchKey`: the object that was to be replaced is missing. `NoSuchUpload`: the multipart upload no longer exists,
+ * usually because an earlier attempt has completed it.
  */
 const REFUSALS: ReadonlySet<string> = new Set([
   'PreconditionFailed',
@@ -32,9 +27,9 @@ const REFUSALS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * A write of one object, usually a conditional one. If the store carried out an attempt, but the answer was lost, the
- * store may refuse the next attempt because of the object that it finds. By an id in the object's metadata, the write
- * recognizes this object as its own.
+ * A write of one object, usually a conditional one. If the answer to a successful attempt was lost, the store may
+ * refuse the next attempt because of the object that it finds. By an id in the object's metadata, the write recognizes
+ * this object as its own.
  */
 export class ConditionalWrite {
   private readonly id = randomUUID();
@@ -44,22 +39,18 @@ export class ConditionalWrite {
     private readonly key: string,
   ) {}
 
-  /**
-   * The bucket, key and metadata of the object, as members of the request that writes it or begins its multipart
-   * upload.
-   */
   get object(): { readonly Bucket: string; readonly Key: string; readonly Metadata: Record<string, string> } {
     return { ...this.connection.at(this.key), Metadata: { [WRITE_ID]: this.id } };
   }
 
   /**
-   * Performs the write, and repeats it after conflicts (CONFLICTS), at most ten attempts in all.
+   * Performs the write, and repeats it after conflicts, at most ten attempts in all.
    *
-   * @param write sends the request. The object must get the metadata of `object`.
-   * @returns the store's answer to the write. If an earlier attempt wrote the object, the store's answer to a request
-   *   for its metadata. Undefined if the store refused the write for good.
-   * @throws an error of `write` that is no refusal (REFUSALS); the last conflict; `NoSuchUpload` if no object is at the
-   *   key; an error of the request for the metadata.
+   * @param write must give the object the metadata of `object`.
+   * @returns the answer to the write, or, if an earlier attempt wrote the object, to a request for its metadata;
+   *   undefined if the store refused the write for good.
+   * @throws an error of `write` that is no refusal; the last conflict; `NoSuchUpload` if no object is at the key; an
+   *   error of the request for the metadata.
    */
   async perform<Output extends { readonly ETag?: string | undefined }>(
     write: () => Promise<Output>,

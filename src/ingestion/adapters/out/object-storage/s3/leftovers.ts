@@ -2,22 +2,18 @@ import { BackgroundRetries } from '../../../../../common/background-retries.js';
 
 const FIRST_PAUSE_MS = 1000;
 const MAX_PAUSE_MS = 60_000;
-/**
- * Maximum number of pending removals of parts. Further ones are dropped. The parts of a client's failed upload are also
- * removed by means of the upload's marker (`UploadMarkers`, `Sweeper`).
- */
+/** Further removals are dropped. The `Sweeper` also removes the parts of a client's failed upload. */
 const MOST = 1000;
 
 /**
- * Removes parts that uploads have left in the store, in the background. Each removal is attempted with growing pauses,
- * of a second to a minute, until it has succeeded as often as it must or `close` abandons it. The pauses don't keep the
- * process alive.
+ * Removes parts that uploads have left in the store, in the background. Failures are retried with growing pauses, of up
+ * to a minute, until `close`.
  */
 export class Leftovers {
   private readonly retries = new BackgroundRetries();
 
   /**
-   * Adds a removal of parts, which begins after a second. Does nothing if MOST removals are pending.
+   * Adds a removal of parts, which begins after a second. Does nothing if 1,000 are pending.
    *
    * @param times how many attempts must succeed before the removal ends.
    */
@@ -34,7 +30,6 @@ export class Leftovers {
     void this.retries.repeat(attempt, pauseMs);
   }
 
-  /** Abandons the pending removals of parts. */
   close(): void {
     void this.retries.close();
   }

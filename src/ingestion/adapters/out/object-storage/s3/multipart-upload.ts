@@ -17,22 +17,14 @@ import { isPassing } from './s3-errors.js';
 import { abortUpload, removeParts } from './unfinished-parts.js';
 
 const MIB = 1024 * 1024;
-/**
- * Maximum number of parts of one upload that are sent at once. If parts are long, fewer are sent (MAX_BYTES_AT_ONCE).
- */
 const PARTS_AT_ONCE = 4;
 const MAX_BYTES_AT_ONCE = 20 * MIB;
-/** A failed upload waits at most this long for its parts to be removed, in milliseconds. A healthy store needs less. */
 const MAX_GIVING_BACK_MS = 2_000;
-/** The checksum by which the store verifies each part. */
 const PART_CHECKSUM = { ChecksumAlgorithm: 'CRC32' } as const;
 
-/** The resources that all uploads to one bucket share. */
 export interface UploadResources {
   readonly connection: S3Connection;
-  /** Provides the memory of the parts. Its `partBytes` is the length of every part but the last. */
   readonly memory: PartMemory;
-  /** Removes the parts of failed uploads later, if the store doesn't answer at once. */
   readonly leftovers: Leftovers;
 }
 
@@ -41,12 +33,8 @@ export class MultipartUpload {
   private readonly write: ConditionalWrite;
   private readonly parts: CompletedPart[] = [];
   private beginning: Promise<string | undefined> | undefined;
-  /** The store's id of the multipart upload. Undefined until the multipart upload has begun. */
   private uploadId: string | undefined;
-  /**
-   * Whether the store may have begun a multipart upload of this key whose id is unknown, because the store's answer
-   * with the id was lost.
-   */
+  /** Whether the store may have begun a multipart upload whose id is unknown, because the answer was lost. */
   private isUnsure = false;
 
   constructor(
@@ -57,9 +45,8 @@ export class MultipartUpload {
   }
 
   /**
-   * Sends all bytes, and creates the object when they have ended. Call `send` once. After a failure, removes the parts
-   * that were sent: at once if the store isn't the cause, and otherwise later. After a success, a multipart upload that
-   * was begun although the answer was lost is removed later. Rejects with errors of the bytes and of the SDK.
+   * Sends all bytes, and creates the object when they have ended. Call it once. After a failure, removes the parts that
+   * were sent, possibly only later. Rejects with errors of the bytes and of the SDK.
    *
    * @throws ObjectExistsError if the key is taken; StoreSilentError if the store made no progress for the time-out.
    */
@@ -83,7 +70,6 @@ export class MultipartUpload {
     }
   }
 
-  /** Sends and retries the request that makes the object visible. Throws ObjectExistsError if the key is taken. */
   private async make(send: () => Promise<{ readonly ETag?: string | undefined }>): Promise<void> {
     const made = await this.resources.connection.persist(() => this.write.perform(send));
     if (!made) throw new ObjectExistsError(this.key);
@@ -107,7 +93,6 @@ export class MultipartUpload {
     }
   }
 
-  /** Sends one part. This may take longer than the time-out, as long as the store keeps accepting bytes. */
   private async sendPart(UploadId: string | undefined, PartNumber: number, Body: Buffer): Promise<CompletedPart> {
     const { connection } = this.resources;
     const input = { ...connection.at(this.key), UploadId, PartNumber, Body, ...PART_CHECKSUM };
@@ -115,20 +100,13 @@ export class MultipartUpload {
     return { PartNumber, ETag, ChecksumCRC32 };
   }
 
-  /**
-   * Completes the multipart upload. A store may need long to join many parts. So this may take longer than the
-   * time-out, as long as the store keeps sending bytes.
-   */
+  /** May take longer than the time-out, because a store may need long to join many parts. */
   private async complete(): Promise<CompleteMultipartUploadCommandOutput> {
     const { connection } = this.resources;
     const input = { ...connection.at(this.key), UploadId: this.uploadId, IfNoneMatch: '*', MultipartUpload: { Parts: this.parts } };
     return connection.whileBytesMove(connection.uploading, () => connection.uploading.send(new CompleteMultipartUploadCommand(input)));
   }
 
-  /**
-   * Removes the parts of a failed upload: at once if the store is healthy and does so within two seconds, and otherwise
-   * later.
-   */
   private async giveBack(isStoreHealthy: boolean): Promise<void> {
     const { key, uploadId, isUnsure } = this;
     const { connection, leftovers } = this.resources;
@@ -138,24 +116,19 @@ export class MultipartUpload {
       else await abortUpload(connection, key, uploadId);
     };
     if (!isStoreHealthy) {
-      // The removal must succeed twice: after the first removal, the store may still carry out a request that sent a
-      // part, although this process no longer awaits its answer.
+      // Twice: after the first removal, the store may still carry out a request that sent a part.
       leftovers.add(action, 2);
       return;
     }
     try {
       await withTimeLimit(MAX_GIVING_BACK_MS, action, connection.silence);
     } catch {
-      // The removal of the parts is retried later. Its error isn't reported: the caller gets the error of the upload.
       leftovers.add(action);
     }
   }
 }
 
-/**
- * The bytes of an upload, and whether reading them failed. If reading failed, the store isn't the cause of the upload's
- * failure.
- */
+/** If reading the bytes failed, the store isn't the cause of the upload's failure. */
 class Source implements AsyncIterable<Uint8Array> {
   hasFailed = false;
 

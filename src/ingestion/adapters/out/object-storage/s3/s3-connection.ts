@@ -12,47 +12,35 @@ import { StoreWatch } from './store-watch.js';
 export interface S3ConnectionOptions {
   readonly bucket: string;
   /**
-   * The prefix of every key in the bucket; empty for none. Slashes at its ends are ignored: one `/` is put between
-   * prefix and key.
+   * Precedes every key in the bucket; empty for none. Slashes at its ends are ignored: one `/` is put between prefix
+   * and key.
    */
   readonly prefix: string;
-  /** The region of the bucket. Default: the SDK's own. */
   readonly region?: string | undefined;
-  /** The URL of the store. Default: the one that the SDK determines. */
   readonly endpoint?: string | undefined;
   readonly forcePathStyle: boolean;
-  /** The time-out: a call fails when the store has made no progress for this many milliseconds. */
   readonly timeoutMs: number;
   /** Called before a request is repeated, except after a conflict with another write (`ConditionalWrite`). */
   readonly onRetry?: () => void;
-  /** The credentials. Default: those that the SDK finds with its default chain. */
   readonly credentials?: S3ClientConfig['credentials'];
 }
 
 const MAX_CONNECT_MS = 2000;
 const CONNECTIONS = {
-  // The number of connections isn't limited, because the SDK treats a request that waits for a free connection as one
-  // that can't connect.
+  // Not limited: the SDK treats a request that waits for a free connection as one that can't connect.
   maxSockets: Infinity,
-  // After this many milliseconds without a request, a connection is closed. Otherwise, each burst of requests would
-  // leave its connections open for good.
+  // Closes idle connections after this many milliseconds. Those of a burst would otherwise stay open for good.
   timeout: 10_000,
 };
-/** Pause before a request of an upload that failed for a passing reason (`isPassing`) is repeated, in milliseconds. */
 const PART_PAUSE_MS = 500;
 
-/**
- * The connection to one bucket: the clients of the SDK, the keys below the bucket's prefix, and the time limits and
- * retries of requests.
- */
+/** The connection to one bucket, with the time limits and retries of requests. */
 export class S3Connection {
   readonly bucket: string;
-  /** The text that precedes every key in the bucket: empty, or the configured prefix with a `/` at its end. */
   readonly prefix: string;
   readonly client: S3Client;
   /**
-   * The SDK's client for the requests of `upload` that write. It sends each request once, because `persist` decides
-   * which requests are retried, and for how long.
+   * For the requests of `upload` that write. Sends each request once, because `persist` decides which ones are retried.
    */
   readonly uploading: S3Client;
   readonly watch: StoreWatch;
@@ -87,54 +75,43 @@ export class S3Connection {
     this.watch = new StoreWatch([this.client, this.uploading], { timeoutMs, onRetry });
   }
 
-  /** Returns the error for a call in which the store made no progress until the time-out. */
   readonly silence = (): StoreSilentError => new StoreSilentError(this.timeoutMs);
 
-  /** The bucket and the whole key of an object, as members of a request's input. */
   at(key: string): { readonly Bucket: string; readonly Key: string } {
     return { Bucket: this.bucket, Key: this.prefix + key };
   }
 
   /**
-   * Begins a small call as soon as `beginCall` allows it. Limits the call, including its retries, to the time-out from
-   * then on.
+   * Begins a small call as soon as `beginCall` allows it, and limits it, including its retries, to the time-out.
    *
    * @throws StoreSilentError when the time-out has passed; any error of the call.
    */
   async within<T>(call: (options: { readonly abortSignal: AbortSignal }) => Promise<T>): Promise<T> {
     await beginCall();
     const ending = new AbortController();
-    // Aborting by the signal isn't enough, because some operations ignore the signal, for example fetching credentials.
-    // So the time limit ends the call too.
+    // The signal isn't enough, because some operations ignore it, such as fetching credentials.
     return withTimeLimit(this.timeoutMs, () => call({ abortSignal: ending.signal }), this.silence, () => { ending.abort(); });
   }
 
   /**
-   * Begins a call whose request or answer may have a long body. The call may take longer than the time-out, as long as
-   * bytes move: the sockets end a request in which no byte moves for that long.
+   * Begins a call with a long request or answer, which may take longer than the time-out as long as bytes move.
    *
    * @param client the client that `call` uses.
    * @throws StoreSilentError; any error of the call.
    */
   async whileBytesMove<T>(client: S3Client, call: () => Promise<T>): Promise<T> {
-    // Fetches the credentials first, because the time limit of this connection's sockets doesn't apply to that. Each
-    // client keeps its own credentials.
+    // The time limit of the sockets doesn't apply to fetching credentials. Each client keeps its own.
     await this.within(() => client.config.credentials());
     return call();
   }
 
-  /**
-   * Begins a call that sends a body: a short body with the time limit of `within`, a long one with that of
-   * `whileBytesMove`.
-   */
   sending<T>(client: S3Client, body: Uint8Array, call: (options: { readonly abortSignal?: AbortSignal }) => Promise<T>): Promise<T> {
     return body.length > SHORT_BODY_BYTES ? this.whileBytesMove(client, () => call({})) : this.within(call);
   }
 
   /**
    * Sends a request, and retries it after failures that may pass, until the time-out has passed since the first
-   * failure. So an outage that is shorter than the time-out doesn't end a long upload. A request that was refused for
-   * the time in its signature is repeated once without a pause.
+   * failure. So an outage that is shorter than the time-out doesn't end a long upload.
    *
    * @throws StoreSilentError if the time-out ends while a retry waits for its answer; otherwise the error of the last
    *   attempt.
@@ -160,7 +137,6 @@ export class S3Connection {
     }
   }
 
-  /** Closes the SDK's clients and their sockets. */
   close(): void {
     this.client.destroy();
     this.uploading.destroy();

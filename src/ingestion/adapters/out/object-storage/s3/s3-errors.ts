@@ -3,10 +3,7 @@ import { S3ServiceException } from '@aws-sdk/client-s3';
 /** The code of an S3 error, or the name of any other Error; empty for anything else. */
 export const errorNameOf = (error: unknown): string => (error instanceof Error ? error.name : '');
 
-/**
- * Whether an error says that an object is missing. If the whole bucket is missing, most requests fail with another
- * error. A HEAD request fails with `NotFound` in both cases, because its answer has no body that says what is missing.
- */
+/** A HEAD request fails with `NotFound` also if the whole bucket is missing: its answer has no body that says so. */
 const isNotFound = (error: unknown): boolean => ['NoSuchKey', 'NotFound'].includes(errorNameOf(error));
 
 /** Whether an error says that the store doesn't permit the request. */
@@ -14,15 +11,15 @@ export const isForbidden = (error: unknown): boolean =>
   errorNameOf(error) === 'AccessDenied' || (error instanceof S3ServiceException && error.$metadata.httpStatusCode === 403);
 
 /**
- * Whether an error says two things: the store refused a request because of the time in its signature, and the SDK has
- * learnt the store's time from the refusal. A retry is then signed with the right time.
+ * Whether the store refused a request because of the time in its signature, and the SDK has learnt the store's time
+ * from that. A retry is then signed with the right time.
  */
 export const isSkewLearnt = (error: unknown): boolean =>
   error instanceof S3ServiceException && 'clockSkewCorrected' in error.$metadata && error.$metadata.clockSkewCorrected === true;
 
 /**
- * Whether a retry of the failed request may succeed: there was no connection or it broke off, the store has a problem
- * of its own (5xx), or it asks for fewer requests (429).
+ * Whether a retry may succeed: the connection failed, or the store has a problem of its own (5xx) or asks for fewer
+ * requests (429).
  */
 export const isPassing = (error: unknown): boolean => {
   if (error instanceof S3ServiceException) {

@@ -22,34 +22,27 @@ import { removeParts } from './unfinished-parts.js';
 
 export interface S3BucketOptions extends S3ConnectionOptions {
   /**
-   * The longest file, in bytes. The length of parts follows from it, because the store accepts at most 10,000 parts of
-   * an upload.
+   * The longest file. The length of parts follows from it, because the store accepts at most 10,000 parts of an upload.
    */
   readonly maxUploadBytes: number;
-  /** Maximum number of objects in one page of a listing. Default: the store's maximum. */
   readonly pageSize?: number;
 }
 
 type ListOptions = Pick<ListObjectsV2CommandInput, 'Delimiter' | 'StartAfter'>;
 
 const MIB = 1024 * 1024;
-/** The smallest part that S3 accepts, in bytes. Only the last part of an upload may be smaller. */
+/** The minimum of S3 for each part of an upload but the last. */
 const MIN_PART_BYTES = 5 * MIB;
 const MAX_PARTS = 10_000;
 const MAX_REMOVED_AT_ONCE = 1000;
 const READ_ATTEMPTS = 3;
-/**
- * An id that no multipart upload has. An attempt to abort this upload shows whether the store permits aborting uploads.
- */
+/** An id that no multipart upload has. Aborting it shows whether the store permits aborting uploads. */
 const NO_UPLOAD_ID = 'bm9uZQ';
 
 /**
- * A bucket of S3, or of another store with the S3 protocol that supports `If-None-Match` and `If-Match`.
- *
- * An object's version is its ETag, which is often the same for the same bytes. Calls reject with errors of the SDK,
- * with `StoreSilentError` if the store made no progress for the time-out, and with the errors of `Bucket`; `remove`
- * also with an Error if objects were not removed. An iterator from `open` loses its connection if its reader pauses for
- * longer than the time-out.
+ * A bucket of S3, or of another store with the S3 protocol that supports `If-None-Match` and `If-Match`. An object's
+ * version is its ETag, which is often the same for the same bytes. An iterator from `open` loses its connection if its
+ * reader pauses for longer than the time-out.
  */
 export class S3Bucket extends Bucket {
   private readonly connection: S3Connection;
@@ -163,8 +156,7 @@ export class S3Bucket extends Bucket {
     const prefix = { Bucket: at.Bucket, Prefix: at.Key };
     const ask = <T>(right: string, call: (options: { readonly abortSignal: AbortSignal }) => Promise<T>) =>
       connection.within(call).catch(missingRight(right, isForbidden));
-    // The right to list is checked first. Without it, a store answers 403 for a missing object, as without the right to
-    // read.
+    // Checked first: without this right, a store answers 403 for a missing object, as without the right to read.
     await ask('s3:ListBucket', (options) => client.send(new ListObjectsV2Command({ ...prefix, MaxKeys: 1 }), options));
     await Promise.all([
       ask('s3:GetObject', (options) => orUndefined(client.send(new HeadObjectCommand(at), options))),
@@ -212,7 +204,7 @@ export class S3Bucket extends Bucket {
   }
 }
 
-/** The pieces of a download's body. Releases the connection even if the iteration is ended before the first piece. */
+/** Releases the connection even if the iteration is ended before the first piece. */
 function piecesOf(body: Readable): AsyncIterable<Uint8Array> {
   return {
     [Symbol.asyncIterator]: () => {

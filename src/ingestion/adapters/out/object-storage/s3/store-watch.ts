@@ -3,43 +3,35 @@ import { type S3Client, S3ServiceException } from '@aws-sdk/client-s3';
 import { StoreSilentError } from '../bucket.js';
 import { errorNameOf } from './s3-errors.js';
 
-/**
- * A time-out of the SDK that comes up to this much too early, in milliseconds, still counts as the store's silence,
- * because timers may fire early.
- */
+/** Timers may fire early: a time-out that comes up to this much too early still counts as the store's silence. */
 const EARLY_MS = 100;
 /**
- * If the store refuses a request with status 403, and the time in the request's signature differs from the store's time
- * by more than this, in milliseconds, the difference is taken for the reason. S3 itself allows 15 minutes.
+ * A refusal with status 403 is put down to the time in the signature if that differs more than this from the store's
+ * time. S3 itself allows 15 minutes.
  */
 const WRONG_CLOCK_MS = 240_000;
 
 /** Observes each request of the given S3 clients: the store's time in its answer, and whether the store was silent. */
 export class StoreWatch {
-  /** The time of each answer by the store's clock, in milliseconds since 1970. The key is the SDK's output object. */
   private readonly answeredAt = new WeakMap<object, number>();
-  /** How far the store's clock was ahead of this machine's at the latest answer, in milliseconds. */
   private aheadMs = 0;
   private readonly timeoutMs: number;
   private readonly onRetry: () => void;
 
-  /** @param options `timeoutMs` is the time-out of a request. `onRetry` is called when the SDK repeats a request. */
   constructor(clients: readonly S3Client[], { timeoutMs, onRetry }: { readonly timeoutMs: number; readonly onRetry: () => void }) {
     this.timeoutMs = timeoutMs;
     this.onRetry = onRetry;
     for (const client of clients) this.see(client);
   }
 
-  /** The time by the store's clock, in milliseconds since 1970. Before the first answer, this machine's time. */
   get storeTime(): number {
     return Date.now() + this.aheadMs;
   }
 
   /**
-   * Age of an object when the store answered, in milliseconds. S3 gives the time of its answer and the time of the
-   * writing in whole seconds. 0 if `lastModified` is undefined.
+   * Age of an object when the store answered, in milliseconds; 0 if `lastModified` is undefined. S3 gives both times in
+   * whole seconds.
    *
-   * @param lastModified when the object was written.
    * @param answer the output of the request that returned `lastModified`.
    */
   ageOf(lastModified: Date | undefined, answer: object): number {
@@ -70,10 +62,6 @@ export class StoreWatch {
     );
   }
 
-  /**
-   * Updates `aheadMs` from the store's time in an answer. Returns that time in milliseconds since 1970; undefined if
-   * the answer has none.
-   */
   private noteTime(answer: unknown): number | undefined {
     const { headers } = (answer ?? {}) as { readonly headers?: Readonly<Record<string, string | undefined>> };
     const answeredAt = Date.parse(headers?.date ?? '');
@@ -82,28 +70,23 @@ export class StoreWatch {
     return answeredAt;
   }
 
-  /**
-   * Converts the SDK's error for a socket that was silent until the time-out to StoreSilentError, which the SDK doesn't
-   * retry. The SDK would retry its own error, and so wait for a silent store several times. Returns any other error
-   * unchanged, also that for a connection that wasn't made in time.
-   */
+  /** The SDK retries its own error for a silent socket, and so would wait for a silent store several times. */
   private translate(error: unknown, elapsedMs: number): unknown {
     const isTimeout = errorNameOf(error) === 'TimeoutError' && !(error instanceof Error && 'code' in error);
     return isTimeout && elapsedMs >= this.timeoutMs - EARLY_MS ? new StoreSilentError(this.timeoutMs) : error;
   }
 }
 
-/** Whether the SDK repeats a request. It numbers the attempts in a header: `attempt=2; max=3`. */
+/** The SDK numbers the attempts in a header: `attempt=2; max=3`. */
 const isRepeated = (request: unknown): boolean => {
   const { headers } = request as { readonly headers: Readonly<Record<string, string | undefined>> };
   return !(headers['amz-sdk-request'] ?? 'attempt=1').startsWith('attempt=1');
 };
 
 /**
- * Marks a store's refusal of a request whose signature has a wrong time, so that the SDK, or `persist`, repeats the
- * request by the store's clock. The SDK signs with this machine's time plus the offset that it learned from earlier
- * answers. If this machine's clock was corrected since then, the offset is wrong, and the SDK doesn't mark the refusal
- * itself.
+ * Makes the SDK, or `persist`, repeat a request whose signature has a wrong time. The SDK signs with this machine's
+ * time plus the offset that it learned from earlier answers. If this machine's clock was corrected since then, the
+ * offset is wrong, and the SDK doesn't mark the refusal itself.
  */
 function markWrongClock(error: S3ServiceException, assumedAheadMs: number): void {
   const { $metadata: metadata, $response: response } = error;

@@ -3,8 +3,7 @@ import type { S3Connection } from './s3-connection.js';
 import { errorNameOf } from './s3-errors.js';
 
 /**
- * Removes the parts of all unfinished multipart uploads to a key. Rejects with errors of the SDK, and with
- * StoreSilentError.
+ * Removes the parts of all unfinished multipart uploads to a key. Rejects with errors of the SDK, and StoreSilentError.
  */
 export async function removeParts(connection: S3Connection, key: string): Promise<void> {
   const { Bucket, Key: Prefix } = connection.at(key);
@@ -25,8 +24,7 @@ export async function removeParts(connection: S3Connection, key: string): Promis
 }
 
 /**
- * Removes the parts of one multipart upload. Does nothing if the upload is complete or was aborted before. Rejects with
- * errors of the SDK, and with StoreSilentError.
+ * Removes the parts of one multipart upload, if there are any. Rejects with errors of the SDK, and StoreSilentError.
  */
 export async function abortUpload(connection: S3Connection, key: string, UploadId: string): Promise<void> {
   const command = new AbortMultipartUploadCommand({ ...connection.at(key), UploadId });
