@@ -1,14 +1,12 @@
 import { z } from 'zod';
 
-/** The object `move` in the bucket of a move. */
 export const NOTE = z.object({
-  /** The id of the store that is moved to the bucket. */
   store_id: z.string(),
   /** True once the last step of a move (`finish`) may have written index lines. */
   has_lines: z.boolean().optional(),
-  /** When the move was complete (RFC 3339, UTC). */
+  /** RFC 3339, UTC. */
   completed_at: z.string().optional(),
-  /** The sha-256 of all index lines that a complete move has written, in the order of the store. */
+  /** Of all index lines that a complete move has written, in the order of the store. */
   lines_sha256: z.string().optional(),
 });
 export type Note = Readonly<z.infer<typeof NOTE>>;

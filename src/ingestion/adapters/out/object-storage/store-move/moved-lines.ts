@@ -8,18 +8,12 @@ import { claimBytes, keptClaim } from '../idempotency-claims.js';
 import { claimKey } from '../keys.js';
 import { type Day, DAY_GRACE_MS, directoryOf, endOf, isSlow, NAME_TOLERANCE_MS, segmentOf, targetName } from '../segment-names.js';
 
-/**
- * A shared segment of the current day only has lines that were received at most this long after its first line, in
- * milliseconds. The first line gives the segment its name. The limit is that of segments that uploads write, so that a
- * search by an upload's id finds a moved line as fast.
- */
+/** The limit of segments that uploads write, so that a search by an upload's id finds a moved line as fast. */
 const MAX_APART_MS = NAME_TOLERANCE_MS / 2;
-/** If the lines that wait have at least this many bytes, they are written before the next line is added. */
 const BATCH_BYTES = 16 * 1024 * 1024;
 
 interface MovedLine {
   readonly upload: Upload;
-  /** The index line with its newline. */
   readonly bytes: Buffer;
 }
 
@@ -32,26 +26,17 @@ interface MovedLine {
  * - The other lines of the current day get segments with names as uploads give, which compaction merges later.
  *
  * The name of a shared segment contains a digest of its lines. So if an interrupted move writes the same lines again,
- * they don't appear twice. They may appear twice if the store carries out a write of the earlier attempt so late that
- * the move doesn't remove it, and these lines are grouped into other segments now.
+ * in the same groups, they don't appear twice.
  */
 export class MovedLines {
   private day: Day | undefined;
   private batch: MovedLine[] = [];
   private bytes = 0;
-  /**
-   * The keys of the segments and claims that were written, or that an earlier attempt had written with the same lines:
-   * two for each upload whose `Idempotency-Key` is still in use, one for each other slow upload of the current day, and
-   * one for each shared segment.
-   */
+  /** The keys of the segments and claims that this move has written, or an earlier attempt with the same lines. */
   readonly written = new Set<string>();
 
   constructor(private readonly bucket: Bucket) {}
 
-  /**
-   * Adds the line of an upload. May first write the lines that were added before: if there are many, or if their day is
-   * another. Rejects with errors of the bucket.
-   */
   async add(day: Day, line: MovedLine): Promise<void> {
     const isOther = this.day && directoryOf(this.day) !== directoryOf(day);
     if (isOther || this.bytes >= BATCH_BYTES) await this.flush();
@@ -61,8 +46,8 @@ export class MovedLines {
   }
 
   /**
-   * Writes the lines that were added and not written yet. If it rejects, with an error of the bucket, some of these
-   * lines may be missing from the bucket, and later calls don't write them.
+   * Writes the lines that were added. After a rejection, with an error of the bucket, some of them may be missing from
+   * the bucket, and later calls don't write them.
    */
   async flush(): Promise<void> {
     const { day } = this;
@@ -94,7 +79,6 @@ export class MovedLines {
     this.written.add(key);
   }
 
-  /** Writes lines to one segment, with `time` (milliseconds since 1970) in its name. */
   private async write(day: Day, lines: readonly MovedLine[], time: number, isOfSlow: boolean): Promise<void> {
     if (lines.length === 0) return;
     const bytes = Buffer.concat(lines.map((line) => line.bytes));
@@ -105,9 +89,6 @@ export class MovedLines {
   }
 }
 
-/**
- * Splits lines, given in the order of `received_at`, into groups that may share a segment named as uploads name theirs.
- */
 function windowsOf(lines: readonly MovedLine[]): { readonly begin: number; readonly lines: MovedLine[] }[] {
   const windows: { begin: number; lines: MovedLine[] }[] = [];
   for (const line of lines) {

@@ -16,9 +16,8 @@ import { bytesOf, type Note, NOTE } from './move-note.js';
 import { MovedLines } from './moved-lines.js';
 
 const FILES_AT_ONCE = 8;
-/** How many files are looked up in the bucket together. */
 const LOOKED_UP_AT_ONCE = 2_000;
-/** If a move was interrupted, only files longer than this, in bytes, may have left parts in the bucket. */
+/** An interrupted move may have left parts only of longer files. */
 const MIN_PARTS_BYTES = 1024 * 1024;
 const FILES = 'files/';
 const LINES = 'uploads/';
@@ -31,22 +30,16 @@ export class BucketTakenError extends Error {
   }
 }
 
-/** An index line or a file of the store that can't be moved. */
 export interface MoveProblem {
-  /** The path of the segment or file, relative to the store's root. */
   readonly path: string;
   readonly detail: string;
 }
 
 export interface MoveTotals {
-  /**
-   * `uploads`: the well-formed index lines of the store. `files` and `bytes`: the files that these lines name, and the
-   * total length of these files.
-   */
+  /** `uploads`: the well-formed index lines of the store. `files` and `bytes`: the files that these lines name. */
   uploads: number;
   files: number;
   bytes: number;
-  /** The files that were copied, or that a dry run would copy. */
   copiedFiles: number;
   copiedBytes: number;
   problems: number;
@@ -54,7 +47,7 @@ export interface MoveTotals {
 
 export interface MoveProgress {
   phase: 'counting' | 'files' | 'lines';
-  /** In phase `files`: bytes of files. In phase `lines`: uploads. In phase `counting`, `done` and `total` are 0. */
+  /** Bytes of files in phase `files`, uploads in phase `lines`, and 0 in phase `counting`. */
   done: number;
   total: number;
 }
@@ -63,22 +56,18 @@ export interface MoveProgress {
  * Copies a store with all its uploads to an empty bucket. An object (`move`) in the bucket names the store, so that
  * only a move of the same store continues there. Safe to interrupt at any point and to run again.
  *
- * `copyFiles` may run while a service uses the store: it copies files only, which nobody finds in the bucket without
- * index lines. `finish` needs the lock of the store. It copies the remaining files, removes from the bucket the files
- * of uploads that were removed from the store meanwhile, and writes all lines, and the claims of keys still in use.
+ * `copyFiles` may run while a service uses the store: it copies only files, which nobody finds without index lines.
+ * `finish` needs the lock of the store. It copies the remaining files, removes from the bucket the files of uploads
+ * that were removed from the store meanwhile, and writes all lines, and the claims of keys still in use.
  *
- * A file becomes visible in the bucket only if its size and sha-256 are those in its line. Memory grows only with the
- * number of keys that `MovedLines` has written, and with the number of files in a directory.
+ * A file becomes visible in the bucket only if its size and sha-256 are those in its line.
  */
 export class StoreMove {
   readonly totals: MoveTotals = { uploads: 0, files: 0, bytes: 0, copiedFiles: 0, copiedBytes: 0, problems: 0 };
   readonly progress: MoveProgress = { phase: 'counting', done: 0, total: 0 };
-  /** Whether `finish` has found that another run had completed the move. */
   wasMovedBefore = false;
-  /** Whether an earlier move to this bucket may have left parts of files, because it was interrupted. */
   private isResumed = false;
 
-  /** @param dryRun whether to change nothing. */
   constructor(
     private readonly source: StoreSource,
     private readonly bucket: Bucket,
@@ -86,10 +75,11 @@ export class StoreMove {
   ) {}
 
   /**
-   * Begins or continues the move. Resolves to whether the move is already complete. If the store has changed since a
-   * complete move, continues the move, unless a service has used the bucket: then throws BucketTakenError. Also throws
-   * it if another store was moved to the bucket, if the object `move` is damaged, or if there is no such object and the
-   * bucket isn't empty.
+   * Begins or continues the move. Resolves to whether it is complete, and the store hasn't changed since.
+   *
+   * @throws BucketTakenError if another store was moved to the bucket, if the object `move` is damaged, if there is no
+   *   such object and the bucket isn't empty, or if the store has changed since a complete move and a service has used
+   *   the bucket; errors of the store and of the bucket.
    */
   async begin(): Promise<boolean> {
     const { storeId } = this.source;
@@ -134,17 +124,14 @@ export class StoreMove {
   }
 
   /**
-   * Completes the move while this process has the lock of the store. Does nothing if another run has completed it. If a
-   * line or file can't be moved, yields it, and leaves the move incomplete. Rejects with an error of the store or of
-   * the bucket.
+   * Completes the move, if no other run has done so. This process must have the lock of the store. If a line or file
+   * can't be moved, yields it, and leaves the move incomplete. Rejects with an error of the store or of the bucket.
    *
    * @param assertHere rejects if a directory of the store isn't at its path.
    * @throws BucketTakenError if a service has used the bucket since the move began; an Error if the store changes
-   *   meanwhile, or if the number of files that are both in the bucket and in the store isn't the number of files that
-   *   the lines name.
+   *   meanwhile, or if the number of files that are both in the bucket and in the store isn't that of the lines.
    */
   async *finish(assertHere: () => Promise<void>): AsyncGenerator<MoveProblem> {
-    // Another run of the command may have completed the move since this one began.
     const note = await this.note();
     this.wasMovedBefore = note !== undefined && (await this.isMoved(note));
     if (this.wasMovedBefore) return;
@@ -158,9 +145,8 @@ export class StoreMove {
     await this.removeOtherFiles();
     const lines = new MovedLines(this.bucket);
     const sha256 = await this.writeLines(lines);
-    // An earlier attempt may have written lines and claims of uploads that were removed since. Only what this attempt
-    // hasn't written is removed, and after all writes: the store may carry out a removal late, and would then remove
-    // what was written under the same key after it.
+    // An earlier attempt may have written lines and claims of uploads that were removed since. They are removed after
+    // all writes, and no key that this attempt has written: a late removal would remove what was written after it.
     for (const prefix of [LINES, CLAIMS]) await removeListed(this.bucket, prefix, ({ key }) => !lines.written.has(key));
     const completedAt = new Date(this.bucket.storeTime).toISOString();
     await this.bucket.replace(MOVE, bytesOf({ store_id: storeId, has_lines: true, completed_at: completedAt, lines_sha256: sha256 }));
@@ -174,12 +160,6 @@ export class StoreMove {
     return data;
   }
 
-  /**
-   * Whether the move is complete, and the store hasn't changed since. If the store has changed, the bucket doesn't have
-   * the same uploads.
-   *
-   * @throws BucketTakenError if the store has changed, and a service has used the bucket.
-   */
   private async isMoved({ completed_at: completedAt, lines_sha256: sha256 }: Note): Promise<boolean> {
     if (completedAt === undefined) return false;
     if ((await this.linesSha256()) === sha256) return true;
@@ -187,7 +167,6 @@ export class StoreMove {
     return false;
   }
 
-  /** The sha-256 of all lines of the store; undefined if a part of a segment can't be read as lines. */
   private async linesSha256(): Promise<string | undefined> {
     const hash = createHash('sha256');
     for await (const { bytes } of this.source.lines()) {
@@ -205,9 +184,8 @@ export class StoreMove {
   }
 
   /**
-   * Throws BucketTakenError if a service has used the bucket, whose uploads must not be removed. Signs of that are the
-   * object `health`, and directories that a move doesn't create. A service writes `health` at its start, or, as a part
-   * of another application, when it is asked for its health.
+   * The uploads of a service that has used the bucket must not be removed. Signs of that are the object `health`, which
+   * a service writes, and directories that a move doesn't create.
    *
    * @param hasLines whether the lines in the bucket may be those of a move.
    */
@@ -218,7 +196,6 @@ export class StoreMove {
     if (foreign.length > 0) throw new BucketTakenError(`${reason} (${foreign.join(', ')}).`);
   }
 
-  /** Yields the files that the lines of the store name, except those that the bucket has with the right size. */
   private async *missingFiles(): AsyncGenerator<ExpectedContent> {
     for await (const files of this.batches()) {
       const directories = new Set(files.map(({ path }) => dirname(path)));
@@ -254,8 +231,7 @@ export class StoreMove {
     }
     if (this.isResumed && size > MIN_PARTS_BYTES) await this.bucket.removeParts(path);
     const bytes = await this.source.openContent(path);
-    // While a service uses the store, a missing file is no problem: the upload may have been removed since its line was
-    // read.
+    // While a service uses the store, the upload may have been removed since its line was read.
     if (!bytes) return isStopped ? { path, detail: 'the file is absent' } : undefined;
     try {
       await this.bucket.upload(path, this.checked(bytes, file));
@@ -268,7 +244,6 @@ export class StoreMove {
     return undefined;
   }
 
-  /** Yields the bytes of a file. At the end, throws ContentDiffersError if size or sha-256 aren't those in its line. */
   private async *checked(bytes: AsyncIterable<Uint8Array>, file: ExpectedContent): AsyncGenerator<Uint8Array> {
     const digest = new ContentDigest();
     for await (const chunk of bytes) {
@@ -287,9 +262,8 @@ export class StoreMove {
   }
 
   /**
-   * Removes from the bucket the files of uploads that were removed from the store since an earlier attempt. If a volume
-   * of the store has gone away, its files look removed too. So afterwards, throws an Error if the number of files that
-   * stay isn't the number of files that the lines name.
+   * If a volume of the store has gone away, its files look like those of removed uploads. So the files that stay are
+   * counted.
    */
   private async removeOtherFiles(): Promise<void> {
     let kept = 0;
@@ -302,7 +276,6 @@ export class StoreMove {
     if (kept !== files) throw new Error(`The store's lines name ${files} files, but ${kept} of the files in the bucket are in the store. Check the store (docs/checking-a-store.md), and run this again.`);
   }
 
-  /** Writes all lines of the store to the bucket. Resolves to their sha-256. */
   private async writeLines(lines: MovedLines): Promise<string> {
     const { progress } = this;
     Object.assign(progress, { phase: 'lines', done: 0, total: this.totals.uploads });
@@ -326,7 +299,6 @@ export class StoreMove {
   }
 }
 
-/** The bytes of a file don't have the size or the sha-256 that its line says. */
 class ContentDiffersError extends Error {
   constructor({ detail }: ContentProblem) {
     super(detail);
@@ -334,7 +306,6 @@ class ContentDiffersError extends Error {
   }
 }
 
-/** The file that a line names (null for a line without a file), or a description of what is wrong with the line. */
 function check({ segment, number, bytes }: SourceLine): { content: ExpectedContent | null } | { problem: string } {
   if (!bytes) return { problem: `line ${number} is torn, or no line of an upload` };
   const checked = checkLine(parseJson(bytes), dirname(segment));
