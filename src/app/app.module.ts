@@ -28,35 +28,26 @@ import { ServiceAddress } from '../operations/service-address.js';
 import { type Imports, provideReplacement, type Replacement } from './replacement.js';
 import { TracingModule } from './tracing.module.js';
 
-/** The token by which Nest injects the validated environment variables. */
 export const ENVIRONMENT = Symbol('environment');
 
 /**
- * Replacements for parts of the service that the environment variables would otherwise select, and modules to add to
- * the service.
+ * Replacements for what FILE_STORAGE, EVENTS_WEBHOOK_URL and IDENTITY_PROVIDER select, and modules to add to the
+ * service.
  */
 export interface AppParts {
-  /** The store of uploads. Replaces the one that FILE_STORAGE selects. */
   readonly fileStorage?: Replacement<FileStorage> | undefined;
-  /** The receiver of events about uploads. Replaces the webhook that EVENTS_WEBHOOK_URL names. */
   readonly events?: Replacement<UploadEvents> | undefined;
-  /** The provider of users and roles. Replaces the one that IDENTITY_PROVIDER selects. */
   readonly identityProvider?: Replacement<IdentityProvider> | undefined;
   /**
-   * A module that exports `AccessTokenVerifier`, such as `AuthenticationModule.forRoot(...)`. Replaces the check of
-   * access tokens that IDENTITY_PROVIDER selects.
+   * Replaces the check of access tokens. A module that exports `AccessTokenVerifier`, such as
+   * `AuthenticationModule.forRoot(...)`.
    */
   readonly authentication?: DynamicModule | Type | undefined;
-  /**
-   * Modules to add to the service. The replacements, except `authentication`, may inject what these modules export.
-   */
+  /** Modules to add. The replacements, except `authentication`, may inject what these modules export. */
   readonly imports?: Imports | undefined;
 }
 
-/**
- * The root module of the whole service: the features ingestion and identity management, and their adapters. Each
- * adapter is the one in `AppParts`, or by default the one that the environment variables select.
- */
+/** The root module of the whole service. */
 @Module({})
 export class AppModule {
   static forRoot(environment: Environment, { imports: own = [], ...parts }: AppParts = {}, tracing?: Tracing): DynamicModule {
@@ -121,5 +112,4 @@ export class AppModule {
   }
 }
 
-/** Whether the environment selects an adapter of the service's own that keeps data in DATA_DIR. */
 const usesDataDirectory = ({ fileStorage, identityProvider }: Environment): boolean => fileStorage.adapter === 'local' || identityProvider.adapter === 'embedded';

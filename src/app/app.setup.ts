@@ -10,16 +10,12 @@ import { setUpSwaggerUi } from './docs/swagger-ui.js';
 const EXPOSED_HEADERS = ['X-Request-Id', 'X-Upload-Id', 'X-Upload-Digest', 'Idempotent-Replayed', 'Retry-After', 'Content-Disposition', 'Content-Range', 'ETag', 'Repr-Digest'];
 
 /**
- * How long an idle connection is kept open, in milliseconds. Longer than the usual time of load balancers (60 s), so
- * that a load balancer doesn't send a request on a connection that the service is just closing.
+ * Longer than the usual timeout of load balancers (60 s), so that none sends a request on a connection that the service
+ * is just closing.
  */
 const KEEP_ALIVE_TIMEOUT_MS = 75_000;
 
-/**
- * Configures the Nest app for the service: trusted proxies, CORS, base path, timeouts of the HTTP server, start page
- * and Swagger UI. Also makes the service's address known when the server begins to listen. End-to-end tests use this
- * function too. Must be called before `init` or `listen`.
- */
+/** Configures the Nest app from the environment. Must be called before `init` or `listen`. */
 export function setUpApp(app: NestExpressApplication, environment: Environment): void {
   const { basePath, corsOrigins, trustProxy, requestTimeoutMs, requestIdleTimeoutMs } = environment;
   app.set('trust proxy', trustProxy);

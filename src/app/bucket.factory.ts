@@ -4,19 +4,15 @@ import type { Observer } from '../common/observer.js';
 import type { Bucket } from '../ingestion/adapters/out/object-storage/bucket.js';
 
 export interface BucketObservers {
-  /** Observes each call to the bucket. */
   readonly observeCall: Observer;
-  /** Called before a request to the store is repeated. */
   readonly onRetry: () => void;
 }
 
 /**
- * Opens the bucket (S3 or Azure Blob Storage) that the environment selects, even if the store is unhealthy. Loads only
- * the SDK of the selected store.
+ * Opens the bucket that the environment selects, even if the store is unhealthy.
  *
- * @param maxUploadBytes the length of the longest file that will be uploaded, in bytes. The bucket doesn't enforce this
- * limit, but derives the length of an upload's parts from it.
- * @param observers observe the calls to the bucket and the repetitions of requests. Default: none.
+ * @param maxUploadBytes the length of the longest file. It isn't enforced, but determines the length of an upload's
+ * parts.
  * @throws EnvironmentError when the account URL or the connection string of Azure is malformed.
  */
 export async function openBucket(environment: BucketEnvironment, maxUploadBytes: number, observers?: BucketObservers): Promise<Bucket> {

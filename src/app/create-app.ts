@@ -16,17 +16,14 @@ import { tracedInstances } from './traced-instances.js';
 
 export interface AppOptions extends AppParts {
   /**
-   * The environment variables of the service, by name (README, Configuration). Default: those of the process, and for
-   * missing or empty ones those of the file `.env`. With `environment`, `.env` isn't read. If an adapter is replaced,
-   * the variables that select and configure it have no effect. For the identity provider, this is so only if both
-   * `identityProvider` and `authentication` are replaced.
+   * The environment variables, by name. Default: those of the process, and for missing or empty ones those of the file
+   * `.env`. The variables of a replaced adapter have no effect; those of the identity provider only if `authentication`
+   * is replaced too.
    */
   readonly environment?: Variables;
 }
 
-/**
- * The variables that select an adapter, and those whose values or files would be read whatever is selected.
- */
+/** The variables that select an adapter, and those whose values or files would be read whatever is selected. */
 const VARIABLES = {
   fileStorage: ['FILE_STORAGE', 'AZURE_STORAGE_CONNECTION_STRING_FILE'],
   events: ['EVENTS_WEBHOOK_URL', 'EVENTS_WEBHOOK_SECRET', 'EVENTS_WEBHOOK_URL_FILE', 'EVENTS_WEBHOOK_SECRET_FILE'],
@@ -34,11 +31,8 @@ const VARIABLES = {
 };
 
 /**
- * Creates the whole service as a Nest application, in which the caller may replace parts. Opens the adapters, and locks
- * DATA_DIR if one of them uses it. The caller must then call `listen`, or `init` for a test without a port, and in the
- * end `close`, which releases everything. `serve` does all of this. If creating the application fails, the adapters
- * that were opened for it are closed again. An adapter that is still opening at that time is closed as soon as it has
- * opened.
+ * Creates the whole service as a Nest application. The caller must call `listen` or `init`, and in the end `close`;
+ * `serve` does all of this. If creating the application fails, the adapters that were opened for it are closed again.
  *
  * @throws EnvironmentError with one line per invalid variable, and per module of a team that can't be used; any error
  * that such a module's schema throws; errors of opening the adapters, and of locking DATA_DIR.

@@ -1,9 +1,8 @@
 import type { LoggerService, OnApplicationShutdown } from '@nestjs/common';
 
 /**
- * The instances that Nest creates for one application and that can be closed (`onApplicationShutdown`), such as
- * adapters. Nest creates instances concurrently. If one fails, Nest forgets the others without closing them, so this
- * class records them.
+ * Records the closable instances that Nest creates for one application. If creating one fails, Nest forgets the others
+ * without closing them.
  */
 export class CreatedInstances {
   private readonly instances = new Set<OnApplicationShutdown>();
@@ -12,10 +11,7 @@ export class CreatedInstances {
 
   constructor(private readonly logger: LoggerService) {}
 
-  /**
-   * Records an instance that can be closed. After `abandon`, closes it at once instead; after `stop`, does neither.
-   * Returns every instance unchanged, as Nest's option `instrument` requires.
-   */
+  /** Returns every instance unchanged, as Nest's option `instrument` requires. */
   readonly record = (instance: unknown): unknown => {
     if (this.isOver || !hasShutdown(instance)) return instance;
     if (this.isAbandoned) void this.close(instance);
@@ -23,17 +19,14 @@ export class CreatedInstances {
     return instance;
   };
 
-  /**
-   * Ends the recording. Called when the application has been created, because Nest then closes the instances itself.
-   */
+  /** Called when the application has been created, because Nest then closes the instances itself. */
   stop(): void {
     this.isOver = true;
     this.instances.clear();
   }
 
   /**
-   * Closes all recorded instances. Called when creating the application has failed. An instance that Nest is still
-   * creating is closed as soon as Nest has created it. The returned promise doesn't wait for that.
+   * Closes all recorded instances. Doesn't wait for those that Nest is still creating: they are closed once created.
    */
   async abandon(): Promise<void> {
     this.isAbandoned = true;

@@ -7,19 +7,12 @@ import { Metrics } from '../operations/metrics/metrics.js';
 import type { ProvidedReplacement } from './replacement.js';
 
 export interface ChosenEvents {
-  /**
-   * The Nest module that exports the adapter, from which `events` injects it. Empty if `events` creates the adapter
-   * itself, or is undefined.
-   */
   readonly imports: DynamicModule[];
-  /** The adapter that delivers events about uploads. Undefined if no receiver is configured. */
+  /** Undefined if no receiver is configured. */
   readonly events: ProviderDefinition<UploadEvents> | undefined;
 }
 
-/**
- * Chooses the adapter that delivers events about uploads: the replacement if there is one, otherwise the webhook of
- * EVENTS_WEBHOOK_URL if that is set.
- */
+/** Chooses the receiver of events: the replacement if there is one, otherwise the webhook of EVENTS_WEBHOOK_URL. */
 export function eventsFor({ webhook }: Environment, replacement?: ProvidedReplacement): ChosenEvents {
   if (replacement) {
     return {

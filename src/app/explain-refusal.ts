@@ -5,20 +5,14 @@ import { ServiceError } from '../common/service-error.js';
 import { oneLine } from '../common/text.js';
 import { EnvironmentError } from '../configuration/variables.js';
 
-/**
- * Returns the text that explains an error with which the service refused to start. Each invalid variable, an unusable
- * DATA_DIR and an unusable HOST or PORT get one line each. An error with a code, as those of the operating system have,
- * that isn't about HOST or PORT is taken for one of DATA_DIR. Any other error is taken for a bug and is explained by
- * its stack, as is an error with a code of Node's (`ERR_...`).
- */
+/** Explains an error with which the service refused to start. An unknown error is explained by its stack. */
 export function explainRefusal(error: unknown, dataDirectory: string): string {
   if (error instanceof EnvironmentError) return error.problems.join('\n');
   if (error instanceof DataDirectoryInUseError) return error.message;
   if (error instanceof DataDirectoryError) return oneLine(`DATA_DIR: ${error.message}`);
   if (error instanceof ServiceError && isCoded(error.cause)) return oneLine(`DATA_DIR: ${error.message} ${explainFailure(error.cause, dataDirectory)}`);
-  // Errors of the operating system have codes such as EACCES. Node's own codes begin with ERR_, for example when a
-  // package isn't installed. An error with a code of Node's, or without a code, doesn't come from DATA_DIR, HOST or
-  // PORT. Any other error that isn't about HOST or PORT counts as one of DATA_DIR.
+  // Node's own codes begin with ERR_, for example when a package isn't installed. Any other code that isn't about HOST
+  // or PORT counts as one of DATA_DIR.
   if (!isCoded(error) || error.code.startsWith('ERR_')) return error instanceof Error ? (error.stack ?? error.message) : String(error);
   const syscall = 'syscall' in error ? error.syscall : undefined;
   if (syscall === 'getaddrinfo') return oneLine(`HOST: ${error.message}: set HOST to an address or a name of this machine`);

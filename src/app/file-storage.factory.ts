@@ -23,12 +23,8 @@ interface StoreOptions {
 }
 
 /**
- * Opens the store that FILE_STORAGE selects, which must be one of the service's own: local disk, S3 or Azure. The
- * caller must close the store.
+ * Opens the store that FILE_STORAGE selects, which must be one of the service's own. The caller must close it.
  *
- * @param options `onFlush` is called after each write of index lines, even if the write failed. `observeWait` observes
- * each wait of an upload for a write that it shares with other uploads: of index lines and, on a local disk, of a
- * journal. `bucketObservers` observe the calls to a bucket and the repeated requests. `logger` is Nest's by default.
  * @throws EnvironmentError when FILE_STORAGE names a team's module; errors of opening the store.
  */
 export async function openFileStorage(
@@ -48,7 +44,6 @@ export async function openFileStorage(
   }
 }
 
-/** Opens the store that FILE_STORAGE selects: one of the service's own, or one of a team's module. */
 async function openAny(environment: Environment, metrics: Metrics, tracing?: Tracing): Promise<FileStorage> {
   const { fileStorage } = environment;
   if (fileStorage.adapter !== 'module') {
@@ -67,10 +62,6 @@ const traced = ({ observeCall, onRetry }: BucketObservers, tracing?: Tracing): B
 });
 
 export interface ChosenFileStorage {
-  /**
-   * The Nest module that exports the adapter, from which `fileStorage` injects it. Empty if `fileStorage` creates the
-   * adapter itself.
-   */
   readonly imports: DynamicModule[];
   readonly fileStorage: ProviderDefinition<FileStorage>;
 }

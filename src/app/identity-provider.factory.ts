@@ -16,28 +16,19 @@ import type { ProvidedReplacement } from './replacement.js';
 import { contextOf, createAdapter, type IdentityProviderAdapter, loadAdapter } from './team-adapter.js';
 
 export interface ChosenIdentityProvider {
-  /**
-   * The Nest module that exports the adapter, from which `identityProvider` injects it. Empty if `identityProvider`
-   * creates the adapter itself.
-   */
   readonly imports: DynamicModule[];
   readonly identityProvider: ProviderDefinition<IdentityProvider>;
-  /** The module that verifies the access tokens of the identity provider. */
   readonly authentication: DynamicModule | Type;
 }
 
-/**
- * Replacements for the identity provider that IDENTITY_PROVIDER selects, and for the check of access tokens
- * (`authentication`). A member that is undefined replaces nothing.
- */
 export interface ReplacedIdentity {
   readonly provider?: ProvidedReplacement | undefined;
   readonly authentication?: DynamicModule | Type | undefined;
 }
 
 /**
- * Chooses the identity provider and the module that verifies its access tokens: for each, the replacement if there is
- * one, otherwise what IDENTITY_PROVIDER selects.
+ * Chooses the identity provider and the check of its access tokens: for each, the replacement if there is one,
+ * otherwise what IDENTITY_PROVIDER selects.
  */
 export function identityProviderFor(environment: Environment, replaced: ReplacedIdentity = {}): ChosenIdentityProvider {
   const selected = selectedBy(environment);
@@ -53,10 +44,6 @@ const replacedBy = ({ module, token }: ProvidedReplacement): Pick<ChosenIdentity
   },
 });
 
-/**
- * The identity provider and the authentication that IDENTITY_PROVIDER selects. The adapter for Keycloak, for Auth0 or
- * of a team is imported only if it is selected.
- */
 function selectedBy(environment: Environment): ChosenIdentityProvider {
   const { identityProvider } = environment;
   switch (identityProvider.adapter) {
@@ -151,8 +138,7 @@ function embedded({ dataDirectory, embeddedAdminSecret, oidc }: Environment): Ch
       imports: [provider],
       inject: [EmbeddedIdentityProvider, TokenIssuer, ServiceAddress],
       useFactory: (users: EmbeddedIdentityProvider, tokens: TokenIssuer, address: ServiceAddress) => {
-        // The embedded provider records its issuer and audience as soon as the service knows its own address. `npm run
-        // token`, which issues tokens outside the running service, reads the record.
+        // Recorded for `npm run token`, which issues tokens outside the running service.
         address.onAnnounced(() => users.recordClaims({ issuer: issuerOf(address)(), audience: oidc.audience }));
         return { issuer: issuerOf(address), audience: oidc.audience, keySet: { load: () => Promise.resolve(tokens.publicKeySet()) } };
       },

@@ -1,5 +1,4 @@
-// The public API of `load-data-service/app`: creates and serves the whole service, in which the caller may replace
-// parts.
+// The public API of `load-data-service/app`.
 export { type AppOptions, createApp } from './create-app.js';
 export type { AppParts } from './app.module.js';
 export type { Replacement } from './replacement.js';

@@ -4,13 +4,9 @@ import { EnvironmentError, type Variables } from '../configuration/variables.js'
 import { loadAdapter } from './team-adapter.js';
 
 /**
- * Imports the modules of a team that FILE_STORAGE and IDENTITY_PROVIDER name (`module:`). Validates the environment
- * variables of the service and of these modules. Reports the problems of both together, except in two cases: if a
- * secret's file can't be used, or if the service's only problem is that PUBLIC_URL doesn't end with BASE_PATH, the
- * modules aren't imported.
+ * Validates the environment variables of the service and of the team's modules (`module:`) that they name.
  *
- * @param readUndeclared whether code of a team other than these modules may read any variable. If so, only
- *   EVENTS_WEBHOOK_SECRET (without EVENTS_WEBHOOK_URL) can be reported as having no effect.
+ * @param readUndeclared whether code of a team other than these modules may read any variable.
  * @throws EnvironmentError with one line per invalid variable, and per module that can't be used; any error that a
  * module's schema throws.
  */

@@ -1,18 +1,11 @@
 import { type DynamicModule, type InjectionToken, Module, type ModuleMetadata } from '@nestjs/common';
 import type { ProviderDefinition } from '../common/provider-definition.js';
 
-/**
- * An adapter that replaces the one that the environment selects: an object that implements the port, or a definition
- * from which Nest creates one (`useClass`, `useFactory` or `useValue`).
- */
+/** An adapter that implements the port, or a definition from which Nest creates one. */
 export type Replacement<Port> = Port | ProviderDefinition<Port>;
 
 export type Imports = NonNullable<ModuleMetadata['imports']>;
 
-/**
- * A replacement for an adapter, provided by a Nest module of its own under `token`. So Nest injects what the
- * replacement needs, and calls its lifecycle hooks.
- */
 export interface ProvidedReplacement {
   readonly module: DynamicModule;
   readonly token: InjectionToken;
@@ -22,7 +15,7 @@ export interface ProvidedReplacement {
 class ReplacementModule {}
 
 /**
- * Wraps a replacement for an adapter in a Nest module of its own.
+ * Wraps a replacement in a Nest module, so that Nest injects what it needs and calls its lifecycle hooks.
  *
  * @param imports the modules whose exports the replacement may inject.
  */

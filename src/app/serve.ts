@@ -14,10 +14,8 @@ import { ENVIRONMENT } from './app.module.js';
 const READINESS_INTERVAL_MS = 1_000;
 
 /**
- * Serves an application that `createApp` created, as `npm start` does. Listens on HOST and PORT. From SIGTERM or SIGINT
- * on, the service isn't ready: it still serves for SHUTDOWN_DELAY_MS, then waits up to SHUTDOWN_TIMEOUT_MS for requests
- * in flight, cuts off the rest, and exits the process with 0 (see `shutDownOnSignal`). Resolves once the service is
- * ready and has printed its ready line on standard output.
+ * Serves an application of `createApp` on HOST and PORT, until SIGTERM or SIGINT (see `shutDownOnSignal`). Resolves
+ * once the service is ready and has printed its ready line on standard output.
  *
  * @throws errors of initializing the application, and of listening.
  */

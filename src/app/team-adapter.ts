@@ -10,13 +10,10 @@ import type { IdentityProvider } from '../identity-management/application/ports/
 import type { FileStorage } from '../ingestion/application/ports/file-storage.port.js';
 import { recordReads } from './recorded-reads.js';
 
-/** Settings of the service that an adapter of a team (`module:`) may need. */
+/** Settings of the service that a team's adapter (`module:`) may need. */
 export interface AdapterContext {
-  /** The value of DATA_DIR. */
   readonly dataDirectory: string;
-  /** The value of MAX_UPLOAD_BYTES. */
   readonly maxUploadBytes: number;
-  /** The values of OIDC_ISSUER and OIDC_AUDIENCE. */
   readonly oidc: { readonly issuer: string | undefined; readonly audience: string };
 }
 
@@ -28,31 +25,20 @@ type Validated<Settings> =
   | { readonly issues: readonly { readonly message: string; readonly path?: readonly PathPart[] | undefined }[] };
 
 /**
- * A schema that validates environment variables, in the form of Standard Schema (https://standardschema.dev), such as a
- * Zod object. Its input has all variables that are set, by name. The names that it reads count as known, so the service
- * doesn't warn about them. If it lists all names, the service takes any variable for one that it may read. Its messages
- * are printed if the service refuses to start, so they must not contain values of variables.
+ * A schema of environment variables in the form of Standard Schema (https://standardschema.dev), such as a Zod object.
+ * Its input has all variables that are set, by name. The service doesn't warn about variables that it reads. Its
+ * messages are printed, so they must not contain values of variables.
  */
 export interface VariablesSchema<Settings> {
   readonly '~standard': { readonly validate: (value: unknown) => Validated<Settings> | Promise<Validated<Settings>> };
 }
 
 interface Adapter<Port, Settings> {
-  /**
-   * The schema of the adapter's own environment variables. Its output is the `settings` of the adapter. Without a
-   * schema, `settings` are all variables that are set, by name.
-   */
+  /** Its output is the adapter's `settings`. Without a schema, `settings` are all variables that are set, by name. */
   readonly variables?: VariablesSchema<Settings>;
-  /**
-   * The names of variables whose values are secrets, which the service doesn't quote in messages. If the schema rejects
-   * another variable, the service quotes the beginning of its value, unless the variable's name or characters in the
-   * value suggest a secret.
-   */
+  /** The names of variables whose values messages must not quote. The beginning of another value may be quoted. */
   readonly secrets?: readonly string[];
-  /**
-   * Creates the adapter. Called once, before the service listens on its port. The service starts only if the adapter
-   * was created.
-   */
+  /** Called once, before the service listens on its port. */
   create(settings: Settings, context: AdapterContext): Port | Promise<Port>;
 }
 
@@ -61,29 +47,25 @@ export type FileStorageAdapter<Settings = Variables> = Adapter<FileStorage, Sett
 
 /** The default export of a team's module that IDENTITY_PROVIDER names after `module:`. */
 export interface IdentityProviderAdapter<Settings = Variables> extends Adapter<IdentityProvider, Settings> {
-  /** Returns which access tokens the service accepts: their issuer, their audience and the keys to verify them. */
   authentication(settings: Settings, context: AdapterContext): AuthenticationOptions;
 }
 
-/** The default export of a team's module, with the settings that its schema has made of the environment variables. */
 export interface LoadedAdapter<Definition> {
   readonly definition: Definition;
   readonly settings: never;
-  /** The names of the variables that the schema has read; undefined if the adapter may read any variable. */
+  /** The names that the schema has read; undefined if the adapter may read any variable. */
   readonly declared: readonly string[] | undefined;
 }
 
-/** The functions that the default export must have, by the variable that names the module. */
 const FUNCTIONS: Readonly<Record<AdapterVariable, readonly string[]>> = { FILE_STORAGE: ['create'], IDENTITY_PROVIDER: ['create', 'authentication'] };
 
-/** The results of `loadAdapter`, by its argument, so that each module is imported and validated only once. */
+/** By the argument of `loadAdapter`, so that each module is imported and validated only once. */
 const loaded = new WeakMap<AdapterModule, Promise<LoadedAdapter<never>>>();
 
 /**
- * Imports a team's module, and checks its default export and its environment variables. If it is called again with the
- * same object as `module`, returns the result of the first call. `module.specifier` is a path (absolute, or relative to
- * the working directory and beginning with `./` or `../`) or the name of a package that is installed for the working
- * directory or beside the service.
+ * Imports a team's module and validates its environment variables, once per `module` object. `module.specifier` is a
+ * path (absolute, or relative to the working directory and beginning with `./` or `../`), or the name of a package that
+ * is installed for the working directory or beside the service.
  *
  * @throws EnvironmentError with one line for each problem of the module and of its environment variables; any error
  * that the team's schema throws, unchanged.
@@ -105,15 +87,14 @@ async function importAdapter({ variable, specifier, variables }: AdapterModule):
 }
 
 /**
- * The default export of an imported module. TypeScript compiles `export default` to a property of a CommonJS module's
- * exports, and Node.js imports all exports of such a module as its default export.
+ * TypeScript compiles `export default` to a property of a CommonJS module's exports, and Node.js imports all exports of
+ * such a module as its default export.
  */
 function defaultExportOf(imported: { readonly default?: unknown }): unknown {
   const exported = imported.default as { readonly __esModule?: unknown; readonly default?: unknown } | null | undefined;
   return exported?.__esModule === true ? exported.default : exported;
 }
 
-/** Converts the path or the package's name of a team's module to a text that `import` accepts in this file. */
 function importable(specifier: string): string {
   if (/^\.{0,2}\//.test(specifier)) return pathToFileURL(resolve(specifier)).href;
   try {
@@ -151,7 +132,7 @@ async function settingsOf({ variables: schema, secrets }: Adapter<unknown, unkno
   const reads = recordReads(variables);
   const { value, issues } = (await schema['~standard'].validate(reads.variables)) as { value: never; issues?: Validated<unknown>['issues'] };
   if (issues === undefined) return { settings: value, declared: reads.names() };
-  // A problem without a path concerns no single variable. It is reported under the variable that names the module.
+  // A problem without a path concerns no single variable.
   throw new EnvironmentError(issues.map(({ path = [], message }) => problemOf({ path: path.length > 0 ? path.map(nameOf) : [variable], message }, variables, secrets)));
 }
 

@@ -18,10 +18,8 @@ const USE_CASES = [UploadLoadData, FindUpload, ListUploads, CreateRole, CreateUs
 const LISTS = [ListRoles, ListUsers] as const;
 
 /**
- * Returns a function for Nest's option `instrument`. If the function is given a use case, the store, the identity
- * provider or the receiver of events, it replaces methods of that instance, and of the store's `storedUploads`, so that
- * their calls go through `observe`, or through `observeAll` for the receiver of events. Both can give a call a span.
- * The function returns the instance that it was given.
+ * A function for Nest's option `instrument`. It makes calls of use cases and adapters go through `observe` or
+ * `observeAll`, which can give them spans.
  */
 export function tracedInstances({ observe, observeAll }: Tracing): (instance: unknown) => unknown {
   return (instance) => {

@@ -4,9 +4,9 @@ import type { Tracing } from '../operations/tracing/tracing.js';
 const TRACING = Symbol('tracing');
 
 /**
- * Lets Nest shut tracing down with the application, after everything else. Nest 11 and 12 shut global modules down
- * last, and of these the first import last. So this module must be the first import of the root module. Otherwise an
- * unreachable receiver of traces would delay the closing of the store.
+ * Shuts tracing down after everything else. Nest 11 and 12 shut global modules down last, and of these the first import
+ * last, so this module must be the first import of the root module. Otherwise an unreachable receiver of traces would
+ * delay the closing of the store.
  */
 @Module({})
 export class TracingModule {

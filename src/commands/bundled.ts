@@ -3,10 +3,10 @@ import { EnvironmentError, readVariables } from '../configuration/variables.js';
 import type * as commands from './dispatch.js';
 
 /**
- * Runs a command as `dispatch` does: the entry point of the bundle (bundle.mjs).
+ * The entry point of the bundle (bundle.mjs): runs a command as `dispatch` does.
  *
- * A team's module imports the compiled package. Where a variable names such a module, the command runs from the compiled
- * modules too, because the bundle has classes of its own: `instanceof` would fail for an error that the team's module throws.
+ * If a variable names a team's module, the command runs from the compiled modules, which the team's module imports too.
+ * With the bundle's own classes, `instanceof` would fail for an error that the team's module throws.
  */
 export async function dispatch(): Promise<void> {
   const compiled = new URL('./dispatch.js', import.meta.url).href;

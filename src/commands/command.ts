@@ -10,10 +10,9 @@ export class CommandError extends Error {}
 export class UsageError extends CommandError {}
 
 /**
- * Runs a command and sets the exit code of the process to the number to which `main` resolves. If `main` rejects, the
- * error is printed as one line on standard error, or an `EnvironmentError` as one line per problem. The exit code is
- * then `usageCode` for a `UsageError`, and `failureCode` for any other error. A report that ends early because its
- * reader has gone, such as `head`, isn't printed as an error, but has the exit code `failureCode` too.
+ * Runs a command and sets the exit code of the process: the number to which `main` resolves, `usageCode` for a
+ * `UsageError`, or `failureCode` for any other error. Errors are printed on standard error, except if the reader of the
+ * output, such as `head`, has gone.
  */
 export async function runCommand(main: () => Promise<number>, failureCode: number, usageCode = failureCode): Promise<void> {
   dropOutputWithoutReader();
@@ -27,9 +26,9 @@ export async function runCommand(main: () => Promise<number>, failureCode: numbe
 }
 
 /**
- * Returns the arguments of a command as `parse` parsed them.
+ * Parses the arguments of a command.
  *
- * @throws UsageError when `parse` throws. The message has the first line of that error's message, and `usage`.
+ * @throws UsageError when `parse` throws. Its message contains `usage`.
  */
 export function commandArguments<Arguments>(usage: string, parse: () => Arguments): Arguments {
   try {

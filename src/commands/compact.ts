@@ -54,7 +54,6 @@ function given(): CompactArguments {
   return { kinds, date, dryRun, json, help };
 }
 
-/** @returns the exit code. */
 async function main(): Promise<number> {
   const { kinds, date, dryRun, json, help } = commandArguments(USAGE, given);
   if (help) {
@@ -77,7 +76,6 @@ async function main(): Promise<number> {
   }
 }
 
-/** @returns the exit code. */
 async function printReport(run: CompactionRun, report: CompactionReport): Promise<number> {
   await writeReport(report(run), () => `${run.progress.days} of ${run.days.length} days, ${run.progress.segmentsRead} segments read`);
   const { malformed, failed } = run.totals;

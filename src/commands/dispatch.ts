@@ -3,8 +3,7 @@ import { dropOutputWithoutReader } from '../common/output-without-reader.js';
 import { exitOnSignal } from '../operations/exit-on-signal.js';
 
 /**
- * The commands by name. Each module runs its command when it is imported. By then, the command's name has been removed
- * from `process.argv`.
+ * Each module runs its command when it is imported. By then, the command's name has been removed from `process.argv`.
  */
 const COMMANDS: Readonly<Record<string, { readonly summary: string; readonly run: () => Promise<unknown> }>> = {
   serve: { summary: 'serves on HOST and PORT (the default)', run: serve },
@@ -45,11 +44,7 @@ Examples:
 Exit code: that of the command, 2 there is no such command.
 `;
 
-/**
- * Runs the command that the first argument of the process names. Without arguments, or if the first one is an option,
- * runs `serve`; but `--help` (`-h`, `help`) prints the list of commands, and `--version` (`-v`) the version. An unknown
- * command is reported in one line, with exit code 2.
- */
+/** Runs the command that the first argument of the process names, by default `serve`. */
 export async function dispatch(): Promise<void> {
   dropOutputWithoutReader();
   const [first] = process.argv.slice(2);

@@ -36,7 +36,6 @@ interface EraseArguments {
   readonly json: boolean;
 }
 
-/** The parsed arguments of the command `erase`; undefined if `--help` is among them. */
 function given(): EraseArguments | undefined {
   const { values } = parseArgs({
     options: {
@@ -55,7 +54,6 @@ function given(): EraseArguments | undefined {
   return { customerId, before: time, dryRun, json };
 }
 
-/** @returns the exit code. */
 async function main(): Promise<number> {
   const wanted = commandArguments(USAGE, given);
   if (!wanted) {

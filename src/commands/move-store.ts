@@ -44,7 +44,6 @@ interface MoveArguments {
   readonly json: boolean;
 }
 
-/** The parsed arguments of the command `move`; undefined if `--help` is among them. */
 function given(): MoveArguments | undefined {
   const { values } = parseArgs({
     options: {
@@ -60,7 +59,6 @@ function given(): MoveArguments | undefined {
   return { to, dryRun, json };
 }
 
-/** @returns the exit code. */
 async function main(): Promise<number> {
   const wanted = commandArguments(USAGE, given);
   if (!wanted) {
@@ -117,10 +115,6 @@ async function run(move: StoreMove, { dataDirectory }: Environment, { dryRun }: 
   }
 }
 
-/**
- * Opens the store in a DATA_DIR: takes the store's lock, and repairs the store after a crash. Resolves to undefined if
- * another process, such as the service, has the lock.
- */
 async function openUnlessInUse(directory: string): Promise<LocalDiskFileStorage | undefined> {
   const logger = { warn: (message: string) => void process.stderr.write(`${message}\n`) };
   try {

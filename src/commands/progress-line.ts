@@ -3,21 +3,15 @@ import { pipeline } from 'node:stream/promises';
 
 const INTERVAL_MS = 200;
 
-/**
- * A progress line on standard error, renewed five times a second. Nothing is shown if standard error isn't a terminal.
- */
+/** A progress line on standard error. Nothing is shown if standard error isn't a terminal. */
 export class ProgressLine {
   private readonly timer: NodeJS.Timeout | undefined;
 
-  /** @param text returns the current progress. */
   constructor(text: () => string) {
     if (process.stderr.isTTY) this.timer = setInterval(() => process.stderr.write(`\r\x1b[K${text()}`), INTERVAL_MS);
   }
 
-  /**
-   * Yields the given output lines unchanged. Clears the progress line before each output line, so that output and
-   * progress don't mix on a terminal.
-   */
+  /** Clears the progress line before each line of output, so that the two don't mix on a terminal. */
   async *beside(lines: AsyncIterable<string>): AsyncGenerator<string> {
     for await (const line of lines) {
       this.clear();
@@ -25,7 +19,6 @@ export class ProgressLine {
     }
   }
 
-  /** Clears the progress line, and prints text on standard output. */
   write(text: string): void {
     this.clear();
     process.stdout.write(text);
@@ -42,11 +35,10 @@ export class ProgressLine {
 }
 
 /**
- * Writes a report to standard output, no faster than it is read there, beside a progress line on standard error.
- * Rejects with errors of the report, and when standard output is closed.
+ * Writes a report to standard output, no faster than it is read there, beside a progress line.
  *
  * @param lines the lines of the report, each with its newline.
- * @param progressText returns the current progress.
+ * @throws errors of the report, and of a closed standard output.
  */
 export async function writeReport(lines: AsyncIterable<string>, progressText: () => string): Promise<void> {
   const progress = new ProgressLine(progressText);

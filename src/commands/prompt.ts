@@ -1,12 +1,11 @@
 import { createInterface } from 'node:readline/promises';
 import { Writable } from 'node:stream';
 
-/** Whether standard input and standard error are terminals, so that the user can be asked for a missing value. */
+/** Whether the user can be asked for a missing value: standard input and standard error are terminals. */
 export const isTerminal = (): boolean => process.stdin.isTTY && process.stderr.isTTY;
 
 /**
- * Asks the user a question on the terminal and resolves to the answer. Writes the question to standard error, never to
- * standard output. The terminal shows the answer while it is typed, unless `secret` is set.
+ * Asks the user a question on standard error. With `secret`, the terminal doesn't show the answer.
  *
  * @throws AbortError when the terminal is closed before an answer, or on Ctrl+C.
  */

@@ -19,12 +19,6 @@ Examples:
 Exit code: 0 stopped by a signal, 1 refused to start, 2 wrong usage.
 `;
 
-/**
- * Starts the service, or prints the help. When the service can't start, explains that on standard error, and ends the
- * process with exit code 1.
- *
- * @returns 0: the exit code if the process ends by itself, as it does after the help.
- */
 async function main(): Promise<number> {
   const { values } = commandArguments(USAGE, () => parseArgs({ options: { help: { type: 'boolean', default: false } } }));
   if (values.help) {
@@ -35,8 +29,8 @@ async function main(): Promise<number> {
   try {
     const environment = await loadEnvironmentWithAdapters(readVariables());
     ({ dataDirectory } = environment);
-    // The application's modules are imported only after the environment was validated. Importing them takes most of the
-    // time of a start, so an invalid variable is reported sooner.
+    // Imported only now, because importing the application's modules takes most of the time of a start: an invalid
+    // variable is reported sooner.
     const [{ createAppFor }, { serve }] = await Promise.all([import('../app/create-app.js'), import('../app/serve.js')]);
     await serve(await createAppFor(environment));
     return 0;

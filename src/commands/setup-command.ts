@@ -7,36 +7,17 @@ import type { ServedEnvironment } from '../configuration/commands.js';
 import { PermissionDenied, TokenRefused } from '../identity-management/adapters/out/provider-api/api-failure.js';
 import type { Requirement } from '../identity-management/adapters/out/provider-requirements/requirement.js';
 
-/**
- * The part of a set-up command that is specific to one identity provider. Created with the credentials for the set-up,
- * before these are used at the provider.
- */
+/** The part of a set-up command that is specific to one identity provider. */
 export interface ProviderSetup {
-  /**
-   * The requirements that the provider must fulfil for the service, in the order in which they can be fulfilled. If an
-   * administrator's e-mail is given, one requirement is that this user exists and has the role with all permissions.
-   * Rejects, before anything is changed, if a client id in the environment of the Auth0 set-up names no application.
-   * Other missing things, such as the connection AUTH0_CONNECTION, are found only when the requirement that needs them
-   * is reached, after the changes for earlier requirements.
-   */
+  /** The requirements of the service, in the order in which they can be fulfilled. */
   readonly parts: (administrator: string | undefined) => Promise<readonly Requirement[]>;
-  /**
-   * Notes about the provider for the user to review, such as rights that the service has but doesn't need: one line
-   * each.
-   */
+  /** Notes for the user to review, such as rights that the service doesn't need: one line each. */
   readonly remarks: (dryRun: boolean) => Promise<readonly string[]>;
-  /**
-   * The variables for the service's environment after the set-up, except those that `served` determines: OIDC_AUDIENCE,
-   * BASE_PATH and PUBLIC_URL.
-   */
+  /** The variables for the service's environment, except those that `served` determines. */
   readonly variables: () => Promise<Readonly<Record<string, string>>>;
   readonly served: ServedEnvironment;
-  /**
-   * The subject of the error message about missing rights of the set-up's credentials, such as `The administrator's
-   * rights`.
-   */
+  /** The subject of the message about missing rights, such as `The administrator's rights`. */
   readonly rights: string;
-  /** Explains to the user why the provider issued no token for the set-up's credentials. */
   readonly refusal: (error: TokenRefused) => string;
   readonly close: () => Promise<void>;
 }
@@ -44,19 +25,10 @@ export interface ProviderSetup {
 export interface SetupCommand {
   readonly usage: string;
   readonly help: string;
-  /**
-   * The credentials of the set-up. The error message for an unknown argument names the environment variables of the
-   * credentials instead of the argument, because the argument may be a password given by mistake.
-   */
   readonly credentials: Credentials;
-  /** Reads the environment, and asks on the terminal for missing credentials. */
   readonly begin: () => Promise<ProviderSetup>;
 }
 
-/**
- * The environment variables, and the questions on the terminal, for the set-up's credentials: a name (a user name or a
- * client id) and its secret.
- */
 export interface Credentials {
   readonly variables: readonly [name: string, secret: string];
   readonly questions: readonly [name: string, secret: string];
@@ -75,9 +47,7 @@ const printLine = (line: string): void => {
 };
 
 /**
- * Runs a set-up command. Makes the changes at the provider one by one, and prints each on standard error when it is
- * made. Then prints the remarks there, and the variables for the service on standard output. A dry run only prints the
- * changes and the remarks. With `--help`, only prints the help.
+ * Runs a set-up command. A dry run only prints the changes and the remarks.
  *
  * @returns the exit code.
  * @throws CommandError when the arguments are invalid, the provider refuses the credentials, or their rights don't
@@ -105,10 +75,10 @@ export async function runSetup({ usage, help, credentials, begin }: SetupCommand
 }
 
 /**
- * Returns the given name and secret for a set-up. Asks on the terminal for each of the two that is undefined.
+ * Asks on the terminal for the name or the secret of a set-up if it is undefined.
  *
- * @throws CommandError when the name or the secret is undefined and there is no terminal to ask on; AbortError when the
- * terminal is closed before an answer, or on Ctrl+C.
+ * @throws CommandError when there is no terminal to ask on; AbortError when the terminal is closed before an answer, or
+ * on Ctrl+C.
  */
 export async function askForCredentials(credentials: Credentials, name: string | undefined, secret: string | undefined): Promise<[name: string, secret: string]> {
   if ((name === undefined || secret === undefined) && !isTerminal()) {
@@ -153,7 +123,6 @@ function parsed(credentials: Credentials) {
   }
 }
 
-/** @returns the number of changes that were made at the provider; in a dry run, of those that a real run would make. */
 async function change(parts: readonly Requirement[], dryRun: boolean): Promise<number> {
   let count = 0;
   for (const part of parts) {

@@ -29,10 +29,7 @@ Examples:
 Exit code: 0 printed, 1 there is no such user, wrong usage, or something else is wrong.
 `;
 
-/**
- * The maximum length of a token, in characters. The service accepts 16 KiB of headers in a request, and the other
- * headers take some of that.
- */
+/** In characters. The service accepts 16 KiB of headers in a request, and the other headers take some of that. */
 const MAX_LENGTH = 15_000;
 
 interface TokenArguments {
@@ -54,13 +51,8 @@ function tokenArguments(): TokenArguments {
 }
 
 /**
- * Issues an access token of the embedded identity provider. The service may be running at the same time. If the service
- * isn't running, missing signing keys are created.
- *
- * @throws CommandError when no user has the given id; when the token would be too long for the service; when DATA_DIR
- * is missing, or has files but no identity provider. In the last two cases, no identity provider is created in
- * DATA_DIR, because no service would accept its tokens. Other errors of `EmbeddedIdentityProvider.open` and
- * `loadSigningKeys`.
+ * Creates no identity provider in a DATA_DIR that is missing, or has files but no identity provider: no service would
+ * accept its tokens.
  */
 async function accessToken(environment: Environment, { user, customer }: TokenArguments): Promise<string> {
   assertIdentityExists(environment.dataDirectory);
@@ -94,7 +86,6 @@ function assertIdentityExists(dataDirectory: string): void {
   throw new CommandError(`There is no ${path}: set DATA_DIR to that of the service, or start the service once.`);
 }
 
-/** @returns the exit code. */
 async function main(): Promise<number> {
   const given = commandArguments(USAGE, tokenArguments);
   if (given.help) {

@@ -33,7 +33,6 @@ function given() {
   return parsed;
 }
 
-/** @returns the exit code. */
 async function main(): Promise<number> {
   const { values, positionals } = commandArguments(USAGE, given);
   if (values.help) {
@@ -53,7 +52,6 @@ async function main(): Promise<number> {
   }
 }
 
-/** @returns the exit code. */
 async function report(verification: StoreVerification, { json }: { json: boolean }): Promise<number> {
   const lines: Report = json ? jsonReport : textReport;
   await writeReport(lines(verification), () => verificationProgress(verification));

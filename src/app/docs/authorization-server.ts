@@ -2,27 +2,22 @@ import { publicPath } from '../../configuration/served-address.js';
 import type { Environment } from '../../configuration/service.js';
 import { realmUrl } from '../../identity-management/adapters/out/keycloak/realm-url.js';
 
-/** The OAuth 2 server from which API users get tokens, as described by the OpenAPI document and used by Swagger UI. */
+/** The OAuth 2 server that the OpenAPI document describes and Swagger UI uses. */
 export interface AuthorizationServer {
-  /** For readers of the API's documentation: who can get a token from this server. */
   readonly description: string;
   /**
    * The URL of the token endpoint; a path without a host if the endpoint belongs to this service. For a team's identity
    * provider, its issuer, or `/` if that isn't known.
    */
   readonly tokenUrl: string;
-  /** How a person logs in with a browser (authorization code with PKCE); undefined if login isn't offered. */
+  /** Login with a browser (authorization code with PKCE); undefined if it isn't offered. */
   readonly login: Login | undefined;
 }
 
 export interface Login {
-  /**
-   * The id of the OAuth 2 client that Swagger UI uses. It must be a public client that may redirect to
-   * `{base_url}/docs/oauth2-redirect.html`.
-   */
+  /** A public client that may redirect to `{base_url}/docs/oauth2-redirect.html`. */
   readonly clientId: string;
   readonly authorizationUrl: string;
-  /** Parameters that the provider requires in the authorization request in addition to those of OAuth 2. */
   readonly additionalQueryStringParams?: Readonly<Record<string, string>>;
 }
 
@@ -53,7 +48,6 @@ export function authorizationServerFor(environment: Environment): AuthorizationS
       };
     }
     case 'module':
-      // The service doesn't know the token endpoint of a team's identity provider, so it shows the issuer instead.
       return { description: "A client of the identity provider's.", tokenUrl: oidc.issuer ?? '/', login: undefined };
     case 'auth0': {
       // An Auth0 tenant can have a custom domain. Users then log in there, and that domain is the issuer (OIDC_ISSUER).

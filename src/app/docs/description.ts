@@ -3,7 +3,6 @@ import { publicPath } from '../../configuration/served-address.js';
 import type { Environment } from '../../configuration/service.js';
 import { pagePath } from './pages.js';
 
-/** How to get an access token and use it in Swagger UI, by the kind of identity provider. In Markdown. */
 const TOKENS: Readonly<Record<Environment['identityProvider']['adapter'], (page: (name: string) => string) => string>> = {
   embedded: () =>
     `Choose **Authorize** and enter the client id \`admin\` and its secret, from \`DATA_DIR/identity/admin-secret\` (or \`EMBEDDED_ADMIN_SECRET\`). At a terminal, \`${ownCommand('token')}\` prints a token.`,
@@ -12,10 +11,7 @@ const TOKENS: Readonly<Record<Environment['identityProvider']['adapter'], (page:
   module: () => 'Get one from your identity provider, choose **Authorize**, and enter it.',
 };
 
-/**
- * The description of the API at the top of the OpenAPI document, in Markdown: which operations to call in which order,
- * the limits of requests, and where to find more documentation.
- */
+/** The description of the API at the top of the OpenAPI document, in Markdown. */
 export function apiDescription(environment: Environment): string {
   const { identityProvider, ingestionAuthorization, maxUploadBytes, rateLimitPerMinute } = environment;
   const path = publicPath(environment);

@@ -1,9 +1,5 @@
 import type { OpenAPIObject } from '@nestjs/swagger';
 
-/**
- * The only media type that the OpenAPI document has for the body of an upload, by the value of the query parameter
- * `uploads` with which a client requests the document.
- */
 const CONTENT_TYPES: Readonly<Record<string, string>> = {
   form: 'multipart/form-data',
   json: 'application/json',
@@ -13,9 +9,9 @@ const CONTENT_TYPES: Readonly<Record<string, string>> = {
 type Operations = Record<string, { requestBody?: { content: Record<string, unknown> } }>;
 
 /**
- * Returns the OpenAPI document with only one media type for the body of an upload: the one that `choice` (`form`,
- * `json` or `bytes`) selects. A generator of clients that supports only one body per operation might otherwise choose
- * JSON, and its clients would send files as JSON. Any other `choice` returns the document unchanged.
+ * Returns the document with one media type for the body of an upload: that of `choice` (`form`, `json` or `bytes`). Any
+ * other `choice` returns it unchanged. Clients from generators that support one body per operation might otherwise send
+ * files as JSON.
  */
 export function withOneUploadBody(document: OpenAPIObject, choice: unknown): OpenAPIObject {
   const chosen = typeof choice === 'string' && Object.hasOwn(CONTENT_TYPES, choice) ? CONTENT_TYPES[choice] : undefined;

@@ -7,10 +7,6 @@ import type { Environment } from '../../configuration/service.js';
 import type { AuthorizationServer } from './authorization-server.js';
 import { apiDescription } from './description.js';
 
-/**
- * Descriptions of the bearer scheme, by the kind of identity provider. They say where a client that doesn't use the
- * OAuth 2 scheme gets an access token.
- */
 const TOKEN_DESCRIPTIONS: Readonly<Record<Environment['identityProvider']['adapter'], string>> = {
   embedded: `An access token, for example what \`${ownCommand('token', '--user', '<user_id>')}\` prints.`,
   keycloak: "An access token of the realm's.",
@@ -20,10 +16,6 @@ const TOKEN_DESCRIPTIONS: Readonly<Record<Environment['identityProvider']['adapt
 
 type Operations = Record<string, { responses: Record<string, unknown>; security?: unknown }>;
 
-/**
- * The OAuth 2 scheme of the OpenAPI document. A program gets a token with its client secret (client credentials). If
- * login is offered, a person gets a token with a browser (authorization code).
- */
 function oauth2({ description, tokenUrl, login }: AuthorizationServer) {
   const clientCredentials = { tokenUrl, scopes: {} };
   const authorizationCode = login && { authorizationUrl: login.authorizationUrl, tokenUrl, scopes: {} };
@@ -31,9 +23,8 @@ function oauth2({ description, tokenUrl, login }: AuthorizationServer) {
 }
 
 /**
- * Generates the OpenAPI 3.1 document from the decorators of the controllers. Leaves out what doesn't apply with this
- * configuration: error answers that the service never gives, such as 429 without a rate limit, and tokens for uploads
- * if they need none.
+ * Generates the OpenAPI 3.1 document. Leaves out what doesn't apply with this configuration, such as 429 without a rate
+ * limit.
  */
 export function createOpenApiDocument(app: INestApplication, environment: Environment, server: AuthorizationServer): OpenAPIObject {
   const { identityProvider, rateLimitPerMinute, ingestionAuthorization, corsOrigins } = environment;

@@ -7,8 +7,8 @@ import { markServiceRoute } from '../../http/route-table.js';
 const WANTS_HTML = /(?:^|,)\s*text\/html\s*(?:;|,|$)/i;
 
 /**
- * Redirects a client whose `Accept` header names `text/html`, such as a browser, from `{base_url}` to Swagger UI. Any
- * other client gets 404 at `{base_url}`, as at every unknown path.
+ * Redirects a client whose `Accept` header names `text/html` from `{base_url}` to Swagger UI. Any other client gets
+ * 404.
  */
 export function setUpStartPage(app: NestExpressApplication, environment: Environment): void {
   const { basePath } = environment;

@@ -12,10 +12,7 @@ import { withOneUploadBody } from './one-upload-body.js';
 import { setUpPages } from './pages.js';
 import { ServiceAddress } from '../../operations/service-address.js';
 
-/**
- * Reads a script or stylesheet of the folder `page`, which is added to Swagger UI's page. The Nest CLI copies that
- * folder to the build.
- */
+/** The Nest CLI copies the folder `page` to the build. */
 const pageFile = (name: string): string => readFileSync(new URL(`./page/${name}`, import.meta.url), 'utf8');
 
 const SCRIPT = 'docs/load-data.js';
@@ -24,10 +21,7 @@ const REDIRECT_PAGE = 'docs/oauth2-redirect.html';
 const self = ["'self'"];
 const none = ["'none'"];
 
-/**
- * The content security policy of Swagger UI's page. It allows only what Swagger UI needs. `upgrade-insecure-requests`
- * is omitted, because it would break plain HTTP.
- */
+/** `upgrade-insecure-requests` is omitted, because it would break plain HTTP. */
 const contentSecurityPolicy = ({ tokenUrl }: AuthorizationServer) => ({
   useDefaults: false,
   directives: {
@@ -43,10 +37,7 @@ const contentSecurityPolicy = ({ tokenUrl }: AuthorizationServer) => ({
   },
 });
 
-/**
- * Serves Swagger UI at `docs`, the pages of this package below `docs/pages`, and the OpenAPI document at `docs-json`,
- * all below the app's global prefix. Must be called after that prefix was set.
- */
+/** Serves Swagger UI, the pages and the OpenAPI document. Must be called after the app's global prefix was set. */
 export function setUpSwaggerUi(app: NestExpressApplication, environment: Environment): void {
   const { basePath, requestIdleTimeoutMs } = environment;
   const server = authorizationServerFor(environment);
@@ -90,8 +81,7 @@ export function setUpSwaggerUi(app: NestExpressApplication, environment: Environ
         usePkceWithAuthorizationCodeGrant: login !== undefined,
         additionalQueryStringParams: login?.additionalQueryStringParams,
       },
-      // A getter, because the URL may contain the port, which is known only once the service listens. The getter is
-      // first called when a client requests Swagger UI's page, so the service listens by then.
+      // A getter, because the URL may contain the port, which is known only once the service listens.
       get oauth2RedirectUrl() {
         return login && `${app.get(ServiceAddress).baseUrl}/${REDIRECT_PAGE}`;
       },
