@@ -5,39 +5,27 @@ const PREFIX = 'module:';
 
 const VARIABLES = ['FILE_STORAGE', 'IDENTITY_PROVIDER'] as const;
 
-/** The environment variables that select an adapter, and may name a team's module. */
 export type AdapterVariable = (typeof VARIABLES)[number];
 
-/** The choice of an adapter that a team wrote itself. The default export of a module creates the adapter. */
+/** The choice of an adapter that a team wrote. */
 export interface AdapterModule {
   readonly adapter: 'module';
-  /** The environment variable that names the module. */
   readonly variable: AdapterVariable;
   /**
-   * The module: a path (absolute, or relative to the working directory and beginning with `./` or `../`), or the name
-   * of a package.
+   * A path (absolute, or relative to the working directory and beginning with `./` or `../`), or the name of a package.
    */
   readonly specifier: string;
-  /**
-   * All environment variables that are set and not empty, with secrets in place of the paths of their files. The
-   * adapter validates its own variables among them.
-   */
+  /** All that are set and not empty, with secrets in place of the paths of their files. */
   readonly variables: Variables;
 }
 
-/**
- * A schema for an environment variable whose value is the name of one of the service's own adapters, or `module:` and
- * the path or package of a team's module.
- */
+/** A schema for the name of one of the service's own adapters, or `module:` and a team's module. */
 export function adapterName<const Names extends readonly string[]>(...names: Names) {
   const message = `must be ${names.map((name) => `"${name}"`).join(' or ')}, or "module:" and a path or package`;
   return z.union([z.enum(names), z.templateLiteral([PREFIX, z.string().regex(/^\S.*$/)])], message);
 }
 
-/**
- * The module that the value of a variable names after `module:`; undefined if the value is the name of one of the
- * service's own adapters.
- */
+/** The module that a variable names after `module:`; undefined if it names one of the service's own adapters. */
 export function adapterModule(variable: AdapterVariable, value: string, variables: Variables): AdapterModule | undefined {
   return value.startsWith(PREFIX) ? { adapter: 'module', variable, specifier: value.slice(PREFIX.length), variables } : undefined;
 }

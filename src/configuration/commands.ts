@@ -16,36 +16,26 @@ const KEYCLOAK_SETUP_VARIABLES = z.object({
   KEYCLOAK_ADMIN_PASSWORD: plainText.optional(),
 });
 
-/**
- * The settings of the service for which a set-up command prepares an identity provider: the service's address, and the
- * issuer and audience of the tokens that the service accepts.
- */
+/** The settings of the service for which a set-up command prepares an identity provider. */
 export interface ServedEnvironment {
   readonly basePath: string;
   readonly publicUrl: string | undefined;
-  /** The URL under which clients reach the service, without a trailing slash. */
   readonly baseUrl: string;
   readonly oidc: { readonly issuer: string | undefined; readonly audience: string };
 }
 
-/** The settings for the set-up of a Keycloak realm. */
 export interface KeycloakSetupEnvironment extends ServedEnvironment {
-  /** Keycloak's URL, without a trailing slash. */
   readonly url: string;
   readonly realm: string;
   readonly clientId: string;
-  /**
-   * The secret that the service's client gets if the set-up creates that client. If undefined, Keycloak generates the
-   * secret.
-   */
+  /** The secret of a client that the set-up creates. If undefined, Keycloak generates it. */
   readonly clientSecret: string | undefined;
-  /** The user name of the administrator of Keycloak who does the set-up, if the variable is set. */
   readonly username: string | undefined;
   readonly password: string | undefined;
 }
 
 /**
- * Validates the variables for the set-up of Keycloak. An empty variable counts as unset.
+ * Validates the variables for the set-up of Keycloak.
  *
  * @throws EnvironmentError with one line per invalid variable.
  */
@@ -63,8 +53,9 @@ export function parseKeycloakSetupEnvironment(variables: Variables): KeycloakSet
 }
 
 /**
- * Loads and validates the variables for the set-up of Keycloak, from the process's environment and the file `.env`.
- * Throws an EnvironmentError for invalid variables, and when `.env` exists but can't be read or has an invalid line.
+ * Loads the variables for the set-up of Keycloak from the process's environment and the file `.env`.
+ *
+ * @throws EnvironmentError for invalid variables, and when `.env` exists but can't be read or has an invalid line.
  */
 export const loadKeycloakSetupEnvironment = (): KeycloakSetupEnvironment => parseKeycloakSetupEnvironment(readVariables());
 
@@ -78,29 +69,19 @@ const AUTH0_SETUP_VARIABLES = z
   })
   .transform((found, context) => ({ ...found, url: tenantUrl(found, context) }));
 
-/** The settings for the set-up of an Auth0 tenant. */
 export interface Auth0SetupEnvironment extends ServedEnvironment {
-  /** The value of AUTH0_DOMAIN. */
   readonly domain: string;
-  /** The tenant's URL, without a trailing slash. */
   readonly url: string;
   readonly connection: string;
-  /**
-   * The client ids of the service's application (AUTH0_CLIENT_ID) and of Swagger UI's application
-   * (SWAGGER_UI_CLIENT_ID). Each is undefined if its environment variable isn't set.
-   */
   readonly clientId: string | undefined;
   readonly swaggerUiClientId: string | undefined;
-  /**
-   * The client id (AUTH0_SETUP_CLIENT_ID) and the secret (AUTH0_SETUP_CLIENT_SECRET) of the application with whose
-   * rights the tenant is set up. Each is undefined if its environment variable isn't set.
-   */
+  /** The application with whose rights the tenant is set up. */
   readonly setupClientId: string | undefined;
   readonly setupClientSecret: string | undefined;
 }
 
 /**
- * Validates the variables for the set-up of Auth0. An empty variable counts as unset.
+ * Validates the variables for the set-up of Auth0.
  *
  * @throws EnvironmentError with one line per invalid variable.
  */
@@ -119,8 +100,9 @@ export function parseAuth0SetupEnvironment(variables: Variables): Auth0SetupEnvi
 }
 
 /**
- * Loads and validates the variables for the set-up of Auth0, from the process's environment and the file `.env`. Throws
- * an EnvironmentError for invalid variables, and when `.env` exists but can't be read or has an invalid line.
+ * Loads the variables for the set-up of Auth0 from the process's environment and the file `.env`.
+ *
+ * @throws EnvironmentError for invalid variables, and when `.env` exists but can't be read or has an invalid line.
  */
 export const loadAuth0SetupEnvironment = (): Auth0SetupEnvironment => parseAuth0SetupEnvironment(readVariables());
 
@@ -130,12 +112,11 @@ const AUTH0_CHECK_VARIABLES = z.object({ AUTH0_CHECK_DOMAIN: z.string().optional
 );
 
 /**
- * Loads the settings of the Auth0 tenant that `auth0:check` checks, from the service's variables. The check creates
- * users and roles in that tenant. So AUTH0_CHECK_DOMAIN must repeat the value of AUTH0_DOMAIN, which confirms that the
- * tenant is only for tests.
+ * Loads the settings of the tenant that `auth0:check` checks. The check creates users and roles, so AUTH0_CHECK_DOMAIN
+ * must confirm that the tenant is only for tests.
  *
- * @throws EnvironmentError with one line per invalid variable; also when AUTH0_CHECK_DOMAIN isn't the same as
- * AUTH0_DOMAIN, or when `.env` exists but can't be read or has an invalid line.
+ * @throws EnvironmentError with one line per invalid variable; also when `.env` exists but can't be read or has an
+ * invalid line.
  */
 export function loadAuth0CheckEnvironment(): Auth0Environment & { readonly audience: string } {
   const found = parseVariables(AUTH0_CHECK_VARIABLES.and(AUTH0_VARIABLES), readVariables());

@@ -3,10 +3,7 @@ import { z } from 'zod';
 const SECRET_PREFIX = 'whsec_';
 const [MIN_SECRET_BYTES, MAX_SECRET_BYTES] = [24, 64];
 
-/**
- * The bytes of a webhook secret in the form of Standard Webhooks: `whsec_` and the base64 of 24 to 64 bytes. Undefined
- * if the text has another form.
- */
+/** The form of secrets is that of Standard Webhooks. */
 function secretBytes(text: string): Buffer | undefined {
   const bytes = Buffer.from(text.slice(SECRET_PREFIX.length), 'base64');
   const isCanonical = `${SECRET_PREFIX}${bytes.toString('base64')}` === text;
@@ -19,7 +16,7 @@ function isWebhookUrl(text: string): boolean {
   return isPercentEncoded(username) && isPercentEncoded(password);
 }
 
-/** Whether each `%` of a text begins a valid escape, and the escaped bytes are valid UTF-8. `URL` checks neither. */
+/** Checks what `URL` doesn't: that each `%` begins a valid escape, and that the escaped bytes are valid UTF-8. */
 function isPercentEncoded(text: string): boolean {
   try {
     decodeURIComponent(text);
@@ -31,10 +28,6 @@ function isPercentEncoded(text: string): boolean {
 
 export const EVENTS_NAMES = ['EVENTS_WEBHOOK_URL', 'EVENTS_WEBHOOK_SECRET'];
 
-/**
- * The schema of EVENTS_WEBHOOK_URL and EVENTS_WEBHOOK_SECRET, the webhook that receives events about uploads. Its
- * result is undefined if no URL is set.
- */
 export const EVENTS_VARIABLES = z
   .object({
     EVENTS_WEBHOOK_URL: z.string().refine(isWebhookUrl, 'must be an http or https URL without fragment, with % as %25 in its user and password').optional(),
@@ -53,5 +46,4 @@ export const EVENTS_VARIABLES = z
   })
   .transform(({ EVENTS_WEBHOOK_URL: url, EVENTS_WEBHOOK_SECRET: secrets = [] }) => (url === undefined ? undefined : { url, secrets }));
 
-/** The URL of the webhook that receives events about uploads, and the secrets that sign the requests to it. */
 export type WebhookEnvironment = NonNullable<z.infer<typeof EVENTS_VARIABLES>>;

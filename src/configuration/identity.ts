@@ -3,8 +3,8 @@ import { httpUrl, oneOf, plainText, required, withoutSlash } from './variables.j
 
 export const KEYCLOAK_REALM = {
   KEYCLOAK_URL: required.pipe(httpUrl).transform(withoutSlash),
-  // Refuses the characters that Keycloak refuses in the name of a realm, and control characters. Also refuses the names
-  // `.` and `..`, which have a different meaning in a URL's path.
+  // Refuses the characters that Keycloak refuses in the name of a realm, control characters, and the names `.` and
+  // `..`, which have a different meaning in a URL's path.
   KEYCLOAK_REALM: required.regex(
     /^(?!\.{1,2}$)[^\p{Cc}\p{Cs}\\:/?#[\]@!$&()*+,;=]+$/u,
     'must be the name of a realm: not "." or "..", and without \\ : / ? # [ ] @ ! $ & ( ) * + , ; = and control characters',
@@ -24,13 +24,10 @@ const KEYCLOAK_VARIABLES = z
     realm: found.KEYCLOAK_REALM,
     clientId: found.KEYCLOAK_CLIENT_ID,
     clientSecret: found.KEYCLOAK_CLIENT_SECRET,
-    /** Whether a new user gets a mail with a link to set their password. */
     invitationMail: found.KEYCLOAK_INVITATION_MAIL === 'true',
   }));
 
-/**
- * The form of AUTH0_DOMAIN: a host name, with a port if necessary. The prefix `http://` is for test doubles of Auth0.
- */
+/** The prefix `http://` is for test doubles of Auth0. */
 const DOMAIN = /^(http:\/\/)?[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:\d{1,5})?$/;
 
 const urlOf = (domain: string): string => (domain.startsWith('http://') ? domain : `https://${domain}`);
@@ -43,15 +40,15 @@ export const AUTH0_TENANT = {
 };
 
 /**
- * The URL of the Auth0 tenant at AUTH0_DOMAIN, without a trailing slash. Adds an issue to `context` if the URL isn't
- * https although NODE_ENV is `production`.
+ * The URL of the Auth0 tenant, without a trailing slash. Adds an issue to `context` if the URL isn't https although
+ * NODE_ENV is `production`.
  */
 export function tenantUrl({ NODE_ENV, AUTH0_DOMAIN: domain }: { NODE_ENV?: string | undefined; AUTH0_DOMAIN: string }, context: z.RefinementCtx): string {
   if (domain.startsWith('http://') && NODE_ENV === 'production') {
     context.addIssue({ code: 'custom', path: ['AUTH0_DOMAIN'], message: 'must be a host name alone with NODE_ENV=production' });
   }
-  // The member `origin` of a URL has the domain in lower case, as Auth0 writes it into tokens. Without OIDC_ISSUER, the
-  // expected issuer of tokens is derived from the tenant's URL.
+  // `origin` has the domain in lower case, as Auth0 writes it into tokens. Without OIDC_ISSUER, the expected issuer is
+  // derived from this URL.
   return new URL(urlOf(domain)).origin;
 }
 
@@ -67,30 +64,16 @@ export const AUTH0_VARIABLES = z
     url: tenantUrl(found, context),
     clientId: found.AUTH0_CLIENT_ID,
     clientSecret: found.AUTH0_CLIENT_SECRET,
-    /** The name of the Auth0 database connection in which new users are created. */
     connection: found.AUTH0_CONNECTION,
-    /** Whether a new user gets a mail with a link to set their password. */
     invitationMail: found.AUTH0_INVITATION_MAIL === 'true',
   }));
 
-/**
- * The schemas of the environment variables of each of the service's own identity provider adapters, by the adapter's
- * name.
- */
 export const IDENTITY_PROVIDERS = {
   embedded: z.object({}).transform(() => ({ adapter: 'embedded' as const })),
   keycloak: KEYCLOAK_VARIABLES,
   auth0: AUTH0_VARIABLES,
 };
 
-/**
- * The settings for Keycloak: its URL, the realm, the service's client in that realm, and whether a new user gets a mail
- * with a link to set their password.
- */
 export type KeycloakEnvironment = z.infer<typeof KEYCLOAK_VARIABLES>;
 
-/**
- * The settings for Auth0: the tenant's URL, the service's application, the connection for new users, and whether a new
- * user gets a mail with a link to set their password.
- */
 export type Auth0Environment = z.infer<typeof AUTH0_VARIABLES>;

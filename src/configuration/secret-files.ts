@@ -1,9 +1,6 @@
 import { readFileSync, statSync } from 'node:fs';
 
-/**
- * The variables of the service and its commands whose values are secrets. Each may also be given as a file: the
- * variable with the suffix `_FILE` contains the file's path. Docker, Kubernetes and systemd can pass secrets as files.
- */
+/** Each may also be given as a file: the variable with the suffix `_FILE` contains the file's path. */
 const SECRETS = [
   'EMBEDDED_ADMIN_SECRET',
   'KEYCLOAK_CLIENT_SECRET',
@@ -22,16 +19,14 @@ const MAX_BYTES = 64 * 1024;
 
 const fileVariable = (secret: string): string => `${secret}_FILE`;
 
-/** The names of the variables that contain the path of a secret's file. */
 export const SECRET_FILE_NAMES = SECRETS.map(fileVariable);
 
 /**
- * Reads the files of secrets. A secret is the only line of its file. Reads synchronously, because at the start there is
- * no other work that the reading could delay.
+ * Replaces the path of each secret's file by the secret, under the secret's name. A secret is the only line of its
+ * file.
  *
  * @param variables the variables that are set, without empty ones.
- * @returns the variables, with each path of a secret's file replaced by the secret, under the secret's name; and one
- * line per variable whose file can't be used, or whose secret is set too.
+ * @returns the variables, and one line per variable whose file can't be used, or whose secret is set too.
  */
 export function readSecretFiles(variables: Variables): { found: Variables; problems: string[] } {
   const found = Object.fromEntries(Object.entries(variables).filter(([name]) => !SECRET_FILE_NAMES.includes(name)));

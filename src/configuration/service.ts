@@ -15,10 +15,6 @@ export type LogLevel = (typeof LOG_LEVELS)[number];
 
 const isOrigin = (text: string): boolean => text === '*' || (URL.canParse(text) && new URL(text).origin === text);
 
-/**
- * The schemas of the service's environment variables, except those of the file storages, of Keycloak, of Auth0, of
- * events and of OpenTelemetry.
- */
 export const SERVICE_VARIABLES = {
   NODE_ENV: plainText.optional(),
   ...SERVED_VARIABLES,
@@ -51,10 +47,6 @@ export const SERVICE_VARIABLES = {
 
 const VARIABLES = z.object(SERVICE_VARIABLES);
 
-/**
- * The names of all variables of the service, and of those that only its commands read. An unknown name that resembles
- * one of them is reported as a probable mistake.
- */
 const KNOWN_NAMES = [
   ...Object.keys(SERVICE_VARIABLES),
   ...[...Object.values(FILE_STORAGES), ...Object.values(IDENTITY_PROVIDERS)].flatMap(({ in: { shape } }) => Object.keys(shape)),
@@ -64,9 +56,9 @@ const KNOWN_NAMES = [
   ...['KEYCLOAK_ADMIN_USERNAME', 'KEYCLOAK_ADMIN_PASSWORD', 'AUTH0_SETUP_CLIENT_ID', 'AUTH0_SETUP_CLIENT_SECRET', 'AUTH0_CHECK_DOMAIN'],
 ];
 
-/** The validated settings of the service. The README's table describes each environment variable. */
+/** The validated settings of the service. The README describes each environment variable. */
 export type Environment = Readonly<NonNullable<ReturnType<typeof checkEnvironment>['settings']>> & {
-  /** One line for each likely mistake: variables without effect, an unknown name, an unlikely issuer. */
+  /** One line for each likely mistake. */
   readonly warnings: readonly string[];
 };
 
@@ -84,8 +76,8 @@ export function parseEnvironment(variables: Variables): Environment {
 /**
  * Validates the environment variables of the service, but not those of a team's modules.
  *
- * @returns the settings, undefined if there are problems; one line per problem of a variable; the modules of a team;
- * and a function that returns the warnings of `Environment`.
+ * @returns the settings, undefined if there are problems; one line per problem; the modules of a team; and a function
+ * that returns the warnings of `Environment`.
  * @throws EnvironmentError with one line per secret's file that can't be used; or, if there are no other problems, when
  * PUBLIC_URL doesn't end with BASE_PATH.
  */
@@ -111,7 +103,6 @@ export function checkEnvironment(variables: Variables) {
   return { ...checked, settings: settingsOf(parsed.data, { fileStorage: fileStorage.data, identityProvider: identityProvider.data, webhook: webhook.data, tracing: tracing.data }) };
 }
 
-/** Builds the settings from valid variables. `others` are settings whose variables have schemas of their own. */
 function settingsOf<Others extends object>(found: z.infer<typeof VARIABLES>, others: Others) {
   return {
     ...others,
@@ -139,11 +130,7 @@ function settingsOf<Others extends object>(found: z.infer<typeof VARIABLES>, oth
   };
 }
 
-/**
- * Validates the variables of the service's own adapter that the environment variable `variable` names. If that variable
- * names a team's adapter (`module:` and a path or package), nothing is validated: the adapter validates its own
- * variables when its module is loaded.
- */
+/** A team's adapter validates its own variables when its module is loaded. */
 function chosen<Schemas extends Readonly<Record<string, z.ZodType>>>(variable: AdapterVariable, schemas: Schemas, name: (keyof Schemas & string) | `module:${string}`, set: Variables) {
   const module = adapterModule(variable, name, set);
   return module ? { success: true as const, data: module, error: undefined } : (schemas[name] as Schemas[keyof Schemas]).safeParse(set);
@@ -163,20 +150,15 @@ function unusedVariables(set: Variables, { declared, readUndeclared }: OtherRead
 const unusedSecret = ({ EVENTS_WEBHOOK_URL: url, EVENTS_WEBHOOK_SECRET: secret }: Variables): string[] =>
   secret !== undefined && url === undefined ? ['EVENTS_WEBHOOK_SECRET: without effect, because EVENTS_WEBHOOK_URL is not set'] : [];
 
-/**
- * If IDENTITY_PROVIDER is `auth0`, warns of an OIDC_ISSUER that can't be the issuer of an Auth0 tenant. The issuer of a
- * token is compared as text, so with a wrong OIDC_ISSUER every token is refused.
- */
 const unlikelyIssuer = ({ IDENTITY_PROVIDER: adapter, OIDC_ISSUER: issuer }: Variables): string[] =>
   adapter === 'auth0' && issuer !== undefined && URL.canParse(issuer) && !(issuer.endsWith('/') && new URL(issuer).href === issuer)
     ? ['OIDC_ISSUER: the issuers of Auth0 are in lower case and end with "/"; with another issuer, all tokens are refused']
     : [];
 
 /**
- * Loads and validates the environment variables of the service. The file `.env` in the working directory, if there is
- * one, supplies variables that aren't set in the process's environment or are empty there.
+ * Loads and validates the environment variables of the service, from the process's environment and the file `.env`.
  *
- * @param overriding variables that take precedence over the process's environment and `.env`.
+ * @param overriding takes precedence over both.
  * @throws EnvironmentError with one line per invalid variable; also when `.env` exists but can't be read, or has a line
  * that isn't of the form NAME=value.
  */

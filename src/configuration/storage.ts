@@ -3,7 +3,7 @@ import { httpUrl, MAX_TIMEOUT_MS, oneOf, plainText, required, whole } from './va
 
 const text = (pattern: RegExp, message: string) => z.string().regex(pattern, message);
 
-/** How long a call to the object store (S3 or Azure) may go without progress, in milliseconds. */
+/** How long a call to the object store may go without progress. */
 const TIMEOUT = { STORAGE_TIMEOUT_MS: whole(30_000, 1, MAX_TIMEOUT_MS) };
 
 const S3_VARIABLES = z
@@ -18,9 +18,7 @@ const S3_VARIABLES = z
   .transform((found) => ({
     adapter: 's3' as const,
     bucket: found.S3_BUCKET,
-    /**
-     * The prefix of the keys of the service's objects in the bucket: empty, or with a trailing and no leading slash.
-     */
+    /** Empty, or with a trailing and no leading slash. */
     prefix: found.S3_PREFIX === undefined ? '' : `${found.S3_PREFIX.replace(/\/$/, '')}/`,
     region: found.S3_REGION,
     endpoint: found.S3_ENDPOINT,
@@ -50,8 +48,6 @@ const AZURE_VARIABLES = z
     };
   });
 
-/** For each built-in file storage adapter, by its name: the schema of its environment variables. */
 export const FILE_STORAGES = { local: z.object({}).transform(() => ({ adapter: 'local' as const })), s3: S3_VARIABLES, azure: AZURE_VARIABLES };
 
-/** The location of an S3 bucket or an Azure container, how to access it, and the time-out of calls to it. */
 export type BucketEnvironment = z.infer<typeof S3_VARIABLES | typeof AZURE_VARIABLES>;

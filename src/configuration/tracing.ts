@@ -12,17 +12,15 @@ export const TRACING_SCHEMAS = {
   OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: oneOf(...PROTOCOLS).optional(),
 };
 
-/** How the service exports traces. */
 export interface TracingEnvironment {
   readonly protocol: (typeof PROTOCOLS)[number];
-  /** All variables that are set and whose names begin with `OTEL_`. They are for OpenTelemetry's SDK. */
+  /** All whose names begin with `OTEL_`. They are for OpenTelemetry's SDK. */
   readonly variables: Variables;
 }
 
 /**
- * The schema of the variables of OpenTelemetry (`OTEL_…`) that the service checks. Its result is undefined if no
- * variable asks for traces (by naming an exporter or an endpoint), or if one switches traces off. In both cases, the
- * variables aren't checked, because they may be meant for other programs on the same machine.
+ * Undefined if no variable asks for traces, or one switches them off. The variables aren't checked then, because they
+ * may be meant for other programs on the same machine.
  */
 export const TRACING_VARIABLES = z.preprocess(
   (set) => (areTracesOn(set as Variables) ? set : undefined),

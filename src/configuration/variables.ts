@@ -5,12 +5,11 @@ import { z } from 'zod';
 import { oneLine } from '../common/text.js';
 import { readSecretFiles } from './secret-files.js';
 
-/** Environment variables by name. */
 export type Variables = Readonly<Record<string, string | undefined>>;
 
 /**
- * One or more environment variables are invalid. Each problem is one line that begins with the name of a variable (or
- * with the path of `.env`). A line may quote the beginning of the variable's value, unless the value may be a secret.
+ * Invalid environment variables. Each problem is one line, and may quote the beginning of a value that doesn't look
+ * like a secret.
  */
 export class EnvironmentError extends Error {
   constructor(readonly problems: readonly string[]) {
@@ -21,10 +20,7 @@ export class EnvironmentError extends Error {
 
 export const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 
-/**
- * A schema for an environment variable that is a whole number within bounds. `fallback` is the number if the variable
- * is unset.
- */
+/** A schema for a whole number within bounds; `fallback` if the variable is unset. */
 export function whole(fallback: number, least: number, most: number) {
   const message = `must be a whole number from ${least} to ${most}`;
   return z
@@ -42,12 +38,11 @@ export function oneOf<const Names extends readonly string[]>(...names: Names) {
 const withoutControls = (text: z.ZodString) => text.regex(/^\P{Cc}*$/u, { error: 'must not contain line breaks or other control characters', abort: true });
 
 /**
- * A text without control characters. A line break at the end, which many a secret of Kubernetes has, would otherwise
- * be noticed only when the text is used.
+ * A line break at the end, which many a secret of Kubernetes has, would otherwise be noticed only when the text is
+ * used.
  */
 export const plainText = withoutControls(z.string());
 
-/** A `plainText` that must be set. */
 export const required = withoutControls(z.string({ error: ({ input }) => (input === undefined ? 'must be set' : undefined) }));
 
 // `URL` accepts blanks, line breaks and backslashes, but drops or changes them. The service uses the text itself, not
@@ -65,7 +60,7 @@ export const onlySet = (variables: Variables): Record<string, string | undefined
   Object.fromEntries(Object.entries(variables).filter(([, value]) => value !== undefined && value !== ''));
 
 /**
- * The variables that have an effect: drops empty ones, and replaces each path of a secret's file by the secret.
+ * Drops empty variables, and replaces each path of a secret's file by the secret.
  *
  * @throws EnvironmentError with one line per secret's file that can't be used, or is given beside the secret itself.
  */
@@ -76,8 +71,7 @@ export function effective(variables: Variables): Variables {
 }
 
 /**
- * Describes the problem of a variable in one line that begins with the variable's name. Quotes the beginning of its
- * value, unless that value is possibly a secret.
+ * Describes the problem of a variable in one line. Quotes the beginning of its value, unless that may be a secret.
  *
  * @param secrets names of further variables whose values are secrets.
  */
@@ -90,15 +84,10 @@ export function problemOf({ path, message }: Pick<z.core.$ZodIssue, 'path' | 'me
 
 const MAX_SHOWN = 80;
 
-/**
- * Whether a variable's value is possibly a secret, so that messages must not quote it. It is if the variable's name
- * says so, or if the value contains `@`, `?` or `#`, as a URL with a password or a key does. A webhook's URL counts as
- * a secret by its variable's name, because the path of such a URL often is a key.
- */
+/** A URL with a password or a key contains `@`, `?` or `#`. The path of a webhook's URL often is a key. */
 const mayBeSecret = (name: string, value: string): boolean =>
   /SECRET|PASS|PWD|CREDENTIAL|CONNECTION_STRING|TOKEN|WEBHOOK|KEY(?!CLOAK)/i.test(name) || /[@?#]/.test(value);
 
-/** The beginning of a line of `.env`: a name and its equals sign. */
 const ASSIGNMENT = /^(?:export\s+)?[^\s=]+\s*=/;
 const QUOTED_VALUE = /^([ \t]*(?:export[ \t]+)?[^\s=#]+[ \t]*=[ \t]*)(["'`])[^]*?\2/gm;
 
@@ -108,8 +97,7 @@ const shown = (value: string): string =>
 /**
  * Validates variables with a schema. An empty variable counts as unset.
  *
- * @throws EnvironmentError with one line per invalid variable; or, before that, one per secret's file that can't be
- * used.
+ * @throws EnvironmentError with one line per invalid variable, or else per secret's file that can't be used.
  */
 export function parseVariables<Schema extends z.ZodType>(schema: Schema, variables: Variables): z.infer<Schema> {
   const set = effective(variables);
@@ -119,17 +107,14 @@ export function parseVariables<Schema extends z.ZodType>(schema: Schema, variabl
 }
 
 /**
- * The environment variables of the process. The file `.env` in the working directory, if there is one, supplies
- * variables that aren't set in the process's environment or are empty there.
+ * The environment variables of the process, and for missing or empty ones those of the file `.env` in the working
+ * directory.
  *
  * @throws EnvironmentError when `.env` exists but can't be read, or has a line that isn't of the form NAME=value.
  */
 export const readVariables = (): Variables => ({ ...readDotEnv(), ...onlySet(process.env) });
 
-/**
- * Adds to the process's environment the variables that are missing or empty there, for a library that reads them there.
- * The variables may come from `.env`, or from a caller of `createApp`.
- */
+/** Adds variables that are missing or empty in the process's environment, for a library that reads them there. */
 export function supplyVariables(variables: Variables): void {
   for (const [name, value] of Object.entries(variables)) {
     if (value !== undefined && !process.env[name]) process.env[name] = value;
@@ -151,10 +136,7 @@ function readDotEnv(): Record<string, string | undefined> {
   return parseEnv(text);
 }
 
-/**
- * The number, from 1, of the first line that is neither blank, nor a comment, nor of the form NAME=value. A quoted
- * value may span several lines.
- */
+/** Counted from 1. A quoted value may span several lines. */
 function lineWithoutAssignment(text: string): number | undefined {
   const lines = text
     .replace(QUOTED_VALUE, (assignment, name: string) => assignment.replaceAll(/[^\n]/g, '') + name)

@@ -1,10 +1,9 @@
-/** The signals that stop the service. */
 export const SIGNALS = ['SIGTERM', 'SIGINT'] as const;
 
 /**
- * Makes SIGTERM and SIGINT exit with 0 at once, until `shutDownOnSignal` is called. Before that call, no request is in
- * flight. This function has a module of its own, so that it can be called before the application's modules are loaded.
- * Without a handler, the system ignores both signals if the service is the first process of a container.
+ * Makes SIGTERM and SIGINT exit with 0 at once, until `shutDownOnSignal` is called. Without a handler, the system
+ * ignores both signals if the service is the first process of a container. In a module of its own, so that it can be
+ * called before the application's modules are loaded.
  */
 export function exitOnSignal(): void {
   for (const signal of SIGNALS) process.on(signal, exit);

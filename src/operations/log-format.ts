@@ -2,10 +2,7 @@ import type { PrettyOptions } from 'pino-pretty';
 
 const text = (value: unknown): string => (typeof value === 'string' || typeof value === 'number' ? String(value) : '');
 
-/**
- * The form of the log on a terminal. A request is one line: method, path, status (or `aborted`), duration, kind and
- * reason of a refusal, and request id, in the order in which people look for them.
- */
+/** The form of the log on a terminal. A request's members are in the order in which people look for them. */
 export const PRETTY = {
   singleLine: true,
   ignore: 'context,requestId,trace_id,method,path,status,ms,uploadId,customerId,kind,reason,aborted',
@@ -18,18 +15,17 @@ export const PRETTY = {
 } as const satisfies PrettyOptions;
 
 /**
- * Replaces the customer ids (`customer_id=...`) in the paths that a text quotes by `***`, because errors of file
- * systems and stores quote paths of uploaded files.
+ * Replaces customer ids in the paths that a text quotes. Errors of file systems and stores quote paths of uploaded
+ * files.
  */
 export const withoutCustomers = (text: string): string => text.replace(/customer_id(?:=|%3D)[^/\s'"`]*/gi, 'customer_id=***');
 
 /**
- * The message of an error as it may be logged, without customer ids. The message of a SyntaxError is replaced, because
- * JSON.parse quotes its input.
+ * The message of an error without customer ids. That of a SyntaxError is replaced, because JSON.parse quotes its input.
  */
 export const loggableMessage = (error: Error): string => (error instanceof SyntaxError ? 'Malformed text.' : withoutCustomers(error.message));
 
-/** The parts of an error that may be logged. Its other members may contain data from a client or a provider. */
+/** Other members of an error may contain data from a client or a provider. */
 function describeError(error: unknown): unknown {
   if (!(error instanceof Error)) return { type: typeof error };
   const { name, cause } = error;
@@ -39,5 +35,4 @@ function describeError(error: unknown): unknown {
   return { type: name, message, code, stack, ...(cause === undefined ? {} : { cause: describeError(cause) }) };
 }
 
-/** The serializers of the members of a log line, by the member's name. */
 export const LOG_SERIALIZERS = { err: describeError };

@@ -4,13 +4,13 @@ import { type Logger, pino } from 'pino';
 import { CUSTOMER_ID, LogEntry } from '../http/exchange.js';
 import { LOG_SERIALIZERS, loggableMessage, PRETTY, withoutCustomers } from './log-format.js';
 
-/** The only LogOutput of the process. All loggers share it, because each LogOutput adds a listener to `process`. */
+/** Shared by all loggers, because each LogOutput adds a listener to `process`. */
 let standardOutput: LogOutput | undefined;
 
 /**
  * Creates a logger that writes JSON lines to standard output, or readable text if standard output is a terminal.
  *
- * @param members is called for each line, and returns further members for that line.
+ * @param members returns further members for each line.
  */
 export async function createLogger(level: string, members?: () => object): Promise<Logger> {
   const options = { level, base: null, serializers: LOG_SERIALIZERS, ...(members && { mixin: members }) };
@@ -19,26 +19,20 @@ export async function createLogger(level: string, members?: () => object): Promi
   return pino(options, pretty({ ...PRETTY, sync: true, colorize: true }));
 }
 
-/**
- * The log contexts in which Nest reports each module and route that it finds. These messages are logged as `debug`
- * instead of `info`.
- */
+/** The contexts in which Nest reports each module and route that it finds. */
 const BOOT_DETAILS = new Set(['InstanceLoader', 'RoutesResolver', 'RouterExplorer', 'NestFactory', 'NestApplication']);
 
-/**
- * The log contexts in which Nest reports a failed boot. These errors aren't logged, because the command `serve`
- * explains such a failure.
- */
+/** Not logged, because the command `serve` explains a failed boot. */
 const BOOT_FAILURES = new Set(['ExceptionHandler', 'NestApplication']);
 
 export interface LogOptions {
-  /** One in this many lines of successful requests is written. Default: 1. */
+  /** One in this many lines of successful requests is written. */
   readonly every?: number;
-  /** Whether the lines of requests have `customerId`. Default: false. */
+  /** Whether the lines of requests have `customerId`. */
   readonly customers?: boolean;
 }
 
-/** Nest's logger on top of pino. `Logger.log({ msg, ... })` writes a line with the members of that object. */
+/** Nest's logger on top of pino. */
 export class PinoLoggerService implements LoggerService {
   private readonly every: number;
   private readonly customers: boolean;
@@ -93,34 +87,27 @@ export class PinoLoggerService implements LoggerService {
   }
 }
 
-/** Whether a message is the line of a request that succeeded and whose client got its whole answer. */
 function isSuccess(message: unknown): boolean {
   const { msg, status, aborted } = (typeof message === 'object' && message !== null ? message : {}) as { readonly msg?: unknown; readonly status?: unknown; readonly aborted?: unknown };
   return msg === 'request' && typeof status === 'number' && status < 400 && aborted === undefined;
 }
 
 /**
- * Log lines are collected until they have this many characters in total, or for this many milliseconds, and then
- * written together. Writing each line by itself took 8 % of the time of a small upload. A crash can lose lines that
- * aren't written yet.
+ * Writing each line by itself took 8 % of the time of a small upload. A crash can lose lines that aren't written yet.
  */
 const WRITTEN_AT_LENGTH = 4096;
 const WRITTEN_AFTER_MS = 100;
-/**
- * About how many characters of lines wait at most while earlier lines can't be written yet. Further lines are dropped,
- * so that memory doesn't run out.
- */
+/** In characters. Further lines are dropped, so that memory doesn't run out. */
 const WAITING_LENGTH = 16 * 1024 * 1024;
-/** How long the end of the process waits for the reader of the log at most, in milliseconds. */
 const END_TIMEOUT_MS = 1_000;
 const END_RETRY_MS = 5;
 
 const EMPTY = Buffer.alloc(0);
 
 /**
- * Writes log lines to a file descriptor, and the last ones when the process exits, unless a signal kills it. The
- * destination of pino (sonic-boom) isn't used, because it writes its last lines in a loop that never ends if a pipe has
- * no reader or a disk is full. Here, lines that can't be written are dropped, and later lines are written again.
+ * Writes log lines to a file descriptor. The destination of pino (sonic-boom) isn't used, because at the exit it writes
+ * its last lines in a loop that never ends if a pipe has no reader or a disk is full. Here, lines that can't be written
+ * are dropped.
  *
  * Lines to a file are written in the background, because a slow disk would stop the event loop. Lines to a pipe are
  * written synchronously: Node has made the pipe of standard output non-blocking, so if the pipe is full, the write
@@ -128,7 +115,6 @@ const EMPTY = Buffer.alloc(0);
  */
 class LogOutput {
   private lines = '';
-  /** The bytes of earlier lines that aren't written yet. */
   private bytes: Buffer = EMPTY;
   private isWriting = false;
   private timer: NodeJS.Timeout | undefined;
@@ -152,7 +138,6 @@ class LogOutput {
     else this.timer ??= setTimeout(this.writeNow, WRITTEN_AFTER_MS).unref();
   }
 
-  /** Writes what the descriptor takes. The rest is written later. */
   private readonly writeNow = (): void => {
     clearTimeout(this.timer);
     this.timer = undefined;
@@ -173,14 +158,12 @@ class LogOutput {
     }
   };
 
-  /** Makes the next lines the bytes to write, if all earlier ones are written. */
   private takeLines(): void {
     if (this.bytes.length > 0) return;
     this.bytes = Buffer.from(this.lines);
     this.lines = '';
   }
 
-  /** Returns false if the reader must read first. Drops the bytes if they can't be written at all. */
   private tryToWrite(): boolean {
     try {
       this.bytes = this.bytes.subarray(writeSync(this.descriptor, this.bytes));
@@ -191,10 +174,7 @@ class LogOutput {
     return true;
   }
 
-  /**
-   * Writes the last lines, for a second at most. Skips bytes that are being written in the background: the process
-   * waits for that write.
-   */
+  /** Skips bytes that are being written in the background: the process waits for that write. */
   private end(): void {
     if (this.isWriting) this.bytes = EMPTY;
     const latest = performance.now() + END_TIMEOUT_MS;

@@ -11,9 +11,9 @@ import { RequestCounts } from './request-counts.js';
 const token = (context: ExecutionContext): string | null => bearerToken(context.switchToHttp().getRequest<Request>());
 
 /**
- * The part of a signed token that only its issuer can change without making the token invalid. The rate limit counts by
- * this part, so nobody gets a fresh limit by changing a token. An ECDSA signature (r, s) has a second valid form:
- * (r, n - s). So only the first third of the signature's characters is used. It lies within r, which both forms share.
+ * The part of a signed token that only its issuer can change without making the token invalid, so that nobody gets a
+ * fresh limit by changing a token. An ECDSA signature (r, s) has a second valid form, (r, n - s), so only the first
+ * third of its characters is used: it lies within r, which both forms share.
  */
 function unforgeable(jws: string): string {
   const signature = jws.lastIndexOf('.') + 1;
@@ -21,9 +21,8 @@ function unforgeable(jws: string): string {
 }
 
 /**
- * Allows `perMinute` requests per minute for each client network and for each token, counted over all operations
- * together, except those that are `NotRateLimited`. A network or token that exceeds this is refused for a minute.
- * `perMinute` must be at least 1.
+ * Allows `perMinute` (at least 1) requests per minute for each client network and for each token. One that exceeds this
+ * is refused for a minute.
  */
 export const rateLimit = (perMinute: number): ThrottlerModuleOptions => ({
   setHeaders: false,
@@ -41,10 +40,7 @@ export const rateLimit = (perMinute: number): ThrottlerModuleOptions => ({
   ],
 });
 
-/**
- * The guard of @nestjs/throttler, which refuses requests over the rate limit, with the service's own error. Must run
- * before every other guard.
- */
+/** Refuses requests over the rate limit. Must run before every other guard. */
 @Injectable()
 export class RateLimitGuard extends ThrottlerGuard {
   protected override throwThrottlingException(_context: ExecutionContext, detail: ThrottlerLimitDetail): Promise<void> {
@@ -53,5 +49,5 @@ export class RateLimitGuard extends ThrottlerGuard {
   }
 }
 
-/** Exempts handlers from the rate limit. For endpoints that orchestrators and monitoring call. */
+/** Exempts handlers from the rate limit. */
 export const NotRateLimited = (): ClassDecorator & MethodDecorator => SkipThrottle({ address: true, token: true });

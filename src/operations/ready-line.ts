@@ -3,10 +3,7 @@ import { ownCommand } from '../common/own-command.js';
 import { localUrl } from '../configuration/served-address.js';
 import type { Environment } from '../configuration/service.js';
 
-/**
- * Returns the line that announces on standard output that the service is ready, with a URL that can be opened. Outside
- * production, the line also says how to get a token, and has a command to try.
- */
+/** The line that announces on standard output that the service is ready. */
 export function readyLine(environment: Environment, port: number): string {
   const local = localUrl(environment, port);
   const base = environment.publicUrl ?? local;

@@ -1,43 +1,35 @@
 import type { ThrottlerStorage } from '@nestjs/throttler';
 
 const SECOND_MS = 1_000;
-/** The state of one client. Times are those of `performance.now()`. */
 interface Client {
-  /** How many requests were counted in each second of the window, oldest first, without the seconds that had none. */
+  /** In the window, oldest first, without the seconds that had none. */
   readonly seconds: { readonly second: number; requests: number }[];
-  /** How many requests were counted in the window. */
   requests: number;
-  /** In milliseconds. Undefined if the client isn't blocked. */
+  /** On the clock of `performance.now()`. */
   blockedUntil?: number;
 }
 
 type ThrottlerRecord = Awaited<ReturnType<ThrottlerStorage['increment']>>;
 
 /**
- * Counts the requests of each client for the rate limit, in a sliding window. Keeps one number per second, so that the
- * time for a request doesn't grow with the number of requests. A request counts for the length of the window, less
- * up to a second. A client that exceeds the limit is blocked for a time, and then counted from 0.
+ * Counts the requests of each client in a sliding window, with one number per second. A request counts for the length
+ * of the window, less up to a second.
  *
  * The storage of @nestjs/throttler isn't used, because at each request it copies the times of all counted requests of
  * the client.
  */
 export class RequestCounts implements ThrottlerStorage {
   /**
-   * The clients by key: those with a request in the current period, and those with one in the period before. A period
-   * is at least as long as the window. When a new one begins, the older map is dropped as a whole.
+   * Clients with a request in the current period, and in the one before. A period is at least as long as the window.
    */
   private recent = new Map<string, Client>();
   private earlier = new Map<string, Client>();
   private periodEndsAt = 0;
 
   /**
-   * Counts a request, unless its client is blocked.
-   *
-   * @param key identifies the client.
    * @param ttl the length of the window in milliseconds, the same in all calls.
-   * @param limit how many requests are allowed in the window.
    * @param blockDuration how long a client that exceeds the limit is blocked, in milliseconds, at most `ttl`.
-   * @returns `timeToBlockExpire` is in seconds, rounded up; 0 if the client isn't blocked.
+   * @returns `timeToBlockExpire` in seconds, rounded up; 0 if the client isn't blocked.
    */
   increment(key: string, ttl: number, limit: number, blockDuration: number): Promise<ThrottlerRecord> {
     // Whole milliseconds, because sums of fractions aren't exact: the time left of a block for a minute could come out

@@ -1,15 +1,13 @@
 import { Logger } from '@nestjs/common';
 
-/**
- * The public address of the service. Known once the service listens, because with `PORT=0` the system picks the port.
- */
+/** The service's public address. Known once the service listens, because with `PORT=0` the system picks the port. */
 export class ServiceAddress {
   private readonly logger = new Logger(ServiceAddress.name);
   private url: string | undefined;
   private readonly listeners: (() => void | Promise<void>)[] = [];
   private announcement: Promise<void> = Promise.resolve();
   private makeKnown: (baseUrl: string) => void = () => undefined;
-  /** Resolves to the service's `{base_url}`, without a trailing slash, as soon as the service listens. */
+  /** The service's `{base_url}`, without a trailing slash, as soon as the service listens. */
   readonly known = new Promise<string>((resolve) => (this.makeKnown = resolve));
 
   /**
@@ -22,15 +20,12 @@ export class ServiceAddress {
     return this.url;
   }
 
-  /**
-   * Resolves when all listeners (`onAnnounced`) have handled the address that was last announced; at once if none was.
-   * If a listener fails, its error is logged.
-   */
+  /** Resolves when all listeners have handled the address that was last announced; at once if none was. */
   get announced(): Promise<void> {
     return this.announcement;
   }
 
-  /** Makes the `{base_url}` known and calls the listeners. Must be called when the service begins to listen. */
+  /** Must be called when the service begins to listen. */
   announce(baseUrl: string): void {
     this.url = baseUrl;
     this.makeKnown(baseUrl);

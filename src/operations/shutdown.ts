@@ -9,36 +9,25 @@ import { Readiness } from './health/readiness.js';
 const logger = new Logger('Shutdown');
 const SWEEP_INTERVAL_MS = 50;
 /**
- * While the service stops, unused connections are closed once no request has ended for this long, in milliseconds.
- * Closing them sooner could lose a request that a proxy is just sending on a kept-alive connection.
+ * Closing unused connections sooner after a request could lose one that a proxy is just sending on a kept-alive
+ * connection.
  */
 const QUIET_MS = 1_000;
-/**
- * While the service stops, how long it waits at most for a moment in which no connection waits to be accepted, in
- * milliseconds.
- */
 const ACCEPT_TIMEOUT_MS = 1_000;
-/** During an iteration of the event loop shorter than this, in milliseconds, hardly any connection arrives. */
+/** During an iteration of the event loop shorter than this, hardly any connection arrives. */
 const SHORT_ITERATION_MS = 1;
-/** How long closing the adapters may take after the requests have ended or were cut off, in milliseconds. */
 const CLOSE_TIMEOUT_MS = 2_000;
 
-/** How long stopping may take, in milliseconds. */
 export interface ShutdownTimes {
   /**
    * How long the service still serves requests while it isn't ready, so that load balancers stop sending it requests.
    */
   readonly shutdownDelayMs: number;
-  /** How long the service then waits for requests in flight. */
   readonly shutdownTimeoutMs: number;
 }
 
 /**
- * Makes SIGTERM and SIGINT stop the service gracefully. From the signal on, the service isn't ready. After
- * `shutdownDelayMs`, and up to a second more if it is busy, it accepts no more connections. It waits up to
- * `shutdownTimeoutMs` for requests in flight, and then cuts them off. It waits up to two seconds for the adapters to
- * close, and logs a warning if that isn't enough. Then it exits with 0. If the service doesn't listen yet, it only
- * closes the adapters and exits. Further signals change nothing. Must be called before the server listens.
+ * Makes SIGTERM and SIGINT stop the service gracefully, and then exit with 0. Must be called before the server listens.
  */
 export function shutDownOnSignal(app: INestApplication<Server>, times: ShutdownTimes): void {
   const server = app.getHttpServer();
@@ -76,10 +65,9 @@ async function finish(app: INestApplication<Server>, sockets: Set<Socket>, { shu
 }
 
 /**
- * Resolves when no connection waits to be accepted, or after `ACCEPT_TIMEOUT_MS`. When the service stops listening, the
- * kernel resets the connections that wait. If a proxy has sent an upload on one of them, the proxy may not send the
- * upload again, and answers 502. Node accepts one connection in each iteration of the event loop, so after a short
- * iteration (SHORT_ITERATION_MS) without a new connection, none waits.
+ * When the service stops listening, the kernel resets the connections that wait to be accepted. If a proxy has sent an
+ * upload on one of them, the proxy may not send the upload again, and answers 502. Node accepts one connection in each
+ * iteration of the event loop, so after a short iteration without a new connection, none waits.
  */
 async function untilNoConnectionWaits(server: Server): Promise<void> {
   const latest = performance.now() + ACCEPT_TIMEOUT_MS;
@@ -99,8 +87,8 @@ async function untilNoConnectionWaits(server: Server): Promise<void> {
 }
 
 /**
- * Accepts no more connections, and makes the next answer on each connection the last one there. Otherwise a client that
- * never pauses could keep its connection forever. Resolves once all connections are closed.
+ * Makes the next answer on each connection the last one there. Otherwise a client that never pauses could keep its
+ * connection forever.
  */
 async function stopListening(server: Server, sockets: Set<Socket>): Promise<void> {
   let usedAt = performance.now();
@@ -122,11 +110,7 @@ async function stopListening(server: Server, sockets: Set<Socket>): Promise<void
   clearInterval(sweep);
 }
 
-/**
- * Closes unused connections while the service stops. A kept-alive connection becomes idle after its answer, and nothing
- * else closes it then. Node doesn't count a connection that has never sent anything as idle, because such a connection
- * still waits for its first request. So these connections are closed separately.
- */
+/** Node doesn't count a connection that has never sent anything as idle, so these connections are closed separately. */
 function closeUnused(server: Server, sockets: Set<Socket>): void {
   server.closeIdleConnections();
   for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy();

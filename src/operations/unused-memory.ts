@@ -4,29 +4,22 @@ import { runInNewContext } from 'node:vm';
 import { Logger } from '@nestjs/common';
 
 const INTERVAL_MS = 10_000;
-/**
- * After a garbage collection, the next one waits at least this long, in milliseconds. After a call of malloc_trim, the
- * next call waits as long, unless garbage was collected in between.
- */
 const PAUSE_MS = 30_000;
 const NOTABLE_BYTES = 16 * 1024 * 1024;
-/** The process counts as idle while the utilization of the event loop (0 to 1) is below this. */
 const IDLE_UTILIZATION = 0.01;
 
 /**
  * Returns memory to the operating system when the process no longer needs it, for example after hundreds of clients
  * have gone. Every ten seconds, looks for two kinds of memory:
  *
- * - Objects and buffers that nobody uses any more. V8 frees them when the process allocates much else, which an idle
- *   process never does. So garbage is collected if the process is idle and V8 has 16 MiB more than at its lowest; and
- *   once after the start, because a start leaves some 20 MiB of garbage.
- * - Free memory that glibc keeps, in pieces of a few KiB between pieces in use. So malloc_trim(3) is called, in a
- *   thread of its own, after each collection, and if the process has 16 MiB more outside V8 than at its lowest. Other C
- *   libraries return memory themselves.
+ * - Unused objects and buffers. V8 frees them when the process allocates much else, which an idle process never does.
+ * So garbage is collected if the process is idle and V8 has 16 MiB more than at its lowest; and once after the start,
+ * because a start leaves some 20 MiB of garbage.
+ * - Free memory that glibc keeps between pieces in use. So malloc_trim(3) is called, in a thread of its own, after each
+ * collection, and if the process has 16 MiB more outside V8 than at its lowest.
  *
- * The process can't measure how much of its memory is out of use. So while the condition of a step holds, the step is
- * repeated after 30 seconds, whether or not its last run returned much. The timer doesn't keep the process alive. If a
- * step fails, a warning is logged and nothing more is returned.
+ * The process can't measure how much of its memory is out of use, so a step is repeated after 30 seconds while its
+ * condition holds. If a step fails, a warning is logged and nothing more is returned.
  */
 export async function returnUnusedMemory(): Promise<void> {
   const trim = await mallocTrim();
@@ -59,7 +52,6 @@ const reportFailure = (error: unknown): void => {
   new Logger('UnusedMemory').warn('Unused memory can no longer be returned to the system.', error);
 };
 
-/** Watches an amount of memory, and reports whether it has grown by 16 MiB or more since it was lowest. */
 class Growth {
   private least: number;
 
@@ -74,7 +66,6 @@ class Growth {
   }
 }
 
-/** The bytes of memory that V8's heap and buffers take. */
 function memoryOfV8(): number {
   const { heapTotal, arrayBuffers } = process.memoryUsage();
   return heapTotal + arrayBuffers;
@@ -85,7 +76,7 @@ function collectGarbage(): void {
   (runInNewContext('gc') as () => void)();
 }
 
-/** glibc's `malloc_trim(0)`; undefined if the process has another C library. */
+/** Undefined if the process has another C library than glibc. */
 async function mallocTrim(): Promise<(() => Promise<unknown>) | undefined> {
   if (process.platform !== 'linux') return undefined;
   const { DataType, load, open } = await import('ffi-rs');

@@ -7,7 +7,7 @@ import { ServiceController } from '../../http/service-controller.decorator.js';
 import { NotRateLimited } from '../rate-limit.js';
 import { Readiness } from './readiness.js';
 
-/** Health endpoints for orchestrators. The response bodies are those of terminus. */
+/** Health endpoints for orchestrators, with the response bodies of terminus. */
 @ApiExcludeController()
 @NotRateLimited()
 @FromAnyOrigin()
@@ -18,16 +18,12 @@ export class HealthController {
     private readonly readiness: Readiness,
   ) {}
 
-  /** Answers 200 as long as the process serves requests. */
   @Get('live')
   live(): Promise<object> {
     return this.health.check([]);
   }
 
-  /**
-   * Answers 200 when neither the file storage nor the identity provider is unhealthy, so that every operation can be
-   * served. Otherwise, and while the service stops, answers 503.
-   */
+  /** Answers 503 when a dependency is unhealthy, and while the service stops. */
   @Get('ready')
   async ready(@Res({ passthrough: true }) response: ServerResponse): Promise<object> {
     try {

@@ -13,18 +13,12 @@ type Indicator = Pick<Terminus12Indicator, 'up' | 'down'> & Partial<Pick<Terminu
 
 export type HealthState = 'up' | 'degraded' | 'down';
 
-/**
- * Whether the service's dependencies are healthy: the file storage is writable, the identity provider answers, and its
- * access tokens can be verified.
- */
+/** Whether the file storage and the identity provider are healthy. */
 @Injectable()
 export class Readiness {
   private readonly logger = new Logger(Readiness.name);
   private readonly unhealthy = new Set<string>();
-  /**
-   * The problems or warnings of each check's latest result, by the check's name. They are in the log already, and
-   * aren't logged again while they stay the same.
-   */
+  /** By the check's name. A line isn't logged again while it stays the same. */
   private readonly logged = new Map<string, readonly string[]>();
 
   constructor(
@@ -35,10 +29,8 @@ export class Readiness {
   ) {}
 
   /**
-   * The health checks of the file storage and the identity provider. Each answers within five seconds. The reason of a
-   * failure is logged when the failures begin, but isn't part of the result. Misconfigurations of the identity provider
-   * are logged and are part of the result: as `problems`, or as `warnings` if the operations still work (`degraded`,
-   * which counts as ready). After `stop`, the only check is that of the service itself, which fails.
+   * Each answers within five seconds. The reason of a failure is logged, but isn't part of the result, except for
+   * misconfigurations of the identity provider.
    */
   checks = [
     (): Promise<HealthIndicatorResult> => this.check('file_storage', () => this.fileStorage.checkHealth()),
@@ -50,7 +42,6 @@ export class Readiness {
       ),
   ];
 
-  /** Makes the service not ready from now on, because it is stopping. */
   stop(): void {
     this.checks = [() => Promise.resolve(this.indicators.check('service').down({ stopping: true }))];
   }
@@ -59,7 +50,6 @@ export class Readiness {
     return Object.values(await this.states()).every((state) => state !== 'down');
   }
 
-  /** Checks the health. Resolves to the state of each dependency, by its name. */
   async states(): Promise<Readonly<Record<string, HealthState>>> {
     const results = await Promise.all(this.checks.map((check) => check()));
     const found = results.flatMap((result) => Object.entries(result));
@@ -70,8 +60,7 @@ export class Readiness {
     const provider = this.identityProvider.checkHealth({ signal: AbortSignal.timeout(PROBE_TIMEOUT_MS) });
     const tokens = this.accessTokens.checkHealth?.();
     await Promise.allSettled([provider, tokens]);
-    // If the provider's check and that of its access tokens both fail, the error of the provider's check is thrown,
-    // because it may name what must be repaired.
+    // If both fail, the error of the provider's check is thrown, because it may name what must be repaired.
     await provider;
     await tokens;
   }

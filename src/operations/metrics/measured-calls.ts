@@ -11,10 +11,6 @@ import type { NewUser, User } from '../../identity-management/domain/user.js';
 import type { CallMetrics, Metrics } from './metrics.js';
 import type { Ownership } from './ownership.js';
 
-/**
- * Returns an observer that counts calls and measures how long they take. The outcome of a call is `ok`, or what
- * `outcomeOf` returns for its error.
- */
 function measuredCalls(calls: CallMetrics, outcomeOf: (error: unknown) => string): Observer {
   return async (operation, call) => {
     const stop = calls.seconds.startTimer({ operation });
@@ -33,11 +29,7 @@ function measuredCalls(calls: CallMetrics, outcomeOf: (error: unknown) => string
   };
 }
 
-/**
- * Passes calls on to an identity provider, counts them and measures how long they take. For a list of pages, each call
- * of the iterator's `next` counts as a call. Forwards the application's shutdown to the provider if `ownership` is
- * `owned`.
- */
+/** Counts and measures the calls to an identity provider. For a list, each call of the iterator's `next` counts. */
 export class MeasuredIdentityProvider extends IdentityProvider implements OnApplicationShutdown {
   private readonly measured: Observer;
 
@@ -100,10 +92,8 @@ export class MeasuredIdentityProvider extends IdentityProvider implements OnAppl
 }
 
 /**
- * Returns observers that count the calls to a bucket and the repeated requests, and measure how long the calls take.
- *
- * The outcome of a call is `ok`, `failed`, or `aborted`. An upload to the bucket is aborted if its bytes end early or
- * are refused, for example because the client disconnected. The bucket isn't the cause then.
+ * Observers that count and measure the calls to a bucket. A call counts as `aborted` if the bytes of an upload end
+ * early or are refused, because the bucket isn't the cause then.
  */
 export const measuredBucket = (metrics: Metrics): { readonly observeCall: Observer; readonly onRetry: () => void } => ({
   observeCall: measuredCalls(metrics.bucketCalls, (error) => (error instanceof ServiceError && error.kind !== 'storage-failure' ? 'aborted' : 'failed')),

@@ -2,9 +2,8 @@ import { EventOutbox, type OutboxBatch, type OutboxEvent } from '../../ingestion
 import type { Metrics } from './metrics.js';
 
 /**
- * Passes calls on to an outbox, and measures how old the oldest event is that this process has not delivered yet. While
- * the outbox fails, an event may wait in it unseen. So if no undelivered event is known, the time since the outbox's
- * first failure is measured instead.
+ * Measures how old the oldest event is that this process has not delivered yet. If none is known, measures the time
+ * since the outbox's first failure, because an event may wait in it unseen.
  */
 export class MeasuredEventOutbox extends EventOutbox {
   constructor(
@@ -25,15 +24,15 @@ export class MeasuredEventOutbox extends EventOutbox {
 
   override async next(limit: number): Promise<OutboxBatch | undefined> {
     const batch = await this.noteFailure(() => this.outbox.next(limit));
-    // A batch's first event counts as the oldest until the next call of `next`, even after the batch was confirmed,
-    // because further undelivered events may follow.
+    // Counts as the oldest until the next call of `next`, even after the batch was confirmed, because further
+    // undelivered events may follow.
     this.metrics.oldestEvent = batch?.events[0] && timeOf(batch.events[0]);
     return batch;
   }
 
   /**
-   * An outbox whose `wait` rejects violates the port. The delivery of events then ends and `next` isn't called again.
-   * So the failure is noted here.
+   * An outbox whose `wait` rejects violates the port. The delivery of events then ends and `next` isn't called again,
+   * so the failure is noted here.
    */
   override wait(signal: AbortSignal): Promise<void> {
     return this.noteFailure(() => this.outbox.wait(signal));

@@ -9,22 +9,14 @@ import { MeasuredEventOutbox } from './measured-event-outbox.js';
 import type { Metrics } from './metrics.js';
 import type { Ownership } from './ownership.js';
 
-/**
- * Returns the callback `onFlush` for a store. The callback counts the flushes (writes of lines to the index) and their
- * lines, and measures how long the flushes take.
- */
+/** The callback `onFlush` for a store. It counts and measures the flushes of the index. */
 export const measuredFlush = (metrics: Metrics) => ({ lines, seconds, ok }: IndexFlush): void => {
   metrics.flushes.inc({ outcome: ok ? 'ok' : 'failed' });
   metrics.flushedLines.inc(lines);
   metrics.flushSeconds.observe(seconds);
 };
 
-/**
- * Passes all calls on to a file storage. For the metrics, counts the calls of `store` in progress, the stored uploads
- * (not the replayed ones), their bytes, and the calls that failed. Measures the storage's event outbox
- * (`MeasuredEventOutbox`). Also reads the length of the storage's `LineQueue` if it has one. If `ownership` is `owned`,
- * also passes on the application's shutdown.
- */
+/** Counts the uploads of a file storage: those in progress, stored (without the replayed ones) and failed. */
 export class MeasuredFileStorage extends FileStorage implements OnApplicationShutdown {
   override readonly storedUploads: StoredUploads | undefined;
   override readonly eventOutbox: EventOutbox | undefined;

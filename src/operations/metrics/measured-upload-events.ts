@@ -3,10 +3,7 @@ import { type UploadEvent, UploadEvents } from '../../ingestion/application/port
 import type { Metrics } from './metrics.js';
 import type { Ownership } from './ownership.js';
 
-/**
- * Passes deliveries on to a receiver. Counts them, and the events in those that succeeded. Forwards the application's
- * shutdown to the receiver if `ownership` is `owned`.
- */
+/** Counts the deliveries to a receiver, and the events in those that succeeded. */
 export class MeasuredUploadEvents extends UploadEvents implements OnApplicationShutdown {
   constructor(
     private readonly events: UploadEvents & Partial<OnApplicationShutdown>,

@@ -8,10 +8,9 @@ import { clockShiftMs } from '../../common/clock-shift.js';
 import { processMemory } from '../../common/memory-budget.js';
 import { waitingTurns } from '../../common/turns.js';
 
-/** The upper bounds of the buckets in the histograms of durations, in seconds. */
+/** The upper bounds of the buckets in the histograms of durations. */
 export const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60];
 
-/** The usual kinds of error with which storing an upload fails, as values of the label `reason`. */
 const UPLOAD_FAILURES: readonly ErrorKind[] = [
   'storage-failure',
   'internal',
@@ -24,19 +23,12 @@ const UPLOAD_FAILURES: readonly ErrorKind[] = [
   'idempotency-key-reused',
 ];
 
-/** The metrics of the calls to one other system. */
 export interface CallMetrics {
   readonly total: Counter<'operation' | 'outcome'>;
   readonly seconds: Histogram<'operation'>;
-  /** How many calls have begun and not ended. */
   inProgress: number;
 }
 
-/**
- * The lengths of the queues in which requests wait for memory for their bodies or for a slot to decode them, chunks of
- * long bodies and CPU-heavy jobs for the event loop, and index lines for a flush. `waitingLines` returns undefined if
- * the store has no such queue.
- */
 function queueLengths(waitingLines: () => number | undefined): Gauge {
   return new Gauge({
     name: 'load_data_queue_length',
@@ -55,17 +47,13 @@ function queueLengths(waitingLines: () => number | undefined): Gauge {
 }
 
 /**
- * The metrics of the service, in a registry of their own, so that the metrics of two services in one process don't
- * collide.
+ * The metrics of the service, in a registry of their own, so that those of two services in one process don't collide.
  */
 @Injectable()
 export class Metrics {
   readonly registry = new Registry();
 
-  /**
-   * The number of uploads that this process has acknowledged, and the bytes of their files, by kind of upload. A
-   * request that is answered with the receipt of an earlier upload (`Idempotency-Key`) doesn't count.
-   */
+  /** Uploads that this process has acknowledged, without those answered with an earlier receipt (`Idempotency-Key`). */
   readonly uploads: Record<UploadKind, { count: number; bytes: number }> = { historical: { count: 0, bytes: 0 }, nowcast: { count: 0, bytes: 0 } };
   readonly uploadFailures = this.counter('load_data_upload_failures_total', 'Uploads that failed', ['kind', 'reason']);
   readonly flushes = this.counter('load_data_flushes_total', 'Flushes of the index', ['outcome']);
@@ -74,9 +62,8 @@ export class Metrics {
   readonly eventDeliveries = this.counter('load_data_event_deliveries_total', 'Deliveries of events', ['outcome']);
   readonly eventsDelivered = this.counter('load_data_events_delivered_total', 'Events in the deliveries that succeeded', ['type']);
   /**
-   * When the oldest event happened that this process has still to deliver, or when the outbox of events began to fail,
-   * as of the latest call of the outbox (`MeasuredEventOutbox`). Undefined if this process has no event to deliver: all
-   * were delivered, or another process delivers them.
+   * When the oldest event happened that this process has still to deliver, or when the outbox began to fail, as of the
+   * latest call of the outbox.
    */
   oldestEvent: Date | undefined;
   readonly bucketCalls: CallMetrics = {
@@ -85,7 +72,6 @@ export class Metrics {
     inProgress: 0,
   };
   readonly bucketRetries = this.counter('load_data_bucket_retries_total', 'Requests to the bucket that were repeated', []);
-  /** Returns the number of index lines that wait for a flush; undefined if the store has no such queue. */
   readWaitingLines: () => number | undefined = () => undefined;
   uploadsInProgress = 0;
   readonly providerCalls: CallMetrics = {
@@ -111,8 +97,8 @@ export class Metrics {
     for (const type of ['stored', 'removed']) this.eventsDelivered.inc({ type }, 0);
     collectDefaultMetrics({ register: this.registry });
     for (const kind of UPLOAD_KINDS) {
-      // These time series begin at 0. If one began with the first failure, a rate in Prometheus couldn't include that
-      // failure.
+      // These time series begin at 0, because a rate in Prometheus can't include the failure with which a series
+      // begins.
       for (const reason of UPLOAD_FAILURES) this.uploadFailures.inc({ kind, reason }, 0);
     }
   }
@@ -138,7 +124,6 @@ export class Metrics {
     );
   }
 
-  /** Registers a gauge whose value `read` returns whenever the metrics are read. */
   private gauge(name: string, help: string, read: () => number): void {
     const gauge = new Gauge({
       name,

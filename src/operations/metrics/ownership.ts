@@ -1,5 +1,2 @@
-/**
- * Says which code calls `onApplicationShutdown` of a measured adapter: the decorator that measures the adapter
- * (`owned`), or Nest, because the adapter itself is a provider of Nest (`provider`).
- */
+/** Whether a decorator (`owned`) or Nest (`provider`) calls `onApplicationShutdown` of the measured adapter. */
 export type Ownership = 'owned' | 'provider';

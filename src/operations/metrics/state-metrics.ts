@@ -7,29 +7,24 @@ import { Metrics } from './metrics.js';
 
 const STATES: readonly HealthState[] = ['up', 'degraded', 'down'];
 
-/** The directories whose volumes are measured: DATA_DIR, and directories in it that may be volumes of their own. */
+/** The directories whose volumes are measured. */
 export class MeasuredDirectories {
   constructor(
-    /**
-     * The path of DATA_DIR. Undefined if the environment selects no adapter of the service's own that keeps data there.
-     */
+    /** DATA_DIR; undefined if no adapter of the service's own keeps data there. */
     readonly root: string | undefined,
-    /** Paths relative to DATA_DIR. The directories may be missing, and may appear later. */
+    /** Relative to `root`. They may be missing, and may appear later. */
     readonly parts: readonly string[],
   ) {}
 }
 
-/** The space on a volume, in bytes, and the first of the measured directories that is on it. */
+/** Space in bytes. `directory` is the first of the measured directories on the volume. */
 interface Volume {
   readonly directory: string;
   readonly free: number;
   readonly size: number;
 }
 
-/**
- * Measures the health of the service's dependencies, as `/health/ready` reports it, and, if the service keeps data in
- * DATA_DIR, the space on its volumes. Measures whenever the metrics are read.
- */
+/** Measures the health of the dependencies, and the space on the volumes of DATA_DIR. */
 @Injectable()
 export class StateMetrics {
   private checking: Promise<Readonly<Record<string, HealthState>>> | undefined;
@@ -76,13 +71,11 @@ export class StateMetrics {
     });
   }
 
-  /** The states of the dependencies. Callers share a check while it is in progress. */
   private states(): Promise<Readonly<Record<string, HealthState>>> {
     this.checking ??= this.readiness.states().finally(() => { this.checking = undefined; });
     return this.checking;
   }
 
-  /** A gauge with a value for each volume that can be read. */
   private space(name: string, help: string, member: 'free' | 'size'): Gauge {
     const volumes = () => this.volumes();
     return new Gauge({
@@ -98,17 +91,13 @@ export class StateMetrics {
     });
   }
 
-  /**
-   * Measures the volumes (file systems) of DATA_DIR. Callers share a measurement in progress, so that both gauges have
-   * values for the same directories.
-   */
+  /** Callers share a measurement in progress, so that both gauges have values for the same directories. */
   private volumes(): Promise<readonly Volume[]> {
     this.measuring ??= volumesOf(this.directories).finally(() => { this.measuring = undefined; });
     return this.measuring;
   }
 }
 
-/** Returns each volume once, even if several directories are on it. Leaves out directories that can't be read. */
 async function volumesOf({ root = '', parts }: MeasuredDirectories): Promise<Volume[]> {
   const measured = await Promise.all(['', ...parts].map((part) => volumeAt(join(root, part), posix.join('DATA_DIR', part)).catch(() => undefined)));
   const volumes = new Map<bigint, Volume>();

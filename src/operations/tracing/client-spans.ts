@@ -1,7 +1,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { context, propagation, type Span, SpanKind, SpanStatusCode, trace, type Tracer } from '@opentelemetry/api';
 
-/** A request in the messages that undici publishes in its diagnostics channels `undici:request:…`. */
+/** A request in the messages of undici's diagnostics channels. */
 interface ClientRequest {
   readonly origin: string | URL;
   readonly method: string;
@@ -14,9 +14,9 @@ interface RequestMessage {
 }
 
 /**
- * Gives each request that undici sends (to an identity provider or a webhook) a span and a `traceparent` header, if the
- * request is sent within a span. The official instrumentation isn't used, because it exports whole URLs: URLs of an
- * identity provider contain e-mails, and the URL of a webhook often contains a secret.
+ * Gives each request that undici sends within a span a span of its own and a `traceparent` header. The official
+ * instrumentation isn't used, because it exports whole URLs: URLs of an identity provider contain e-mails, and the URL
+ * of a webhook often contains a secret.
  */
 export class ClientSpans {
   private readonly spans = new WeakMap<ClientRequest, Span>();

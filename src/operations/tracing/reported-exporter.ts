@@ -2,7 +2,7 @@ import { Logger } from '@nestjs/common';
 import { type ExportResult, ExportResultCode } from '@opentelemetry/core';
 import type { ReadableSpan, SpanExporter } from '@opentelemetry/sdk-trace-node';
 
-/** Passes spans on to an exporter. Logs when exporting begins to fail, and when it succeeds again. */
+/** Logs when exporting spans begins to fail, and when it succeeds again. */
 export class ReportedExporter implements SpanExporter {
   private readonly logger = new Logger('Tracing');
   private isFailing = false;

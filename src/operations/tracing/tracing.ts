@@ -15,16 +15,12 @@ import { ClientSpans } from './client-spans.js';
 import { ReportedExporter } from './reported-exporter.js';
 
 const NAME = 'load-data-service';
-/** The paths of the requests that orchestrators and monitoring send, which aren't traced. */
 const PROBES = /\/(?:health\/(?:live|ready)|metrics)$/;
-/** How long stopping the service waits for a receiver of traces that doesn't answer, in milliseconds. */
 const FLUSH_TIMEOUT_MS = 1_000;
 
 /**
- * Traces requests, use cases, and calls to stores and providers by OpenTelemetry, and exports the spans. Only the
- * modules in this folder use OpenTelemetry. They are loaded only if traces are exported.
- *
- * The attributes of a span have no text that a client sent, except the method, path and `X-Request-Id` of a request.
+ * Traces requests, use cases, and calls to stores and providers by OpenTelemetry. The attributes of a span have no text
+ * that a client sent, except the method, path and `X-Request-Id` of a request.
  */
 export class Tracing implements OnApplicationShutdown {
   private readonly tracer: Tracer;
@@ -40,7 +36,6 @@ export class Tracing implements OnApplicationShutdown {
     this.clients = new ClientSpans(this.tracer);
   }
 
-  /** Loads the exporter of the protocol, and begins to trace. */
   static async start({ protocol, variables }: TracingEnvironment): Promise<Tracing> {
     supplyVariables(variables);
     const exporter = new ReportedExporter(await exporterOf(protocol));
@@ -50,13 +45,10 @@ export class Tracing implements OnApplicationShutdown {
     return new Tracing(new NodeTracerProvider({ resource, spanProcessors: [new BatchSpanProcessor(exporter)] }));
   }
 
-  /**
-   * Gives a call a span, if the call is made within a span that will be exported. So calls of background work, which no
-   * request has caused, get none, and neither do the calls of a request that isn't sampled.
-   */
+  /** Gives a call a span if it is made within a span that will be exported. Background work gets none. */
   readonly observe: Observer = (operation, call) => (trace.getActiveSpan()?.isRecording() ? this.observeAll(operation, call) : call());
 
-  /** Gives a call a span, even if the call isn't made within another span. */
+  /** Gives a call a span, even if it isn't made within another span. */
   readonly observeAll: Observer = (operation, call) =>
     this.tracer.startActiveSpan(operation, async (span) => {
       try {
@@ -69,16 +61,14 @@ export class Tracing implements OnApplicationShutdown {
       }
     });
 
-  /** The members that tracing adds to a log line: the `trace_id` if the line is logged within a span. */
   readonly logMembers = (): object => {
     const span = trace.getActiveSpan();
     return span ? { trace_id: span.spanContext().traceId } : {};
   };
 
   /**
-   * From now on, gives each request that has an `Exchange` a span, except the requests to PROBES. The span is a child
-   * of the span in the request's `traceparent` header, if there is one. Must be called before `guardHttpEdge`, so that
-   * a request has its exchange before it gets its span.
+   * Gives each further request with an `Exchange` a span. Must be called before `guardHttpEdge`, so that a request has
+   * its exchange before it gets its span.
    */
   traceRequests(server: Server): void {
     const handlers = server.listeners('request') as RequestListener[];
@@ -90,10 +80,7 @@ export class Tracing implements OnApplicationShutdown {
     server.on(EXCHANGE_END, (exchange: EndedExchange) => { this.end(exchange); });
   }
 
-  /**
-   * Exports the spans that have ended, and traces nothing more. Waits at most `FLUSH_TIMEOUT_MS` for the receiver,
-   * because the exporter would go on repeating a failed request for ten seconds.
-   */
+  /** The time is limited, because the exporter would go on repeating a failed request for ten seconds. */
   async onApplicationShutdown(): Promise<void> {
     this.clients.stop();
     const isLate = delay(FLUSH_TIMEOUT_MS, true, { ref: false });
@@ -133,10 +120,7 @@ async function exporterOf(protocol: TracingEnvironment['protocol']): Promise<Spa
   return new OTLPTraceExporter();
 }
 
-/**
- * The type of an error, for traces: the kind of a ServiceError, and the name of any other error. The message isn't
- * traced, because it can contain customer ids.
- */
+/** The message of an error isn't traced, because it can contain customer ids. */
 const typeOf = (error: unknown): string => {
   if (error instanceof ServiceError) return error.kind;
   return error instanceof Error ? error.name : typeof error;
