@@ -7,7 +7,7 @@ import { assertBytes, assertEqual, assertLength, assertMatches, eventually } fro
 import { promisesOf } from './port-promise.js';
 import type { TestRunner } from './test-runner.js';
 
-/** Defines those tests of `bucketContract` that are about reading, listing and removing objects. */
+/** The tests of `bucketContract` about reading, listing and removing objects. */
 export function bucketReadingContract(subjectOf: () => BucketContractSubject, runner: TestRunner): void {
   const { describe, beforeEach } = runner;
   const it = promisesOf('Bucket', runner);

@@ -8,7 +8,7 @@ import { assertEqual, assertInstance, assertLength, assertMatches, eventually, r
 import { promisesOf } from './port-promise.js';
 import type { TestRunner } from './test-runner.js';
 
-/** Defines those tests of `bucketContract` that are about uploading objects. */
+/** The tests of `bucketContract` about uploading objects. */
 export function bucketUploadContract(subjectOf: () => BucketContractSubject, runner: TestRunner): void {
   const { describe, beforeEach } = runner;
   const it = promisesOf('Bucket', runner);

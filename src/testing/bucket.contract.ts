@@ -12,15 +12,14 @@ import { currentTestRunner, type TestRunner } from './test-runner.js';
 
 export { type BucketContractSubject, type BucketRight, PAGE_SIZE };
 
-/** How much a measured time may deviate: a store's times are whole seconds, and a busy machine is late. */
+/** A store's times are whole seconds, and a busy machine is late. */
 const SLACK_MS = 30_000;
 
 /**
- * Defines the tests that every `Bucket` must pass. They cover the promises of the port `Bucket` that can be tested
- * without making the store fail.
+ * Defines the tests that every `Bucket` must pass.
  *
  * @param setUp creates a new, empty bucket for each test.
- * @param runner the functions that define tests. Default: the global ones of the running test runner, or Vitest's own.
+ * @param runner default: the global functions of the running test runner, or Vitest's own.
  */
 export function bucketContract(name: string, setUp: () => Promise<BucketContractSubject>, runner: TestRunner = currentTestRunner()): void {
   const { describe, beforeEach, afterEach } = runner;

@@ -7,51 +7,46 @@ import { assertBytes, assertEqual } from './expectations.js';
 export const RIGHTS = ['read', 'list', 'remove', 'removeParts'] as const satisfies readonly (keyof Bucket)[];
 export type BucketRight = (typeof RIGHTS)[number];
 
-/**
- * The subject of one test of `bucketContract`: a new, empty bucket, and access to state of its store that the port
- * `Bucket` doesn't show.
- */
+/** The subject of one test of `bucketContract`: a new, empty bucket, and access to its store. */
 export interface BucketContractSubject {
-  /** The bucket under test. If the store supports it, a page of a listing has `PAGE_SIZE` objects. */
+  /** If the store supports it, a page of a listing has `PAGE_SIZE` objects. */
   readonly bucket: Bucket;
-  /** Another bucket in the same store. Its prefix differs from that of `bucket`, but begins in the same way. */
+  /** Another bucket in the same store, whose prefix differs, but begins in the same way. */
   readonly neighbour: Bucket;
-  /** How many unfinished uploads to a key have left data in the store; 0 after a call of `removeParts` for the key. */
+  /** How many unfinished uploads to a key have left data in the store. */
   parts(key: string): Promise<number>;
-  /** Begins an upload to a key, writes one part, and leaves the upload unfinished, as a crashed process does. */
+  /** Leaves an upload to a key unfinished after one part, as a crashed process does. */
   leaveParts(key: string): Promise<void>;
   /**
-   * A bucket with the same objects as `bucket`, but with the store's clock `aheadMs` ahead of this machine's. Existing
-   * objects keep the time at which they were written. Needed only if the store has its own clock.
+   * A bucket with the same objects, but with the store's clock `aheadMs` ahead of this machine's. Existing objects keep
+   * their times. Needed only if the store has its own clock.
    */
   withClockAhead?(aheadMs: number): Promise<Bucket>;
   /**
-   * A bucket with the same objects as `bucket`, but its store refuses the requests of the operation `right`, and no
-   * others. Needed only if the store checks rights.
+   * A bucket with the same objects, whose store refuses the requests of this operation, and no others. Needed only if
+   * the store checks rights.
    */
   without?(right: BucketRight): Promise<Bucket>;
-  /** Called after the test. Releases what the other members use. */
+  /** Called after the test. */
   tearDown(): Promise<void>;
 }
 
-/** The number of objects on a page of a listing: small, so that a listing of a few objects takes several pages. */
+/** Small, so that a listing of a few objects takes several pages. */
 export const PAGE_SIZE = 7;
 
-/** Reads of a bucket, and assertions about it, that several tests use. */
+/** Reads of a bucket, and assertions about it. */
 export class BucketChecks {
   constructor(private readonly subject: BucketContractSubject) {}
 
-  /** Lists the keys that begin with a prefix, in the order of the listing. */
   readonly keysUnder = async (prefix: string): Promise<string[]> => (await gather(this.subject.bucket.list(prefix))).map(({ key }) => key);
 
-  /** Asserts that the object with this key exists and has these bytes. */
   readonly assertObject = async (key: string, bytes: Uint8Array): Promise<void> => {
     const opened = await this.subject.bucket.open(key);
     assert.ok(opened, `There is no object ${key}.`);
     assertBytes(Buffer.concat(await gather(opened)), bytes, `The bytes of ${key}`);
   };
 
-  /** Asserts that the bucket is empty, and that the store has no parts of unfinished uploads to this key. */
+  /** The bucket must be empty, and the store must have no parts of unfinished uploads to this key. */
   readonly assertNothing = async (key: string): Promise<void> => {
     assert.equal(await this.subject.bucket.read(key), undefined, `${key} must not exist.`);
     assertEqual(await this.keysUnder(''), [], 'There are objects, although none must be left.');
@@ -62,7 +57,7 @@ export class BucketChecks {
 export const MIB = 1024 * 1024;
 export const KEY = 'files/kind=historical/customer_id=acme/date=2025-03-30/0195e5a0-0000-7000-8000-000000000000.csv';
 
-/** Returns sizes of chunks that together have `sum` bytes. Only the last chunk ends where a part of an upload ends. */
+/** Sizes of chunks that together have `sum` bytes. Only the last chunk ends where a part of an upload ends. */
 export function oddSizes(sum: number): number[] {
   const sizes = Array<number>(Math.floor(sum / 77_777)).fill(77_777);
   return [...sizes, sum % 77_777];

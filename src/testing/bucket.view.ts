@@ -1,11 +1,11 @@
 import type { Bucket } from '../ingestion/adapters/out/object-storage/bucket.js';
 import { type SeenLine, toIndexLines } from './index-lines.js';
 
-/** The contents of the service's bucket. Read with a `Bucket` directly, without the service's file storage adapter. */
+/** The contents of the service's bucket, read without the service's file storage adapter. */
 export class BucketView {
   constructor(private readonly bucket: Bucket) {}
 
-  /** Parses the index lines in the bucket, one per upload. Throws if an index segment ends in an incomplete line. */
+  /** One per upload. Throws if an index segment ends in an incomplete line. */
   async lines(): Promise<SeenLine[]> {
     const segments = await Promise.all((await this.keys('uploads/')).map((key) => this.bucket.read(key)));
     return toIndexLines(segments.map((segment) => segment?.bytes.toString() ?? ''));
@@ -15,7 +15,7 @@ export class BucketView {
     return this.keys('files/');
   }
 
-  /** The bytes of the object with this key; null if there is no such object. */
+  /** Null if there is no such object. */
   async bytes(key: string): Promise<Buffer | null> {
     return (await this.bucket.read(key))?.bytes ?? null;
   }

@@ -1,5 +1,4 @@
-// The test suites for adapters of the service's ports, and for subclasses of `Bucket`. They need a test runner such as
-// Vitest, Jest or node:test.
+// The test suites for adapters of the service's ports. They need a test runner such as Vitest, Jest or node:test.
 export { bucketContract, type BucketContractSubject, type BucketRight, PAGE_SIZE } from './bucket.contract.js';
 export { eventOutboxContract } from './event-outbox.contract.js';
 export { fileStorageContract, type FileStorageContractSubject } from './file-storage.contract.js';

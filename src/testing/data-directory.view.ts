@@ -2,11 +2,11 @@ import { readFile, readdir } from 'node:fs/promises';
 import { join, relative, sep } from 'node:path';
 import { type SeenLine, toIndexLines } from './index-lines.js';
 
-/** The contents of the service's data directory (DATA_DIR), read from the file system without the service's code. */
+/** The contents of DATA_DIR, read without the service's code. */
 export class DataDirectoryView {
   constructor(readonly directory: string) {}
 
-  /** Parses the index lines in DATA_DIR, one per upload. Throws if an index segment ends in an incomplete line. */
+  /** One per upload. Throws if an index segment ends in an incomplete line. */
   async lines(): Promise<SeenLine[]> {
     return toIndexLines(await Promise.all((await this.files('uploads')).map((path) => readFile(this.at(path), 'utf8'))));
   }
@@ -15,14 +15,11 @@ export class DataDirectoryView {
     return this.files('files');
   }
 
-  /** The bytes of the stored file at a content path; null if there is no such file. */
   async bytes(path: string): Promise<Buffer | null> {
     return (await this.contentPaths()).includes(path) ? readFile(this.at(path)) : null;
   }
 
-  /**
-   * The paths of all files (anything but directories) at any depth in a subdirectory of DATA_DIR, relative to DATA_DIR.
-   */
+  /** The files at any depth in a subdirectory, by path relative to DATA_DIR. */
   async files(name: string): Promise<string[]> {
     const entries = await readdir(this.at(name), { withFileTypes: true, recursive: true });
     return entries

@@ -11,12 +11,11 @@ import { currentTestRunner, type TestRunner } from './test-runner.js';
 import { anUploadDraft, storeUpload, type UploadDraftBuilder } from './upload-draft.builder.js';
 
 /**
- * Defines the tests that every `EventOutbox` must pass. Needed for a store whose `FileStorage` has an `eventOutbox`.
- * Such a store must pass `fileStorageContract` too, and `storedUploadsContract` if its `FileStorage` has
- * `storedUploads`.
+ * Defines the tests that every `EventOutbox` must pass. The store must pass `fileStorageContract` too, and
+ * `storedUploadsContract` if its `FileStorage` has `storedUploads`.
  *
  * @param setUp creates a new, empty store for each test, whose outbox was never opened.
- * @param runner the functions that define tests. Default: the global ones of the running test runner, or Vitest's own.
+ * @param runner default: the global functions of the running test runner, or Vitest's own.
  */
 export function eventOutboxContract(name: string, setUp: () => Promise<FileStorageContractSubject>, runner: TestRunner = currentTestRunner()): void {
   const { describe, beforeEach, afterEach } = runner;
@@ -44,16 +43,13 @@ export function eventOutboxContract(name: string, setUp: () => Promise<FileStora
       for (let index = 0; index < count; index++) uploads.push(await store());
       return uploads;
     };
-    /** Closes the outbox and restarts the store. Doesn't open the outbox of the restarted store. */
+    /** Doesn't open the outbox of the restarted store. */
     const restart = async (): Promise<void> => {
       await outbox().close();
       storage = await subject.reopen();
       used = undefined;
     };
-    /**
-     * Stores an upload, then takes and confirms batches of events until one has that upload's event. Returns the ids of
-     * all other events in these batches.
-     */
+    /** Confirms all events up to that of a new upload. Returns the ids of the others. */
     const takeAll = async (): Promise<string[]> => {
       const { uploadId } = await store();
       const taken = await takeUntil(outbox(), (ids) => ids.includes(uploadId));
@@ -225,8 +221,8 @@ export function eventOutboxContract(name: string, setUp: () => Promise<FileStora
         const taken = (await takeUntil(outbox(), (seen) => seen.length >= 4, 2)).map(idOf);
         const batch = await nextOf(outbox(), 3);
         taken.push(...batch.events.map(idOf));
-        // Removes three uploads: one whose event was confirmed, one whose event is in the unconfirmed batch, and one
-        // whose event is in no batch yet.
+        // One whose event was confirmed, one whose event is in the unconfirmed batch, and one whose event is in no
+        // batch yet.
         const later = ids.filter((id) => !taken.includes(id));
         const removed = [taken[1], batch.events.map(idOf)[0], later[1]].map((id) => id ?? '');
         for (const id of removed) await uploadsOf(storage).remove(id);
@@ -268,7 +264,7 @@ export function eventOutboxContract(name: string, setUp: () => Promise<FileStora
   });
 }
 
-/** The id of an event, as receivers of the webhook see it. */
+/** As receivers of the webhook see it. */
 const idOf = (event: OutboxEvent): string => (event.type === 'stored' ? event.upload.uploadId : `${event.uploadId}-removed`);
 
 const idsOf = (uploads: readonly Upload[]): string[] => uploads.map(({ uploadId }) => uploadId);
@@ -283,7 +279,6 @@ function uploadsOf({ storedUploads: uploads }: FileStorage): StoredUploads {
   return uploads;
 }
 
-/** Waits until the outbox has a batch of events, and returns that batch. */
 async function nextOf(outbox: EventOutbox, limit: number) {
   for (;;) {
     const batch = await outbox.next(limit);
@@ -292,10 +287,6 @@ async function nextOf(outbox: EventOutbox, limit: number) {
   }
 }
 
-/**
- * Takes and confirms batches of events until `isEnough` returns true for the ids of all events so far. Returns all
- * these events.
- */
 async function takeUntil(outbox: EventOutbox, isEnough: (ids: string[]) => boolean, limit = 500, onBatch: (size: number) => void = () => undefined): Promise<OutboxEvent[]> {
   const taken: OutboxEvent[] = [];
   while (!isEnough(taken.map(idOf))) {

@@ -7,10 +7,7 @@ export function assertEqual(actual: unknown, expected: unknown, message?: string
   assert.deepStrictEqual(plain(actual), plain(expected), message);
 }
 
-/**
- * Asserts that `actual` has all members of `expected`, with the same contents. `actual` may have more members, but its
- * lists must have the same length.
- */
+/** Asserts that `actual` has all members of `expected`. It may have more, but its lists must have the same length. */
 export function assertMatches(actual: unknown, expected: unknown, message?: string): void {
   assertEqual(selected(actual, expected), expected, message);
 }
@@ -19,7 +16,6 @@ export function assertLength(list: readonly unknown[], length: number, message =
   assert.equal(list.length, length, message);
 }
 
-/** Asserts that a list has an item with the same contents as `expected`. */
 export function assertContains(list: readonly unknown[], expected: unknown): void {
   const isThere = list.some((item) => isDeepStrictEqual(plain(item), plain(expected)));
   assert.ok(isThere, `Of ${list.length} items, none is ${inspect(expected)}.`);
@@ -29,15 +25,13 @@ export function assertInstance(error: unknown, type: abstract new (...parameters
   assert.ok(error instanceof type, `It must be a ${type.name}, but is ${inspect(error)}`);
 }
 
-/**
- * Asserts that `actual` has exactly the bytes of `expected`. `what` says in the error message which bytes these are.
- */
+/** @param what names the bytes in the error message. */
 export function assertBytes(actual: Uint8Array | null | undefined, expected: Uint8Array, what: string): void {
   assert.ok(actual, `${what}: there are none, instead of ${expected.length}.`);
   assert.ok(Buffer.from(actual.buffer, actual.byteOffset, actual.length).equals(expected), `${what}: there are ${actual.length} other ones, instead of ${expected.length}.`);
 }
 
-/** Returns the error with which a call rejects. Fails if the call resolves. */
+/** The error with which a call rejects. Fails if the call resolves. */
 export async function rejectionOf(call: Promise<unknown>): Promise<unknown> {
   const outcome = await call.then(
     () => undefined,
@@ -47,7 +41,7 @@ export async function rejectionOf(call: Promise<unknown>): Promise<unknown> {
   return outcome.error;
 }
 
-/** Repeats a check until it passes. Rejects with the last error of the check if it still fails after 20 seconds. */
+/** Repeats a check until it passes. Rejects with the last error of the check after 20 seconds. */
 export async function eventually(check: () => Promise<void>): Promise<void> {
   const end = performance.now() + 20_000;
   for (;;) {
@@ -69,8 +63,8 @@ const isObject = (value: unknown): value is Members =>
   typeof value === 'object' && value !== null && !Array.isArray(value) && !isBytes(value) && !types.isDate(value) && !types.isNativeError(value);
 
 /**
- * Copies a value into plain objects and arrays, without members that are undefined. Under some test runners, such as
- * Jest, the originals have other prototypes, and `deepStrictEqual` would report them as different.
+ * Under some test runners, such as Jest, the originals have other prototypes, and `deepStrictEqual` would report them
+ * as different.
  */
 function plain(value: unknown): unknown {
   if (isBytes(value)) return Buffer.from(value);
@@ -80,7 +74,6 @@ function plain(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).flatMap(([name, member]) => (member === undefined ? [] : [[name, plain(member)]])));
 }
 
-/** Copies a value, without the members that `expected` doesn't have. */
 function selected(value: unknown, expected: unknown): unknown {
   if (Array.isArray(value) && Array.isArray(expected)) return Array.from(value, (item, index) => selected(item, expected[index]));
   if (!isObject(expected) || typeof value !== 'object' || value === null) return value;

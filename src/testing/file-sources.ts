@@ -7,26 +7,19 @@ const MEASURE_EVERY = 16;
 
 let collectGarbage: (() => void) | undefined;
 
-/** Collects garbage, and returns the total size of the array buffers that this process still uses, in bytes. */
 async function heldBytes(): Promise<number> {
   if (!collectGarbage) {
     setFlagsFromString('--expose-gc');
     collectGarbage = runInNewContext('gc') as () => void;
   }
   collectGarbage();
-  // V8 frees the memory of collected buffers on another thread, so `arrayBuffers` may include them for a while. A
-  // second collection waits for that thread.
+  // V8 frees the memory of collected buffers on another thread. A second collection waits for that thread.
   await setImmediate();
   collectGarbage();
   return process.memoryUsage().arrayBuffers;
 }
 
-/**
- * Yields a long file in chunks of 1 MiB. Throws if the reader keeps too much of the file in memory.
- *
- * @param mebibytes the length of the file, in MiB.
- * @param heldMebibytes how much of the file may be in memory at the same time, in MiB.
- */
+/** Yields a long file in chunks of 1 MiB. Throws if more than `heldMebibytes` of it are in memory. */
 export async function* longFile(mebibytes: number, heldMebibytes: number): AsyncGenerator<Uint8Array> {
   const before = await heldBytes();
   for (let index = 0; index < mebibytes; index++) {
@@ -37,10 +30,7 @@ export async function* longFile(mebibytes: number, heldMebibytes: number): Async
   }
 }
 
-/**
- * A source of bytes that yields the given chunks. `mostAtOnce` is the largest number of chunks that were requested at
- * the same time.
- */
+/** A source of chunks. `mostAtOnce` is the largest number of chunks that were requested at the same time. */
 export class CountingSource implements AsyncIterable<Uint8Array> {
   mostAtOnce = 0;
   ended = false;

@@ -15,11 +15,10 @@ import { anUploadDraft, seen, storeUpload } from './upload-draft.builder.js';
 export type { FileStorageContractSubject };
 
 /**
- * Defines the tests that every `FileStorage` must pass. They cover the promises of the port `FileStorage` that can be
- * tested without making parts of the store fail.
+ * Defines the tests that every `FileStorage` must pass.
  *
  * @param setUp creates a new, empty store for each test.
- * @param runner the functions that define tests. Default: the global ones of the running test runner, or Vitest's own.
+ * @param runner default: the global functions of the running test runner, or Vitest's own.
  */
 export function fileStorageContract(name: string, setUp: () => Promise<FileStorageContractSubject>, runner: TestRunner = currentTestRunner()): void {
   const { describe, beforeEach, afterEach } = runner;
@@ -247,10 +246,7 @@ export function fileStorageContract(name: string, setUp: () => Promise<FileStora
   });
 }
 
-/**
- * The length of a long file, and how much of it a store may hold in memory (`HELD_MIB`), in MiB. `HELD_MIB` has room
- * for several parts of an upload to a bucket.
- */
+/** `HELD_MIB` has room for several parts of an upload to a bucket. */
 const LONG_MIB = 160;
 const HELD_MIB = 96;
 

@@ -5,9 +5,9 @@ import { type DirectoryOrigin, Disk, type DiskFile } from '../ingestion/adapters
 import { DirectoryNode, FileNode, LinkNode, type Node, survivors } from './forgetful-nodes.js';
 import type { Random } from './random.js';
 
-/** Defects of a `ForgetfulDisk`. With a defect, the disk loses more at a power cut than POSIX allows. */
+/** With a defect, the disk loses more at a power cut than POSIX allows. */
 export interface DiskDefects {
-  /** Which syncs (`sync` of a file, `syncDirectory`) report success but do nothing. */
+  /** The syncs that report success but do nothing. */
   readonly ignored?: readonly ('sync' | 'syncDirectory')[];
 }
 
@@ -17,19 +17,17 @@ const failed = (code: string, what: string): Error => Object.assign(new Error(`$
  * A simulated disk in memory. A power cut may lose anything that POSIX allows a disk to lose. Each change of a sector
  * (512 bytes), and each truncation, since the last `sync` of its file is kept or lost, independently of all others. So
  * is each creation, renaming and removal of a name since the last `syncDirectory` of its directory. But the old name of
- * a renamed file never disappears without the new name being kept. A symbolic link that is kept always has its target.
+ * a renamed file never disappears without the new name being kept.
  *
  * Operations in flight at the same time are performed in a random order. With the same seed of `random`, everything
  * happens in the same way again, if the code that uses the disk waits for nothing but the disk.
  */
 export class ForgetfulDisk extends Disk {
-  /**
-   * Resolves when the power is cut. After that, no operation is performed, and the operations' promises never settle.
-   */
+  /** After it, operations never settle. */
   readonly cut: Promise<void>;
   /**
-   * The probability, from 0 to 1, that an operation that changes something fails. As on a real disk, data whose `sync`
-   * failed may be lost at a power cut even if a later `sync` succeeds.
+   * From 0 to 1, of operations that change something. As on a real disk, data whose `sync` failed may be lost at a
+   * power cut even if a later `sync` succeeds.
    */
   failureRate = 0;
   private cutPower = (): void => undefined;
@@ -46,22 +44,19 @@ export class ForgetfulDisk extends Disk {
     this.cut = new Promise((resolve) => (this.cutPower = resolve));
   }
 
-  /** Cuts the disk's power after this many more operations; at once if the number is 0. */
+  /** Cuts the power after this many more operations. */
   cutAfter(operations: number): void {
     this.operationsLeft = operations;
     if (operations === 0) this.die();
   }
 
-  /**
-   * Cuts the disk's power, if it is still on. Returns a new disk, whose `failureRate` is 0, with what survived the
-   * power cut.
-   */
+  /** Cuts the power, and returns a new disk with what survived. */
   afterCut(): ForgetfulDisk {
     this.die();
     return new ForgetfulDisk(this.random, this.defects, survivors(this.root, this.random));
   }
 
-  /** The current bytes of all files and symbolic links by path, synced or not. For a link, its target. */
+  /** By path, synced or not. For a symbolic link, its target. */
   files(): Map<string, Buffer> {
     return new Map(filesBeneath(this.root, ''));
   }
@@ -164,10 +159,7 @@ export class ForgetfulDisk extends Disk {
     return { device: 1n, inode: 1n, bornAt: 0n };
   }
 
-  /**
-   * Returns the present time for every directory, because the disk keeps no times. So callers never cache the names in
-   * a directory.
-   */
+  /** The disk keeps no times, so callers must never cache the names in a directory. */
   override changedAt(): bigint {
     return BigInt(Date.now()) * 1_000_000n;
   }
@@ -272,10 +264,6 @@ export class ForgetfulDisk extends Disk {
     return perform();
   }
 
-  /**
-   * Performs an operation that changes something. With the probability `failureRate`, calls only `performPart` instead,
-   * and fails.
-   */
   private async change<T>(what: string, perform: () => T, performPart?: () => void): Promise<T> {
     await this.turn();
     if (!this.random.chance(this.failureRate)) return perform();
@@ -283,7 +271,6 @@ export class ForgetfulDisk extends Disk {
     throw failed('EIO', what);
   }
 
-  /** Makes an operation wait until it may be performed. The disk picks the next of the waiting operations at random. */
   private turn(): Promise<void> {
     return new Promise((resolve) => {
       if (this.state === 'dead') return;
@@ -302,8 +289,8 @@ export class ForgetfulDisk extends Disk {
     }
     next();
     this.operationsLeft -= 1;
-    // The next operation is served in a later iteration of the event loop. So the code that waited for this operation
-    // can begin further ones first, which may then be picked too.
+    // In a later iteration of the event loop, so that the code that waited for this operation can begin further ones
+    // first, which may then be picked too.
     setImmediate(this.operationsLeft > 0 ? this.serve : this.die);
   };
 

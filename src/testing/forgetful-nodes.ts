@@ -1,18 +1,13 @@
 import type { Random } from './random.js';
 
-/** The size of a sector, in bytes. A disk writes a sector completely or not at all. */
+/** A disk writes a sector completely or not at all. */
 const SECTOR_BYTES = 512;
 
 type Change = (bytes: Buffer) => Buffer;
 
-/**
- * A file of a `ForgetfulDisk`: its current bytes, and those that a power cut leaves if it loses all unsynced changes.
- */
+/** A file of a `ForgetfulDisk`. */
 export class FileNode {
-  /**
-   * The changes of the file's bytes since the last sync, in order. A power cut may keep a change and lose an earlier
-   * one.
-   */
+  /** Since the last sync, in order. A power cut may keep a change and lose an earlier one. */
   unsynced: Change[] = [];
 
   constructor(
@@ -38,17 +33,14 @@ export class FileNode {
   }
 
   /**
-   * Decides on the `count` oldest unsynced changes of the file. If `isKept` returns true for a change, the change
-   * becomes durable. Any other change is certainly lost at the next power cut, even if a later sync succeeds.
+   * Makes those of the `count` oldest unsynced changes durable for which `isKept` returns true. The others are lost at
+   * the next power cut, even if a later sync succeeds.
    */
   settle(count: number, isKept: () => boolean): void {
     for (const change of this.unsynced.splice(0, count)) if (isKept()) this.durable = change(this.durable);
   }
 
-  /**
-   * A copy of the file as a power cut leaves it. Calls `isKept` once for each unsynced change; the change survives if
-   * that returns true.
-   */
+  /** The file as a power cut leaves it. */
   survivor(isKept: () => boolean): FileNode {
     return new FileNode(this.unsynced.filter(isKept).reduce((bytes, change) => change(bytes), this.durable));
   }
@@ -59,7 +51,6 @@ export class FileNode {
   }
 }
 
-/** Copies bytes, and cuts the copy off or appends zeros to get the given length. */
 function resized(bytes: Buffer, length: number): Buffer {
   const result = Buffer.alloc(length);
   bytes.copy(result);
@@ -72,10 +63,7 @@ export class LinkNode {
 
 export type Node = FileNode | DirectoryNode | LinkNode;
 
-/**
- * A change of one name in a directory. `node` is the file, directory or link that has the name after the change;
- * undefined if the change removed the name.
- */
+/** `node` is undefined if the change removed the name. */
 class NameChange {
   isDurable = false;
   private kept: boolean | undefined;
@@ -85,33 +73,23 @@ class NameChange {
     readonly name: string,
     readonly node: Node | undefined,
     /**
-     * Defined only if this change removes the old name of a renamed file: the change that added the new name. A power
-     * cut can't keep the removal and lose the addition.
+     * If this change removes the old name of a renamed file: the change that added the new name. A power cut can't keep
+     * the removal and lose the addition.
      */
     readonly added: NameChange | undefined,
   ) {}
 
-  /**
-   * Whether this change survives the power cut. If it has an `added` that isn't durable yet, it survives if and only if
-   * `added` does. Otherwise the first call asks `isKept`. Later calls return the same answer.
-   */
   survives(isKept: () => boolean): boolean {
     this.kept ??= this.added && !this.added.isDurable ? this.added.survives(isKept) : isKept();
     return this.kept;
   }
 }
 
-/**
- * A directory of a `ForgetfulDisk`: its current names, and those that a power cut leaves if it loses all unsynced
- * changes.
- */
+/** A directory of a `ForgetfulDisk`. */
 export class DirectoryNode {
   readonly entries: Map<string, Node>;
   private readonly durable: Map<string, Node>;
-  /**
-   * The changes of names since the last sync, oldest first. A power cut may keep a change and lose an earlier one. Only
-   * the removal of a renamed file's old name is never kept without the addition of the new one.
-   */
+  /** Since the last sync, oldest first. A power cut may keep a change and lose an earlier one. */
   private unsynced: NameChange[] = [];
 
   constructor(entries: ReadonlyMap<string, Node> = new Map<string, Node>()) {
@@ -124,16 +102,12 @@ export class DirectoryNode {
     return this.change(name, node, undefined);
   }
 
-  /** Removes a name. If the reason is a rename, `added` is the change that added the new name. */
   delete(name: string, added?: NameChange): void {
     this.entries.delete(name);
     this.change(name, undefined, added);
   }
 
-  /**
-   * Begins a sync of the directory. Call the returned function to end it: all changes made before the begin become
-   * durable.
-   */
+  /** Call the returned function to end the sync: the changes made before the begin become durable. */
   beginSync(): () => void {
     const covered = [...this.unsynced];
     return () => {
@@ -141,7 +115,6 @@ export class DirectoryNode {
     };
   }
 
-  /** The names that are in the directory after a power cut, each with its file, directory or link. */
   surviving(isKept: () => boolean): Map<string, Node> {
     const names = new Map(this.durable);
     for (const change of this.unsynced) if (change.survives(isKept)) apply(change, names);
@@ -156,8 +129,7 @@ export class DirectoryNode {
 
   private settle(change: NameChange): void {
     const index = this.unsynced.indexOf(change);
-    // If the change is not in `unsynced` any more, another sync has made durable this change or a later one of the same
-    // name.
+    // Another sync has made durable this change or a later one of the same name.
     if (index < 0) return;
     change.added?.directory.settle(change.added);
     this.unsynced = this.unsynced.filter((other, at) => at > index || other.name !== change.name);
@@ -171,14 +143,11 @@ function apply({ name, node }: NameChange, names: Map<string, Node>): void {
   else names.delete(name);
 }
 
-/**
- * Copies a directory tree as a power cut leaves it: each unsynced change is kept or lost at random. The original stays.
- */
+/** Copies a directory tree as a power cut leaves it: each unsynced change is kept or lost at random. */
 export function survivors(root: DirectoryNode, random: Random): DirectoryNode {
   const keeping = random.pick([0, 0.5, 1, random.next()]);
   const isKept = () => random.chance(keeping);
-  // A renamed file may have both its names after a power cut, if the removal of the old one is lost. Both must then
-  // lead to one and the same copy of the file.
+  // If the removal of a renamed file's old name is lost, both names must lead to one and the same copy of the file.
   const copies = new Map<Node, Node>();
   const copyOf = (node: Node): Node => {
     const copy = copies.get(node) ?? newCopyOf(node);

@@ -4,25 +4,18 @@ import { type DirectoryOrigin, Disk, type DiskFile } from '../ingestion/adapters
 import { NodeDisk } from '../ingestion/adapters/out/local-disk/node-disk.js';
 import type { SelfCheckingDatabase } from '../ingestion/adapters/out/local-disk/self-checking-database.js';
 
-/**
- * The name of an operation as a gate gets it: a method of `Disk`, or `file.<method>` for a method of an opened file.
- */
+/** A method of `Disk`, or `file.<method>` for a method of an opened file. */
 export type DiskOperation = Exclude<keyof Disk, number | symbol> | `file.${Exclude<keyof DiskFile, number | symbol>}`;
 
-/**
- * A function through which a test controls operations of a `GatedDisk`: it performs them, fails them, or never settles.
- */
+/** Performs an operation of a `GatedDisk`, fails it, or never settles. */
 export type Gate = <T>(perform: () => Promise<T>, operation: DiskOperation, path: string) => Promise<T>;
 
 /**
- * A `Disk` whose asynchronous operations, except `isBelow` and `assertDirectory`, go through a function that a test
- * sets (`gate`). A write to a file is two such operations, one for each half of its bytes, so that a test can interrupt
- * the write halfway.
+ * A `Disk` whose asynchronous operations, except `isBelow` and `assertDirectory`, go through `gate`. A write to a file
+ * is two such operations, one for each half of its bytes, so that a test can interrupt the write halfway.
  */
 export class GatedDisk extends Disk {
-  /** The function through which the operations of the disk go. By default, it performs them unchanged. */
   gate: Gate = (perform) => perform();
-  /** The number of bytes that were read from the disk's files. */
   bytesRead = 0;
   private readonly held = new Set<() => unknown>();
   private readonly inFlight = new Set<Promise<unknown>>();
@@ -31,9 +24,7 @@ export class GatedDisk extends Disk {
     super();
   }
 
-  /**
-   * Makes the next operation with this name fail without doing anything. Returns the error with which it will reject.
-   */
+  /** Makes the next operation with this name fail with the returned error, without doing anything. */
   failNext(name: DiskOperation): Error {
     const error = Object.assign(new Error(`EIO: i/o error, ${name}`), { code: 'EIO' });
     this.gateNext(name, () => Promise.reject(error));
@@ -55,13 +46,10 @@ export class GatedDisk extends Disk {
     return { reached, release };
   }
 
-  /**
-   * Simulates SIGKILL of the process that uses the disk: the gate performs no further operations, open files and
-   * databases are closed, and locks are released.
-   */
+  /** Simulates SIGKILL of the process that uses the disk. */
   async die(): Promise<void> {
     this.gate = () => new Promise(() => undefined);
-    // Awaits the operations in progress, because the operating system finishes them after a real SIGKILL too.
+    // The operating system finishes operations in progress after a real SIGKILL too.
     await Promise.allSettled(this.inFlight);
     await Promise.all([...this.held].map((letGo) => letGo()));
   }
@@ -224,7 +212,6 @@ export class GatedDisk extends Disk {
   }
 }
 
-/** The bytes of the chunks from position `from` up to position `to`. */
 function between(chunks: readonly Uint8Array[], from: number, to: number): Uint8Array[] {
   let at = 0;
   return chunks.map((chunk) => {

@@ -9,7 +9,7 @@ import { anUploadDraft, seen, storeUpload } from './upload-draft.builder.js';
 
 const KEYED = { idempotencyKey: 'key!"~', customerId: 'customer-1' };
 
-/** Defines those tests of `fileStorageContract` that are about uploads with an idempotency key. */
+/** The tests of `fileStorageContract` about uploads with an idempotency key. */
 export function idempotencyContract(subjectOf: () => FileStorageContractSubject, runner: TestRunner): void {
   const { describe, beforeEach } = runner;
   const it = promisesOf('FileStorage', runner);

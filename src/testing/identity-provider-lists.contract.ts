@@ -8,7 +8,7 @@ import type { IdentityProviderSetting } from './identity-provider.subject.js';
 import { promisesOf } from './port-promise.js';
 import type { TestRunner } from './test-runner.js';
 
-/** Defines those tests of `identityProviderContract` that are about listing users and roles. */
+/** The tests of `identityProviderContract` about listing users and roles. */
 export function identityProviderListsContract(settingOf: () => IdentityProviderSetting, runner: TestRunner): void {
   const { describe, beforeEach } = runner;
   const it = promisesOf('IdentityProvider', runner);
@@ -67,8 +67,7 @@ export function identityProviderListsContract(settingOf: () => IdentityProviderS
           controller.abort();
         }
       };
-      // A list with a single page ends normally, because no further call can be rejected. The page must then have all
-      // users that the test created.
+      // A list with a single page ends normally, because no further call can be rejected.
       const isWhole = await listing().then(
         () => created.every((id) => listed.has(id)),
         (error: unknown) => {

@@ -22,9 +22,8 @@ const USER_ID = /^[A-Za-z0-9._-]+\|[^\s|]+$/u;
 /**
  * Defines the tests that every `IdentityProvider` must pass.
  *
- * @param setUp called before each test. Returns the provider, and what else the test needs. The provider may already
- * have users and roles.
- * @param runner the functions that define tests. Default: the global ones of the running test runner, or Vitest's own.
+ * @param setUp called before each test. The provider may already have users and roles.
+ * @param runner default: the global functions of the running test runner, or Vitest's own.
  */
 export function identityProviderContract(name: string, setUp: () => Promise<IdentityProviderSetting>, runner: TestRunner = currentTestRunner()): void {
   const { describe, beforeEach, afterEach } = runner;

@@ -2,30 +2,25 @@ import type { IdentityProvider } from '../identity-management/application/ports/
 
 export interface IdentityProviderSetting {
   readonly provider: IdentityProvider;
-  /** A user id that this provider could have issued, but that no user has. */
+  /** An id that this provider could have issued, but that no user has. */
   readonly unknownUserId: string;
-  /** A role id that this provider could have issued, but that no role has. */
+  /** An id that this provider could have issued, but that no role has. */
   readonly unknownRoleId: string;
-  /** How many users or roles a test creates to get a list of more than one page. Default: 501. */
+  /** How many users or roles make a list of more than one page. Default: 501. */
   readonly moreThanOnePage?: number;
   /**
-   * How many calls a test makes at the same time. Set a small number for a provider that allows only few. Default: 50
-   * creations of a role or user, 10 assignments of a role.
+   * How many calls a test makes at the same time. Default: 50 creations of a role or user, 10 assignments of a role.
    */
   readonly simultaneousCalls?: number;
-  /**
-   * The longest user name to test: 255 characters. Default: 255 emoji, the characters that take the most bytes in
-   * UTF-16 and UTF-8.
-   */
+  /** 255 characters. Default: 255 emoji, the characters that take the most bytes in UTF-16 and UTF-8. */
   readonly longestName?: string;
-  /** Returns the provider as after a restart of the service. An adapter that keeps no state can return itself. */
+  /** The provider as after a restart of the service. An adapter that keeps no state can return itself. */
   reopen(): Promise<IdentityProvider>;
-  /** The permissions that a user's roles give, in any order. Asks the provider directly, not through the adapter. */
+  /** In any order. Asks the provider directly, not through the adapter. */
   permissionsOf(userId: string): Promise<readonly string[]>;
   tearDown(): void | Promise<void>;
 }
 
-/** Names of users and roles that are unusual but valid. */
 export const ODD_NAMES = [
   'a',
   '  spaces around are kept ',
@@ -44,7 +39,6 @@ export const ODD_NAMES = [
   '__proto__',
 ];
 
-/** Ids that no user and no role has. Nearly all have a form that no provider issues. */
 export const MALFORMED_IDS = [
   '',
   ' ',
@@ -63,6 +57,6 @@ export const MALFORMED_IDS = [
   '\ud800',
 ];
 
-/** Pairs each text with a short label of the text for the title of a test. */
+/** Pairs each text with a label for the title of a test. */
 export const labelled = (texts: readonly string[]): [string, string][] =>
   texts.map((text) => [text.length > 80 ? `of ${text.length} code units` : JSON.stringify(text), text]);

@@ -8,35 +8,31 @@ interface Kept {
   readonly writtenAt: number;
 }
 
-/**
- * A `Bucket` in memory, for tests. A test can set the clock of the simulated store, and make operations fail or hang.
- */
+/** A `Bucket` in memory. A test can set the clock of the simulated store, and make operations fail or hang. */
 export class InMemoryBucket extends Bucket {
-  /**
-   * How far the store's clock is ahead of `time`, in milliseconds. Buckets that share objects have their own values.
-   */
+  /** How far the store's clock is ahead of `time`. */
   aheadMs = 0;
-  /** Returns the time of this machine, in milliseconds since 1970. The store's clock has this time plus `aheadMs`. */
+  /** The time of this machine, in milliseconds since 1970. */
   time: () => number = () => Date.now();
   /**
-   * Called before each operation; before an `upload`, once its bytes have been read. All listings count as `list`.
-   * `bytes` is the content of the object that `create` or `upload` is to create. If this function throws, the operation
-   * changes nothing and rejects with that error.
+   * Called before each operation; before an `upload`, once its bytes have been read. If it throws, the operation
+   * changes nothing and rejects with that error. All listings count as `list`. `bytes` is the content of `create` or
+   * `upload`.
    */
   before: (operation: keyof Bucket, key: string, bytes?: Uint8Array) => Promise<void> | void = () => undefined;
   /**
-   * Called after each successful operation. If this function throws, the operation rejects with that error although it
-   * was done, as when the store's answer is lost.
+   * Called after each successful operation. If it throws, the operation rejects with that error although it was done,
+   * as when the store's answer is lost.
    */
   after: (operation: keyof Bucket, key: string) => Promise<void> | void = () => undefined;
 
   /**
-   * The number of operations begun by this instance, including those that failed. An `upload` counts only once its
-   * bytes have been read, and a listing only once it is iterated. `checkRights` counts as the operations that it makes.
+   * The operations begun by this instance. An `upload` counts once its bytes have been read, a listing once it is
+   * iterated.
    */
   operations = 0;
 
-  /** Changes the results of listings: gets the objects found, and returns those to yield (by default the same). */
+  /** Changes the objects that a listing yields. */
   listed: (objects: ListedObject[]) => ListedObject[] = (objects) => objects;
 
   constructor(
@@ -108,7 +104,6 @@ export class InMemoryBucket extends Bucket {
     return this.listFrom(after, () => this.objects.list(prefix, after));
   }
 
-  /** @param begin the text at which the listing begins. The functions `before` and `after` get it as the key. */
   private async *listFrom(begin: string, list: () => Iterable<[string, Kept]>): AsyncGenerator<ListedObject> {
     const listed = await this.run('list', begin, () => Array.from(list(), ([key, { bytes, writtenAt }]) => ({ key, size: bytes.length, ageMs: this.storeTime - writtenAt })));
     yield* this.listed(listed);
@@ -146,10 +141,7 @@ export class InMemoryBucket extends Bucket {
     // Nothing to close.
   }
 
-  /**
-   * A bucket that shares the objects and unfinished uploads of this one, like the bucket of another process. Gets the
-   * same `time`. Its `aheadMs`, `before`, `after` and `listed` have the defaults.
-   */
+  /** A bucket with the same objects and unfinished uploads, like the bucket of another process. */
   another(): InMemoryBucket {
     const another = new InMemoryBucket(this.objects, this.unfinished);
     another.time = this.time;
@@ -161,7 +153,7 @@ export class InMemoryBucket extends Bucket {
     return new InMemoryBucket(this.objects.copy());
   }
 
-  /** The number of unfinished uploads to a key: those in progress, and those that `leaveParts` left. */
+  /** The number of unfinished uploads to a key. */
   parts(key: string): number {
     return [...this.unfinished].filter((upload) => upload.key === key).length;
   }
@@ -172,7 +164,7 @@ export class InMemoryBucket extends Bucket {
   }
 
   private write(key: string, bytes: Uint8Array): string {
-    // The version is a digest of the bytes. As in S3, the same bytes always get the same version.
+    // As in S3, the same bytes always get the same version.
     const version = createHash('md5').update(bytes).digest('hex');
     this.objects.set(key, { bytes: Buffer.from(bytes), version, writtenAt: this.storeTime });
     return version;
@@ -188,7 +180,7 @@ export class InMemoryBucket extends Bucket {
   }
 }
 
-/** Whether an error simulates that the store refuses an operation for lack of a right: its message is `denied`. */
+/** A test simulates a missing right by an error with the message `denied`. */
 const isDenied = (error: unknown): boolean => error instanceof Error && error.message === 'denied';
 
 async function* piecesOf(bytes: Buffer): AsyncGenerator<Uint8Array> {

@@ -5,33 +5,27 @@ import type { Upload } from '../ingestion/domain/upload.js';
 
 const MAX_WAIT_MS = 60_000;
 
-/** The outbox of an `InMemoryFileStorage`: the events of its stored and removed uploads. */
+/** The outbox of an `InMemoryFileStorage`. */
 export class InMemoryEventOutbox extends EventOutbox {
-  /** The events that haven't been confirmed yet, oldest first. */
+  /** Not confirmed yet, oldest first. */
   private waiting: OutboxEvent[] = [];
   private isOpen = false;
   private readonly news = new Wakeup();
 
   /**
-   * @param checkHealth rejects while the storage is set to fail. `open`, `hasBegun`, `next` and `confirm` then reject with
-   *   the same error.
+   * @param checkHealth rejects while the storage is set to fail. `open`, `hasBegun`, `next` and `confirm` then reject
+   * too.
    */
   constructor(private readonly checkHealth: () => Promise<void>) {
     super();
   }
 
-  /**
-   * Adds the event that an upload was stored, if the outbox was opened. The storage must call this method for each
-   * stored upload.
-   */
+  /** The storage must call this method for each stored upload. */
   stored(upload: Upload): void {
     this.add({ type: 'stored', upload });
   }
 
-  /**
-   * Adds the event that an upload was removed, if the outbox was opened. If the event that this upload was stored isn't
-   * confirmed yet, drops that event. The storage must call this method for each removed upload.
-   */
+  /** The storage must call this method for each removed upload. */
   removed({ uploadId, kind, customerId, receivedAt }: Upload): void {
     this.waiting = this.waiting.filter((event) => event.type !== 'stored' || event.upload.uploadId !== uploadId);
     this.add({ type: 'removed', uploadId, kind, customerId, receivedAt, removedAt: new Date() });

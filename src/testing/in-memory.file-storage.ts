@@ -14,38 +14,31 @@ interface Kept {
   readonly bytes: Buffer | null;
 }
 
-/** A `FileStorage` for tests. Keeps everything in memory, and fails while a test wants it to. */
+/** A `FileStorage` in memory, for tests. Fails while a test wants it to. */
 export class InMemoryFileStorage extends FileStorage {
-  /** The port through which the uploads in `kept` are found, fetched and removed. */
   override readonly storedUploads: StoredUploads = new InMemoryUploads(this);
-  /**
-   * The outbox of the uploads: has the unconfirmed events of all uploads stored or removed since the outbox was opened.
-   */
   override readonly eventOutbox: InMemoryEventOutbox = new InMemoryEventOutbox(() => this.checkHealth());
-  /** The stored uploads and the bytes of their files, in the order in which the uploads were completed. */
   readonly kept: Kept[] = [];
   private readonly running = new Set<string>();
   private failure: Error | null = null;
 
-  /** The stored uploads, in the order in which they were completed. */
   get uploads(): readonly Upload[] {
     return this.kept.map(({ upload }) => upload);
   }
 
-  /** The bytes of the stored file at a content path; null if there is no such file. */
+  /** Null if there is no such file. */
   bytes(path: string): Buffer | null {
     return this.kept.find(({ upload }) => upload.content?.path === path)?.bytes ?? null;
   }
 
   /**
-   * Makes all further calls of the ports that this storage, `storedUploads` and `eventOutbox` implement reject with
-   * this error, until `recover` is called. Exceptions: `wait`, `giveWay` and `close` of `eventOutbox`.
+   * Makes the calls of this storage, `storedUploads` and `eventOutbox` reject with this error until `recover` is
+   * called, except `wait`, `giveWay` and `close` of `eventOutbox`.
    */
   failWith(error: Error): void {
     this.failure = error;
   }
 
-  /** Makes calls succeed again after `failWith`. */
   recover(): void {
     this.failure = null;
   }
@@ -90,7 +83,7 @@ async function read(draft: UploadDraft): Promise<Kept> {
 
 async function collect(bytes: AsyncIterable<Uint8Array>): Promise<Buffer> {
   const chunks: Uint8Array[] = [];
-  // Each chunk is copied, because the source may reuse the memory of a chunk for the next one.
+  // The source may reuse the memory of a chunk for the next one.
   for await (const chunk of bytes) chunks.push(Buffer.from(chunk));
   return Buffer.concat(chunks);
 }

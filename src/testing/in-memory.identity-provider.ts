@@ -14,16 +14,11 @@ interface KeptUser extends User {
   readonly roleIds: Set<string>;
 }
 
-/**
- * An identity provider in memory, for tests, which passes `identityProviderContract`. Fails or hangs if a test wants
- * it.
- */
+/** An identity provider in memory, for tests. Fails or hangs if a test wants it. */
 export class InMemoryIdentityProvider extends IdentityProvider {
-  /** The signal that the latest call or request for a page got. */
+  /** That of the latest call or request for a page. */
   lastSignal: AbortSignal | undefined;
-  /**
-   * How many lists of users or roles are being read: the reader has begun, and has neither reached the end nor stopped.
-   */
+  /** How many lists are being read. */
   openLists = 0;
 
   private readonly roles = new Map<string, NewRole>();
@@ -37,8 +32,8 @@ export class InMemoryIdentityProvider extends IdentityProvider {
   }
 
   /**
-   * Makes every call, and every request for a page of a list, reject with this error until `recover` is called. The
-   * calls and requests that wait because of `hang` reject too.
+   * Makes every call, and every request for a page, reject with this error until `recover` is called. Those that wait
+   * because of `hang` reject too.
    */
   failWith(error: Error): void {
     this.failure = error;
@@ -46,8 +41,8 @@ export class InMemoryIdentityProvider extends IdentityProvider {
   }
 
   /**
-   * From now on, keeps every call, and every request for a page of a list, waiting until `recover` or `failWith` is
-   * called. They go on waiting even if their signal aborts.
+   * Keeps every call, and every request for a page, waiting until `recover` or `failWith` is called, even if its signal
+   * aborts.
    */
   hang(): void {
     this.gate = new Promise((resolve) => {
@@ -55,7 +50,7 @@ export class InMemoryIdentityProvider extends IdentityProvider {
     });
   }
 
-  /** Makes calls succeed again after `failWith` or `hang`. Calls that were waiting because of `hang` continue. */
+  /** Ends `failWith` and `hang`. Calls that were waiting continue. */
   recover(): void {
     this.failure = undefined;
     this.openGate();

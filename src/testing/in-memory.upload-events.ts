@@ -1,8 +1,8 @@
 import { type UploadEvent, UploadEvents } from '../ingestion/application/ports/upload-events.port.js';
 
-/** An `UploadEvents` for tests. Keeps the delivered events in memory, and fails while a test wants it to. */
+/** An `UploadEvents` in memory, for tests. Fails while a test wants it to. */
 export class InMemoryUploadEvents extends UploadEvents {
-  /** The delivered events, in the order of delivery. An event that was delivered twice is listed twice. */
+  /** In the order of delivery. An event that was delivered twice is listed twice. */
   readonly delivered: UploadEvent[] = [];
   private readonly watchers = new Set<() => void>();
   private failure: Error | null = null;
@@ -12,12 +12,11 @@ export class InMemoryUploadEvents extends UploadEvents {
     this.failure = error;
   }
 
-  /** Makes deliveries succeed again after `failWith`. */
   recover(): void {
     this.failure = null;
   }
 
-  /** Waits until at least `count` events have been delivered. Resolves to all delivered events. */
+  /** Waits until at least `count` events have been delivered, and resolves to all of them. */
   async atLeast(count: number): Promise<readonly UploadEvent[]> {
     while (this.delivered.length < count) await new Promise<void>((resolve) => this.watchers.add(resolve));
     return this.delivered;

@@ -1,11 +1,10 @@
-/** The members of an index line (the JSON that describes a stored upload) that tests use. */
 export interface SeenLine {
   readonly upload_id: string;
   readonly content_path: string | null;
   readonly content_sha256: string | null;
 }
 
-/** Parses the lines of index segments without the service's code. Throws if a segment ends in an incomplete line. */
+/** Parses the lines of index segments. Throws if a segment ends in an incomplete line. */
 export function toIndexLines(segments: readonly string[]): SeenLine[] {
   return segments.flatMap((text) => {
     const lines = text.split('\n');

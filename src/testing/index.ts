@@ -1,5 +1,5 @@
-// Fakes and helpers for the service's tests, and for the tests of a team that writes its own adapters. The fakes and
-// helpers need no test runner; the contract suites in contracts.ts need one.
+// Fakes and helpers for the service's tests, and for the tests of a team that writes its own adapters. They need no
+// test runner.
 export * from './auth0/index.js';
 export { BucketView } from './bucket.view.js';
 export { InMemoryBucket } from './in-memory.bucket.js';

@@ -2,14 +2,13 @@ import { AssertionError } from 'node:assert';
 import { types } from 'node:util';
 import type { TestRunner } from './test-runner.js';
 
-/** A promise that the docstring of a port makes, and advice for the author of an adapter that breaks it. */
+/** A promise that the docstring of a port makes, and advice for an adapter that breaks it. */
 export interface PortPromise {
-  /** The sentence of the port's docstring that makes the promise, or a part of the sentence, word for word. */
+  /** A sentence of the port's docstring, or a part of it, word for word. */
   readonly sentence: string;
   readonly advice: string;
 }
 
-/** Defines a test of a port's promise. */
 export type PromiseTest = (promise: PortPromise, title: string, test: () => void | Promise<void>) => void;
 
 /**
@@ -27,10 +26,6 @@ export const promisesOf =
     });
   };
 
-/**
- * Puts an explanation before the message of an error. A failed assertion is changed and returned. For any other error,
- * returns a new error with the same stack, whose cause is the original one.
- */
 function explained(error: unknown, explanation: string): Error {
   if (error instanceof AssertionError) {
     const { message, stack = '' } = error;

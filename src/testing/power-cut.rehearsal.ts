@@ -13,40 +13,38 @@ const ROOT = '/store';
 const MAX_CUTS = 3;
 const MAX_CALLERS = 12;
 /**
- * Upper limits for the number of disk operations until a power cut. For each cut, one of them is picked at random. With
- * the low one, the cut comes during a boot or soon after it.
+ * Until a power cut; one of them is picked at random. With the low one, the cut comes during a boot or soon after it.
  */
 const MAX_OPERATIONS = [80, 1_000] as const;
 
 export interface PowerCutReport {
   readonly cuts: number;
   readonly acknowledged: number;
-  /** The number of uploads whose removal was acknowledged. */
   readonly removed: number;
-  /** The number of uploads that failed and must not be in the store after the next boot. */
+  /** Uploads that failed and must not be in the store after the next boot. */
   readonly refused: number;
   /**
-   * One sentence for each acknowledged upload whose index line is missing or changed after the power cuts. An upload
-   * whose removal has begun may be missing.
+   * One sentence for each acknowledged upload whose index line is missing or changed. An upload whose removal has begun
+   * may be missing.
    */
   readonly lost: readonly string[];
-  /** The number of all deliveries of events to the receiver. `deliveredAgain` counts those that repeated an event. */
+  /** `deliveredAgain` counts the deliveries that repeated an event. */
   readonly delivered: number;
   readonly deliveredAgain: number;
   /**
-   * One sentence for each error in the delivered events: an event that is missing, in the wrong order, or for an upload
-   * that failed. Also for each event that was delivered again after it was confirmed in the same boot, if the disk's
-   * `failureRate` was 0 in that boot. Also for each file left in `events/`.
+   * One sentence for each event that is missing, in the wrong order, or for an upload that failed; for each that was
+   * delivered again after it was confirmed, in the same boot without failures of the disk; and for each file left in
+   * `events/`.
    */
   readonly eventErrors: readonly string[];
-  /** One sentence for each file or index line that is incomplete, or shouldn't be in the store, after a power cut. */
+  /** One sentence for each file or index line that is incomplete, or shouldn't be in the store. */
   readonly halfShown: readonly string[];
 }
 
 /**
- * Stores and removes uploads on a `ForgetfulDisk`, and delivers their events to a receiver, until the power is cut; one
- * to three times in a row. A power cut may come during a boot. Then boots, delivers the remaining events, and compares
- * the files on the disk and the delivered events with the acknowledged uploads. The same seed repeats the same run.
+ * Stores and removes uploads on a `ForgetfulDisk`, and delivers their events, until the power is cut; one to three
+ * times in a row. Then compares the disk and the delivered events with the acknowledged uploads. The same seed repeats
+ * the same run.
  */
 export async function rehearsePowerCut(seed: number, defects: DiskDefects = {}): Promise<PowerCutReport> {
   const random = new Random(seed);
@@ -61,7 +59,7 @@ export async function rehearsePowerCut(seed: number, defects: DiskDefects = {}):
   }
   await open(disk, 1e6);
   const first = ledger.compare(disk.files());
-  // Cuts the power once more, directly after a boot, because the repairs that a boot makes must be durable too.
+  // Once more, because the repairs that a boot makes must be durable too.
   disk = disk.afterCut();
   const storage = await open(disk, 1e6);
   const second = ledger.compare(disk.files());
@@ -86,7 +84,6 @@ export async function rehearsePowerCut(seed: number, defects: DiskDefects = {}):
 const open = (disk: ForgetfulDisk, maxSegmentBytes: number): Promise<LocalDiskFileStorage> =>
   LocalDiskFileStorage.open({ directory: ROOT, disk, maxSegmentBytes, maxJournalBytes: 4_000, logger: { warn: () => undefined } });
 
-/** Boots the store. Then stores and removes uploads and delivers events, without end, until the power is cut. */
 async function load(disk: ForgetfulDisk, random: Random, ledger: Ledger, receiver: Receiver): Promise<never> {
   const storage = await open(disk, random.pick([1e6, 4_000]));
   await storage.eventOutbox.open();
@@ -114,23 +111,15 @@ function someDraft(random: Random, shareOfFiles: number): UploadDraft {
   return draft.file(...Array.from({ length: random.below(4) }, () => random.bytes(random.below(1_500)))).build();
 }
 
-/** The results of all uploads and removals in a run, across its boots. */
 class Ledger {
-  /** The index line of each acknowledged upload by upload id, even if the upload was removed later. */
+  /** Index lines by upload id, even if the upload was removed later. */
   readonly acknowledged = new Map<string, string>();
-  /**
-   * The ids of the uploads that failed and must not be in the store after the next boot. Uploads that failed with
-   * `LineMayRemainError` aren't included, because their index line may be there.
-   */
+  /** Without those that failed with `LineMayRemainError`, because their index line may be there. */
   readonly refused = new Set<string>();
-  /**
-   * The ids of the uploads whose removal has begun, even if it failed. As long as the removal isn't acknowledged, both
-   * are allowed after a boot: that the store has the upload, and that it doesn't.
-   */
+  /** As long as the removal isn't acknowledged, the upload may be in the store after a boot or not. */
   readonly removing = new Set<string>();
   private changed = (): void => undefined;
   private change = this.nextChange();
-  /** The ids of the uploads whose removal was acknowledged. */
   readonly removed = new Set<string>();
 
   /** Resolves when the next upload or removal ends, successfully or not. */
@@ -183,9 +172,8 @@ class Ledger {
   }
 }
 
-/** The receiver of the events of a run, across its boots. Records which events it got. */
 class Receiver {
-  /** When each event was first delivered: its position among all deliveries, by the event's id. */
+  /** The position of each event's first delivery among all deliveries. */
   private readonly firstDelivered = new Map<string, number>();
   private readonly repeated: string[] = [];
   delivered = 0;
@@ -194,10 +182,7 @@ class Receiver {
     return this.delivered - this.firstDelivered.size;
   }
 
-  /**
-   * Takes batches of events from the outbox, delivers them and confirms them, without end. About one batch in ten is
-   * taken, but neither delivered nor confirmed.
-   */
+  /** About one batch in ten is taken, but neither delivered nor confirmed. */
   async receive(outbox: EventOutbox, random: Random, ledger: Ledger, isHealthy: boolean): Promise<never> {
     const confirmed = new Set<string>();
     for (;;) {
@@ -224,11 +209,6 @@ class Receiver {
     }
   }
 
-  /**
-   * The errors in the deliveries, one sentence each.
-   *
-   * @param segments the upload ids in each index segment, in the order of the segment's lines.
-   */
   findings(segments: readonly (readonly string[])[], { removing, removed, refused }: Ledger): string[] {
     const shown = new Set(segments.flat());
     const gone = [...removing].filter((id) => removed.has(id) || !shown.has(id));
@@ -256,17 +236,12 @@ class Receiver {
   }
 }
 
-/** The upload ids in each index segment, in the order of the segment's lines. */
+/** In the order of the segment's lines. */
 const segmentsOf = (files: Map<string, Buffer>): string[][] =>
   [...files].filter(([path]) => path.startsWith(`${ROOT}/uploads/`)).map(([, segment]) => segment.toString().split('\n').flatMap((text) => parse(text)?.upload_id ?? []));
 
-/** One sentence for each file that is still in `events/`, although all events are confirmed. */
 const leftInEvents = (files: Map<string, Buffer>): string[] => [...files.keys()].filter((path) => path.startsWith(`${ROOT}/events/`)).map((path) => `${path} is left over`);
 
-/**
- * Reads a store's files. Returns the index lines by upload id, and one sentence for each file or line that is
- * incomplete or shouldn't be there.
- */
 function readStore(files: Map<string, Buffer>): { lines: Map<string, string>; halfShown: string[] } {
   const lines = new Map<string, string>();
   const halfShown: string[] = [];

@@ -3,7 +3,7 @@ import { lowerBound } from './lower-bound.js';
 /** Objects by their keys, in the order in which stores list keys: that of their bytes in UTF-8. */
 export class SortedObjects<T> {
   private readonly objects = new Map<string, T>();
-  /** The keys of `objects` in order, so that a listing needn't sort them. */
+  /** In order, so that a listing needn't sort them. */
   private readonly sorted: string[] = [];
 
   get keys(): string[] {
@@ -27,7 +27,6 @@ export class SortedObjects<T> {
     if (this.objects.delete(key)) this.sorted.splice(this.positionOf(key), 1);
   }
 
-  /** The objects whose keys begin with `prefix`, and come after the key `after` if one is given. */
   *list(prefix: string, after = ''): Generator<[string, T], void, undefined> {
     let at = Math.max(this.positionOf(prefix), this.positionOf(after));
     if (this.sorted[at] === after) at += 1;
@@ -44,7 +43,6 @@ export class SortedObjects<T> {
     return copy;
   }
 
-  /** The position of the first key that doesn't come before `key`. */
   private positionOf(key: string): number {
     const bytes = Buffer.from(key);
     return lowerBound(this.sorted, (one) => Buffer.compare(Buffer.from(one), bytes) < 0);

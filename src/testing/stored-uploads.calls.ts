@@ -2,13 +2,13 @@ import type { FileStorage } from '../ingestion/application/ports/file-storage.po
 import type { StoredUploads, UploadFilter, UploadPosition } from '../ingestion/application/ports/stored-uploads.port.js';
 import type { Upload } from '../ingestion/domain/upload.js';
 
-/** The `StoredUploads` of a store. Throws an error if the store offers none. */
+/** The `StoredUploads` of a store. Throws if it offers none. */
 export function uploadsOf({ storedUploads: uploads }: FileStorage): StoredUploads {
   if (!uploads) throw new Error('FileStorage.storedUploads is undefined: return the StoredUploads of the store.');
   return uploads;
 }
 
-/** Lists all uploads that match a filter, page by page. With `after`, begins after that position. */
+/** Lists all uploads that match a filter, page by page. */
 export async function listed(uploads: StoredUploads, filter: UploadFilter, limit: number, after?: UploadPosition): Promise<Upload[]> {
   const all: Upload[] = [];
   for (let next: UploadPosition | null | undefined = after; next !== null; ) {

@@ -16,11 +16,10 @@ const UNKNOWN_ID = '0195e6f0-0000-7000-8000-000000000000';
 const at = (hour: number): Date => new Date(NOON + hour * HOUR_MS);
 
 /**
- * Defines the tests that every `StoredUploads` must pass. Needed for a store whose `FileStorage` has `storedUploads`.
- * Such a store must pass `fileStorageContract` too.
+ * Defines the tests that every `StoredUploads` must pass. The store must pass `fileStorageContract` too.
  *
  * @param setUp creates a new, empty store for each test.
- * @param runner the functions that define tests. Default: the global ones of the running test runner, or Vitest's own.
+ * @param runner default: the global functions of the running test runner, or Vitest's own.
  */
 export function storedUploadsContract(name: string, setUp: () => Promise<FileStorageContractSubject>, runner: TestRunner = currentTestRunner()): void {
   const { describe, beforeEach, afterEach } = runner;
@@ -36,9 +35,7 @@ export function storedUploadsContract(name: string, setUp: () => Promise<FileSto
     afterEach(() => subject.tearDown());
 
     const store = (draft: UploadDraftBuilder): Promise<Upload> => storeUpload(storage, draft.build());
-    /**
-     * Stores one upload for each number in `hours`, in this order. Its `receivedAt` is that many hours after `NOON`.
-     */
+    /** Each is received that many hours after `NOON`. */
     const storeAt = async (hours: readonly number[], draft = anUploadDraft()): Promise<Upload[]> => {
       const uploads: Upload[] = [];
       for (const hour of hours) uploads.push(await store(draft.with({ receivedAt: new Date(NOON + hour * HOUR_MS) })));
@@ -174,7 +171,7 @@ export function storedUploadsContract(name: string, setUp: () => Promise<FileSto
         });
       }
 
-      /** Stores a file. Returns its upload with a `size` that is `more` bytes larger than the file. */
+      /** The returned `size` is `more` bytes larger than the file. */
       const storeEdited = async (more: number) => {
         const upload = await store(anUploadDraft().file(BYTES));
         return { ...upload, content: upload.content && { ...upload.content, size: BYTES.length + more } };

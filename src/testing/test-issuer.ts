@@ -16,9 +16,9 @@ const encode = (value: unknown): string =>
   Buffer.from(typeof value === 'string' ? value : JSON.stringify(value)).toString('base64url');
 
 /**
- * Makes a token, which may be invalid: a compact JWS with any header and payload. A payload that is a text is used as
- * it is. The signature is empty if the header's `alg` is `none`, and an HMAC with SHA-256 if `key` is a text. Otherwise
- * `key` signs as `alg` says (`PS256` or `RS512`), or with SHA-256 if `alg` is any other value.
+ * Makes a compact JWS, which may be invalid. A payload that is a text is used as it is. The signature is empty if `alg`
+ * is `none`, and an HMAC with SHA-256 if `key` is a text. Otherwise `key` signs as `alg` says (`PS256` or `RS512`), or
+ * with SHA-256.
  */
 export function signToken(key: KeyObject | string, header: Readonly<Record<string, unknown>>, payload: unknown): string {
   const input = `${encode(header)}.${encode(payload)}`;
@@ -33,7 +33,7 @@ export function signToken(key: KeyObject | string, header: Readonly<Record<strin
   return `${input}.${signature().toString('base64url')}`;
 }
 
-/** An HTTP request with one `Authorization` header for each of these values. */
+/** A request with one `Authorization` header for each of these values. */
 export function requestWith(...authorization: readonly string[]): IncomingMessage {
   const request = new IncomingMessage(new Socket());
   request.rawHeaders = ['Host', 'localhost', ...authorization.flatMap((value) => ['Authorization', value])];
@@ -41,14 +41,14 @@ export function requestWith(...authorization: readonly string[]): IncomingMessag
   return request;
 }
 
-/** The current time, in seconds since 1970. */
+/** In seconds since 1970. */
 export const now = (): number => Math.floor(Date.now() / 1000);
 
-/** A token issuer for tests: serves the key set `keys` over HTTP on loopback, and counts the requests in `fetches`. */
+/** A token issuer for tests, which serves its key set over HTTP on loopback. */
 export class TestIssuer {
   keys: JWK[] = [];
   fetches = 0;
-  /** If defined, this function answers every request, and the key set isn't served. */
+  /** Answers every request instead, if defined. */
   answer: RequestListener | undefined;
   #port = 0;
   #server = createServer();
@@ -61,7 +61,7 @@ export class TestIssuer {
     return `${this.url}/jwks`;
   }
 
-  /** Starts to listen on a free port or, after `stop`, on the same port as before. */
+  /** Listens on a free port or, after `stop`, on the same port as before. */
   async start(): Promise<this> {
     this.#server = createServer((request, response) => {
       this.fetches++;

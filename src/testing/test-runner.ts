@@ -13,16 +13,15 @@ export interface TestRunner {
 const FUNCTIONS = ['describe', 'it', 'beforeEach', 'afterEach'] as const satisfies readonly (keyof TestRunner)[];
 
 /**
- * Returns the functions of a test runner: the global ones if all four exist, as in Jest; otherwise Vitest's own, if
- * Vitest is running.
+ * The global functions of a test runner if all four exist, as in Jest; otherwise Vitest's own.
  *
- * @throws TypeError otherwise, for example under `node:test`, whose functions aren't global.
+ * @throws TypeError when Vitest isn't running either, for example under `node:test`, whose functions aren't global.
  */
 export function currentTestRunner(): TestRunner {
   const globals = globalThis as Partial<TestRunner>;
   if (FUNCTIONS.every((name) => typeof globals[name] === 'function')) return globals as TestRunner;
-  // Vitest makes its functions global only if configured so. They aren't imported from `vitest` at the top of this
-  // file, because the file must load even if Vitest isn't installed.
+  // Vitest makes its functions global only if configured so. No import at the top of this file, because it must load
+  // even if Vitest isn't installed.
   if ('__vitest_worker__' in globalThis) return vitest();
   throw new TypeError('No test runner found: pass { describe, it, beforeEach, afterEach } of yours as the last argument, for example those of node:test.');
 }

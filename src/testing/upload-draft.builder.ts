@@ -12,22 +12,15 @@ interface DraftParts {
   manufacturer: string;
   idempotencyKey: string | null;
   additionalData: string | null;
-  /** The time at which the upload is complete. */
   receivedAt: Date;
   contentType: string;
   bytes: AsyncIterable<Uint8Array> | null;
 }
 
-/**
- * The number of drafts built so far. Each upload id contains it, so that ids made for the same `receivedAt` are in
- * order.
- */
+/** Each upload id contains it, so that ids made for the same `receivedAt` are in order. */
 let built = 0;
 
-/**
- * Builds drafts of uploads. Each `build()` returns a draft with its own upload id. The draft has no file, unless
- * `file()` was called or `bytes` were set.
- */
+/** Builds drafts of uploads, each with its own upload id. By default, a draft has no file. */
 export class UploadDraftBuilder {
   constructor(
     private readonly parts: Readonly<DraftParts> = {
@@ -43,12 +36,11 @@ export class UploadDraftBuilder {
     },
   ) {}
 
-  /** Returns a builder of the same draft with these properties changed. */
   with(changes: Partial<DraftParts>): UploadDraftBuilder {
     return new UploadDraftBuilder({ ...this.parts, ...changes });
   }
 
-  /** Returns a builder of the same draft with a file of these chunks. The file can be read only once. */
+  /** The file can be read only once. */
   file(...chunks: (string | Uint8Array)[]): UploadDraftBuilder {
     return this.with({ bytes: Readable.from(chunks.map((chunk) => Buffer.from(chunk))) });
   }
@@ -68,12 +60,14 @@ export class UploadDraftBuilder {
   }
 }
 
-/** Returns a builder of a valid draft without a file. */
+/** A builder of a valid draft without a file. */
 export const anUploadDraft = (): UploadDraftBuilder => new UploadDraftBuilder();
 
 /**
- * Stores a draft, and returns the upload that the draft's `conclude` made. Throws if `conclude` wasn't called exactly
- * once, or if the draft repeats an upload with the same Idempotency-Key.
+ * Stores a draft, and returns the upload that its `conclude` made.
+ *
+ * @throws Error when `conclude` wasn't called exactly once, or the draft repeats an upload with the same
+ * Idempotency-Key.
  */
 export async function storeUpload(storage: FileStorage, draft: UploadDraft): Promise<Upload> {
   const concluded: Upload[] = [];
@@ -90,10 +84,7 @@ export async function storeUpload(storage: FileStorage, draft: UploadDraft): Pro
   return upload;
 }
 
-/**
- * Stores a draft, and returns only those members of the receipt that every store must return. Some stores return more,
- * such as the whole upload, or leave out `replayed` if it is false.
- */
+/** Stores a draft, and returns only those members of the receipt that every store must return. */
 export async function seen(storage: FileStorage, draft: UploadDraft): Promise<UploadReceipt> {
   const { uploadId, content, replayed = false } = await storage.store(draft);
   return { uploadId, content: content && { size: content.size, sha256: content.sha256 }, replayed };

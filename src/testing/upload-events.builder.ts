@@ -4,15 +4,15 @@ import { anUploadDraft, type UploadDraftBuilder } from './upload-draft.builder.j
 
 const SOURCE = 'http://127.0.0.1:3000';
 
-/** Makes the event that the upload of this draft, without its file, was stored. */
+/** The event that the upload of this draft, without its file, was stored. */
 export async function anUploadEvent(draft: UploadDraftBuilder = anUploadDraft()): Promise<UploadEvent> {
   return uploadEventOf({ type: 'stored', upload: await draft.with({ bytes: null }).build().conclude(null) }, SOURCE);
 }
 
-/** Makes the events that `count` different uploads were stored. */
+/** The events that `count` different uploads were stored. */
 export const someUploadEvents = (count: number): Promise<UploadEvent[]> => Promise.all(Array.from({ length: count }, () => anUploadEvent()));
 
-/** Makes the event that an upload was removed. */
+/** The event that an upload was removed. */
 export function aRemovalEvent(): UploadEvent {
   const { uploadId, kind } = anUploadDraft().build();
   return uploadEventOf({ type: 'removed', uploadId, kind, customerId: 'customer-1', receivedAt: new Date(), removedAt: new Date() }, SOURCE);

@@ -6,19 +6,15 @@ import { anUploadDraft } from './upload-draft.builder.js';
 import { anUploadEvent, aRemovalEvent, someUploadEvents } from './upload-events.builder.js';
 import { PROMISES } from './upload-events.promises.js';
 
-/**
- * The subject of one test of `uploadEventsContract`: a receiver of events that has got none yet, and the `UploadEvents`
- * that delivers to this receiver.
- */
+/** The subject of one test of `uploadEventsContract`: a new receiver, and the `UploadEvents` that delivers to it. */
 export interface UploadEventsContractSubject {
   readonly events: UploadEvents;
-  /** All events that the receiver has accepted, parsed, in the order in which it accepted them. */
+  /** All accepted events, parsed, in order. */
   taken(): Promise<readonly UploadEvent[]>;
-  /** Makes the receiver refuse deliveries or be unreachable, until `accept` is called. */
+  /** The receiver refuses deliveries or is unreachable, until `accept` is called. */
   refuse(): Promise<void>;
-  /** Makes the receiver accept deliveries again after `refuse`. */
   accept(): Promise<void>;
-  /** Called after the test. Releases what the other members use. */
+  /** Called after the test. */
   tearDown(): Promise<void>;
 }
 
@@ -26,7 +22,7 @@ export interface UploadEventsContractSubject {
  * Defines the tests that every `UploadEvents` must pass.
  *
  * @param setUp creates a new receiver, and an `UploadEvents` that delivers to it, for each test.
- * @param runner the functions that define tests. Default: the global ones of the running test runner, or Vitest's own.
+ * @param runner default: the global functions of the running test runner, or Vitest's own.
  */
 export function uploadEventsContract(name: string, setUp: () => Promise<UploadEventsContractSubject>, runner: TestRunner = currentTestRunner()): void {
   const { describe, beforeEach, afterEach } = runner;

@@ -4,36 +4,25 @@ import { ManagementError } from './management-error.js';
 import { SigningKeys } from './signing-keys.js';
 import type { Tenant } from './tenant.js';
 
-/** Describes an access token to issue: the API and the caller that it is for, and its contents. */
+/** An access token to issue. */
 export interface TokenRequest {
-  /**
-   * The id of the user for whom the token is issued. Unless `permissions` is given, the user's roles determine the
-   * token's permissions.
-   */
+  /** The user for whom the token is issued. */
   readonly userId?: string;
-  /**
-   * The id of the application that uses the token. Default: `caller`. If neither `userId` nor `permissions` is given,
-   * the application's client grant determines the token's permissions.
-   */
+  /** The application that uses the token. Default: `caller`. */
   readonly clientId?: string;
-  /**
-   * The token's permissions. Default: those of the user's roles or, without a user, of the application's client grant.
-   */
+  /** Default: those of the user's roles or, without a user, of the application's client grant. */
   readonly permissions?: readonly string[];
-  /** The identifier of the API that the token is for. Default: the tenant's first API except the Management API. */
+  /** The identifier of the API. Default: the tenant's first API except the Management API. */
   readonly audience?: string;
-  /**
-   * The scopes that the application requested for the token, separated by blanks. Without `userId`, the token's scopes
-   * are all its permissions, whatever was requested.
-   */
+  /** The requested scopes, separated by blanks. Without `userId`, the token's scopes are all its permissions. */
   readonly scope?: string;
-  /** The token's lifetime in seconds. Negative: an expired token. Default: the API's `token_lifetime`, or one day. */
+  /** Negative: an expired token. Default: the API's `token_lifetime`, or one day. */
   readonly lifetimeSeconds?: number;
-  /** Claims to add to the token. They replace claims of the same name that the token would have otherwise. */
+  /** Claims to add to the token, or to replace. */
   readonly claims?: Readonly<Record<string, unknown>>;
 }
 
-/** An error with which the token endpoint refuses a token. Has the members of an OAuth error. */
+/** A refusal of the token endpoint, with the members of an OAuth error. */
 export class TokenError extends Error {
   override readonly name = 'TokenError';
 
@@ -71,15 +60,13 @@ export class AccessTokens {
     this.keys.revokePrevious();
   }
 
-  /** Makes all Management API tokens that were issued so far count as expired. */
   expireManagementTokens(): void {
     for (const token of this.management.values()) token.expiresAt = 0;
   }
 
   /**
-   * Answers a request for a token with the grant type client credentials, as Auth0's token endpoint does.
+   * Answers a request for a token by client credentials.
    *
-   * @param parameters the members of the request's body.
    * @throws TokenError when Auth0's token endpoint would refuse the token.
    */
   async grant(parameters: Readonly<Record<string, unknown>>): Promise<object> {
@@ -111,9 +98,7 @@ export class AccessTokens {
     return { access_token: token, scope: scopes.join(' '), expires_in: lifetime, token_type: 'Bearer' };
   }
 
-  /**
-   * Issues a token of the Management API with the given scopes. Doesn't check that the application was granted them.
-   */
+  /** Doesn't check that the application was granted the scopes. */
   async issueForManagement(clientId: string, scopes: readonly string[]): Promise<string> {
     const { managementAudience: audience, settings, now } = this.tenant;
     const [scope, lifetimeSeconds] = [scopes.join(' '), settings.tokenLifetimeSeconds];
@@ -126,11 +111,7 @@ export class AccessTokens {
     return token;
   }
 
-  /**
-   * Issues a token of an API in the form that the API's settings `token_dialect` and `enforce_policies` determine.
-   *
-   * @throws Error when the tenant has no such API.
-   */
+  /** @throws Error when the tenant has no such API. */
   async issue({ userId, clientId = 'caller', permissions, audience, scope, lifetimeSeconds, claims }: TokenRequest): Promise<string> {
     const { tenant } = this;
     const server = [...tenant.resourceServers.values()].find(({ identifier, isSystem }) =>
@@ -159,9 +140,9 @@ export class AccessTokens {
   }
 
   /**
-   * Checks the access token in a request to the Management API, and returns its scopes.
+   * The scopes of a Management API token.
    *
-   * @param authorization the request's `Authorization` header; undefined if it is missing.
+   * @param authorization the request's `Authorization` header.
    * @throws ManagementError 400 for a malformed header; 401 for a missing header, or an unknown or expired token.
    */
   scopesOf(authorization: string | undefined): ReadonlySet<string> {
@@ -184,10 +165,6 @@ export class AccessTokens {
     return typeof lifetime === 'number' ? lifetime : DAY_S;
   }
 
-  /**
-   * The claim `customer_id` for a user's token, from the user's `app_metadata`. Empty if that has no `customer_id`, or
-   * if the tenant has no Action (a script that Auth0 runs) that adds the claim.
-   */
   private customerIds(userId: string | undefined): object {
     const metadata = userId === undefined ? undefined : this.tenant.users.get(userId)?.others?.app_metadata;
     if (!this.tenant.settings.hasCustomerIdAction || typeof metadata !== 'object' || metadata === null) return {};

@@ -15,11 +15,11 @@ import { usersRoutes } from './users.routes.js';
 
 export interface Auth0Request {
   readonly method: string;
-  /** The path of the request's URL without the query, still percent-encoded. */
+  /** Without the query, still percent-encoded. */
   readonly path: string;
   readonly query: URLSearchParams;
   readonly headers: IncomingHttpHeaders;
-  /** The parsed JSON or form in the request's body; undefined if there is no body or it can't be parsed. */
+  /** The parsed JSON or form; undefined if there is no body or it can't be parsed. */
   readonly body: unknown;
   readonly isMalformed: boolean;
 }
@@ -27,9 +27,7 @@ export interface Auth0Request {
 export interface Auth0Answer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
-  /**
-   * The body of the answer. An object is sent as JSON; a text or bytes are sent unchanged. Undefined: no body is sent.
-   */
+  /** An object is sent as JSON; a text or bytes are sent unchanged. */
   readonly body?: unknown;
 }
 
@@ -62,7 +60,6 @@ export class Auth0Api {
     });
   }
 
-  /** All scopes of the Management API: those that its operations require, each once. */
   get managementScopes(): string[] {
     return [...new Set(this.routes.flatMap(({ route }) => route.scopes))].sort();
   }
@@ -139,9 +136,8 @@ export class Auth0Api {
   }
 
   /**
-   * Answers a request for a mail with a link to change the password, in the same way whether or not the user exists.
-   * Requires `client_id` in the request, as Auth0's API description does. Older pages of Auth0's documentation don't
-   * require it.
+   * Answers in the same way whether or not the user exists. Requires `client_id`, as Auth0's API description does.
+   * Older pages of Auth0's documentation don't require it.
    */
   private mailPasswordChange({ body }: Auth0Request): Auth0Answer {
     const { success, data } = PASSWORD_CHANGE.safeParse(body);
@@ -153,9 +149,8 @@ export class Auth0Api {
   }
 
   /**
-   * Answers the download of an export file, in the same way as the object store in which Auth0 keeps such files. The
-   * signature in the URL is the only permitted authentication: a request that also has an `Authorization` header is
-   * refused.
+   * As at the object store in which Auth0 keeps such files, the signature in the URL is the only permitted
+   * authentication.
    */
   private download({ path, query, headers }: Auth0Request): Auth0Answer {
     if (headers.authorization !== undefined) return { status: 400, headers: {}, body: '<Error><Code>InvalidArgument</Code></Error>' };

@@ -10,52 +10,44 @@ import { type Auth0Mail, type Auth0Settings, DEFAULT_SETTINGS, newId, Tenant } f
 import { cut, readRequest, reset, send } from './transport.js';
 
 export interface Auth0StandInOptions {
-  /**
-   * The settings of the tenant that differ from the defaults. A test can change them later in `Auth0StandIn.settings`.
-   */
+  /** The settings that differ from the defaults. A test can change them later in `Auth0StandIn.settings`. */
   readonly settings?: Partial<Auth0Settings>;
   /**
    * The identifier of the API for which the service accepts tokens. Null: the tenant has no such API yet, as before the
    * service's set-up. Default: `load-data-api`.
    */
   readonly audience?: string | null;
-  /** The scopes of the API that `audience` identifies. Default: none. */
+  /** The scopes of that API. Default: none. */
   readonly apiScopes?: readonly string[];
-  /** The scopes of the Management API that the service's application has. Default: `SERVICE_SCOPES`. */
+  /** The scopes of the service's application. Default: `SERVICE_SCOPES`. */
   readonly serviceScopes?: readonly string[];
-  /** The names of the tenant's database connections. Default: only `Username-Password-Authentication`. */
+  /** The names of database connections. Default: only `Username-Password-Authentication`. */
   readonly connections?: readonly string[];
-  /** Returns the current time, in milliseconds since 1970. Default: the system's clock. */
+  /** In milliseconds since 1970. Default: the system's clock. */
   readonly now?: () => number;
-  /**
-   * Called with each request and its answer, before the answer is sent. The answer is sent once the returned promise
-   * has resolved. If a fault prevents a request from being processed, called without an answer.
-   */
+  /** Called with each request and its answer. The answer is sent once the returned promise has resolved. */
   readonly onExchange?: (exchange: Auth0Exchange) => unknown;
 }
 
-/**
- * A request to the stand-in for Auth0, and the tenant's answer. The answer is missing if a fault prevented the request
- * from being processed. Other faults may shorten the answer on its way to the client, or lose it.
- */
+/** A request to the stand-in for Auth0, and the tenant's answer. */
 export interface Auth0Exchange {
   readonly method: string;
-  /** The path of the request's URL without the query, still percent-encoded. */
+  /** Without the query, still percent-encoded. */
   readonly path: string;
   readonly query: URLSearchParams;
-  /** The parsed body of the request; undefined if there is no body or it can't be parsed. */
+  /** The parsed JSON or form; undefined if there is no body or it can't be parsed. */
   readonly requestBody: unknown;
-  /** The tenant's answer to the request. Missing if a fault prevented the request from being processed. */
+  /** Missing if a fault prevented the request from being processed. */
   readonly answer?: { readonly status: number; readonly body?: unknown };
 }
 
-/** A request that has arrived at the stand-in for Auth0, whether or not it was processed. */
+/** A request that has arrived, whether or not it was processed. */
 export interface SeenRequest {
   readonly method: string;
-  /** The path of the request's URL without the query, still percent-encoded. */
+  /** Without the query, still percent-encoded. */
   readonly path: string;
   readonly query: string;
-  /** When the request arrived, in milliseconds since 1970. */
+  /** In milliseconds since 1970. */
   readonly at: number;
 }
 
@@ -66,24 +58,21 @@ export interface ClientCredentials {
 
 export interface LoadUsersOptions {
   /**
-   * Returns when the user with this index was created, in milliseconds since 1970. The users of one `loadUsers` call
-   * are numbered from 0. Default: one user per second, from the beginning of 2024 on.
+   * In milliseconds since 1970. `index` counts the users of one call from 0. Default: one user per second, from the
+   * beginning of 2024 on.
    */
   readonly createdAt?: (index: number) => number;
-  /** The part before the `|` in the ids of these users. Default: `auth0`. */
+  /** The part before the `|` in the users' ids. Default: `auth0`. */
   readonly provider?: string;
-  /** The beginning of the users' names. A number is appended to it. Default: `User `. */
+  /** The beginning of the users' names, before a number. Default: `User `. */
   readonly namePrefix?: string;
-  /**
-   * The connection that the users belong to. Default: the tenant's first database if `provider` is `auth0`, otherwise
-   * the connection named like `provider`.
-   */
+  /** Default: the tenant's first database if `provider` is `auth0`, otherwise the connection named like `provider`. */
   readonly connection?: string;
   /** How often each of the users has logged in. Default: never. */
   readonly logins?: number;
 }
 
-/** The scopes of the Management API that the service needs when it runs. Only the service's set-up needs more. */
+/** The scopes of the Management API that the running service needs. Its set-up needs more. */
 export const SERVICE_SCOPES = [
   'create:role_members',
   'create:roles',
@@ -101,13 +90,12 @@ export const SERVICE_SCOPES = [
 
 const FIRST_CREATION = Date.UTC(2024, 0, 1);
 const KEEP_ALIVE_MS = 60_000;
-/** The kinds of faults that prevent a request from being processed. */
 const PREVENTING: ReadonlySet<Auth0Fault['kind']> = new Set(['answer', 'reset', 'silence']);
 
 /**
- * Starts a stand-in for an Auth0 tenant: an HTTP server on loopback and a free port. It has those parts of the
- * Authentication API and the Management API v2 that the service and its set-up use, with the limits that Auth0
- * documents. Where Auth0's behaviour isn't documented, the stand-in behaves in the way that is hardest for a client.
+ * Starts a stand-in for an Auth0 tenant on loopback and a free port. It has the parts of the Authentication API and the
+ * Management API v2 that the service and its set-up use, with the limits that Auth0 documents. Where Auth0's behaviour
+ * isn't documented, it behaves in the way that is hardest for a client.
  */
 export async function startAuth0StandIn(options: Auth0StandInOptions = {}): Promise<Auth0StandIn> {
   const server = createServer({ keepAliveTimeout: KEEP_ALIVE_MS });
@@ -116,15 +104,15 @@ export async function startAuth0StandIn(options: Auth0StandInOptions = {}): Prom
 }
 
 export class Auth0StandIn {
-  /** The base URL of the tenant, without a trailing slash. */
+  /** The base URL, without a trailing slash. */
   readonly domain: string;
-  /** The settings of the tenant's behaviour. A test can change them at any time. */
+  /** A test can change them at any time. */
   readonly settings: Auth0Settings;
-  /** The requests that arrived so far, oldest first. */
+  /** The requests so far, oldest first. */
   readonly requests: SeenRequest[] = [];
-  /** The credentials of the application that the service uses for the Management API. */
+  /** The application that the service uses for the Management API. */
   readonly service: ClientCredentials;
-  /** The credentials of an application that has all scopes of the Management API, for the set-up of a tenant. */
+  /** An application that has all scopes of the Management API, for the set-up of a tenant. */
   readonly administrator: ClientCredentials;
 
   private readonly port: number;
@@ -137,7 +125,7 @@ export class Auth0StandIn {
   private readonly onExchange: Auth0StandInOptions['onExchange'];
   private loaded = 0;
 
-  /** @param server an HTTP server that is listening already. */
+  /** @param server is listening already. */
   constructor(
     private readonly server: ReturnType<typeof createServer>,
     options: Auth0StandInOptions,
@@ -162,23 +150,22 @@ export class Auth0StandIn {
     this.service = this.addClient('load-data-service', serviceScopes);
     this.administrator = this.addClient('administrator', this.api.managementScopes);
     server.on('request', (request, response) => {
-      // The returned promise has no error handler on purpose. It rejects only because of a defect in this class or in
-      // `onExchange`, and the unhandled rejection then ends the test.
+      // No error handler, on purpose: the promise rejects only because of a defect in this class or in `onExchange`,
+      // and the unhandled rejection then ends the test.
       void this.serve(request, response);
     });
   }
 
-  /** The issuer of the tenant's tokens: their `iss` claim. */
   get issuer(): string {
     return this.tokens.issuer;
   }
 
-  /** The mails that the tenant has sent so far, oldest first. */
+  /** The mails so far, oldest first. */
   get mails(): readonly Auth0Mail[] {
     return this.tenant.mails;
   }
 
-  /** Stops the server and closes all its connections. The tenant keeps its state. Idempotent. */
+  /** Stops the server. The tenant keeps its state. Idempotent. */
   async stop(): Promise<void> {
     if (!this.server.listening) return;
     this.server.close();
@@ -186,13 +173,13 @@ export class Auth0StandIn {
     await once(this.server, 'close');
   }
 
-  /** Listens again, on the same port as before `stop`. */
+  /** Listens again, on the same port. */
   async start(): Promise<void> {
     await once(this.server.listen(this.port, '127.0.0.1'), 'listening');
   }
 
   /**
-   * Plans a fault for coming requests that match `request`: by default, only for the next one.
+   * Plans a fault for coming requests: by default, only for the next one.
    *
    * @param request a method and a path, as in `POST /api/v2/users/{id}/roles`, where `{id}` matches any one segment; or
    * a regular expression for both.
@@ -201,58 +188,44 @@ export class Auth0StandIn {
     this.faults.add(request, fault, options);
   }
 
-  /** Ends all faults. Resets the connections of requests that a fault has left without an answer. */
+  /** Ends all faults, and resets the connections of requests that a fault has left without an answer. */
   recover(): void {
     this.faults.clear();
     for (const response of this.silent) reset(response);
     this.silent.clear();
   }
 
-  /**
-   * The number of requests so far that match `request`.
-   *
-   * @param request a method and a path, as in `POST /api/v2/users/{id}/roles`, where `{id}` matches any one segment; or
-   * a regular expression for both.
-   */
+  /** The number of requests so far that match `request`, which has the form of that of `fail`. */
   count(request: string | RegExp): number {
     const pattern = requestPattern(request);
     return this.requests.filter(({ method, path }) => pattern.test(`${method} ${path}`)).length;
   }
 
-  /**
-   * Issues an access token like those in requests to the service. By default, the token is for the tenant's first API
-   * except the Management API.
-   */
+  /** Issues an access token like those in requests to the service. */
   issueToken(request: TokenRequest = {}): Promise<string> {
     return this.tokens.issue(request);
   }
 
-  /** Issues a token of the Management API with the given scopes. Default: all scopes. */
+  /** Default: all scopes of the Management API. */
   issueManagementToken(scopes: readonly string[] = this.api.managementScopes): Promise<string> {
     return this.tokens.issueForManagement('test', scopes);
   }
 
-  /** Makes all Management API tokens that were issued so far count as expired. */
   expireManagementTokens(): void {
     this.tokens.expireManagementTokens();
   }
 
-  /**
-   * Makes the tenant sign tokens with the next key from now on. The previous key stays in the published key set until
-   * `revokePreviousKeys` is called.
-   */
+  /** The previous key stays in the published key set until `revokePreviousKeys` is called. */
   rotateKeys(): void {
     this.tokens.rotateKeys();
   }
 
-  /** Removes all keys older than the current one from the published key set. */
   revokePreviousKeys(): void {
     this.tokens.revokePreviousKeys();
   }
 
   /**
-   * Replaces the scopes in all client grants of the service's application. At first, it has one grant: of the
-   * Management API. Tokens that were issued before keep their scopes.
+   * Replaces the scopes in all client grants of the service's application. Tokens that were issued before keep theirs.
    */
   grantService(scopes: readonly string[]): void {
     for (const grant of this.tenant.clientGrants.values()) {
@@ -265,7 +238,7 @@ export class Auth0StandIn {
     this.tenant.users.index.catchUp(Infinity);
   }
 
-  /** Adds `count` users, which the search finds at once. Returns their ids. */
+  /** Adds users, which the search finds at once. Returns their ids. */
   loadUsers(count: number, options: LoadUsersOptions = {}): string[] {
     const { createdAt = (index: number) => FIRST_CREATION + index * 1000, provider = 'auth0', namePrefix = 'User ', logins } = options;
     const connection = options.connection ?? (provider === 'auth0' ? (this.tenant.connections[0]?.name ?? '') : provider);
@@ -283,7 +256,7 @@ export class Auth0StandIn {
     return ids;
   }
 
-  /** Adds a role of an organization, which Auth0 lists among the tenant's roles. Returns the id of the role. */
+  /** Adds a role of an organization, which Auth0 lists among the tenant's roles. Returns its id. */
   addOrganizationRole(name: string): string {
     const role = { id: newId('rol_'), name, description: undefined, permissions: [], ownerId: newId('org_') };
     this.tenant.roles.set(role.id, role);
@@ -291,10 +264,7 @@ export class Auth0StandIn {
     return role.id;
   }
 
-  /**
-   * The permissions that a user's roles give for the tenant's first API except the Management API, in any order. Empty
-   * if the tenant has no such API.
-   */
+  /** The permissions that a user's roles give for the tenant's first API except the Management API, in any order. */
   permissionsOf(userId: string): string[] {
     const [, api] = this.tenant.resourceServers.values();
     return api ? this.tenant.permissionsOf(userId, api.identifier) : [];

@@ -24,7 +24,7 @@ const NEW_EXPORT = z.strictObject({
 const LINK_MS = 60_000;
 const JOB_MS = 24 * 3_600_000;
 
-/** The export jobs of a tenant. A job writes users, by default all, to a file that is downloaded from a signed URL. */
+/** The export jobs of a tenant, whose files are downloaded from signed URLs. */
 export class ExportJobs {
   private readonly jobs = new Map<string, ExportJob>();
   private readonly links = new Map<string, { readonly jobId: string; readonly until: number }>();
@@ -44,8 +44,7 @@ export class ExportJobs {
   }
 
   /**
-   * The export file at a signed URL: gzipped, with one user per line as JSON. Undefined if the URL is unknown or has
-   * expired.
+   * Gzipped, with one user per line as JSON. Undefined if the URL is unknown or has expired.
    *
    * @param path the path and query of the URL.
    */

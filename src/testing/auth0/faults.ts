@@ -1,31 +1,25 @@
-/** A fault that a test makes the stand-in for Auth0 (an HTTP server) inject into a request. */
+/** A fault that the stand-in for Auth0 injects into a request. */
 export type Auth0Fault =
-  /**
-   * Sends the given status, headers and body without processing the request. An object is sent as JSON; a text or bytes
-   * are sent unchanged.
-   */
+  /** Without processing the request. An object is sent as JSON; a text or bytes are sent unchanged. */
   | { readonly kind: 'answer'; readonly status: number; readonly body?: unknown; readonly headers?: Readonly<Record<string, string>> }
-  /** Processes the request as usual, but only after a delay in milliseconds. */
   | { readonly kind: 'delay'; readonly ms: number }
-  /** Resets the connection without processing the request. */
+  /** Without processing the request. */
   | { readonly kind: 'reset' }
-  /** Neither processes nor answers the request. The connection stays open until `Auth0StandIn.recover` resets it. */
+  /** Neither processes nor answers the request, until `Auth0StandIn.recover` resets the connection. */
   | { readonly kind: 'silence' }
-  /** Processes the request, but resets the connection instead of sending the answer. */
+  /** Processes the request, but resets the connection instead of answering. */
   | { readonly kind: 'lost-answer' }
-  /** Processes the request, but doesn't answer it. The connection stays open until `Auth0StandIn.recover` resets it. */
+  /** Processes the request, but doesn't answer it, until `Auth0StandIn.recover` resets the connection. */
   | { readonly kind: 'silence-after' }
-  /** Processes the request, but closes the connection in the middle of the answer's body. */
+  /** Closes the connection in the middle of the answer's body. */
   | { readonly kind: 'cut-body' }
-  /** Processes the request, but sends only the first half of the answer's JSON, as if that were the whole body. */
+  /** Sends the first half of the answer's JSON, as if that were the whole body. */
   | { readonly kind: 'truncated-json' };
 
 export interface FaultOptions {
-  /**
-   * How many matching requests the fault affects (default: 1). `Infinity`: all, until `Auth0StandIn.recover` is called.
-   */
+  /** How many matching requests the fault affects. Default: 1. */
   readonly times?: number;
-  /** How many matching requests the fault spares before it affects the following ones (default: 0). */
+  /** How many matching requests the fault spares before. Default: 0. */
   readonly skip?: number;
 }
 
@@ -36,7 +30,7 @@ interface PlannedFault {
   times: number;
 }
 
-/** The faults that a test has planned for coming requests, oldest plan first. */
+/** The faults that a test has planned for coming requests. */
 export class Faults {
   private planned: PlannedFault[] = [];
 
@@ -49,9 +43,8 @@ export class Faults {
   }
 
   /**
-   * Returns the fault that affects a request, and counts the request for the fault; undefined if there is none. A fault
-   * skips the first `skip` matching requests and affects the next `times`. Of several faults that would affect the
-   * request, only the one planned first does, and the request isn't counted for those planned after it.
+   * The fault that affects a request. Of several, only the one planned first does, and the request isn't counted for
+   * those planned after it.
    */
   next(request: string): Auth0Fault | undefined {
     for (const planned of this.planned) {
@@ -69,8 +62,8 @@ export class Faults {
 }
 
 /**
- * Converts the method and path of a request, such as `GET /api/v2/users/{id}`, to a regular expression. `{id}` matches
- * any one segment of the path. A regular expression is returned unchanged.
+ * Converts a method and path, such as `GET /api/v2/users/{id}`, to a regular expression. `{id}` matches any one
+ * segment.
  */
 export function requestPattern(request: string | RegExp): RegExp {
   if (typeof request !== 'string') return request;
@@ -78,7 +71,7 @@ export function requestPattern(request: string | RegExp): RegExp {
   return new RegExp(`^${escaped}$`);
 }
 
-/** Bodies for faults of the kind `answer`: one as Auth0 sends it, and one (`HTML`) as a proxy in front of Auth0 may. */
+/** Bodies for faults of the kind `answer`. */
 export const TOO_MANY_REQUESTS = {
   statusCode: 429,
   error: 'Too Many Requests',

@@ -1,10 +1,10 @@
 import { STATUS_CODES } from 'node:http';
 
-/** An error with which the Management API refuses a request. Has the members of that API's errors. */
+/** A refusal of the Management API, with the members of that API's errors. */
 export class ManagementError extends Error {
   override readonly name = 'ManagementError';
 
-  /** @param errorCode the member `errorCode` of the answer. Undefined if Auth0 sends none for this error. */
+  /** @param errorCode undefined if Auth0 sends none for this error. */
   constructor(
     readonly status: number,
     message: string,

@@ -9,28 +9,25 @@ export interface Page {
 
 export interface PageRules {
   readonly defaultSize: number;
-  /**
-   * The maximum number of items on a page. A request that asks for more in `per_page`, up to MAX_PER_PAGE, gets this
-   * number and no error.
-   */
+  /** A request for more items, up to MAX_PER_PAGE, gets this number and no error. */
   readonly largestSize: number;
   readonly smallestSize: number;
-  /** How many items of a list can be reached by paging, counted from the beginning. Undefined: all. */
+  /** How many items of a list can be reached by paging. Undefined: all. */
   readonly cap?: number;
 }
 
-/** The largest `per_page` that Auth0's API description allows. A larger one is refused. */
+/** According to Auth0's API description. */
 const MAX_PER_PAGE = 100;
 
 /**
- * Reads from a request's query which page of a list is wanted.
+ * Reads which page of a list is wanted.
  *
  * @throws ManagementError 400 for an invalid query parameter, or for a page that ends beyond `cap`.
  */
 export function readPage(query: URLSearchParams, { defaultSize, largestSize, smallestSize, cap }: PageRules): Page {
   const page = number(query, 'page', 0, Number.MAX_SAFE_INTEGER) ?? 0;
   const asked = number(query, 'per_page', smallestSize, MAX_PER_PAGE) ?? defaultSize;
-  // A page that ends beyond `cap` is refused even if the list has fewer items than that.
+  // Refused even if the list has fewer items.
   if (cap !== undefined && (page + 1) * asked > cap) {
     throw new ManagementError(
       400,
@@ -42,10 +39,7 @@ export function readPage(query: URLSearchParams, { defaultSize, largestSize, sma
   return { start: page * limit, limit, includeTotals: flag(query, 'include_totals') ?? false };
 }
 
-/**
- * The answer with one page of the list `items`. If the page's `includeTotals` is true, its items are in the answer's
- * member `name`, beside totals. Otherwise the answer's whole body is the list of its items.
- */
+/** The answer with one page of a list. With `includeTotals`, the items are in the member `name`, beside totals. */
 export function listAnswer(name: string, items: readonly unknown[], page: Page): ApiAnswer {
   return pageAnswer(name, items.slice(page.start, page.start + page.limit), page, items.length);
 }

@@ -1,7 +1,6 @@
 export interface RateLimit {
-  /** The size of the token bucket: how many calls are allowed at once while the bucket is full. */
+  /** How many calls are allowed at once while the bucket is full. */
   readonly burst: number;
-  /** How many tokens (calls) are added to the bucket per second. */
   readonly perSecond: number;
 }
 
@@ -10,7 +9,7 @@ export class TokenBucket {
   private tokens: number;
   private filledAt: number;
 
-  /** @param now returns the current time, in milliseconds since 1970. */
+  /** @param now in milliseconds since 1970. */
   constructor(
     private readonly limit: RateLimit,
     private readonly now: () => number,
@@ -19,10 +18,7 @@ export class TokenBucket {
     this.filledAt = now();
   }
 
-  /**
-   * Takes a token for a call; `isAllowed` is false if there is none. The returned headers are those that Auth0 sends,
-   * such as `x-ratelimit-reset`: when the bucket will be full again, in seconds since 1970.
-   */
+  /** Takes a token for a call. The headers are those that Auth0 sends. */
   take(): { isAllowed: boolean; headers: Record<string, string> } {
     const { burst, perSecond } = this.limit;
     const now = this.now();

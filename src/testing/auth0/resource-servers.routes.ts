@@ -21,7 +21,7 @@ const NEW_SERVER = z.strictObject({ identifier: text(1, 600), ...SETTINGS });
 const SERVER_CHANGE = z.strictObject(SETTINGS);
 
 const MAX_SCOPES = 1000;
-/** Names that Auth0 reserves. An API can't have a scope of such a name. */
+/** Names that Auth0 reserves. */
 const RESERVED_SCOPES = new Set(
   'address created_at email email_verified family_name given_name identities name nickname offline_access openid phone picture profile'.split(' '),
 );
@@ -64,10 +64,7 @@ export const resourceServersRoutes = (tenant: Tenant): Route[] => [
   { operation: 'PATCH /resource-servers/{id}', scopes: ['update:resource_servers'], answer: (call) => updateServer(tenant, call) },
 ];
 
-/**
- * Makes the record of a new API (a resource server), which the caller adds to the tenant. Settings that `server` leaves
- * out get the values that Auth0 gives a new API.
- */
+/** Makes the record of a new API with Auth0's defaults. The caller adds it to the tenant. */
 export function newResourceServer(
   server: Pick<ResourceServerRecord, 'identifier'> & Partial<Pick<ResourceServerRecord, 'isSystem' | 'scopes' | 'settings'>>,
 ): ResourceServerRecord {
@@ -75,7 +72,6 @@ export function newResourceServer(
   return { id: randomBytes(12).toString('hex'), identifier, isSystem, scopes, settings: { name: identifier, ...NEW_SETTINGS, ...settings } };
 }
 
-/** An API as the Management API returns it. The member `scopes` is missing if the API has no scopes. */
 const serverView = ({ id, identifier, isSystem, scopes, settings }: ResourceServerRecord) => ({
   id,
   identifier,
@@ -84,7 +80,6 @@ const serverView = ({ id, identifier, isSystem, scopes, settings }: ResourceServ
   ...(scopes.length > 0 && { scopes }),
 });
 
-/** Finds an API of the tenant by its id or its identifier. Throws a ManagementError 404 if there is no such API. */
 function existingServer(tenant: Tenant, id: string): ResourceServerRecord {
   const server = tenant.resourceServers.get(id) ?? tenant.resourceServer(id);
   if (!server) throw new ManagementError(404, 'The resource server does not exist', 'inexistent_resource_server');
@@ -100,10 +95,6 @@ function createServer(tenant: Tenant, { body }: ApiCall): ApiAnswer {
   return { status: 201, body: serverView(server) };
 }
 
-/**
- * Changes the settings and scopes of an API. A list of scopes in the request replaces the previous one. Roles lose
- * their permissions for scopes that were removed. Refuses to change a system API, such as the Management API.
- */
 function updateServer(tenant: Tenant, { id, body }: ApiCall): ApiAnswer {
   const { scopes, ...settings } = readBody(SERVER_CHANGE, body);
   const server = existingServer(tenant, id);

@@ -109,7 +109,7 @@ export const rolesRoutes = (tenant: Tenant): Route[] => {
       },
     },
     // Auth0 documents three different lists of scopes for this operation: in the API description, in its text for
-    // status 403, and in a guide. The stand-in requires all of these scopes, so what works here works at Auth0 in any
+    // status 403, and in a guide. Here, all of these scopes are required, so what works here works at Auth0 in any
     // case.
     {
       operation: 'POST /users/{id}/roles',
@@ -152,11 +152,10 @@ function createRole(tenant: Tenant, { body }: ApiCall): ApiAnswer {
   }
   const role = { id: newId('rol_'), name, description, permissions: [] };
   tenant.roles.set(role.id, role);
-  // Auth0 answers the creation of a role with 200, unlike other creations, which it answers with 201.
+  // Unlike other creations, which Auth0 answers with 201.
   return { status: 200, body: roleView(tenant, role) };
 }
 
-/** Adds permissions to a role: all of them or none. A permission that the role has already isn't added twice. */
 function addPermissions(tenant: Tenant, { id, body }: ApiCall): ApiAnswer {
   const { permissions } = readBody(PERMISSIONS, body);
   const role = existingRole(tenant, id);
@@ -175,7 +174,7 @@ function addPermissions(tenant: Tenant, { id, body }: ApiCall): ApiAnswer {
 
 function assignRoles(tenant: Tenant, { id, body }: ApiCall): ApiAnswer {
   const { roles } = readBody(ROLE_IDS, body);
-  // Auth0 was seen to answer 400 `invalid_body` when a request had role names where role ids are required.
+  // Auth0 was seen to answer so when a request had role names where role ids are required.
   if (!roles.every((roleId) => ROLE_ID.test(roleId))) throw new ManagementError(400, 'Invalid request payload input', 'invalid_body');
   existingUser(tenant, id);
   const known = roles.filter((roleId) => tenant.roles.has(roleId));

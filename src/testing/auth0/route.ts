@@ -2,29 +2,26 @@ import { z } from 'zod';
 import { invalidBody } from './management-error.js';
 
 export interface ApiCall {
-  /** The part of the request's path that `{id}` stands for, percent-decoded; empty if the operation has no `{id}`. */
+  /** The part of the path that `{id}` stands for, percent-decoded; empty if there is none. */
   readonly id: string;
   readonly query: URLSearchParams;
-  /** The parsed JSON in the request's body; undefined if the request has no body. */
+  /** The parsed JSON; undefined if there is no body. */
   readonly body: unknown;
-  /** The scopes of the access token in the request. */
   readonly scopes: ReadonlySet<string>;
 }
 
 export interface ApiAnswer {
   readonly status: number;
-  /** The body of the answer, sent as JSON. Undefined: no body is sent. */
   readonly body?: unknown;
 }
 
-/** One operation of the Management API. */
 export interface Route {
-  /** The operation's method, and its path after `/api/v2`, as in `GET /users/{id}`. */
+  /** As in `GET /users/{id}`, without `/api/v2`. */
   readonly operation: string;
-  /** The scopes that the access token must have: all of them, or only one of them if `anyScope` is true. */
+  /** The access token must have all of them, or only one if `anyScope` is true. */
   readonly scopes: readonly string[];
   readonly anyScope?: boolean;
-  /** Processes a call of the operation. Throws a ManagementError if the operation refuses the call. */
+  /** @throws ManagementError when the operation refuses the call. */
   readonly answer: (call: ApiCall) => ApiAnswer;
 }
 

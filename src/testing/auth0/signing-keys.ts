@@ -7,7 +7,7 @@ interface SigningKey {
   readonly publicKey: KeyObject;
 }
 
-/** The key pairs of all tenants in this process. Shared, because creating a key pair takes a while. */
+/** Shared by all tenants, because creating a key pair takes a while. */
 const KEYS: SigningKey[] = [];
 
 function keyAt(index: number): SigningKey {
@@ -19,15 +19,11 @@ export class SigningKeys {
   private current = 0;
   private oldest = 0;
 
-  /**
-   * Makes the next key the one that signs tokens. The previous key stays in the published key set until
-   * `revokePrevious` is called.
-   */
+  /** The previous key stays in the published key set until `revokePrevious` is called. */
   rotate(): void {
     this.current++;
   }
 
-  /** Removes all keys older than the current one from the published key set. */
   revokePrevious(): void {
     this.oldest = this.current;
   }

@@ -4,44 +4,35 @@ import type { SearchGranularity } from './user-query.js';
 import type { UserRecord } from './user-record.js';
 import { UserStore } from './user-store.js';
 
-/** The settings of how a simulated Auth0 tenant behaves. A test may change each at any time. */
+/** How a simulated Auth0 tenant behaves. A test may change each setting at any time. */
 export interface Auth0Settings {
   /**
-   * How long it takes until the search finds a change of a user, in milliseconds. `Infinity`: the search finds the
-   * change only after a call of `Auth0StandIn.indexUsers`. Default: 0.
+   * Until the search finds a change of a user. `Infinity`: only after a call of `Auth0StandIn.indexUsers`. Default: 0.
    */
   searchDelayMs: number;
-  /**
-   * The precision to which the search for users rounds `created_at`. Auth0 doesn't document it. Default: milliseconds.
-   */
+  /** The precision to which the search rounds `created_at`. Auth0 doesn't document it. Default: milliseconds. */
   searchGranularity: SearchGranularity;
   /**
-   * The rate limit of the Management API: one token bucket for all calls. (At Auth0, paid plans have separate buckets
-   * for some kinds of calls.) Default: no limit.
+   * Of the Management API: one token bucket for all calls. (At Auth0, paid plans have separate buckets for some kinds
+   * of calls.) Default: no limit.
    */
   rateLimit: RateLimit | undefined;
-  /** The lifetime of tokens of the Management API, in seconds. Default: one day. */
+  /** Of tokens of the Management API. Default: one day. */
   tokenLifetimeSeconds: number;
-  /**
-   * The maximum number of items per page in lists of roles, role members, permissions and APIs: 100, or 50 as in
-   * Auth0's public cloud. A request that asks for no page size gets half of that. Default: 100.
-   */
+  /** Of lists of roles, role members, permissions and APIs: 100, or 50 as in Auth0's public cloud. Default: 100. */
   largestPage: 100 | 50;
   /**
-   * The effect of an unknown role among those that are to be assigned to a user. `not-found`: all are refused with 404.
-   * `bad-request`: all are refused with 400. `ignored`: all others are assigned. Default: `not-found`.
+   * The effect of an unknown role in an assignment: all roles are refused with 404, or with 400, or only the others are
+   * assigned. Default: `not-found`.
    */
   unknownRole: 'not-found' | 'bad-request' | 'ignored';
-  /** Whether the tenant has several custom domains. If so, Auth0 refuses POST /users with 409. Default: false. */
+  /** With several custom domains, Auth0 refuses POST /users with 409. Default: false. */
   hasSeveralCustomDomains: boolean;
-  /** How many reads of an export job's state get the answer that the job isn't finished yet. Default: 1. */
+  /** How many reads of an export job's state say that it isn't finished yet. Default: 1. */
   exportReads: number;
   /** The final status of all export jobs. Default: `completed`. */
   exportEnd: 'completed' | 'failed';
-  /**
-   * Whether the tenant has an Auth0 Action (a script) that copies `app_metadata.customer_id` into users' tokens.
-   * Default: false.
-   */
+  /** Whether an Auth0 Action (a script) copies `app_metadata.customer_id` into users' tokens. Default: false. */
   hasCustomerIdAction: boolean;
 }
 
@@ -68,7 +59,7 @@ export interface RoleRecord {
   name: string;
   description: string | undefined;
   permissions: RolePermission[];
-  /** The id of the organization that owns the role. Undefined if the role belongs to the tenant itself. */
+  /** Undefined if the role belongs to the tenant itself. */
   readonly ownerId?: string;
 }
 
@@ -78,8 +69,7 @@ export interface ApiScope {
 }
 
 /**
- * An API of the tenant (a resource server). `settings` contains its other members: as they were sent, or with the
- * values that Auth0 gives a new API.
+ * An API of the tenant. `settings` contains its other members: as sent, or with the values that Auth0 gives a new API.
  */
 export interface ResourceServerRecord {
   readonly id: string;
@@ -99,34 +89,33 @@ export interface ClientGrantRecord {
   readonly id: string;
   readonly clientId: string;
   readonly audience: string;
-  /** Whether the application gets the grant's scopes for itself (`client`) or on behalf of its users (`user`). */
+  /** The application gets the scopes for itself (`client`) or on behalf of its users (`user`). */
   readonly subject: 'client' | 'user';
   scope: readonly string[];
-  /** Whether the client grant allows all scopes of the API. Undefined if `allow_all_scopes` was never set. */
+  /** Undefined if `allow_all_scopes` was never set. */
   allowsAll: boolean | undefined;
 }
 
-/** A connection of the tenant: a source of users, such as a database. */
+/** A source of users, such as a database. */
 export interface ConnectionRecord {
   readonly id: string;
   readonly name: string;
   readonly strategy: string;
-  /** The ids of the applications in which the users of this connection can sign in. */
+  /** The ids of the applications in which the users can sign in. */
   readonly enabledClients: Set<string>;
 }
 
-/** A mail that the tenant has sent. */
 export interface Auth0Mail {
   readonly kind: 'verification' | 'change-password';
   readonly to: string;
   readonly userId: string;
-  /** When the mail was sent, in milliseconds since 1970. */
+  /** In milliseconds since 1970. */
   readonly at: number;
-  /** The ids of the roles that the recipient had when the mail was sent. */
+  /** Those that the recipient had when the mail was sent. */
   readonly roles: readonly string[];
 }
 
-/** The state of an Auth0 tenant: its users, roles, APIs, applications, grants and sent mails. */
+/** The state of an Auth0 tenant. */
 export class Tenant {
   readonly users = new UserStore();
   readonly roles = new Map<string, RoleRecord>();
@@ -134,16 +123,13 @@ export class Tenant {
   readonly clients = new Map<string, ClientRecord>();
   readonly clientGrants = new Map<string, ClientGrantRecord>();
   readonly mails: Auth0Mail[] = [];
-  /**
-   * Whether a role of an organization was ever added. If so, answers with roles say of each role whether it belongs to
-   * the tenant or to an organization, and to which.
-   */
+  /** If a role of an organization was ever added, answers say of each role to whom it belongs. */
   hasOrganizationRoles = false;
   private readonly roleIds = new Map<string, Set<string>>();
 
   /**
    * @param domain the base URL of the tenant, without a trailing slash.
-   * @param now returns the current time, in milliseconds since 1970.
+   * @param now in milliseconds since 1970.
    */
   constructor(
     readonly domain: string,
@@ -176,13 +162,13 @@ export class Tenant {
     for (const { enabledClients } of this.connections) enabledClients.delete(clientId);
   }
 
-  /** The scopes of an API that an application has for itself, by a client grant. Undefined if it has no such grant. */
+  /** The scopes that an application has for itself. Undefined without a client grant. */
   grantOf(clientId: string, audience: string): readonly string[] | undefined {
     const grant = [...this.clientGrants.values()].find((each) => each.clientId === clientId && each.audience === audience && each.subject === 'client');
     return grant?.allowsAll === true ? this.resourceServer(audience)?.scopes.map(({ value }) => value) : grant?.scope;
   }
 
-  /** The set of the ids of a user's roles. Callers add ids to this set, or delete them, to change the user's roles. */
+  /** Callers change this set to change the user's roles. */
   roleIdsOf(userId: string): Set<string> {
     const ids = this.roleIds.get(userId) ?? new Set();
     this.roleIds.set(userId, ids);
@@ -198,7 +184,6 @@ export class Tenant {
     return ids.map((id) => this.users.get(id)).filter((user) => user !== undefined);
   }
 
-  /** The permissions that a user's roles give for one API, each once. */
   permissionsOf(userId: string, audience: string): string[] {
     const permissions = this.rolesOf(userId).flatMap((role) => role.permissions);
     return [...new Set(permissions.filter((each) => each.audience === audience).map(({ name }) => name))];
@@ -219,6 +204,6 @@ export class Tenant {
 
 const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789';
 
-/** A random id in Auth0's form: a prefix such as `rol_`, followed by `length` letters and digits. */
+/** A random id in Auth0's form: a prefix such as `rol_`, and `length` letters and digits. */
 export const newId = (prefix: string, length = 16): string =>
   prefix + Array.from(randomBytes(length), (byte) => ALPHABET[byte % ALPHABET.length]).join('');

@@ -13,10 +13,7 @@ const NEW_TICKET = z.strictObject({
   client_id: z.string().optional(),
 });
 
-/**
- * The operation of the Management API that creates a ticket, which is a link to set a user's password. The link is only
- * returned to the caller; no mail is sent.
- */
+/** The operation that creates a link to set a user's password. No mail is sent. */
 export const ticketsRoutes = (tenant: Tenant): Route[] => [
   {
     operation: 'POST /tickets/password-change',

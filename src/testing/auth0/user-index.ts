@@ -24,10 +24,7 @@ export class UserIndex {
     this.pending.push({ userId, user, at });
   }
 
-  /**
-   * Applies the changes of users that are due at `now`, in milliseconds since 1970, to the index. `Infinity`: all
-   * changes.
-   */
+  /** Applies the changes that are due at `now`, in milliseconds since 1970. */
   catchUp(now: number): void {
     const due = this.pending.filter(({ at }) => at <= now);
     if (due.length === 0) return;
@@ -40,9 +37,7 @@ export class UserIndex {
   }
 
   /**
-   * Searches the index for users.
-   *
-   * @param order the order of the results. Default, and for an unknown field: by `created_at`, then by id.
+   * @param order default, and for an unknown field: by `created_at`, then by id.
    * @returns the users on the given page, and the number of all users found.
    */
   find(query: UserQuery, { start, limit }: { start: number; limit: number }, order?: UserOrder): { users: UserRecord[]; total: number } {
@@ -91,8 +86,4 @@ function sort(users: UserRecord[], { field, isDescending }: UserOrder): void {
   });
 }
 
-/**
- * Finds the first user created at `time` or later in a list sorted by creation time. Returns its position in the list;
- * the list's length if there is no such user.
- */
 const firstFrom = (users: readonly UserRecord[], time: number): number => lowerBound(users, ({ createdAt }) => createdAt < time);

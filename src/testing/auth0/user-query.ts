@@ -1,17 +1,14 @@
 import { invalidQuery } from './management-error.js';
 import type { UserRecord } from './user-record.js';
 
-/** The precision to which the search for users rounds creation times. */
+/** The precision to which the search rounds creation times. */
 export type SearchGranularity = 'millisecond' | 'second' | 'day';
 
-/**
- * A parsed query of the search for users. A user matches who was created at `from` or later, and before `until` (both
- * in milliseconds since 1970), and for whom `rest` returns true.
- */
+/** A parsed query. `from` (inclusive) and `until` (exclusive) limit the creation time, in milliseconds since 1970. */
 export interface UserQuery {
   readonly from: number;
   readonly until: number;
-  /** All conditions of the query except those that `from` and `until` express. Undefined if there are no others. */
+  /** The other conditions. Undefined if there are none. */
   readonly rest?: (user: UserRecord) => boolean;
 }
 
@@ -99,8 +96,8 @@ class Parser {
 
   private range(field: string, { from, isFrom, to, isTo }: { from: string; isFrom: boolean; to: string; isTo: boolean }): UserQuery {
     if (field === 'created_at') {
-      // A bound of a range of `created_at` is itself a span: a day, or one unit of the index's precision. With `[` or
-      // `]`, the range includes this span; with `{` or `}`, it doesn't.
+      // A bound of `created_at` is itself a span: a day, or one unit of the index's precision. With `[` or `]`, the
+      // range includes this span; with `{` or `}`, it doesn't.
       return {
         from: from === '*' ? -Infinity : this.time(from)[isFrom ? 0 : 1],
         until: to === '*' ? Infinity : this.time(to)[isTo ? 1 : 0],

@@ -1,19 +1,19 @@
-/** The data of an Auth0 user. A change makes a new record, because the search index may still contain the old one. */
+/** A change makes a new record, because the search index may still contain the old one. */
 export interface UserRecord {
-  /** The id of the user, in the form `<provider>|<id>`. */
+  /** In the form `<provider>|<id>`. */
   readonly userId: string;
   readonly email: string;
   readonly name: string;
   readonly connection: string;
-  /** The time at which the user was created, in milliseconds since 1970. */
+  /** In milliseconds since 1970. */
   readonly createdAt: number;
   readonly updatedAt: number;
   readonly emailVerified: boolean;
-  /** Members of the user for which this interface has no field, such as `given_name`, `app_metadata` and `blocked`. */
+  /** Other members, such as `given_name`, `app_metadata` and `blocked`. */
   readonly others?: Readonly<Record<string, unknown>>;
 }
 
-/** A user as the Management API returns it. If no nickname or picture was set, the user has a default one. */
+/** A user as the Management API returns it. */
 export function userView(user: UserRecord): Record<string, unknown> {
   const [provider = '', ...id] = user.userId.split('|');
   return {

@@ -19,15 +19,15 @@ export class UserStore {
     return this.users.values();
   }
 
-  /** The users with exactly this e-mail, in the order in which they were last added or changed. */
+  /** In the order in which they were last added or changed. */
   withEmail(email: string): UserRecord[] {
     return Array.from(this.idsByEmail.get(email) ?? [], (id) => this.users.get(id)).filter((user) => user !== undefined);
   }
 
   /**
-   * Adds a user, or replaces the user with the same id.
+   * Adds or replaces a user.
    *
-   * @param searchableAt when the search begins to find this version of the user, in milliseconds since 1970.
+   * @param searchableAt when the search begins to find this version, in milliseconds since 1970.
    */
   put(user: UserRecord, searchableAt: number): void {
     this.unlist(user.userId);
@@ -37,7 +37,7 @@ export class UserStore {
     this.index.note(user.userId, user, searchableAt);
   }
 
-  /** Removes a user, if any. The search finds the user until `searchableAt`, in milliseconds since 1970. */
+  /** The search finds the user until `searchableAt`, in milliseconds since 1970. */
   remove(userId: string, searchableAt: number): void {
     this.unlist(userId);
     if (this.users.delete(userId)) this.index.note(userId, undefined, searchableAt);

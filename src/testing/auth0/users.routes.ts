@@ -50,15 +50,13 @@ const USER_CHANGE = z.looseObject({
 });
 
 /**
- * Members of a user that Auth0 copies from the connection at each login, so that the API refuses to change them. Users
- * of Auth0's own databases are an exception.
+ * Auth0 copies these from the connection at each login, so the API refuses to change them. Users of Auth0's own
+ * databases are an exception.
  */
 const SYNCHRONISED = ['name', 'email', 'given_name', 'family_name', 'nickname', 'picture'];
 const NOT_AS_SENT = new Set(['name', 'email', 'email_verified', 'verify_email', 'password', 'connection', 'client_id', 'user_id']);
 
-/**
- * The default number of users per page. Also the maximum if the request has `per_page` but not the parameter `page`.
- */
+/** Also the maximum if the request has `per_page` but not the parameter `page`. */
 const DEFAULT_USERS = 50;
 const SEARCH_CAP = 1000;
 const MAX_PASSWORD_BYTES = 72;
@@ -191,29 +189,17 @@ function updateUser(tenant: Tenant, { id, body }: ApiCall): ApiAnswer {
   return { status: 200, body: userView(changed) };
 }
 
-/**
- * The new `app_metadata` and `user_metadata` of a user, if the change has them. Keys that the change has replace those
- * of the user. All other keys of the user stay.
- */
 function mergedMetadata({ others }: UserRecord, change: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const changed = ['app_metadata', 'user_metadata'].filter((name) => Object.hasOwn(change, name));
   return Object.fromEntries(changed.map((name) => [name, Object.assign({}, others?.[name], change[name])]));
 }
 
-/**
- * The members of a user that are stored exactly as they were sent: all except those in NOT_AS_SENT. A member that is
- * null is left out, because null removes it from the user.
- */
+/** A member that is null is left out, because null removes it from the user. */
 function othersOf(members: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(members).filter(([name, value]) => value !== null && !NOT_AS_SENT.has(name)));
 }
 
-/**
- * Checks a new password.
- *
- * @throws ManagementError 400 when the password breaks Auth0's password policy "good", or has more than 72 bytes. The
- * error doesn't say which.
- */
+/** By Auth0's password policy "good". The error doesn't say what is wrong. */
 function checkPassword(password: string): void {
   const classes = [/[a-z]/, /[A-Z]/, /\d/, /[^a-zA-Z\d]/].filter((pattern) => pattern.test(password)).length;
   const isTooLong = Buffer.byteLength(password) > MAX_PASSWORD_BYTES;
