@@ -8,7 +8,6 @@ import type { ProvidedReplacement } from './replacement.js';
 
 export interface ChosenEvents {
   readonly imports: DynamicModule[];
-  /** Undefined if no receiver is configured. */
   readonly events: ProviderDefinition<UploadEvents> | undefined;
 }
 

@@ -38,7 +38,7 @@ export class ProgressLine {
  * Writes a report to standard output, no faster than it is read there, beside a progress line.
  *
  * @param lines the lines of the report, each with its newline.
- * @throws errors of the report, and of a closed standard output.
+ * @throws errors of the report; an error when standard output is closed.
  */
 export async function writeReport(lines: AsyncIterable<string>, progressText: () => string): Promise<void> {
   const progress = new ProgressLine(progressText);

@@ -7,16 +7,13 @@ import type { ServedEnvironment } from '../configuration/commands.js';
 import { PermissionDenied, TokenRefused } from '../identity-management/adapters/out/provider-api/api-failure.js';
 import type { Requirement } from '../identity-management/adapters/out/provider-requirements/requirement.js';
 
-/** The part of a set-up command that is specific to one identity provider. */
 export interface ProviderSetup {
   /** The requirements of the service, in the order in which they can be fulfilled. */
   readonly parts: (administrator: string | undefined) => Promise<readonly Requirement[]>;
-  /** Notes for the user to review, such as rights that the service doesn't need: one line each. */
   readonly remarks: (dryRun: boolean) => Promise<readonly string[]>;
   /** The variables for the service's environment, except those that `served` determines. */
   readonly variables: () => Promise<Readonly<Record<string, string>>>;
   readonly served: ServedEnvironment;
-  /** The subject of the message about missing rights, such as `The administrator's rights`. */
   readonly rights: string;
   readonly refusal: (error: TokenRefused) => string;
   readonly close: () => Promise<void>;

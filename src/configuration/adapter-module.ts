@@ -7,7 +7,6 @@ const VARIABLES = ['FILE_STORAGE', 'IDENTITY_PROVIDER'] as const;
 
 export type AdapterVariable = (typeof VARIABLES)[number];
 
-/** The choice of an adapter that a team wrote. */
 export interface AdapterModule {
   readonly adapter: 'module';
   readonly variable: AdapterVariable;

@@ -16,7 +16,6 @@ const KEYCLOAK_SETUP_VARIABLES = z.object({
   KEYCLOAK_ADMIN_PASSWORD: plainText.optional(),
 });
 
-/** The settings of the service for which a set-up command prepares an identity provider. */
 export interface ServedEnvironment {
   readonly basePath: string;
   readonly publicUrl: string | undefined;
@@ -75,7 +74,6 @@ export interface Auth0SetupEnvironment extends ServedEnvironment {
   readonly connection: string;
   readonly clientId: string | undefined;
   readonly swaggerUiClientId: string | undefined;
-  /** The application with whose rights the tenant is set up. */
   readonly setupClientId: string | undefined;
   readonly setupClientSecret: string | undefined;
 }

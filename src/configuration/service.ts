@@ -56,9 +56,7 @@ const KNOWN_NAMES = [
   ...['KEYCLOAK_ADMIN_USERNAME', 'KEYCLOAK_ADMIN_PASSWORD', 'AUTH0_SETUP_CLIENT_ID', 'AUTH0_SETUP_CLIENT_SECRET', 'AUTH0_CHECK_DOMAIN'],
 ];
 
-/** The validated settings of the service. The README describes each environment variable. */
 export type Environment = Readonly<NonNullable<ReturnType<typeof checkEnvironment>['settings']>> & {
-  /** One line for each likely mistake. */
   readonly warnings: readonly string[];
 };
 
@@ -130,7 +128,6 @@ function settingsOf<Others extends object>(found: z.infer<typeof VARIABLES>, oth
   };
 }
 
-/** A team's adapter validates its own variables when its module is loaded. */
 function chosen<Schemas extends Readonly<Record<string, z.ZodType>>>(variable: AdapterVariable, schemas: Schemas, name: (keyof Schemas & string) | `module:${string}`, set: Variables) {
   const module = adapterModule(variable, name, set);
   return module ? { success: true as const, data: module, error: undefined } : (schemas[name] as Schemas[keyof Schemas]).safeParse(set);

@@ -14,7 +14,6 @@ export const TRACING_SCHEMAS = {
 
 export interface TracingEnvironment {
   readonly protocol: (typeof PROTOCOLS)[number];
-  /** All whose names begin with `OTEL_`. They are for OpenTelemetry's SDK. */
   readonly variables: Variables;
 }
 

@@ -1,4 +1,3 @@
-/** The prefixes of variables that only this service reads. */
 const OWN_FAMILIES = /^(?:AUTH0|EMBEDDED|EVENTS_WEBHOOK|INGESTION|KEYCLOAK|OIDC|RATE_LIMIT|REQUEST|S3|SHUTDOWN|SWAGGER_UI)_/;
 /** Kubernetes and Docker set such variables for each neighbouring service, such as one called `keycloak`. */
 const OF_NEIGHBOURS = /_(?:SERVICE_HOST|SERVICE_PORT\w*|PORT|PORT_\d+_\w+)$/;
@@ -8,7 +7,6 @@ const MIN_LENGTH = 6;
 
 export interface OtherReaders {
   readonly declared: readonly string[];
-  /** Whether a team's code may read variables that it hasn't declared. */
   readonly readUndeclared: boolean;
 }
 

@@ -136,7 +136,6 @@ function readDotEnv(): Record<string, string | undefined> {
   return parseEnv(text);
 }
 
-/** Counted from 1. A quoted value may span several lines. */
 function lineWithoutAssignment(text: string): number | undefined {
   const lines = text
     .replace(QUOTED_VALUE, (assignment, name: string) => assignment.replaceAll(/[^\n]/g, '') + name)

@@ -19,7 +19,6 @@ export async function createLogger(level: string, members?: () => object): Promi
   return pino(options, pretty({ ...PRETTY, sync: true, colorize: true }));
 }
 
-/** The contexts in which Nest reports each module and route that it finds. */
 const BOOT_DETAILS = new Set(['InstanceLoader', 'RoutesResolver', 'RouterExplorer', 'NestFactory', 'NestApplication']);
 
 /** Not logged, because the command `serve` explains a failed boot. */
@@ -28,7 +27,6 @@ const BOOT_FAILURES = new Set(['ExceptionHandler', 'NestApplication']);
 export interface LogOptions {
   /** One in this many lines of successful requests is written. */
   readonly every?: number;
-  /** Whether the lines of requests have `customerId`. */
   readonly customers?: boolean;
 }
 

@@ -5,7 +5,6 @@ interface Client {
   /** In the window, oldest first, without the seconds that had none. */
   readonly seconds: { readonly second: number; requests: number }[];
   requests: number;
-  /** On the clock of `performance.now()`. */
   blockedUntil?: number;
 }
 

@@ -7,7 +7,6 @@ export class ServiceAddress {
   private readonly listeners: (() => void | Promise<void>)[] = [];
   private announcement: Promise<void> = Promise.resolve();
   private makeKnown: (baseUrl: string) => void = () => undefined;
-  /** The service's `{base_url}`, without a trailing slash, as soon as the service listens. */
   readonly known = new Promise<string>((resolve) => (this.makeKnown = resolve));
 
   /**
@@ -20,7 +19,6 @@ export class ServiceAddress {
     return this.url;
   }
 
-  /** Resolves when all listeners have handled the address that was last announced; at once if none was. */
   get announced(): Promise<void> {
     return this.announcement;
   }

@@ -3,7 +3,6 @@ import { setImmediate } from 'node:timers/promises';
 import type { Bucket } from '../ingestion/adapters/out/object-storage/bucket.js';
 import { assertBytes, assertEqual } from './expectations.js';
 
-/** The operations whose permission `checkRights` checks. */
 export const RIGHTS = ['read', 'list', 'remove', 'removeParts'] as const satisfies readonly (keyof Bucket)[];
 export type BucketRight = (typeof RIGHTS)[number];
 
@@ -27,14 +26,12 @@ export interface BucketContractSubject {
    * the store checks rights.
    */
   without?(right: BucketRight): Promise<Bucket>;
-  /** Called after the test. */
   tearDown(): Promise<void>;
 }
 
 /** Small, so that a listing of a few objects takes several pages. */
 export const PAGE_SIZE = 7;
 
-/** Reads of a bucket, and assertions about it. */
 export class BucketChecks {
   constructor(private readonly subject: BucketContractSubject) {}
 
@@ -46,7 +43,6 @@ export class BucketChecks {
     assertBytes(Buffer.concat(await gather(opened)), bytes, `The bytes of ${key}`);
   };
 
-  /** The bucket must be empty, and the store must have no parts of unfinished uploads to this key. */
   readonly assertNothing = async (key: string): Promise<void> => {
     assert.equal(await this.subject.bucket.read(key), undefined, `${key} must not exist.`);
     assertEqual(await this.keysUnder(''), [], 'There are objects, although none must be left.');

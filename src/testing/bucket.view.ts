@@ -15,7 +15,6 @@ export class BucketView {
     return this.keys('files/');
   }
 
-  /** Null if there is no such object. */
   async bytes(key: string): Promise<Buffer | null> {
     return (await this.bucket.read(key))?.bytes ?? null;
   }

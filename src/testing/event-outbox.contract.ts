@@ -43,7 +43,6 @@ export function eventOutboxContract(name: string, setUp: () => Promise<FileStora
       for (let index = 0; index < count; index++) uploads.push(await store());
       return uploads;
     };
-    /** Doesn't open the outbox of the restarted store. */
     const restart = async (): Promise<void> => {
       await outbox().close();
       storage = await subject.reopen();
@@ -264,7 +263,6 @@ export function eventOutboxContract(name: string, setUp: () => Promise<FileStora
   });
 }
 
-/** As receivers of the webhook see it. */
 const idOf = (event: OutboxEvent): string => (event.type === 'stored' ? event.upload.uploadId : `${event.uploadId}-removed`);
 
 const idsOf = (uploads: readonly Upload[]): string[] => uploads.map(({ uploadId }) => uploadId);

@@ -18,6 +18,5 @@ export interface FileStorageContractSubject {
    * an upload from `receivedAt` alone.
    */
   storeEarlier?(draft: UploadDraft, ageMs: number): Promise<unknown>;
-  /** Called after the test. */
   tearDown(): Promise<void>;
 }

@@ -7,7 +7,6 @@ import type { Random } from './random.js';
 
 /** With a defect, the disk loses more at a power cut than POSIX allows. */
 export interface DiskDefects {
-  /** The syncs that report success but do nothing. */
   readonly ignored?: readonly ('sync' | 'syncDirectory')[];
 }
 
@@ -23,11 +22,11 @@ const failed = (code: string, what: string): Error => Object.assign(new Error(`$
  * happens in the same way again, if the code that uses the disk waits for nothing but the disk.
  */
 export class ForgetfulDisk extends Disk {
-  /** After it, operations never settle. */
+  /** Resolves when the power is cut. Operations then never settle. */
   readonly cut: Promise<void>;
   /**
-   * From 0 to 1, of operations that change something. As on a real disk, data whose `sync` failed may be lost at a
-   * power cut even if a later `sync` succeeds.
+   * The probability, from 0 to 1, that an operation that changes something fails. As on a real disk, data whose `sync`
+   * failed may be lost at a power cut even if a later `sync` succeeds.
    */
   failureRate = 0;
   private cutPower = (): void => undefined;
@@ -56,7 +55,6 @@ export class ForgetfulDisk extends Disk {
     return new ForgetfulDisk(this.random, this.defects, survivors(this.root, this.random));
   }
 
-  /** By path, synced or not. For a symbolic link, its target. */
   files(): Map<string, Buffer> {
     return new Map(filesBeneath(this.root, ''));
   }

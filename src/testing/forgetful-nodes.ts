@@ -40,7 +40,6 @@ export class FileNode {
     for (const change of this.unsynced.splice(0, count)) if (isKept()) this.durable = change(this.durable);
   }
 
-  /** The file as a power cut leaves it. */
   survivor(isKept: () => boolean): FileNode {
     return new FileNode(this.unsynced.filter(isKept).reduce((bytes, change) => change(bytes), this.durable));
   }
@@ -63,7 +62,6 @@ export class LinkNode {
 
 export type Node = FileNode | DirectoryNode | LinkNode;
 
-/** `node` is undefined if the change removed the name. */
 class NameChange {
   isDurable = false;
   private kept: boolean | undefined;

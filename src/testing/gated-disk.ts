@@ -4,7 +4,6 @@ import { type DirectoryOrigin, Disk, type DiskFile } from '../ingestion/adapters
 import { NodeDisk } from '../ingestion/adapters/out/local-disk/node-disk.js';
 import type { SelfCheckingDatabase } from '../ingestion/adapters/out/local-disk/self-checking-database.js';
 
-/** A method of `Disk`, or `file.<method>` for a method of an opened file. */
 export type DiskOperation = Exclude<keyof Disk, number | symbol> | `file.${Exclude<keyof DiskFile, number | symbol>}`;
 
 /** Performs an operation of a `GatedDisk`, fails it, or never settles. */
@@ -24,7 +23,6 @@ export class GatedDisk extends Disk {
     super();
   }
 
-  /** Makes the next operation with this name fail with the returned error, without doing anything. */
   failNext(name: DiskOperation): Error {
     const error = Object.assign(new Error(`EIO: i/o error, ${name}`), { code: 'EIO' });
     this.gateNext(name, () => Promise.reject(error));

@@ -10,13 +10,11 @@ export const unique = (): string => randomUUID().replaceAll('-', '');
 export const someUser = (user: Partial<NewUser> = {}): NewUser => ({ email: `${unique()}@example.com`, name: 'Ada', roleIds: [], ...user });
 
 export interface ProviderCalls {
-  /** Creates a role with an unused name, and resolves to its id. */
   readonly someRole: (permissions?: readonly string[]) => Promise<string>;
   readonly users: () => Promise<User[]>;
   readonly roles: () => Promise<Role[]>;
 }
 
-/** @param providerOf returns the identity provider of the current test. */
 export const providerCalls = (providerOf: () => IdentityProvider, options: ProviderCallOptions): ProviderCalls => ({
   someRole: (permissions = ['read:users']) => providerOf().createRole(newRole(`role ${unique()}`, permissions), options),
   users: () => allOf(providerOf().listUsers(options)),

@@ -10,7 +10,6 @@ interface Kept {
 
 /** A `Bucket` in memory. A test can set the clock of the simulated store, and make operations fail or hang. */
 export class InMemoryBucket extends Bucket {
-  /** How far the store's clock is ahead of `time`. */
   aheadMs = 0;
   /** The time of this machine, in milliseconds since 1970. */
   time: () => number = () => Date.now();
@@ -32,7 +31,6 @@ export class InMemoryBucket extends Bucket {
    */
   operations = 0;
 
-  /** Changes the objects that a listing yields. */
   listed: (objects: ListedObject[]) => ListedObject[] = (objects) => objects;
 
   constructor(
@@ -148,12 +146,10 @@ export class InMemoryBucket extends Bucket {
     return another;
   }
 
-  /** A bucket with a copy of the current objects, and without the unfinished uploads. */
   copy(): InMemoryBucket {
     return new InMemoryBucket(this.objects.copy());
   }
 
-  /** The number of unfinished uploads to a key. */
   parts(key: string): number {
     return [...this.unfinished].filter((upload) => upload.key === key).length;
   }

@@ -7,7 +7,6 @@ const MAX_WAIT_MS = 60_000;
 
 /** The outbox of an `InMemoryFileStorage`. */
 export class InMemoryEventOutbox extends EventOutbox {
-  /** Not confirmed yet, oldest first. */
   private waiting: OutboxEvent[] = [];
   private isOpen = false;
   private readonly news = new Wakeup();

@@ -26,7 +26,6 @@ export class InMemoryFileStorage extends FileStorage {
     return this.kept.map(({ upload }) => upload);
   }
 
-  /** Null if there is no such file. */
   bytes(path: string): Buffer | null {
     return this.kept.find(({ upload }) => upload.content?.path === path)?.bytes ?? null;
   }

@@ -16,9 +16,7 @@ interface KeptUser extends User {
 
 /** An identity provider in memory, for tests. Fails or hangs if a test wants it. */
 export class InMemoryIdentityProvider extends IdentityProvider {
-  /** That of the latest call or request for a page. */
   lastSignal: AbortSignal | undefined;
-  /** How many lists are being read. */
   openLists = 0;
 
   private readonly roles = new Map<string, NewRole>();

@@ -13,7 +13,8 @@ const ROOT = '/store';
 const MAX_CUTS = 3;
 const MAX_CALLERS = 12;
 /**
- * Until a power cut; one of them is picked at random. With the low one, the cut comes during a boot or soon after it.
+ * Limits for the number of operations until a power cut, of which one is picked at random. With the low one, the cut
+ * comes during a boot or soon after it.
  */
 const MAX_OPERATIONS = [80, 1_000] as const;
 
@@ -21,7 +22,6 @@ export interface PowerCutReport {
   readonly cuts: number;
   readonly acknowledged: number;
   readonly removed: number;
-  /** Uploads that failed and must not be in the store after the next boot. */
   readonly refused: number;
   /**
    * One sentence for each acknowledged upload whose index line is missing or changed. An upload whose removal has begun
@@ -112,7 +112,6 @@ function someDraft(random: Random, shareOfFiles: number): UploadDraft {
 }
 
 class Ledger {
-  /** Index lines by upload id, even if the upload was removed later. */
   readonly acknowledged = new Map<string, string>();
   /** Without those that failed with `LineMayRemainError`, because their index line may be there. */
   readonly refused = new Set<string>();
@@ -173,7 +172,6 @@ class Ledger {
 }
 
 class Receiver {
-  /** The position of each event's first delivery among all deliveries. */
   private readonly firstDelivered = new Map<string, number>();
   private readonly repeated: string[] = [];
   delivered = 0;
@@ -182,7 +180,6 @@ class Receiver {
     return this.delivered - this.firstDelivered.size;
   }
 
-  /** About one batch in ten is taken, but neither delivered nor confirmed. */
   async receive(outbox: EventOutbox, random: Random, ledger: Ledger, isHealthy: boolean): Promise<never> {
     const confirmed = new Set<string>();
     for (;;) {
@@ -236,7 +233,6 @@ class Receiver {
   }
 }
 
-/** In the order of the segment's lines. */
 const segmentsOf = (files: Map<string, Buffer>): string[][] =>
   [...files].filter(([path]) => path.startsWith(`${ROOT}/uploads/`)).map(([, segment]) => segment.toString().split('\n').flatMap((text) => parse(text)?.upload_id ?? []));
 

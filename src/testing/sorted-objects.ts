@@ -3,7 +3,6 @@ import { lowerBound } from './lower-bound.js';
 /** Objects by their keys, in the order in which stores list keys: that of their bytes in UTF-8. */
 export class SortedObjects<T> {
   private readonly objects = new Map<string, T>();
-  /** In order, so that a listing needn't sort them. */
   private readonly sorted: string[] = [];
 
   get keys(): string[] {

@@ -171,7 +171,6 @@ export function storedUploadsContract(name: string, setUp: () => Promise<FileSto
         });
       }
 
-      /** The returned `size` is `more` bytes larger than the file. */
       const storeEdited = async (more: number) => {
         const upload = await store(anUploadDraft().file(BYTES));
         return { ...upload, content: upload.content && { ...upload.content, size: BYTES.length + more } };

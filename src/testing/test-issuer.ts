@@ -48,7 +48,6 @@ export const now = (): number => Math.floor(Date.now() / 1000);
 export class TestIssuer {
   keys: JWK[] = [];
   fetches = 0;
-  /** Answers every request instead, if defined. */
   answer: RequestListener | undefined;
   #port = 0;
   #server = createServer();

@@ -9,12 +9,9 @@ import { PROMISES } from './upload-events.promises.js';
 /** The subject of one test of `uploadEventsContract`: a new receiver, and the `UploadEvents` that delivers to it. */
 export interface UploadEventsContractSubject {
   readonly events: UploadEvents;
-  /** All accepted events, parsed, in order. */
   taken(): Promise<readonly UploadEvent[]>;
-  /** The receiver refuses deliveries or is unreachable, until `accept` is called. */
   refuse(): Promise<void>;
   accept(): Promise<void>;
-  /** Called after the test. */
   tearDown(): Promise<void>;
 }
 

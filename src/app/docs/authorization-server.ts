@@ -2,7 +2,6 @@ import { publicPath } from '../../configuration/served-address.js';
 import type { Environment } from '../../configuration/service.js';
 import { realmUrl } from '../../identity-management/adapters/out/keycloak/realm-url.js';
 
-/** The OAuth 2 server that the OpenAPI document describes and Swagger UI uses. */
 export interface AuthorizationServer {
   readonly description: string;
   /**
@@ -10,7 +9,6 @@ export interface AuthorizationServer {
    * provider, its issuer, or `/` if that isn't known.
    */
   readonly tokenUrl: string;
-  /** Login with a browser (authorization code with PKCE); undefined if it isn't offered. */
   readonly login: Login | undefined;
 }
 

@@ -8,7 +8,6 @@ import { clockShiftMs } from '../../common/clock-shift.js';
 import { processMemory } from '../../common/memory-budget.js';
 import { waitingTurns } from '../../common/turns.js';
 
-/** The upper bounds of the buckets in the histograms of durations. */
 export const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60];
 
 const UPLOAD_FAILURES: readonly ErrorKind[] = [
@@ -103,7 +102,6 @@ export class Metrics {
     }
   }
 
-  /** Registers a counter whose values come from `series` whenever the metrics are read. */
   tallied<const Label extends string>(
     name: string,
     help: string,

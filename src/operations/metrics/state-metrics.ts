@@ -10,14 +10,11 @@ const STATES: readonly HealthState[] = ['up', 'degraded', 'down'];
 /** The directories whose volumes are measured. */
 export class MeasuredDirectories {
   constructor(
-    /** DATA_DIR; undefined if no adapter of the service's own keeps data there. */
     readonly root: string | undefined,
-    /** Relative to `root`. They may be missing, and may appear later. */
     readonly parts: readonly string[],
   ) {}
 }
 
-/** Space in bytes. `directory` is the first of the measured directories on the volume. */
 interface Volume {
   readonly directory: string;
   readonly free: number;

@@ -1,7 +1,6 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { context, propagation, type Span, SpanKind, SpanStatusCode, trace, type Tracer } from '@opentelemetry/api';
 
-/** A request in the messages of undici's diagnostics channels. */
 interface ClientRequest {
   readonly origin: string | URL;
   readonly method: string;

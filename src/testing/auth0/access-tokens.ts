@@ -4,9 +4,7 @@ import { ManagementError } from './management-error.js';
 import { SigningKeys } from './signing-keys.js';
 import type { Tenant } from './tenant.js';
 
-/** An access token to issue. */
 export interface TokenRequest {
-  /** The user for whom the token is issued. */
   readonly userId?: string;
   /** The application that uses the token. Default: `caller`. */
   readonly clientId?: string;
@@ -18,7 +16,6 @@ export interface TokenRequest {
   readonly scope?: string;
   /** Negative: an expired token. Default: the API's `token_lifetime`, or one day. */
   readonly lifetimeSeconds?: number;
-  /** Claims to add to the token, or to replace. */
   readonly claims?: Readonly<Record<string, unknown>>;
 }
 
@@ -98,7 +95,6 @@ export class AccessTokens {
     return { access_token: token, scope: scopes.join(' '), expires_in: lifetime, token_type: 'Bearer' };
   }
 
-  /** Doesn't check that the application was granted the scopes. */
   async issueForManagement(clientId: string, scopes: readonly string[]): Promise<string> {
     const { managementAudience: audience, settings, now } = this.tenant;
     const [scope, lifetimeSeconds] = [scopes.join(' '), settings.tokenLifetimeSeconds];

@@ -19,7 +19,6 @@ export interface Auth0Request {
   readonly path: string;
   readonly query: URLSearchParams;
   readonly headers: IncomingHttpHeaders;
-  /** The parsed JSON or form; undefined if there is no body or it can't be parsed. */
   readonly body: unknown;
   readonly isMalformed: boolean;
 }

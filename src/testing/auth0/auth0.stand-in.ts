@@ -17,7 +17,6 @@ export interface Auth0StandInOptions {
    * service's set-up. Default: `load-data-api`.
    */
   readonly audience?: string | null;
-  /** The scopes of that API. Default: none. */
   readonly apiScopes?: readonly string[];
   /** The scopes of the service's application. Default: `SERVICE_SCOPES`. */
   readonly serviceScopes?: readonly string[];
@@ -29,22 +28,18 @@ export interface Auth0StandInOptions {
   readonly onExchange?: (exchange: Auth0Exchange) => unknown;
 }
 
-/** A request to the stand-in for Auth0, and the tenant's answer. */
 export interface Auth0Exchange {
   readonly method: string;
   /** Without the query, still percent-encoded. */
   readonly path: string;
   readonly query: URLSearchParams;
-  /** The parsed JSON or form; undefined if there is no body or it can't be parsed. */
   readonly requestBody: unknown;
   /** Missing if a fault prevented the request from being processed. */
   readonly answer?: { readonly status: number; readonly body?: unknown };
 }
 
-/** A request that has arrived, whether or not it was processed. */
 export interface SeenRequest {
   readonly method: string;
-  /** Without the query, still percent-encoded. */
   readonly path: string;
   readonly query: string;
   /** In milliseconds since 1970. */
@@ -58,13 +53,12 @@ export interface ClientCredentials {
 
 export interface LoadUsersOptions {
   /**
-   * In milliseconds since 1970. `index` counts the users of one call from 0. Default: one user per second, from the
+   * In milliseconds since 1970, of the user with this index in the call. Default: one user per second, from the
    * beginning of 2024 on.
    */
   readonly createdAt?: (index: number) => number;
   /** The part before the `|` in the users' ids. Default: `auth0`. */
   readonly provider?: string;
-  /** The beginning of the users' names, before a number. Default: `User `. */
   readonly namePrefix?: string;
   /** Default: the tenant's first database if `provider` is `auth0`, otherwise the connection named like `provider`. */
   readonly connection?: string;
@@ -108,9 +102,7 @@ export class Auth0StandIn {
   readonly domain: string;
   /** A test can change them at any time. */
   readonly settings: Auth0Settings;
-  /** The requests so far, oldest first. */
   readonly requests: SeenRequest[] = [];
-  /** The application that the service uses for the Management API. */
   readonly service: ClientCredentials;
   /** An application that has all scopes of the Management API, for the set-up of a tenant. */
   readonly administrator: ClientCredentials;
@@ -125,7 +117,6 @@ export class Auth0StandIn {
   private readonly onExchange: Auth0StandInOptions['onExchange'];
   private loaded = 0;
 
-  /** @param server is listening already. */
   constructor(
     private readonly server: ReturnType<typeof createServer>,
     options: Auth0StandInOptions,
@@ -160,7 +151,6 @@ export class Auth0StandIn {
     return this.tokens.issuer;
   }
 
-  /** The mails so far, oldest first. */
   get mails(): readonly Auth0Mail[] {
     return this.tenant.mails;
   }
@@ -173,7 +163,6 @@ export class Auth0StandIn {
     await once(this.server, 'close');
   }
 
-  /** Listens again, on the same port. */
   async start(): Promise<void> {
     await once(this.server.listen(this.port, '127.0.0.1'), 'listening');
   }
@@ -195,7 +184,7 @@ export class Auth0StandIn {
     this.silent.clear();
   }
 
-  /** The number of requests so far that match `request`, which has the form of that of `fail`. */
+  /** The number of requests so far that match `request`, as in `fail`. */
   count(request: string | RegExp): number {
     const pattern = requestPattern(request);
     return this.requests.filter(({ method, path }) => pattern.test(`${method} ${path}`)).length;
@@ -206,7 +195,6 @@ export class Auth0StandIn {
     return this.tokens.issue(request);
   }
 
-  /** Default: all scopes of the Management API. */
   issueManagementToken(scopes: readonly string[] = this.api.managementScopes): Promise<string> {
     return this.tokens.issueForManagement('test', scopes);
   }

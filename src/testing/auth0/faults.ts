@@ -71,7 +71,6 @@ export function requestPattern(request: string | RegExp): RegExp {
   return new RegExp(`^${escaped}$`);
 }
 
-/** Bodies for faults of the kind `answer`. */
 export const TOO_MANY_REQUESTS = {
   statusCode: 429,
   error: 'Too Many Requests',

@@ -4,7 +4,6 @@ import { STATUS_CODES } from 'node:http';
 export class ManagementError extends Error {
   override readonly name = 'ManagementError';
 
-  /** @param errorCode undefined if Auth0 sends none for this error. */
   constructor(
     readonly status: number,
     message: string,

@@ -12,7 +12,6 @@ export interface PageRules {
   /** A request for more items, up to MAX_PER_PAGE, gets this number and no error. */
   readonly largestSize: number;
   readonly smallestSize: number;
-  /** How many items of a list can be reached by paging. Undefined: all. */
   readonly cap?: number;
 }
 
@@ -27,7 +26,6 @@ const MAX_PER_PAGE = 100;
 export function readPage(query: URLSearchParams, { defaultSize, largestSize, smallestSize, cap }: PageRules): Page {
   const page = number(query, 'page', 0, Number.MAX_SAFE_INTEGER) ?? 0;
   const asked = number(query, 'per_page', smallestSize, MAX_PER_PAGE) ?? defaultSize;
-  // Refused even if the list has fewer items.
   if (cap !== undefined && (page + 1) * asked > cap) {
     throw new ManagementError(
       400,

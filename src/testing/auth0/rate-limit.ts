@@ -18,7 +18,6 @@ export class TokenBucket {
     this.filledAt = now();
   }
 
-  /** Takes a token for a call. The headers are those that Auth0 sends. */
   take(): { isAllowed: boolean; headers: Record<string, string> } {
     const { burst, perSecond } = this.limit;
     const now = this.now();

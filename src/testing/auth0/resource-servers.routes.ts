@@ -21,7 +21,6 @@ const NEW_SERVER = z.strictObject({ identifier: text(1, 600), ...SETTINGS });
 const SERVER_CHANGE = z.strictObject(SETTINGS);
 
 const MAX_SCOPES = 1000;
-/** Names that Auth0 reserves. */
 const RESERVED_SCOPES = new Set(
   'address created_at email email_verified family_name given_name identities name nickname offline_access openid phone picture profile'.split(' '),
 );

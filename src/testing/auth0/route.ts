@@ -5,7 +5,6 @@ export interface ApiCall {
   /** The part of the path that `{id}` stands for, percent-decoded; empty if there is none. */
   readonly id: string;
   readonly query: URLSearchParams;
-  /** The parsed JSON; undefined if there is no body. */
   readonly body: unknown;
   readonly scopes: ReadonlySet<string>;
 }
@@ -21,7 +20,6 @@ export interface Route {
   /** The access token must have all of them, or only one if `anyScope` is true. */
   readonly scopes: readonly string[];
   readonly anyScope?: boolean;
-  /** @throws ManagementError when the operation refuses the call. */
   readonly answer: (call: ApiCall) => ApiAnswer;
 }
 

@@ -7,19 +7,23 @@ import { UserStore } from './user-store.js';
 /** How a simulated Auth0 tenant behaves. A test may change each setting at any time. */
 export interface Auth0Settings {
   /**
-   * Until the search finds a change of a user. `Infinity`: only after a call of `Auth0StandIn.indexUsers`. Default: 0.
+   * How long it takes until the search finds a change of a user. `Infinity`: until `Auth0StandIn.indexUsers` is called.
+   * Default: 0.
    */
   searchDelayMs: number;
   /** The precision to which the search rounds `created_at`. Auth0 doesn't document it. Default: milliseconds. */
   searchGranularity: SearchGranularity;
   /**
-   * Of the Management API: one token bucket for all calls. (At Auth0, paid plans have separate buckets for some kinds
-   * of calls.) Default: no limit.
+   * One token bucket for all calls of the Management API. (At Auth0, paid plans have separate buckets for some kinds of
+   * calls.) Default: no limit.
    */
   rateLimit: RateLimit | undefined;
-  /** Of tokens of the Management API. Default: one day. */
+  /** The lifetime of tokens of the Management API. Default: one day. */
   tokenLifetimeSeconds: number;
-  /** Of lists of roles, role members, permissions and APIs: 100, or 50 as in Auth0's public cloud. Default: 100. */
+  /**
+   * The maximum number of items per page in lists of roles, role members, permissions and APIs: 100, or 50 as in
+   * Auth0's public cloud. Default: 100.
+   */
   largestPage: 100 | 50;
   /**
    * The effect of an unknown role in an assignment: all roles are refused with 404, or with 400, or only the others are
@@ -30,7 +34,6 @@ export interface Auth0Settings {
   hasSeveralCustomDomains: boolean;
   /** How many reads of an export job's state say that it isn't finished yet. Default: 1. */
   exportReads: number;
-  /** The final status of all export jobs. Default: `completed`. */
   exportEnd: 'completed' | 'failed';
   /** Whether an Auth0 Action (a script) copies `app_metadata.customer_id` into users' tokens. Default: false. */
   hasCustomerIdAction: boolean;
@@ -59,7 +62,6 @@ export interface RoleRecord {
   name: string;
   description: string | undefined;
   permissions: RolePermission[];
-  /** Undefined if the role belongs to the tenant itself. */
   readonly ownerId?: string;
 }
 
@@ -92,16 +94,13 @@ export interface ClientGrantRecord {
   /** The application gets the scopes for itself (`client`) or on behalf of its users (`user`). */
   readonly subject: 'client' | 'user';
   scope: readonly string[];
-  /** Undefined if `allow_all_scopes` was never set. */
   allowsAll: boolean | undefined;
 }
 
-/** A source of users, such as a database. */
 export interface ConnectionRecord {
   readonly id: string;
   readonly name: string;
   readonly strategy: string;
-  /** The ids of the applications in which the users can sign in. */
   readonly enabledClients: Set<string>;
 }
 
@@ -111,7 +110,6 @@ export interface Auth0Mail {
   readonly userId: string;
   /** In milliseconds since 1970. */
   readonly at: number;
-  /** Those that the recipient had when the mail was sent. */
   readonly roles: readonly string[];
 }
 
@@ -162,7 +160,6 @@ export class Tenant {
     for (const { enabledClients } of this.connections) enabledClients.delete(clientId);
   }
 
-  /** The scopes that an application has for itself. Undefined without a client grant. */
   grantOf(clientId: string, audience: string): readonly string[] | undefined {
     const grant = [...this.clientGrants.values()].find((each) => each.clientId === clientId && each.audience === audience && each.subject === 'client');
     return grant?.allowsAll === true ? this.resourceServer(audience)?.scopes.map(({ value }) => value) : grant?.scope;

@@ -36,10 +36,7 @@ export class UserIndex {
     this.isSorted = false;
   }
 
-  /**
-   * @param order default, and for an unknown field: by `created_at`, then by id.
-   * @returns the users on the given page, and the number of all users found.
-   */
+  /** @param order default, and for an unknown field: by `created_at`, then by id. */
   find(query: UserQuery, { start, limit }: { start: number; limit: number }, order?: UserOrder): { users: UserRecord[]; total: number } {
     const ordered = this.sorted();
     const first = firstFrom(ordered, query.from);

@@ -1,14 +1,12 @@
 import { invalidQuery } from './management-error.js';
 import type { UserRecord } from './user-record.js';
 
-/** The precision to which the search rounds creation times. */
 export type SearchGranularity = 'millisecond' | 'second' | 'day';
 
 /** A parsed query. `from` (inclusive) and `until` (exclusive) limit the creation time, in milliseconds since 1970. */
 export interface UserQuery {
   readonly from: number;
   readonly until: number;
-  /** The other conditions. Undefined if there are none. */
   readonly rest?: (user: UserRecord) => boolean;
 }
 

@@ -9,7 +9,6 @@ export interface UserRecord {
   readonly createdAt: number;
   readonly updatedAt: number;
   readonly emailVerified: boolean;
-  /** Other members, such as `given_name`, `app_metadata` and `blocked`. */
   readonly others?: Readonly<Record<string, unknown>>;
 }
 

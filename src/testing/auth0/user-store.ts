@@ -19,7 +19,6 @@ export class UserStore {
     return this.users.values();
   }
 
-  /** In the order in which they were last added or changed. */
   withEmail(email: string): UserRecord[] {
     return Array.from(this.idsByEmail.get(email) ?? [], (id) => this.users.get(id)).filter((user) => user !== undefined);
   }
