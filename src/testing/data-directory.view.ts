@@ -19,7 +19,7 @@ export class DataDirectoryView {
     return (await this.contentPaths()).includes(path) ? readFile(this.at(path)) : null;
   }
 
-  /** The files at any depth in a subdirectory, by path relative to DATA_DIR. */
+  /** The paths, relative to DATA_DIR, of the files at any depth in a subdirectory. */
   async files(name: string): Promise<string[]> {
     const entries = await readdir(this.at(name), { withFileTypes: true, recursive: true });
     return entries

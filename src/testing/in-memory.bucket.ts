@@ -31,6 +31,7 @@ export class InMemoryBucket extends Bucket {
    */
   operations = 0;
 
+  /** Changes the objects that a listing yields. */
   listed: (objects: ListedObject[]) => ListedObject[] = (objects) => objects;
 
   constructor(
@@ -154,7 +155,6 @@ export class InMemoryBucket extends Bucket {
     return [...this.unfinished].filter((upload) => upload.key === key).length;
   }
 
-  /** Adds an unfinished upload to a key, as a crashed process leaves it. */
   leaveParts(key: string): void {
     this.unfinished.add({ key });
   }

@@ -37,7 +37,6 @@ export interface PowerCutReport {
    * `events/`.
    */
   readonly eventErrors: readonly string[];
-  /** One sentence for each file or index line that is incomplete, or shouldn't be in the store. */
   readonly halfShown: readonly string[];
 }
 
@@ -121,7 +120,6 @@ class Ledger {
   private change = this.nextChange();
   readonly removed = new Set<string>();
 
-  /** Resolves when the next upload or removal ends, successfully or not. */
   async ended(): Promise<void> {
     await this.change;
   }

@@ -6,7 +6,6 @@ export class Random {
     this.state = seed >>> 0;
   }
 
-  /** From 0 to 1, excluding 1. */
   next(): number {
     this.state = (this.state + 0x6d2b79f5) >>> 0;
     let mixed = Math.imul(this.state ^ (this.state >>> 15), this.state | 1);
@@ -14,7 +13,6 @@ export class Random {
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 4294967296;
   }
 
-  /** An integer from 0 to `end`, excluding `end`. */
   below(end: number): number {
     return Math.floor(this.next() * end);
   }

@@ -45,7 +45,7 @@ export class Tracing implements OnApplicationShutdown {
     return new Tracing(new NodeTracerProvider({ resource, spanProcessors: [new BatchSpanProcessor(exporter)] }));
   }
 
-  /** Gives a call a span if it is made within a span that will be exported. Background work gets none. */
+  /** Gives a call a span if it is made within a span that will be exported. */
   readonly observe: Observer = (operation, call) => (trace.getActiveSpan()?.isRecording() ? this.observeAll(operation, call) : call());
 
   /** Gives a call a span, even if it isn't made within another span. */
@@ -67,8 +67,8 @@ export class Tracing implements OnApplicationShutdown {
   };
 
   /**
-   * Gives each further request with an `Exchange` a span. Must be called before `guardHttpEdge`, so that a request has
-   * its exchange before it gets its span.
+   * Gives each further request with an `Exchange`, except probes, a span. Must be called before `guardHttpEdge`, so
+   * that a request has its exchange before it gets its span.
    */
   traceRequests(server: Server): void {
     const handlers = server.listeners('request') as RequestListener[];

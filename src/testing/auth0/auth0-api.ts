@@ -15,7 +15,6 @@ import { usersRoutes } from './users.routes.js';
 
 export interface Auth0Request {
   readonly method: string;
-  /** Without the query, still percent-encoded. */
   readonly path: string;
   readonly query: URLSearchParams;
   readonly headers: IncomingHttpHeaders;

@@ -2,7 +2,6 @@ import { z } from 'zod';
 import { invalidBody } from './management-error.js';
 
 export interface ApiCall {
-  /** The part of the path that `{id}` stands for, percent-decoded; empty if there is none. */
   readonly id: string;
   readonly query: URLSearchParams;
   readonly body: unknown;
@@ -15,7 +14,6 @@ export interface ApiAnswer {
 }
 
 export interface Route {
-  /** As in `GET /users/{id}`, without `/api/v2`. */
   readonly operation: string;
   /** The access token must have all of them, or only one if `anyScope` is true. */
   readonly scopes: readonly string[];
