@@ -9,7 +9,7 @@ const FREE = { burst: 2, perSecond: 2 };
 const FASTER = { burst: 15, perSecond: 15 };
 const AT_ONCE = 50;
 const STORM = { commandsPerSecond: 15, seconds: 30 };
-/** The number of users in the tenant during the storm: so many that the service reads their list in five pages. */
+/** So many that the service reads their list in five pages. */
 const LISTED_USERS = 450;
 const HEALTH_EVERY_MS = 5_000;
 const CALLER_LEAVES_AFTER_SECONDS = 10;
@@ -18,8 +18,7 @@ const ROLE_PERMISSIONS = ['read:roles'];
 
 /**
  * Measures how the service answers when its callers request more than the rate limit of an Auth0 tenant allows. Checks
- * that the tenant has exactly the users and roles whose creation the service acknowledged. Each row of the table has
- * its own stand-in for a tenant.
+ * that the tenant has exactly the users and roles whose creation was acknowledged.
  */
 export default async function auth0() {
   const progress = new Progress();
@@ -88,7 +87,6 @@ async function withTenant(services, run) {
   }
 }
 
-/** A stand-in for a tenant, the services that use this tenant, and the answers of these services. */
 class Tenant {
   #services;
   #token;
@@ -107,10 +105,7 @@ class Tenant {
     this.#token = await this.standIn.issueToken({ permissions: PERMISSIONS });
   }
 
-  /**
-   * Starts services on the tenant, and creates the role that new users get. Lists the roles through each service, so
-   * that each service knows this role.
-   */
+  /** Lists the roles through each service, so that each knows the role of new users. */
   async startServices(count) {
     const { domain, service } = this.standIn;
     const variables = {
@@ -214,10 +209,6 @@ class Tenant {
     }
   }
 
-  /**
-   * The ids of all users and roles in the tenant: those with the intended permissions (`whole`), and the others
-   * (`partial`).
-   */
   async #present() {
     const present = { whole: [], partial: [] };
     const note = (id, permissions) => present[permissions.join() === ROLE_PERMISSIONS.join() ? 'whole' : 'partial'].push(id);

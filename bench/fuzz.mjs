@@ -43,7 +43,6 @@ export default function fuzz(parameters) {
   });
 }
 
-/** Creates a user and a role. Resolves to their ids and an access token, so that random requests can also be valid. */
 async function prepare(service) {
   const token = await service.token();
   const create = async (operation, body) => {
@@ -78,10 +77,7 @@ async function sendAll(service, known, { seed, first, end }) {
   return { counts, defects };
 }
 
-/**
- * Sends the parts of a request one after another. Resolves to the answer; undefined if the service closes the
- * connection, or is silent for 20 s, before the answer is complete.
- */
+/** Undefined if the service closes the connection, or is silent for 20 s, before the answer is complete. */
 function send(port, { parts, method, hangsUp, garbage }) {
   return new Promise((resolve) => {
     const chunks = [];
@@ -128,10 +124,6 @@ function describe({ index, request, answer, defect }, seed, { token }) {
   ].join('\n');
 }
 
-/**
- * The problems that all requests together have left behind. The service must be ready, have printed nothing after its
- * start, and exit with code 0 on SIGTERM. Its store must be intact.
- */
 async function lookAfterwards(services, service) {
   const problems = [];
   const ready = await fetch(`${service.url}/health/ready`).then(({ status }) => status, () => 'no answer');

@@ -15,7 +15,6 @@ import { withServices } from './support/service.mjs';
 const MIB = 1024 * 1024;
 const FILE_BYTES = 1024 * MIB;
 const USERS = 100_000;
-/** How long after its start a service is measured that nobody uses, in milliseconds. */
 const IDLE_MS = 60_000;
 const TARGET = '/ingestHistoricalLoadData/upload_historical?customer_id=c&filename=big.bin&manufacturer=m';
 const FORM_HEAD = '--b\r\nContent-Disposition: form-data; name="file"; filename="big.bin"\r\n\r\n';
@@ -51,7 +50,7 @@ function digestOf(chunk) {
   return `sha-256=:${hash.digest('base64')}:`;
 }
 
-/** Measures the memory of a service that nobody uses. The goal is 100 MiB. */
+/** The goal is 100 MiB. */
 async function idle(services) {
   const service = await services.start();
   const meter = new MemoryMeter(service.child.pid);
@@ -62,10 +61,7 @@ async function idle(services) {
   return { ok: now <= 100 * MIB, columns: { before: mib(before), peak: mib(peak), result: `${mib(now)} after ${IDLE_MS / 1000} s` } };
 }
 
-/**
- * Uploads a file of 1 GiB that is generated while it is sent, so that this process never holds the whole file in
- * memory.
- */
+/** The file is generated while it is sent, so that this process never holds it in memory. */
 async function upload(services, title, { type, head, tail }) {
   const chunk = randomBytes(MIB);
   const service = await services.start();
@@ -90,7 +86,6 @@ async function upload(services, title, { type, head, tail }) {
   return { ok, columns: { ...answer.row, rate, result: ok ? '200, digest right' : 'WRONG' } };
 }
 
-/** Measures the service's memory while it lists the 100,000 users in the embedded identity provider's database. */
 async function listEmbeddedUsers(services) {
   await fillDatabase(services.data);
   const service = await services.start();
@@ -132,7 +127,7 @@ async function startTenant(services) {
   throw new Error('The stand-in for an Auth0 tenant did not start.');
 }
 
-/** Writes 100,000 users to the embedded provider's database directly, because creating them isn't what is measured. */
+/** Creating the users through the service isn't what is measured. */
 async function fillDatabase(data) {
   const embedded = resolve('dist/identity-management/adapters/out/embedded');
   const { EmbeddedIdentityProvider } = await import(join(embedded, 'embedded.identity-provider.adapter.js'));

@@ -72,7 +72,6 @@ async function measure(services, hostile, atOnce) {
   };
 }
 
-/** The longest pause of the service's event loop since the previous call of this function, in milliseconds. */
 const takePause = async (service, file) => Number(await askBySignal(service, file));
 
 const connections = new Agent({ keepAlive: false, maxSockets: Infinity });
@@ -81,7 +80,7 @@ function send(service, hostile, key) {
   return hostile.chunkBytes ? sendChunks(service, hostile) : sendWhole(service, hostile, key);
 }
 
-/** Sends a body in chunks. They are framed by hand, because Node would send each of them alone. */
+/** Framed by hand, because Node would send each chunk alone. */
 async function sendChunks(service, { headers, body, chunkBytes }) {
   const { hostname, port } = new URL(service.url);
   const lines = Object.entries({ Host: hostname, Connection: 'close', 'Transfer-Encoding': 'chunked', ...headers }).map((pair) => pair.join(': '));

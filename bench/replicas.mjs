@@ -62,7 +62,6 @@ function printModel(distant) {
   }
 }
 
-/** The median, and from the lowest to the highest. */
 function spread(values) {
   const rounded = values.map(Math.round).sort((a, b) => a - b);
   return `${Math.round(median(rounded))} (${rounded[0]}-${rounded.at(-1)})`;

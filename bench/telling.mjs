@@ -15,21 +15,13 @@ const MIB = 1024 * 1024;
 const CONNECTIONS = 32;
 const ROUNDS = 5;
 const SECONDS = 4;
-/**
- * The pause of each client connection after an answer, in milliseconds. With it, all connections together send about
- * 1,000 uploads a second.
- */
+/** With this pause, all connections together send about 1,000 uploads a second. */
 const PAUSE_MS = 30;
-/** How long the rate at which the service delivers a backlog of events is measured, in milliseconds. */
 const CATCHING_UP_MS = 3_000;
 const SECRET = `whsec_${randomBytes(32).toString('base64')}`;
 
 const { signal } = new AbortController();
 
-/**
- * Starts a webhook receiver in its own process. With the parameter `refusing`, the receiver refuses all events until
- * `accept` is called.
- */
 async function startReceiver(services, ...parameters) {
   const child = fork(new URL('telling/receiver.mjs', import.meta.url), parameters);
   services.atEnd(() => child.kill());

@@ -9,7 +9,7 @@ import { askBySignal } from './support/signal-question.mjs';
 const UPLOAD = '/ingestHistoricalLoadData/upload_historical?customer_id=acme-energy&filename=load.csv&manufacturer=acme';
 const WARM_UPS = 20;
 const TAKES = 5;
-/** How long to wait after a request for its deferred work, such as its log line, which counts too, in milliseconds. */
+/** For the deferred work of a request, such as its log line, which counts too. */
 const SETTLE_MS = 100;
 
 const json = (value) => ({ headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(value) });
@@ -117,10 +117,6 @@ async function assertTracesAreCounted(service, counts) {
   }
 }
 
-/**
- * The functions of the service that ran since the previous call of this function, by file, with the number of their
- * calls.
- */
 const takeCounts = async (service, counts) => JSON.parse(await askBySignal(service, counts));
 
 function show(title, files) {

@@ -9,14 +9,11 @@ const root = process.argv[2] ?? 'src';
 const FEATURE = '(?:ingestion|identity-management)';
 const inner = (path) => `^${root}/${path}`;
 
-/** The directories of src. README says what is in each. */
 const ROOMS = ['app', 'authentication', 'client', 'commands', 'common', 'configuration', 'http', 'identity-management', 'ingestion', 'operations', 'require', 'testing'];
 const LOOSE_FILES = ['index.ts', 'main.ts'];
-/** The most lines that a file may have, and the most that half of the files may have. Specs don't count. */
 const MAX_LINES = 350;
 const MAX_MEDIAN_LINES = 69;
 
-/** Modules that only commands use: they check, compact or move a store, set up a provider, or write reports. */
 const COMMAND_TOOLS = '/store-(verification|move)/|/(tenant-setup|realm-setup|compaction-run|compaction-report|report-text|progress-bar)\\.ts$';
 
 const forbidden = [

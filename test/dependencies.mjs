@@ -6,11 +6,10 @@ import { join } from 'node:path';
 import semver from 'semver';
 
 const OLDEST_NODE = '20.19.0';
-/** Free licences of code that may be distributed together with the service, whose own licence is Apache-2.0. */
+/** Free licences of code that may be distributed together with the service. */
 const LICENCES = ['0BSD', 'Apache-2.0', 'BSD-2-Clause', 'BSD-3-Clause', 'BlueOak-1.0.0', 'ISC', 'MIT', 'MIT-0', 'Python-2.0'];
-/** Packages that name their licence only in a text file. The comment beside each names this file. */
+/** Packages that name their licence only in a text file. */
 const LICENCES_IN_TEXTS = { 'pause@0.0.1': 'MIT' /* Readme.md */ };
-/** Packages with an installation script. `allowScripts` in package.json forbids these scripts to run. */
 const SCRIPTS_FORBIDDEN = ['@scarf/scarf'];
 
 const root = process.argv[2] ?? '.';
@@ -18,15 +17,8 @@ const read = (path) => readFileSync(join(root, path), 'utf8');
 const readJson = (path) => JSON.parse(read(path));
 
 const manifest = readJson('package.json');
-/**
- * The packages that an application must install itself in addition to the service, so that there is only one copy of
- * each.
- */
+/** An application must install these itself, so that there is only one copy of each. */
 const peers = Object.entries(manifest.peerDependencies).filter(([name]) => !manifest.peerDependenciesMeta?.[name]?.optional);
-/**
- * The groups of dependencies: for each, the file with the table that describes its packages, and the names of the
- * packages.
- */
 const TABLES = {
   dependencies: { file: 'README.md', packages: { ...manifest.dependencies, ...Object.fromEntries(peers.filter(([name]) => !Object.hasOwn(manifest.devDependencies, name))) } },
   devDependencies: { file: 'CONTRIBUTING.md', packages: manifest.devDependencies },
@@ -36,10 +28,7 @@ const problems = [];
 
 const nameOf = (path) => path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length);
 
-/**
- * The licence of a package, given by its entry in the lock file. Reads the package's own manifest for the old form
- * `licenses`, which the lock file omits. Undefined if the licence is unknown.
- */
+/** Reads the package's own manifest for the old form `licenses`, which the lock file omits. */
 function licenceOf(path, entry) {
   const file = `${path}/package.json`;
   const [old] = entry.license === undefined && existsSync(join(root, file)) ? (readJson(file).licenses ?? []) : [];

@@ -6,7 +6,7 @@ import { relative } from 'node:path';
 const runs = process.argv.slice(2).map((file) => JSON.parse(readFileSync(file, 'utf8')));
 const sum = (member) => runs.reduce((total, run) => total + run[member], 0);
 
-/** The number of skipped tests by suite. A test outside of suites counts as one. */
+/** A test outside of suites counts as one. */
 const suites = new Map();
 for (const { name: file, assertionResults } of runs.flatMap(({ testResults }) => testResults)) {
   for (const { ancestorTitles, title, status } of assertionResults) {

@@ -55,10 +55,7 @@ export async function measureUploadsBesideLookups(services, { uploads, days }) {
   return [{ title: `small uploads beside ${LOOKUPS_PER_SECOND} lookups/s, compared with the same requests to a bare server`, figure: text, goal: '>= 0.95', ok: ratio >= 0.95 }];
 }
 
-/**
- * Compares small uploads while 1,000 clients read a file slowly with small uploads alone, in turns: their rate, and the
- * service's memory at its peak in a turn.
- */
+/** Compares small uploads while 1,000 clients read a file slowly with small uploads alone, in turns. */
 export async function measureSlowReaders(services) {
   const service = await services.start();
   const token = await service.token();
@@ -88,7 +85,6 @@ export async function measureSlowReaders(services) {
   ];
 }
 
-/** A client that requests the file of an upload, and reads at most 16 KiB of it per second from its connection. */
 function slowReader({ port }, id, token) {
   const socket = connect({ port, host: '127.0.0.1' });
   socket.on('error', () => undefined);
@@ -104,10 +100,7 @@ function slowReader({ port }, id, token) {
   return { begun, end };
 }
 
-/**
- * Measures the rate of small uploads in turns: inside `otherwise`, by default alone, and inside `during`. Both may keep
- * other clients busy while they run the work they receive.
- */
+/** `otherwise` and `during` may keep other clients busy while they run the work they receive. */
 async function compareRates(service, title, during, otherwise = (work) => work()) {
   const progress = new Progress();
   const load = json(CONNECTIONS);

@@ -18,7 +18,6 @@ const TARGET = '/ingestHistoricalLoadData/upload_historical?customer_id=c&filena
 
 const range = (list) => `${Math.min(...list).toFixed(2)}-${Math.max(...list).toFixed(2)}`;
 
-/** Uploads a file of this many MiB. Resolves to the upload's id, and to the path of its file in the data directory. */
 export async function uploadFile(services, service, mebibytes) {
   const chunk = randomBytes(MIB);
   let sent = 0;
@@ -67,7 +66,6 @@ export async function measureContent(services) {
   ];
 }
 
-/** Fetches a URL with curl. Resolves to the rate in MiB/s. */
 async function fetchRate(url, authorization) {
   const { stdout } = await promisify(execFile)('curl', ['-sS', '-f', '-o', '/dev/null', '-H', authorization, '-w', '%{speed_download}', url]);
   return Number(stdout) / MIB;

@@ -112,9 +112,6 @@ function randomPart(random, name) {
   return Buffer.concat([Buffer.from(`${headers}\r\n`), random.bytes(random.below(300))]);
 }
 
-/**
- * Sometimes adds a Content-Encoding header. The body then has this coding, or another one, or is truncated or random.
- */
 function coded(random, { headers, body }) {
   if (random.chance(0.8)) return { headers, body };
   const coding = random.pick(['gzip', 'deflate', 'br', 'identity', 'zstd', 'GZIP', 'gzip, gzip', '', 'constructor']);

@@ -5,29 +5,25 @@ import * as realm from '../../dist/identity-management/adapters/out/keycloak/rea
 
 const REALM = 'loads';
 const AUDIENCE = 'load-data-api';
-/** The service's own client in the realm. The direct calls to Keycloak use it too. */
 const SERVICE = { clientId: 'load-data-service', secret: 'service-secret' };
-/** The client in the realm with which callers of the service get their tokens. */
 const OPERATOR = { clientId: 'operator', secret: 'operator-secret' };
 
 /**
- * Java's options for a Keycloak that is measured: memory for 100,000 users, and no restriction to the fast-starting
- * compiler, which the tests use.
+ * For a Keycloak that is measured: memory for 100,000 users, and no restriction to the fast-starting compiler, which
+ * the tests use.
  */
 export const MEASURED = ['-Xms1g', '-Xmx3g'];
 const TOKEN_SECONDS = 3600;
 const CONNECTIONS = 8;
-/** The number of users in one import request. With more, the import of each user takes longer. */
+/** With more, the import of each user takes longer. */
 const USERS_AT_ONCE = 20;
 
 /** The realm of the bench and of tests under load, in a Keycloak of its own. */
 export class Realm {
   #server;
   #agent = new Agent({ connections: CONNECTIONS });
-  /** The number of roles that `fill` has created. */
   roles = 0;
 
-  /** @param {string[]} [virtualMachine] Java's options. Default: those for a fast start */
   static async start(virtualMachine) {
     const started = new Realm();
     started.#server = await startKeycloak({ realm: representation(), virtualMachine });
@@ -38,7 +34,6 @@ export class Realm {
     return this.#server.endpoint;
   }
 
-  /** The issuer of the realm's tokens. */
   get url() {
     return `${this.endpoint}/realms/${REALM}`;
   }
@@ -47,7 +42,6 @@ export class Realm {
     return `${this.endpoint}/admin/realms/${REALM}`;
   }
 
-  /** The environment of a service that uses the realm, with Keycloak at this address. */
   variables(address) {
     return {
       IDENTITY_PROVIDER: 'keycloak',
@@ -77,7 +71,6 @@ export class Realm {
     await this.#server.administer('DELETE', `/clients/${id}`);
   }
 
-  /** Creates roles and users until the realm has at least these numbers of them. */
   async fill({ roles, users }, { signal, show }) {
     const token = await this.serviceToken();
     const ask = (method, path, body) => {
@@ -104,7 +97,6 @@ export class Realm {
     return this.#ask(await this.serviceToken(), method, path);
   }
 
-  /** The public keys of the realm's tokens (RFC 7517). */
   async keySet() {
     return (await fetch(`${this.url}/protocol/openid-connect/certs`)).json();
   }
@@ -153,10 +145,7 @@ function representation() {
 
 const role = (number) => realm.composedRole(`Role ${number}`, AUDIENCE, [PERMISSIONS[number % PERMISSIONS.length]]);
 
-/**
- * A user for Keycloak's import. Names the realm's default role, because an import gives a user only the roles that it
- * names.
- */
+/** Names the realm's default role, because an import gives a user only the roles that it names. */
 const user = (number) => {
   const email = `user${number}@grid.example`;
   return { username: email, email, firstName: `User ${number}`, enabled: true, realmRoles: [`default-roles-${REALM}`] };

@@ -5,13 +5,9 @@ import { Services } from '../support/service.mjs';
 import { MEASURED, Realm } from './realm.mjs';
 
 const ROLES = 5_000;
-/** The number of the realm's users that the commands use. `SOME_ROLES`: the number of roles. */
 const SOME_USERS = 1_000;
 const SOME_ROLES = 200;
-/**
- * The minimum duration of a warm-up. After it, the just-in-time compilers of Keycloak and of the service have little
- * left to do.
- */
+/** Long enough for the just-in-time compilers of Keycloak and of the service to have little left to do. */
 const WARM_UP_SECONDS = 20;
 
 /** One Keycloak and one service for all rounds, so that both are warm. */
@@ -34,7 +30,6 @@ export class Stage {
     }
   }
 
-  /** The address of Keycloak. */
   get endpoint() {
     return this.#realm.endpoint;
   }
@@ -53,15 +48,13 @@ export class Stage {
     }
   }
 
-  /** The URL and a token for calls: of Keycloak's Admin API if `way` is `direct`, otherwise of the service. */
+  /** Of Keycloak's Admin API if `way` is `direct`, otherwise of the service. */
   async access(way) {
     if (way === 'direct') return { url: this.#realm.adminUrl, token: await this.#realm.serviceToken() };
     return { url: `${this.#service.url}/idpManagementBackend`, token: await this.#realm.operatorToken() };
   }
 
-  /**
-   * The Keycloak ids of some users, and the ids and names of some roles. Every call returns the same users and roles.
-   */
+  /** Every call returns the same users and roles. */
   async some() {
     const all = (path) => this.#realm.administer('GET', path);
     return (this.#some ??= {
@@ -70,10 +63,7 @@ export class Stage {
     });
   }
 
-  /**
-   * The number of users in the realm, or the number of roles with which `prepare` has filled it. Roles that commands
-   * created don't count.
-   */
+  /** Roles that commands created don't count. */
   async count(member) {
     return member === 'users' ? this.#realm.administer('GET', '/users/count') : this.#realm.roles;
   }
@@ -82,7 +72,6 @@ export class Stage {
     return { issuer: this.#realm.url, keySet: await this.#realm.keySet() };
   }
 
-  /** Runs `work` with a new service that uses Keycloak at an address. */
   async withFreshService(address, work) {
     const service = await this.#start(address);
     try {
@@ -97,7 +86,7 @@ export class Stage {
     await this.#realm?.stop();
   }
 
-  /** Starts a service in a new data directory, because only one process at a time can use a data directory. */
+  /** In a new data directory, because only one process at a time can use a data directory. */
   async #start(address) {
     const data = await mkdtemp(join(this.#services.directory, 'data-'));
     return this.#services.start({ NODE_ENV: 'production', ...this.#realm.variables(address), DATA_DIR: data });

@@ -5,9 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { startVersitygw } from '../../test/servers/versitygw.mjs';
 import { Services } from '../support/service.mjs';
 
-/** The latency that the proxy adds to each request, in milliseconds. */
 export const LATENCY_MS = 10;
-/** The path of the program that delays the requests. */
 export const LATENCY_PROXY = fileURLToPath(new URL('latency-proxy.mjs', import.meta.url));
 const BUCKET = 'load-data';
 
@@ -19,9 +17,7 @@ export class DistantStore {
   constructor(server, proxies, proxy) {
     this.#server = server;
     this.#proxies = proxies;
-    /** The directory in which the store keeps the objects as files. */
     this.directory = server.directory;
-    /** The environment of a client that uses the bucket through the proxy. */
     this.variables = {
       ...server.environment(BUCKET),
       S3_ENDPOINT: proxy.url,
@@ -42,7 +38,6 @@ export class DistantStore {
     }
   }
 
-  /** Stops the store and its proxy, and removes their data. */
   async stop() {
     await Promise.all([this.#server.stop(), this.#proxies.end()]);
   }

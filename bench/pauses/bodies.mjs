@@ -13,7 +13,6 @@ const MAX_JSON_BYTES = 10_485_760;
  *   Buffer | null } }} make makes the body, which takes a moment, and what the service stores of it
  */
 
-/** A text: `begin` and `end` around as many repetitions of `text` as the longest JSON body allows. */
 const filled = (begin, text, end) =>
   begin + text.repeat(Math.floor((MAX_JSON_BYTES - Buffer.byteLength(begin + end)) / Buffer.byteLength(text))) + end;
 
@@ -64,14 +63,12 @@ function distinctKeys() {
   return `{${members.join(',')}}`;
 }
 
-/** A part whose Content-Disposition has as many distinct parameters as fit into the longest headers of a part. */
 function partOfParameters() {
   let header = 'Content-Disposition: form-data';
   for (let name = 0; header.length < 16_300; name++) header += `;${name.toString(36)}=b`;
   return `--b\r\n${header}\r\n\r\n\r\n`;
 }
 
-/** A part with as many headers as fit into the longest headers of a part. */
 function partOfHeaders() {
   let headers = '';
   for (let name = 0; headers.length < 16_300; name++) headers += `${name.toString(36)}:\r\n`;

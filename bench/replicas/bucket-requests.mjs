@@ -2,12 +2,10 @@
 const KINDS = { create: 'PUT', replace: 'PUT', upload: 'PUT', read: 'GET', open: 'GET', list: 'LIST', listDirectories: 'LIST', remove: 'DELETE' };
 
 /**
- * The number of uploads that replicas have stored (`uploads`), and of their requests to the bucket by kind, since their
- * start, from their metrics. Counts one request for each call, which holds for files that are sent in one part and for
- * lists of one page.
+ * Counts one request for each call, which holds for files that are sent in one part and for lists of one page.
  *
  * @param {readonly { url: string }[]} replicas
- * @returns {Promise<Record<'uploads' | 'PUT' | 'GET' | 'LIST' | 'DELETE', number>>}
+ * @returns {Promise<Record<'uploads' | 'PUT' | 'GET' | 'LIST' | 'DELETE', number>>} since the start of the replicas.
  */
 export async function countRequests(replicas) {
   const counts = { uploads: 0, PUT: 0, GET: 0, LIST: 0, DELETE: 0 };

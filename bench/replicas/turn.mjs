@@ -6,7 +6,6 @@ import { machineSeconds, processorSeconds } from '../support/processor-meter.mjs
 import { withServices } from '../support/service.mjs';
 import { countRequests } from './bucket-requests.mjs';
 
-/** How much longer than a measurement the warm-up of each replica is. */
 const WARM_UP = 2;
 
 /**
@@ -51,7 +50,6 @@ export function takeTurn({ replicas: count, delayMs, load }, { signal, seconds }
   );
 }
 
-/** What was counted, and the processor time that was used, in seconds, until now. */
 async function used(replicas, pids) {
   const times = await Promise.all(Object.entries(pids).map(async ([name, ids]) => [name, await processorSeconds(ids)]));
   return { ...Object.fromEntries(times), machine: await machineSeconds(), ...(await countRequests(replicas)) };

@@ -36,7 +36,6 @@ function problemWith(names, known, rounds, seconds) {
   return Number.isInteger(rounds) && rounds > 0 && seconds >= 1 ? undefined : '--rounds, --seconds: must be numbers of at least 1';
 }
 
-/** Prints the machine, the further lines, and the number and duration of the rounds. Called before a measurement. */
 export function printConditions({ rounds, seconds }, ...lines) {
   const load = loadavg()[0].toFixed(1);
   console.log(`machine: ${availableParallelism()} cores of ${cpus()[0]?.model.trim()}, load ${load} before the start`);
@@ -78,7 +77,7 @@ export async function runContests(rows, contests, { rounds, prepare, takeTurn })
   return results.every(({ ok }) => ok);
 }
 
-/** Measures the entrants alternately in each round, so that changes on the machine affect all entrants alike. */
+/** Alternately in each round, so that changes on the machine affect all entrants alike. */
 async function runRounds(entrants, { rounds, takeTurn, show }) {
   const outcomes = Object.fromEntries(Object.keys(entrants).map((name) => [name, []]));
   for (let round = 1; round <= rounds; round++) {

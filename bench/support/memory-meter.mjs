@@ -9,13 +9,11 @@ export class MemoryMeter {
     this.#pid = pid;
   }
 
-  /** Begins a measurement: takes the current memory of the process as the base, and resets its peak. */
   async begin() {
     await writeFile(`/proc/${this.#pid}/clear_refs`, '5');
     this.#before = await this.now();
   }
 
-  /** The current resident memory of the process, in bytes. */
   now() {
     return this.#bytes('VmRSS');
   }

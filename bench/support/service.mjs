@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 
-/** The most characters of a service's output that are kept. When there are more, the first half is dropped. */
+/** In characters. When there is more output, the first half is dropped. */
 const MOST_OUTPUT = 2 * 1024 * 1024;
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'];
 /**
@@ -65,7 +65,6 @@ export class Services {
     return service;
   }
 
-  /** Starts the service without waiting for its ready line. */
   launch(variables = {}, program = this.program) {
     const env = { PATH: process.env.PATH, PORT: '0', LOG_LEVEL: 'error', UV_THREADPOOL_SIZE: '16', DATA_DIR: this.data, ...variables };
     const child = spawn(process.execPath, [program], { cwd: this.directory, env });
@@ -75,7 +74,7 @@ export class Services {
     return service;
   }
 
-  /** Adds a function to run in `end`, when no service runs any more and the directory still exists. */
+  /** Runs in `end`, when no service runs any more and the directory still exists. */
   atEnd(cleanup) {
     this.#cleanups.push(cleanup);
   }
@@ -122,13 +121,11 @@ class Service {
     throw new Error(`${title} ended by itself: ${this.output}`);
   }
 
-  /** An access token of the embedded identity provider's administrator. */
   async token() {
     const { stdout } = await promisify(execFile)(process.execPath, ['dist/commands/token.js'], { env: this.env });
     return stdout.trim();
   }
 
-  /** Sends a signal to the service and waits for the end of its process. */
   end(signal) {
     this.child.kill(signal);
     return this.exited;

@@ -49,7 +49,7 @@ export async function inspect(data) {
   return { lines, doubled, halves };
 }
 
-/** The lines of a file that may be longer than the longest string. The last line is torn if it has no line end. */
+/** The file may be longer than the longest string. The last line is torn if it has no line end. */
 async function* linesOf(path) {
   let begun = [];
   for await (const chunk of createReadStream(path)) {
@@ -81,9 +81,7 @@ export async function leftovers(data) {
 
 const isClearedMarker = async (path) => parse(await readFile(path, 'utf8').catch(() => ''))?.cleared === true;
 
-/**
- * The entries of a directory. None if the directory doesn't exist: a bucket has only the folders that contain objects.
- */
+/** None if the directory doesn't exist: a bucket has only the folders that contain objects. */
 async function entriesOf(directory, options) {
   try {
     return await readdir(directory, options);

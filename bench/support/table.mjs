@@ -32,7 +32,6 @@ export function judge({ name, work, of, to, goal }, outcomes, entrants) {
   };
 }
 
-/** The rows of a bench as a Markdown table. */
 export function table(lines) {
   const rows = [HEADS, ...lines];
   const widths = HEADS.map((_, column) => Math.max(3, ...rows.map((cells) => cells[column].length)));
@@ -40,7 +39,6 @@ export function table(lines) {
   return [line(HEADS), line(widths.map((width) => '-'.repeat(width))), ...lines.map(line)].join('\n');
 }
 
-/** The medians of all figures of one entrant, as text. */
 export function summary(outcomes) {
   const names = Object.keys(outcomes[0].figures);
   const faults = faultsOf(outcomes);
@@ -55,7 +53,6 @@ function titleOf([own], [other, figure], entrants) {
   return entrants[own].competitor === entrants[other].competitor ? other : entrants[other].competitor.title;
 }
 
-/** The number of answers other than 200, by status, as text. An empty text if there are none. */
 function faultsOf(outcomes) {
   const counts = new Map();
   for (const [status, count] of outcomes.flatMap(({ others }) => Object.entries(others))) {

@@ -18,7 +18,7 @@ const server = createServer(async (request, response) => {
 server.listen(0, '127.0.0.1', () => process.send({ port: server.address().port }));
 setInterval(() => process.send({ taken }), 100);
 
-/** How often `part` is in `bytes`. Parsing the batch would take the processor from the service that is measured. */
+/** Parsing the batch would take the processor from the service that is measured. */
 function countOf(part, bytes) {
   let count = 0;
   for (let at = bytes.indexOf(part); at >= 0; at = bytes.indexOf(part, at + part.length)) count += 1;

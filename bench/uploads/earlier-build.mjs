@@ -12,7 +12,7 @@ const LOADS = {
   form: { work: '1 GiB multipart', load: form1GiB, figure: 'throughput' },
 };
 
-/** Rows that compare this build of the service with an earlier one, which may be at most 3 % faster. */
+/** The earlier build may be at most 3 % faster. */
 export const EARLIER_BUILD_ROWS = Object.entries(LOADS).map(([name, { work, figure }]) =>
   row(name, work, name, ['service', figure], ['earlier', figure], atLeast(0.97)),
 );

@@ -8,7 +8,6 @@ const DAYS = 4;
 const DAY_MS = 86_400_000;
 const SEGMENT_BYTES = 64 * 1024 * 1024;
 const BLOCK_BYTES = 1024 * 1024;
-/** One of this many uploads has a file. The others have none. */
 const FILE_EVERY = 50;
 const FILE_BYTES = Buffer.from('2026-01-01T00:00Z,3.31\n');
 const FILE_SHA256 = createHash('sha256').update(FILE_BYTES).digest('hex');
@@ -24,7 +23,6 @@ export class HeldUploads {
   #count;
   #kept;
 
-  /** @param {number} count */
   constructor(count) {
     this.#count = count;
   }
@@ -48,7 +46,7 @@ export class HeldUploads {
   }
 }
 
-/** Writes index lines and files of uploads like the service, but doesn't flush them. */
+/** Doesn't flush what it writes. */
 async function fill(data, count, signal, show) {
   const began = Date.now() - (DAYS - 1) * DAY_MS;
   const segment = new SegmentWriter(data);

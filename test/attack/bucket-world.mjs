@@ -12,8 +12,8 @@ import { Model } from './model.mjs';
 import { Replica, World } from './world.mjs';
 
 /**
- * The service's time limit for the store. It is shorter than the delay of the fault 'delays writes by 8 s', so that the
- * client gets its answer before the late request arrives at the store.
+ * Shorter than the delay of the fault 'delays writes by 8 s', so that the client gets its answer before the late
+ * request arrives at the store.
  */
 const STORAGE_TIMEOUT_MS = 5_000;
 /** How long an upload of a crashed process may hold its idempotency key, with a margin. */
@@ -25,8 +25,8 @@ const MOST_REPEATED = 40;
 const TRUE_TIME = { now: () => Date.now(), jumpsSince: () => 0 };
 
 /**
- * A world with two or three replicas of the service on one bucket. Each replica has its own clock, and its own proxy to
- * the store.
+ * A world with two or three replicas of the service on one bucket, each with its own clock and its own proxy to the
+ * store.
  */
 export class BucketWorld extends World {
   proxies = [];
@@ -77,10 +77,6 @@ export class BucketWorld extends World {
     for (const replica of this.replicas) await replica.ensureUp();
   }
 
-  /**
-   * Runs after the steps of a history. Repeats uploads with idempotency keys, waits until the service has swept
-   * everything that failed uploads left behind, and compares the bucket with all acknowledged uploads.
-   */
   async finish() {
     const { replicas, model, random, bucket, progress } = this;
     await this.quieten();

@@ -5,10 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 const SILENCE_MS = 60_000;
 
-/**
- * Opens a new connection for each request, because the service may close an idle connection at the moment when it is
- * reused.
- */
+/** The service may close an idle connection at the moment when it is reused. */
 const agent = new Agent({ keepAlive: false });
 
 /**
@@ -53,8 +50,7 @@ async function write(upload, body, pieces, pauseMs) {
 }
 
 /**
- * Sends the head of a request and a share of its body, from 0 to 1. Resolves to the connection when both are sent, or
- * when the connection has closed before. Never rejects. The caller closes the connection.
+ * Sends the head of a request and a share of its body, from 0 to 1. Never rejects. The caller closes the connection.
  */
 export function begin(port, { path, headers, body }, share) {
   const socket = connect(port, '127.0.0.1').on('error', () => undefined);

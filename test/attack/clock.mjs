@@ -4,29 +4,23 @@ import { setTimeout as delay } from 'node:timers/promises';
 export const MINUTE_MS = 60_000;
 export const HOUR_MS = 60 * MINUTE_MS;
 export const DAY_MS = 24 * HOUR_MS;
-/**
- * The longest time until a process uses a new clock offset, with a margin. The process reads the offset from a file
- * every 5 ms (shifted-clock.mjs).
- */
+/** The process reads the offset from a file every 5 ms (shifted-clock.mjs). With a margin. */
 const LAG_MS = 10;
 
-/**
- * The clock of a service process. It runs at the pace of the machine's clock, at an offset that can change at any time.
- */
+/** The clock of a service process: the machine's clock at an offset that can change at any time. */
 export class Clock {
   #path;
   #jumps = [];
   offset = 0;
 
-  /** @param {string} path the path of the file with the offset, which the process reads */
   constructor(path) {
     this.#path = path;
     this.#write();
   }
 
   /**
-   * The URL of the module that a service process must preload to use this clock. `variables` is the environment that it
-   * also needs.
+   * The module that a service process must preload to use this clock. `variables` is the environment that it also
+   * needs.
    */
   static preload = new URL('shifted-clock.mjs', import.meta.url).href;
 
@@ -34,12 +28,12 @@ export class Clock {
     return { CLOCK_FILE: this.#path };
   }
 
-  /** The time that the process has, in milliseconds since the epoch. */
+  /** In milliseconds since the epoch. */
   now() {
     return Date.now() + this.offset;
   }
 
-  /** Sets the offset from the machine's clock, in milliseconds, and resolves when the process has it. */
+  /** Sets the offset in milliseconds, and resolves when the process has it. */
   async jumpTo(offset) {
     this.offset = offset;
     this.#jumps.push(performance.now() + LAG_MS);
@@ -47,12 +41,11 @@ export class Clock {
     await delay(2 * LAG_MS);
   }
 
-  /** The number of jumps of this clock since a moment, given as a time of `performance.now()`. */
+  /** Since a time of `performance.now()`. */
   jumpsSince(moment) {
     return this.#jumps.filter((jump) => jump >= moment).length;
   }
 
-  /** Milliseconds until the next midnight (UTC) of this clock. */
   untilMidnight() {
     return DAY_MS - (this.now() % DAY_MS);
   }

@@ -11,7 +11,7 @@ import { ADMIN_SECRET, IdentityTraffic } from './identity.mjs';
 import { Model } from './model.mjs';
 import { HistoryOver, Replica, World } from './world.mjs';
 
-/** The size of the image of the volume. The image is sparse, so it takes only as much space as is written to it. */
+/** The image is sparse, so it takes only as much space as is written to it. */
 const IMAGE_MIB = 6 * 1024;
 const MOST_REPEATED = 60;
 
@@ -70,10 +70,6 @@ export class DiskWorld extends World {
     return this.replica.ensureUp();
   }
 
-  /**
-   * Runs after the steps of a history. Repeats uploads with idempotency keys, restarts the service once more, and
-   * compares the store with all acknowledged uploads.
-   */
   async finish() {
     const { replica, model, random, identity } = this;
     await this.quieten();
@@ -116,10 +112,7 @@ export class DiskWorld extends World {
     if (text !== 'precious\n' || names.length !== 1) this.model.find('outside', `a directory outside DATA_DIR has changed: ${names.join(', ')}`);
   }
 
-  /**
-   * Checks whether the service wrote anything in place of a part of DATA_DIR that is moved away, and clears that place.
-   * Moves the written files aside rather than removing them, because the service may still write to them.
-   */
+  /** Moves the written files aside rather than removing them, because the service may still write to them. */
   async clearPlaceOf(path, what) {
     if (!existsSync(path)) return;
     const entries = await readdir(path, { recursive: true });

@@ -9,12 +9,11 @@ import { HistoryOver } from './world.mjs';
 const WORLDS = { disk: DiskWorld, s3: BucketWorld };
 const WITHIN = { disk: (work) => work(), s3: withBucket };
 const USUAL_STEPS = 7;
-/** The numbers of kinds of clients that may act at the same time as the fault of a step. */
 const NUMBERS_BESIDE = [0, 1, 2];
 
 /**
- * Plans the steps of a history. Each step has one fault of the service, and up to two kinds of clients at the same
- * time. Faults and kinds of clients are dealt like cards, so that none comes again before all others had their turn.
+ * Plans the steps of a history. Faults and kinds of clients are dealt like cards, so that none comes again before all
+ * others had their turn.
  *
  * @param {import('../../dist/testing/random.js').Random} random
  * @param {import('./actions/index.mjs').Action[]} actions
@@ -32,10 +31,6 @@ function planSteps(random, actions, steps, plans) {
   });
 }
 
-/**
- * Returns a function that deals a given number of the items in random order, like cards. After the last item it begins
- * again with the first, in the same order.
- */
 function dealer(items, random) {
   const shuffled = items.map((item) => ({ item, at: random.next() })).sort((a, b) => a.at - b.at);
   let dealt = 0;

@@ -7,8 +7,7 @@ const ROLE_SHARE = 0.2;
 const BASE = '/idpManagementBackend';
 
 /**
- * Creates users and roles at the service continuously until it is stopped. The service must list all users and roles
- * whose creation it acknowledged.
+ * Creates users and roles continuously until it is stopped. The service must list all whose creation it acknowledged.
  */
 export class IdentityTraffic {
   #port;
@@ -18,7 +17,6 @@ export class IdentityTraffic {
   #made = { users: new Set(), roles: new Set() };
   #count = 0;
   #isStopped = false;
-  /** The service's answer to the latest creation of a user or role. */
   last;
 
   constructor(port, model, random) {
@@ -37,7 +35,6 @@ export class IdentityTraffic {
     await this.ended;
   }
 
-  /** Creates a user at the service. @returns {Promise<{ status: number, text?: string, id?: string }>} */
   async createUser() {
     this.#count += 1;
     const answer = await this.#call('POST', '/create-user', { email: `user-${this.#count}@attack.example`, name: 'A user', roles: [] });
@@ -46,12 +43,12 @@ export class IdentityTraffic {
     return { ...answer, id };
   }
 
-  /** Forgets an acknowledged user, so that the service need not list it: its acknowledgement is a finding already. */
+  /** The acknowledgement of a forgotten user is a finding already. */
   forget(id) {
     this.#made.users.delete(id);
   }
 
-  /** Compares the service's lists of users and roles with the acknowledged creations. The service must be ready. */
+  /** The service must be ready. */
   async compare() {
     for (const [list, member] of [['users', 'user_id'], ['roles', 'role_id']]) {
       const { status, text } = await this.#call('GET', `/${list}`);
@@ -91,8 +88,7 @@ export class IdentityTraffic {
   }
 
   /**
-   * Calls the service. Renews the access token and calls again when the token is refused, because a jump of the
-   * service's clock makes the previous token invalid.
+   * Renews the access token when it is refused, because a jump of the service's clock makes the previous token invalid.
    */
   async #call(method, path, content) {
     const body = content && Buffer.from(JSON.stringify(content));

@@ -22,7 +22,6 @@ export class LiveWatch {
     return watch;
   }
 
-  /** Notes that the service on a port now runs in the process with this id. */
   serves(port, pid) {
     this.#prober.send({ port, pid });
   }

@@ -12,11 +12,9 @@ const HOLDS_KEY_MS = 10_000;
 const SLOW_MS = 10_000;
 /** How long the service's log line about an answered request may take to arrive. */
 const LOG_MS = 500;
-/** The maximum length of a log line that is added to a finding, in characters. */
 const LONGEST_LINE = 1_500;
 const REFUSAL = '{"error":"Internal server error."}';
 
-/** The promises of the service, by name. Each finding names the promise that it breaks. */
 export const PROMISES = {
   start: 'the service starts by itself, or reports in one line why not',
   acknowledged: 'an acknowledged upload is stored as it was sent',
@@ -31,7 +29,6 @@ export const PROMISES = {
   outside: 'nothing is written outside DATA_DIR',
 };
 
-/** Every error text of the interface, by status. */
 const ERRORS = {
   400: [
     'Invalid or missing query parameter.',
@@ -89,19 +86,13 @@ const ERRORS = {
 export class Model {
   /** @type {Finding[]} */
   findings = [];
-  /**
-   * The current position in the run, for messages: among all histories (`moment`), and within the current history
-   * (`within`).
-   */
   moment = '';
   within = '';
-  /** The step to which new findings are attributed. */
   step = '';
   answers = 0;
   /** @type {Trouble[]} */
   #troubles = [];
   #keys = new Map();
-  /** For each acknowledged upload, by upload id, the step and the position at which it was first acknowledged. */
   #moments = new Map();
   #time;
   #holdsKeyMs;
@@ -130,12 +121,7 @@ export class Model {
     return known ?? this.findings.at(-1);
   }
 
-  /**
-   * Notes that a trouble begins.
-   *
-   * @param {Omit<Trouble, 'from' | 'until'>} trouble
-   * @returns {Trouble} the trouble to pass to `end`
-   */
+  /** @returns {Trouble} the trouble to pass to `end` */
   begin(trouble) {
     const begun = { ...trouble, from: performance.now(), until: Infinity };
     this.#troubles.push(begun);
@@ -146,7 +132,6 @@ export class Model {
     trouble.until = performance.now();
   }
 
-  /** The troubles that lasted at the given moment, or began later. */
   troublesSince(moment) {
     return this.#troubles.filter(({ until }) => until >= moment);
   }
@@ -202,10 +187,6 @@ export class Model {
     if (!texts?.some((each) => text === JSON.stringify({ error: each }))) this.find('answers', `an error is not a documented one: ${status} ${text.slice(0, 200)}`);
   }
 
-  /**
-   * Up to `most` random uploads whose idempotency keys are valid now. The service must recognize each when it is
-   * repeated.
-   */
   held(random, most) {
     const held = [...this.#keys.values()].filter((entry) => entry.uploads.size > 0 && this.#isKept(entry));
     return Array.from({ length: Math.min(most, held.length) }, () => held.splice(random.below(held.length), 1)[0].upload);
@@ -281,7 +262,6 @@ export class Model {
     else if (!troubles.some(({ remains, breaks }) => remains || breaks) && !attempt.entry) this.ledger.refuse(attempt.upload.sent, 500, REFUSAL, attempt.service);
   }
 
-  /** Waits until the service's log line about a request has arrived, and adds it to a finding. */
   async explain(finding, service, requestId) {
     await delay(LOG_MS);
     const line = requestId && service?.output.split('\n').find((text) => text.includes(requestId) && text.includes('"err"'));

@@ -22,10 +22,6 @@ const SHORT_MINUTES = '0.1';
  * in it is swept.
  */
 const SHORT_STORES = 'disk';
-/**
- * The faults of the history with `--short`, one fault in each step. In some of the steps, the clients of
- * `SHORT_CLIENTS` act at the same time.
- */
 const SHORT_FAULTS = ['midnight', 'clock', 'damaged-keys', 'volume-away', 'part-away', 'kill', 'lock-files'];
 const SHORT_CLIENTS = ['hostile-bodies', 'keys-again', 'keys-at-once', 'slow-uploads'];
 /** Sixty of these bodies are the worst case for which a limit of `/health/live` is promised. */
@@ -104,7 +100,6 @@ function optionsOf(values) {
   return problem ? { problem } : { minutes, seed, only, plans: values.short ? SHORT_PLANS : {}, stores };
 }
 
-/** @returns {Promise<number>} the exit code. */
 async function main() {
   const { values } = parseArgs({
     options: {

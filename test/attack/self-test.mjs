@@ -2,9 +2,8 @@ import { runHistory } from './history.mjs';
 import { PROMISES } from './model.mjs';
 
 /**
- * Services that are run with broken promises: for each, the promises that it breaks, and how. The first breaks none.
- * One service breaks several promises if breaking one doesn't break another, because most of the time is spent starting
- * services. The store is on disk unless `store` says otherwise.
+ * For each service, the promises that it breaks, and how. One service breaks several promises if breaking one doesn't
+ * break another, because most of the time is spent starting services.
  */
 const SERVICES = [
   { breaks: {}, only: ['quiet', 'keys-again'], steps: 2 },
@@ -22,10 +21,8 @@ const SERVICES = [
   { store: 's3', breaks: { acknowledged: 'loses uploads' }, steps: 1 },
   { store: 's3', breaks: { keys: 'forgets keys' }, steps: 1 },
 ];
-/** The default actions of a history: only one, which takes just a moment. */
 const ONLY = ['keys-at-once'];
 const STEPS = 3;
-/** How many services with broken promises run at the same time. */
 const LANES = 4;
 const PRELOAD = new URL('spoiled-service.mjs', import.meta.url).href;
 

@@ -34,7 +34,6 @@ function before(path, handle) {
   };
 }
 
-/** When the service exits, changes one non-empty file in a directory of DATA_DIR. */
 function afterwards(directory, change) {
   process.once('exit', () => {
     const entries = readdirSync(join(process.env.DATA_DIR, directory), { recursive: true, withFileTypes: true });

@@ -5,10 +5,7 @@ import { LiveWatch, MOST_LIVE_MS } from './live-watch.mjs';
 
 /** The time in which the service must be ready again by itself after a trouble has ended. */
 const RECOVERY_MS = 10_000;
-/**
- * The time in which a service process must be ready after its start. It is long, because a busy machine starts
- * processes slowly.
- */
+/** Long, because a busy machine starts processes slowly. */
 const START_MS = 120_000;
 const STOP_MS = 30_000;
 const SHUTDOWN_TIMEOUT_MS = 2_000;
@@ -28,7 +25,7 @@ const LARGEST_FILE = 300_000;
 /** Thrown when a history can't continue because the service doesn't start. */
 export class HistoryOver extends Error {}
 
-/** A service process under test. Starts, stops and calls it, and reports its uploads and their answers to the model. */
+/** A service process under test. */
 export class Replica {
   #world;
   #variables;
@@ -115,17 +112,11 @@ export class Replica {
     }
   }
 
-  /** Starts the service again if its process has ended. */
   async ensureUp() {
     if (this.service.child.exitCode === null && this.service.child.signalCode === null) return;
     await this.start();
   }
 
-  /**
-   * Sends an upload to the service and records the answer, or its absence, in the model.
-   *
-   * @returns {Promise<{ status: number } | undefined>} the answer; undefined if there was none.
-   */
   async upload(upload, { pace, ...options } = {}) {
     const { model } = this.#world;
     const attempt = model.attempt(upload, { ...options, service: this.service });
@@ -152,22 +143,15 @@ export class Replica {
     return socket;
   }
 
-  /** The status of `/health/ready`; undefined without an answer. */
   async readiness() {
     const answer = await send(this.port, { method: 'GET', path: '/health/ready' }).catch(() => undefined);
     return answer?.status;
   }
 
-  /**
-   * Waits until `/health/ready` answers 200.
-   *
-   * @returns {Promise<boolean>} whether it did so in time.
-   */
   async untilReady(mostMs = RECOVERY_MS) {
     return this.#until((status) => status === 200, mostMs);
   }
 
-  /** Waits until `/health/ready` doesn't answer 200. Resolves to whether that happened in time. */
   async untilNotReady(mostMs = RECOVERY_MS) {
     return this.#until((status) => status !== 200, mostMs);
   }
@@ -182,11 +166,10 @@ export class Replica {
   }
 
   /**
-   * Begins to request `/health/ready` repeatedly, for the duration of an upload. One request isn't enough: an upload
-   * may hang for seconds because of a fault that is over before the upload fails.
+   * One request isn't enough: an upload may hang for seconds because of a fault that is over before the upload fails.
    *
    * @returns {Promise<() => Promise<boolean>>} a function that ends the requests, and resolves to whether each answer
-   *   was 200.
+   * was 200.
    */
   async #watchedReadiness() {
     let isEnded = false;
@@ -204,10 +187,7 @@ export class Replica {
     };
   }
 
-  /**
-   * Checks continuously that requests succeed while `/health/ready` answers 200: uploads with and without an
-   * idempotency key, and identity operations.
-   */
+  /** Checks continuously that requests succeed while `/health/ready` answers 200. */
   async watchReadiness(random, isOver) {
     const { model } = this.#world;
     while (!isOver()) {
@@ -238,19 +218,13 @@ export class Replica {
   }
 }
 
-/**
- * The world of a history: its services, its model, and what runs in addition to the steps. The subclasses add a store,
- * on disk or in a bucket.
- */
+/** The world of a history: its services, its model, and what runs in addition to the steps. */
 export class World {
-  /** Functions that undo faults at the end of the history. The last added runs first. */
+  /** The last added runs first. */
   #undo = [];
-  /** Promises of work that runs in addition to the steps, until the end of the history. */
   #beside = [];
   #isOver = false;
-  /** While this is true, no uploads are sent except those of the steps. */
   isQuiet = false;
-  /** The numbers of the answers of `/health/live`; see `LiveWatch.end`. */
   liveAnswers = { probes: 0, starved: 0 };
 
   constructor({ services, model, random }) {
@@ -259,32 +233,25 @@ export class World {
     this.random = random;
   }
 
-  /** A unique upload with a random body: JSON, a file or a form. Some have an idempotency key. */
   someUpload(random, sizes = { largest: LARGEST_FILE }) {
     const upload = someUpload(random, this.model.ledger.nextName(), sizes);
     return upload;
   }
 
-  /** The same upload with an idempotency key. */
   keyed(upload) {
     return { ...upload, headers: { ...upload.headers, 'Idempotency-Key': upload.sent.filename } };
   }
 
-  /**
-   * Starts clients that upload to a replica continuously until the end of the history, and the check of its readiness.
-   */
   startTraffic(replica, seeds) {
     const isOver = () => this.#isOver;
     for (let client = 0; client < CLIENTS; client++) this.beside(this.#traffic(replica, seeds(), isOver));
     this.beside(replica.watchReadiness(seeds(), isOver));
   }
 
-  /** From now on, records each late or wrong answer of the replicas' `/health/live` as a finding. */
   async watchLive(replicas) {
     this.live = await LiveWatch.start(replicas.map(({ port }) => port), (late) => this.#late(late));
   }
 
-  /** Ends the watch of `/health/live`, and sets `liveAnswers` to the numbers of its answers. */
   async endLive() {
     this.liveAnswers = (await this.live?.end()) ?? this.liveAnswers;
     this.live = undefined;
@@ -310,27 +277,20 @@ export class World {
     }
   }
 
-  /** Adds a promise of work that runs in addition to the steps. The history waits for this work at the end. */
   beside(work) {
     this.#beside.push(work);
   }
 
-  /** Adds a function that undoes a fault at the end of the history. */
   atEnd(undo) {
     this.#undo.push(undo);
   }
 
-  /**
-   * Ends the continuous uploads, undoes the faults that remain, and waits for the work that runs in addition to the
-   * steps.
-   */
   async quieten() {
     this.#isOver = true;
     for (const undo of this.#undo.splice(0).reverse()) await undo();
     await Promise.all(this.#beside);
   }
 
-  /** Releases the resources of this world that would outlive the history. */
   async dispose() {}
 
   /**

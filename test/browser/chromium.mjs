@@ -1,4 +1,3 @@
-// Starts Chromium from the path where Debian installs it.
 import { existsSync } from 'node:fs';
 import { installOpenApiTools, toolPath } from '../clients/tools.mjs';
 
@@ -6,7 +5,7 @@ const EXECUTABLE = process.env.CHROMIUM ?? '/usr/bin/chromium';
 
 export const isChromiumAvailable = () => existsSync(EXECUTABLE);
 
-/** Starts a Chromium that shows no windows (headless). */
+/** Starts a headless Chromium from the path where Debian installs it. */
 export async function startChromium() {
   await installOpenApiTools();
   const { chromium } = await import(toolPath('playwright-core', 'index.mjs'));

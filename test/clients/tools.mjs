@@ -20,16 +20,13 @@ const PACKAGES = {
   typescript: '5.9.3',
 };
 const PYTHON_PACKAGE = 'openapi-python-client==0.29.1';
-/**
- * The folder of the installed tools. Raise the number in its name when a version above changes, so that the tools are
- * installed again.
- */
+/** Raise the number when a version above changes, so that the tools are installed again. */
 const HOME = join(CACHE, 'openapi-tools-2');
 const PYTHON = join('python', process.platform === 'win32' ? 'Scripts' : 'bin');
 
 const run = promisify(execFile);
 
-/** Installs the tools if they aren't installed. Needs npm, and Python with venv. */
+/** Installs the tools unless they are installed. Needs npm, and Python with venv. */
 export async function installOpenApiTools() {
   if (existsSync(HOME)) return;
   console.error('Installing OpenAPI linters and generators, which takes a minute.');
@@ -51,7 +48,6 @@ export async function installOpenApiTools() {
   }
 }
 
-/** The path of a file in an installed npm package. */
 export const toolPath = (...names) => join(HOME, 'node_modules', ...names);
 
 /**

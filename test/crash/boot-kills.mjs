@@ -39,11 +39,6 @@ export default function bootKills({ uploads, random, progress }) {
   });
 }
 
-/**
- * Starts the service, and kills it during its boot, at a random moment or file operation.
- *
- * @returns whether the process was killed before it was ready.
- */
 async function cutBootShort(services, random, bootMs) {
   const byOperation = random.chance(0.6);
   const variables = byOperation ? withDiskFaults({ killAfter: random.below(MOST_OPERATIONS) }) : {};

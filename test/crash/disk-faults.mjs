@@ -16,7 +16,6 @@ export const withDiskFaults = (faults) => ({
  * Turns the disk faults of a running service on and off, by creating and removing a file that the service checks for.
  */
 export class FaultSwitch {
-  /** @param {string} directory the directory in which this file is created */
   constructor(directory) {
     this.path = join(directory, 'faults-are-on');
   }

@@ -51,7 +51,6 @@ export default function diskFull({ random, progress, noFileSystem }) {
   });
 }
 
-/** A small file system that the uploads fill. To free space, one of its ballast files is removed. */
 class SmallDisk {
   title = 'ext4 on a loop device';
   #fileSystem;

@@ -5,30 +5,20 @@ import { buffer } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Webhook } from 'standardwebhooks';
 
-/** The share of the deliveries that the receiver refuses, or ends without an answer. */
 const REFUSED_SHARE = 0.03;
 const BROKEN_SHARE = 0.03;
 const LOOK_EVERY_MS = 100;
 
 export const newSecret = () => `whsec_${randomBytes(32).toString('base64')}`;
 
-/**
- * A webhook that counts how often it got each event. Some deliveries may fail: it answers them with 503 or breaks
- * their connection, and doesn't count them.
- */
+/** A webhook that counts how often it got each event. Some deliveries may fail; these don't count. */
 export class EventReceiver {
-  /** What is wrong with the deliveries. One sentence each. */
   findings = [];
-  /** How often an event was delivered again. */
   deliveredTwice = 0;
-  /** The number of deliveries, and of those whose signature or body was not valid, which are answered with 401. */
   deliveries = 0;
   refused = 0;
-  /** The only secret with which a delivery must be signed, in the form of Standard Webhooks. */
   secret = newSecret();
-  /** The ids of the events in the order in which they were first delivered, with their places in this order. */
   #order = new Map();
-  /** The ids of the events of the last delivery that counted. */
   #last = [];
   /** The ids of the events that may be delivered again, each once, because of a kill. */
   #repeatable = new Set();
@@ -41,7 +31,6 @@ export class EventReceiver {
     });
   });
 
-  /** @param {import('../../dist/testing/random.js').Random} [random] chooses the deliveries that fail. Default: none */
   static async start(random) {
     const receiver = new EventReceiver();
     receiver.#random = random;
@@ -50,12 +39,10 @@ export class EventReceiver {
     return receiver;
   }
 
-  /** The environment of a service that delivers to this receiver. */
   get variables() {
     return { EVENTS_WEBHOOK_URL: `http://127.0.0.1:${this.#server.address().port}/`, EVENTS_WEBHOOK_SECRET: this.secret };
   }
 
-  /** The number of different events that were delivered. */
   get delivered() {
     return this.#order.size;
   }
@@ -64,7 +51,6 @@ export class EventReceiver {
     return this.#order.has(id);
   }
 
-  /** The place of an event among all, by when it was first delivered; undefined if it was not. */
   orderOf(id) {
     return this.#order.get(id);
   }
@@ -79,7 +65,6 @@ export class EventReceiver {
     for (const id of [...this.#last, ...others]) this.#repeatable.add(id);
   }
 
-  /** Whether an event may be delivered again. */
   mayRepeat(id) {
     return this.#repeatable.has(id);
   }

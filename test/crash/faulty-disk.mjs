@@ -31,10 +31,6 @@ const random = new Random(faults.seed + threadId);
 const DONE = Symbol('done');
 let operations = 0;
 
-/**
- * The fault for a file operation: an error to fail with, DONE to report success without doing anything, or undefined
- * for no fault. Kills the process instead once `killAfter` operations have happened.
- */
 function fateOf(method, [path]) {
   if (faults.killAfter !== undefined && operations++ >= faults.killAfter) process.kill(process.pid, 'SIGKILL');
   const operation = WRITES.includes(method) ? 'write' : FLUSHES.includes(method) ? 'flush' : 'other';
@@ -44,9 +40,6 @@ function fateOf(method, [path]) {
   return Object.assign(new Error(`${faults.code}: injected, ${method}`), { code: faults.code, syscall: method });
 }
 
-/**
- * Whether a file operation with these parameters concerns the store, and not standard output or the service's modules.
- */
 const isInStore = ([first, ...others]) =>
   typeof first === 'number' ? first > 2 : [first, ...others].some((path) => String(path).startsWith(process.env.DATA_DIR));
 

@@ -30,9 +30,6 @@ export default function kills({ uploads, kills, random, progress }) {
   });
 }
 
-/**
- * How many uploads must have been acknowledged in total before a given crash. The number grows by about the same amount
- * for each crash, and is `uploads` for the last crash.
- */
+/** How many uploads must have been acknowledged in total before a given crash. */
 export const share = (uploads, crash, crashes, random) =>
   Math.ceil(crash === crashes ? uploads : (uploads / crashes) * (crash - random.next()));

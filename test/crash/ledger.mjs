@@ -17,22 +17,18 @@ const REFUSAL = '{"error":"Internal server error."}';
 export class Ledger {
   /** Acknowledged uploads that are missing or differ from what was sent. One sentence each. */
   lost = new Set();
-  /** Uploads that are stored more than once. One sentence each. */
   doubled = new Set();
   /** Stored data that is incomplete or should not exist. One sentence each. */
   halfShown = new Set();
   /** Answers that no client should get. One sentence each. */
   wrong = new Set();
   #acknowledged = new Map();
-  /** The service process that refused each refused upload, by the upload's filename. */
   #refused = new Map();
   #killed = new Set();
-  /** The ids of uploads whose removal has begun, and of those whose removal was answered as done. */
   #removing = new Set();
   #removed = new Set();
   /** Until which upload, by the number in its filename, the uploads of a customer may have been removed together. */
   #erasedUntil = new Map();
-  /** The ids of the acknowledged uploads that `takeRemovable` has not returned. */
   #removable = [];
   #keyed = [];
   #names = 0;
@@ -65,7 +61,6 @@ export class Ledger {
     return this.#refused.size;
   }
 
-  /** The number of uploads whose removal was answered as done. */
   get removed() {
     return this.#removed.size;
   }
@@ -78,7 +73,6 @@ export class Ledger {
     return [...this.#removed];
   }
 
-  /** A filename for an upload that no other upload to the store has. */
   nextName() {
     this.#names += 1;
     return `${this.#names}.csv`;
@@ -102,21 +96,19 @@ export class Ledger {
     }
   }
 
-  /** Whether an acknowledged upload may have been removed together with all of its customer. */
   mayBeErased(id) {
     const { customerId, filename } = this.#acknowledged.get(id);
     return Number.parseInt(filename) <= (this.#erasedUntil.get(customerId) ?? 0);
   }
 
-  /** Returns the id of an acknowledged upload that may be removed, each once; undefined if there is none. */
   takeRemovable() {
     for (let id = this.#removable.shift(); id !== undefined; id = this.#removable.shift()) if (!this.#removing.has(id)) return id;
     return undefined;
   }
 
   /**
-   * Removes an upload with `remove`, which resolves to whether the removal was answered as done. An upload whose removal
-   * was not answered may be stored or not.
+   * `remove` resolves to whether the removal was answered as done. An upload whose removal was not answered may be
+   * stored or not.
    */
   async duringRemoval(id, remove) {
     this.#removing.add(id);
@@ -124,8 +116,8 @@ export class Ledger {
   }
 
   /**
-   * Removes all uploads of a customer with `remove`, which resolves to whether the removal was answered as done. An
-   * upload that begins before this answer may be removed too.
+   * `remove` resolves to whether the removal was answered as done. An upload that begins before this answer may be
+   * removed too.
    */
   async duringErasure(customerId, remove) {
     const ids = [...this.#acknowledged].filter(([, sent]) => sent.customerId === customerId).map(([id]) => id);
@@ -138,19 +130,15 @@ export class Ledger {
     }
   }
 
-  /**
-   * Returns the latest uploads that were acknowledged under an idempotency key and not removed, at most 20. Forgets all
-   * such uploads, so that the next call returns only later ones.
-   */
+  /** At most 20, the latest. Forgets all such uploads, so that the next call returns only later ones. */
   takeKeyed() {
     return this.#keyed.splice(0).filter(({ id }) => !this.#removing.has(id)).slice(-MOST_SENT_AGAIN);
   }
 
   /**
-   * Cuts the power with `cut`. From then on until `powerIsBack`, acknowledgements aren't recorded, and no upload that
-   * begins after the cut may be acknowledged. Uploads during the cut may be: unlike a real power cut, shutting a file
-   * system down takes milliseconds, and a flush at the same time may report success although it failed (as a bare loop
-   * of fdatasync shows with Linux 6.18).
+   * Unlike a real power cut, shutting a file system down takes milliseconds, and a flush at the same time may report
+   * success although it failed (as a bare loop of fdatasync shows with Linux 6.18). So uploads during the cut may be
+   * acknowledged, but none that begins after it.
    */
   async duringCut(cut) {
     this.#isCut = true;
@@ -158,7 +146,6 @@ export class Ledger {
     this.#lastAlive = this.#names;
   }
 
-  /** Ends the time without power: the disk works again, and acknowledgements are recorded. */
   powerIsBack() {
     this.#isCut = false;
     this.#lastAlive = Infinity;

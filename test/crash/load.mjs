@@ -68,7 +68,6 @@ export class Load {
     throw new Error(`No upload was answered for ${SILENCE_MS / 1000} s: ${this.#service.output}`);
   }
 
-  /** Stops the clients. Resolves when the uploads in flight are completed. */
   stop() {
     this.#going = false;
     return this.ended;

@@ -33,14 +33,10 @@ export class LoopFileSystem {
   constructor(services) {
     services.atEnd(() => this.#dispose());
     this.#image = join(services.directory, 'image');
-    /** The mount point. */
     this.path = join(services.directory, 'mount');
   }
 
-  /**
-   * The reason why no ext4 file system in an image file can be created on this machine, in a few words; undefined if
-   * one can.
-   */
+  /** The reason why no file system can be created on this machine; undefined if one can. */
   static async missing(services) {
     if (process.platform !== 'linux' || process.getuid() !== 0) return 'a loop device needs Linux and root';
     const fileSystem = new LoopFileSystem(services);
@@ -53,10 +49,7 @@ export class LoopFileSystem {
     }
   }
 
-  /**
-   * Creates a file system of this many MiB and mounts it. When the owning services end, it is unmounted and removed,
-   * even if `make` has failed halfway.
-   */
+  /** When the owning services end, the file system is unmounted and removed, even if `make` has failed halfway. */
   make(mebibytes) {
     mkdirSync(this.path);
     writeFileSync(this.#image, '');
@@ -87,7 +80,6 @@ export class LoopFileSystem {
     run('mount', '-o', 'remount,abort,errors=remount-ro', this.path);
   }
 
-  /** Repairs the file system, which must not be mounted. */
   repair() {
     try {
       run('e2fsck', '-y', '-f', this.#device);
@@ -121,7 +113,7 @@ export class LoopFileSystem {
     };
   }
 
-  /** Unmounts the file system and detaches its device. Synchronous, so that a signal can't interrupt it halfway. */
+  /** Synchronous, so that a signal can't interrupt it halfway. */
   #dispose() {
     this.#isDisposed = true;
     // Unmounts lazily, because a process may still use the file system.

@@ -7,18 +7,13 @@ import { share } from './kills.mjs';
 import { Ledger } from './ledger.mjs';
 import { Load, sendAgain } from './load.mjs';
 
-/**
- * The share and the size (in bytes) of the uploaded files that are so large that the service sends them to the store in
- * parts.
- */
+/** So large that the service sends them to the store in parts. */
 const IN_PARTS = { share: 0.02, bytes: 6 * 1024 * 1024 };
 const LONGEST_PAUSE_MS = 50;
 const STORE_DOWN_MS = { least: 500, spread: 1000 };
-/** The time in which the service must accept uploads again after the store works again. */
 const RECOVERY_MS = 10_000;
 /**
- * The time after which the marker of an upload of a crashed process must have been removed: such an upload is
- * considered abandoned after a minute, and each service process sweeps once a minute.
+ * An upload of a crashed process is considered abandoned after a minute, and each service process sweeps once a minute.
  */
 const SWEPT_AFTER_MS = 150_000;
 const LOOK_EVERY_MS = 500;
@@ -47,7 +42,6 @@ export default function objectStorage({ uploads, kills, random, progress }) {
           await delay(STORE_DOWN_MS.least + random.below(STORE_DOWN_MS.spread));
           await server.restart();
         } else {
-          // Kills the two replicas alternately.
           const [replica] = replicas.reverse();
           await replica.kill();
           await replica.start();
@@ -64,7 +58,6 @@ export default function objectStorage({ uploads, kills, random, progress }) {
   );
 }
 
-/** One of the service processes on the bucket, with clients of its own. */
 class Replica {
   constructor(services, variables, ledger, random) {
     this.services = services;

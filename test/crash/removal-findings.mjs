@@ -13,7 +13,6 @@ export async function segmentsIn(directory) {
 const textOf = (directory, path) => readFile(join(directory, path), 'utf8').catch(() => '');
 const idsOf = (text, member) => [...text.matchAll(new RegExp(`"${member}":"(${ID})"`, 'g'))].map(([, id]) => id);
 
-/** The ids of the uploads that have a line. */
 export const idsIn = async (directory) => new Set((await segmentsIn(directory)).flatMap(({ ids }) => ids));
 
 /** Finds segments whose uploads were first delivered in another order than that of their lines. */

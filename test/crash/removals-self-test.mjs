@@ -8,7 +8,6 @@ import { removals, removalsInBucket } from './removals.mjs';
 
 const RUN = { uploads: 300, kills: 1 };
 
-/** What must be found after `damage`: which sentences, by the part of the results that has them. */
 const EXPECTED = {
   'the bytes of a removed upload left': ['halfShown', /^files\/.* has no line$/],
   'the line of a removed upload back': ['wrong', / was removed and is back$/],

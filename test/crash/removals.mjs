@@ -12,17 +12,14 @@ import { eventsLeft, idsIn, interruptedIn, leftOf, outOfOrder } from './removal-
 
 const LONGEST_PAUSE_MS = 50;
 const REMOVERS = 4;
-/** The share of the acknowledged uploads that are removed one by one. */
 const REMOVED_SHARE = 0.4;
-/** How often all uploads of a customer are removed, for each upload that the first remover comes to. */
 const ERASED_SHARE = 0.05;
-/** How many uploads must have been removed before each kill, at least. */
 const REMOVED_PER_KILL = 15;
-/** The time in which everything must be delivered at the end. Another process takes over within a minute in a bucket. */
+/** Another process takes over within a minute in a bucket. */
 const DELIVERED_WITHIN_MS = 180_000;
 const DELIVERED_AFTER_DAMAGE_MS = 15_000;
 const PAUSE_MS = 5;
-/** The time after a kill in which a delivery that has already arrived is taken. */
+/** A delivery that has already arrived is taken in this time after a kill. */
 const ARRIVED_MS = 50;
 const PAUSE_AT_END_MS = 500;
 
@@ -96,9 +93,8 @@ async function run(services, store, directory, where, { uploads, kills, random, 
 }
 
 /**
- * Removes acknowledged uploads one by one until the service ends. Sometimes removes all uploads of a customer.
- *
- * @param {boolean} erases whether to remove all uploads of a customer at times. Only one such removal may be in progress.
+ * @param {boolean} erases whether to remove all uploads of a customer at times. Only one such removal may be in
+ * progress.
  */
 async function remove(service, token, ledger, random, erases) {
   let isOver = false;
@@ -131,13 +127,11 @@ async function remove(service, token, ledger, random, erases) {
   }
 }
 
-/** The events that must be delivered: that an upload is stored, or, if it was removed, that it is gone. */
 function neverDelivered(ledger, receiver, lines) {
   const undelivered = ledger.acknowledgedIds.filter((id) => !receiver.hasReceived(lines.has(id) ? id : `${id}-removed`));
   return undelivered.map((id) => `${id} was never delivered`);
 }
 
-/** Resolves when everything is delivered, or after the time in which it must be, in milliseconds. */
 async function untilDelivered(ledger, receiver, directory, progress, withinMs) {
   const began = performance.now();
   for (;;) {
@@ -148,7 +142,6 @@ async function untilDelivered(ledger, receiver, directory, progress, withinMs) {
   }
 }
 
-/** Finds what `verify:store` reports of the store when everything has ended. */
 async function verified(service) {
   const verifying = promisify(execFile)(process.execPath, ['dist/commands/verify-store.js', '--json'], { env: service.env, maxBuffer: 2 ** 28 });
   const { stdout, code = 0 } = await verifying.catch((error) => error);

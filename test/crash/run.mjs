@@ -17,11 +17,7 @@ import powerCuts from './power-cuts.mjs';
 import { removals, removalsInBucket } from './removals.mjs';
 import selfTest from './self-test.mjs';
 
-/**
- * The parts of the crash test, and the share of all uploads that each part makes. `disk-full` and `forgetful-disk` make
- * as many as they need. The shares of the parts in a bucket are in addition to the shares of the parts on disk, which
- * add up to 1.
- */
+/** The share of all uploads that each part makes. `disk-full` and `forgetful-disk` make as many as they need. */
 const PARTS = {
   kills: { run: kills, share: 0.3 },
   removals: { run: removals, share: 0.1 },
@@ -87,7 +83,6 @@ async function crash({ uploads, kills, cuts, seed, only }) {
   return findings.length === 0 && canFail;
 }
 
-/** @returns {Promise<number>} the exit code. */
 async function main() {
   const { values } = parseArgs({
     options: {

@@ -24,7 +24,6 @@ const shell = given.find((argument) => argument.startsWith(SHELL))?.slice(SHELL.
 const [page, ...parts] = given.filter((argument) => !argument.startsWith(SHELL));
 const text = readFileSync(page, 'utf8');
 
-/** The text of the page below a heading, including its subheadings. */
 function partBelow(heading) {
   const [line] = new RegExp(`^#{2,} ${heading.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')}$`, 'm').exec(text) ?? [];
   if (line === undefined) throw new Error(`${page} has no part "${heading}"`);
@@ -42,12 +41,7 @@ const blocks = parts.flatMap((part) => {
 });
 if (parts.length === 0) blocks.push(...blocksOf(text));
 
-/**
- * Runs a script in the shell, in a process group of its own, and ends all processes of this group when the script has
- * ended.
- */
 async function run(script) {
-  // `detached` makes the shell the leader of a new process group.
   const child = spawn(shell, [...SHELLS[shell], script], { detached: true, stdio: ['ignore', 'pipe', 'inherit'] });
   let stdout = '';
   child.stdout.setEncoding('utf8').on('data', (chunk) => (stdout += chunk));
@@ -69,7 +63,7 @@ async function run(script) {
   return { status, stdout };
 }
 
-/** Sends a signal to a process group; signal 0 only asks. Returns whether the group still has a process. */
+/** Signal 0 only asks. Returns whether the group still has a process. */
 function signalGroup(id, signal) {
   try {
     return process.kill(-id, signal);

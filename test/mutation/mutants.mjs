@@ -2,7 +2,6 @@ import ts from 'typescript';
 
 const { SyntaxKind } = ts;
 
-/** For each operator, the operator that replaces it in a mutant. */
 const OPERATORS = new Map([
   [SyntaxKind.LessThanToken, '<='],
   [SyntaxKind.LessThanEqualsToken, '<'],
@@ -18,7 +17,7 @@ const OPERATORS = new Map([
   [SyntaxKind.AsteriskToken, '/'],
 ]);
 const METHODS = new Map([['some', 'every'], ['every', 'some'], ['min', 'max'], ['max', 'min'], ['startsWith', 'endsWith'], ['endsWith', 'startsWith']]);
-/** Matches calls that only log or warn. Leaving such a call out is not used as a mutant. */
+/** Leaving such a call out is not used as a mutant. */
 const LOGGING = /(^|\.)(logger|log|warn|debug|verbose|emitWarning)\b/;
 
 /**
@@ -70,10 +69,7 @@ export function mutantsOf(path, text) {
   return mutants;
 }
 
-/**
- * Whether a text literal names something, or is shown to people. What the program does doesn't depend on such a text,
- * so there is no mutant of it.
- */
+/** What the program does doesn't depend on a text that names something, so there is no mutant of it. */
 function isName(node) {
   const { parent } = node;
   if (ts.isPropertyAssignment(parent) && parent.name === node) return true;

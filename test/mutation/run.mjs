@@ -11,12 +11,10 @@ import { mutantsOf } from './mutants.mjs';
 import { TARGETS } from './targets.mjs';
 
 const CONFIG = 'test/mutation/vitest.config.ts';
-/**
- * A mutant counts as hanging when its specs take this many times as long as with the unchanged source, and 10 s more.
- */
+/** Times as long as with the unchanged source, and 10 s more. */
 const PATIENCE = 3;
 const MOST_SHOWN_LENGTH = 100;
-/** Mutants that don't change what the program does, each with the reason. They aren't run. */
+/** Mutants that don't change what the program does, each with the reason. */
 const EQUIVALENT = JSON.parse(readFileSync(new URL('equivalent.json', import.meta.url), 'utf8'));
 
 const { values } = parseArgs({
@@ -38,13 +36,9 @@ Changes the source in one place at a time, and runs the specs that should notice
 
 Example: npm run test:mutation -- --mutants 40 --only src/ingestion/domain`;
 
-/** The repository's files that match patterns of `git ls-files`; all files if there are no patterns. */
 const tracked = (patterns) => execFileSync('git', ['ls-files', '-z', '--', ...patterns], { encoding: 'utf8' }).split('\0').filter(Boolean);
 
-/**
- * Makes a copy of the repository for the mutants, so that they are never in the sources that people edit. Returns its
- * path.
- */
+/** In a copy, mutants are never in the sources that people edit. */
 function copyOfRepository() {
   const copy = mkdtempSync(join(tmpdir(), 'load-data-mutation-'));
   for (const name of tracked([])) cpSync(name, join(copy, name), { verbatimSymlinks: true });
@@ -54,7 +48,6 @@ function copyOfRepository() {
   return copy;
 }
 
-/** Runs specs in the copy of the repository. Resolves to the name of the first failed test; undefined if all pass. */
 async function firstFailure(copy, specs, patienceMs) {
   const report = join(copy, 'report.json');
   rmSync(report, { force: true });
@@ -92,7 +85,6 @@ function drawMutants(random, count) {
   });
 }
 
-/** Measures how long the specs of each stage take with the unchanged source, in milliseconds. */
 async function baselines(copy, mutants) {
   const known = new Map();
   for (const specs of new Set(mutants.flatMap(({ stages }) => stages))) {
@@ -109,11 +101,7 @@ const described = ({ path, line, original, replacement }) => `${path}:${line}  $
 const isEquivalent = ({ path, original, replacement }) =>
   EQUIVALENT.some((known) => known.path === path && known.original === original && known.replacement === replacement);
 
-/**
- * Applies a mutant to the copy of the repository, and runs the mutant's stages of specs until a test fails.
- *
- * @returns {Promise<{ killer?: string }>} the name of the test that failed. If there is none, the mutant survives.
- */
+/** @returns {Promise<{ killer?: string }>} the name of the test that failed. If there is none, the mutant survives. */
 async function judge(copy, mutant, times) {
   const file = join(copy, mutant.path);
   const text = readFileSync(file, 'utf8');

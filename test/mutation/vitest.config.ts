@@ -3,8 +3,8 @@ import { configDefaults, defineConfig } from 'vitest/config';
 const named = (part: string): string[] => process.argv.filter((argument) => argument.includes(part));
 
 /**
- * Vitest's configuration for running specs on a mutant. Slow specs, and those against a real server, run only if they
- * are named on the command line. The specs import the mutated TypeScript sources, so nothing is built.
+ * Slow specs, and those against a real server, run only if they are named on the command line. The specs import the
+ * mutated TypeScript sources, so nothing is built.
  */
 export default defineConfig({
   test: {

@@ -9,7 +9,6 @@ const AGAIN_MS = 100;
 const PIECES = 10;
 /** How long a slow client pauses after each piece of an upload, so that an upload takes 3-5 s. */
 const SLOW_PAUSE_MS = { least: 300, more: 200 };
-/** The share of the uploads with a key whose clients don't get the answer, as when a connection breaks. */
 const LOST_ANSWERS = 0.5;
 
 /**
@@ -26,7 +25,6 @@ const LOST_ANSWERS = 0.5;
  */
 export class Clients {
   sent = 0;
-  /** How often a repeated upload was answered with 409, because the key's first request might still be in progress. */
   waits = 0;
   /** @type {Failure[]} */
   failures = [];
@@ -76,7 +74,6 @@ export class Clients {
     }
   }
 
-  /** Repeats an upload after a pause, in milliseconds, and again until it is answered with 200. */
   async #repeat(upload, pauseMs) {
     for (let pause = pauseMs; pause !== undefined; ) {
       await delay(pause);
@@ -84,7 +81,6 @@ export class Clients {
     }
   }
 
-  /** Uploads once. Resolves to the time after which to repeat, in milliseconds; undefined if the upload is stored. */
   async #upload(upload, isRepeated = false) {
     const { sent } = upload;
     const began = performance.now();

@@ -33,7 +33,6 @@ export async function otherProgramOf(other, directory) {
   return program;
 }
 
-/** Whether all code of a build is in another build too, which may have more: that of sources that were removed. */
 async function isSameCode(build, other) {
   const files = (await readdir(build, { recursive: true })).filter((file) => /\.[cm]?js$/.test(file));
   const isSame = async (file) => {

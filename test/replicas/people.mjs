@@ -20,7 +20,6 @@ export class People {
   #pauseMs;
   #isGoing = true;
   #agent = new Agent({ connections: CONNECTIONS });
-  /** The names of the roles and the e-mails of the users whose creation was answered with 201. */
   #created = { roles: new Set(), users: new Set() };
   #roleIds = [];
   #numbers = 0;
@@ -92,7 +91,6 @@ export class People {
     return (await this.#ask('GET', `/${kind}`, 200))?.[kind] ?? [];
   }
 
-  /** Sends a request. Resolves to the body of its answer; undefined if the status isn't the expected one. */
   async #ask(method, path, expected, body) {
     const began = performance.now();
     this.sent += 1;

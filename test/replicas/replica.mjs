@@ -11,7 +11,6 @@ export class Replica {
     return Number(this.variables.PORT);
   }
 
-  /** Starts the replica, as another version of the service if `program` is given. */
   async start(program = resolve('dist/main.js')) {
     this.services.program = program;
     this.isOther = program !== resolve('dist/main.js');
@@ -43,7 +42,6 @@ export const restarts = (signal, rounds, program = () => undefined) =>
     for (let round = 0; round < rounds; round++) yield* restartEach(replicas, signal, program(round));
   };
 
-/** Does the same once. The replicas start with their variables, which may have changed. */
 export async function* restartEach(replicas, signal, program) {
   for (const replica of replicas) {
     const [from, endedOther] = [performance.now(), replica.isOther];

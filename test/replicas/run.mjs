@@ -24,7 +24,6 @@ const LARGEST_BYTES = 200_000;
 const CONNECTIONS = 16;
 /** Clients whose uploads take 3-5 s: longer than most of a restart, and less than SHUTDOWN_TIMEOUT_MS. */
 const SLOW_CONNECTIONS = 4;
-/** How long all replicas serve between two restarts, in milliseconds. */
 const SERVING_MS = 500;
 const MOST_SHOWN = 10;
 const COLUMNS = ['requests', 'failed', 'not in flight', '409', 'acknowledged', 'lost', 'twice', 'half shown', 'wrong'];
@@ -158,7 +157,6 @@ docs/replacing-secrets.md describes. Needs nginx, Java and Maven for Keycloak, a
 Example: npm run test:replicas -- --rounds=1 --only=stop
 `;
 
-/** @returns {Promise<number>} the exit code. */
 async function main() {
   const { values } = parseArgs({
     options: {

@@ -1,7 +1,6 @@
 import { EventReceiver, newSecret } from '../crash/event-receiver.mjs';
 import { restartEach } from './replica.mjs';
 
-/** The time in which everything must be delivered at the end, in milliseconds. */
 const DELIVERED_WITHIN_MS = 60_000;
 
 /**
@@ -26,7 +25,6 @@ export class Secrets {
     return secrets;
   }
 
-  /** The environment of a replica: the secrets, and the webhook. */
   get variables() {
     return { ...this.#receiver.variables, ...this.#current };
   }

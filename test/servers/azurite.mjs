@@ -4,7 +4,7 @@ import { BlobServiceClient } from '@azure/storage-blob';
 import { installLockedPackage } from './npm-package.mjs';
 import { freePort, serveShell, Server } from './server.mjs';
 
-/** `package.json` and `package-lock.json` of Azurite. It isn't a development dependency, because it needs two hundred packages. */
+/** Azurite isn't a development dependency, because it needs two hundred packages. */
 const MANIFESTS = join(import.meta.dirname, 'azurite');
 /** The name of the storage account that every Azurite has, and its two keys, as an account of Azure has two. */
 const ACCOUNT = 'devstoreaccount1';

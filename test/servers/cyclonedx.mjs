@@ -15,10 +15,8 @@ print(JsonStrictValidator(version).validate_str(text) or "valid")
 `;
 const run = promisify(execFile);
 
-/** Whether the library is available on this machine: it is installed, or Python has pip to install it. */
 export const isCycloneDxAvailable = () => LIBRARY.areAvailable;
 
-/** Installs the library outside the repository unless it is installed. */
 export const installCycloneDx = () => LIBRARY.install();
 
 /**

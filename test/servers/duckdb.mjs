@@ -15,16 +15,14 @@ const run = promisify(execFile);
 /** The environment variables with which Python finds the installed DuckDB, and DuckDB its extensions. */
 export const DUCKDB_ENVIRONMENT = { HOME: PACKAGES.path, PYTHONPATH: join(PACKAGES.path, 'python') };
 
-/** Whether DuckDB is available on this machine: it is installed, or Python has pip to install it. */
 export const isDuckDbAvailable = () => PACKAGES.areAvailable;
 
 /**
- * Installs DuckDB outside the repository unless it is installed. The extensions come from packages of PyPI, which
- * contain the same signed files as DuckDB's own server. That server isn't reachable from everywhere.
+ * The extensions come from packages of PyPI, which contain the same signed files as DuckDB's own server. That server
+ * isn't reachable from everywhere.
  */
 export const installDuckDb = () => PACKAGES.install(moveExtensions);
 
-/** Moves the extensions from their Python packages to the folder where DuckDB looks for extensions. */
 async function moveExtensions(home) {
   const python = join(home, 'python');
   const ask = 'import duckdb; print(duckdb.sql("pragma platform").fetchone()[0])';

@@ -21,7 +21,6 @@ class FaultProxy {
   #resets = false;
   #throttles = false;
   #response;
-  /** Resolves when the current mode no longer holds answers or requests back. */
   #held = Promise.resolve();
   #release = () => undefined;
   #isHeld = () => true;
@@ -212,7 +211,6 @@ class FaultProxy {
   }
 }
 
-/** Sends a request and discards the answer, whatever its status is. */
 async function sendOnce(options, body) {
   const first = request(options).end(body);
   const [answer] = await once(first, 'response');

@@ -25,13 +25,12 @@ export class GoProgram {
     this.binary = join(this.#home, name);
   }
 
-  /** Whether the program is available on this machine: it is installed, or Go exists to install it. */
   get isAvailable() {
     return existsSync(this.binary) || spawnSync('go', ['version']).status === 0;
   }
 
   /**
-   * Installs the program with Go unless it is installed. Takes a minute or two, and needs the network. Rejects if Go is
+   * Installs the program unless it is installed. Takes a minute or two, and needs the network. Rejects if Go is
    * missing, and with Go's output if the installation fails.
    */
   async install() {

@@ -12,10 +12,8 @@ const SCRIPT = join(import.meta.dirname, 'read-manifests.py');
 const MOST_OUTPUT = 100 * 2 ** 20;
 const run = promisify(execFile);
 
-/** Whether both are available on this machine: they are installed, or Go and Python's pip exist to install them. */
 export const isHelmAvailable = () => HELM.isAvailable && VALIDATOR.areAvailable;
 
-/** Installs both outside the repository unless they are installed. */
 export async function installHelm() {
   await HELM.install();
   await VALIDATOR.install();

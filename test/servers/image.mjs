@@ -59,7 +59,6 @@ export async function buildImage({ revision }) {
   return IMAGE;
 }
 
-/** This machine's settings of npm, as options of a build: the user's, and the certificates that Node trusts. */
 async function npmSettings(folder) {
   const volumes = [[join(homedir(), '.npmrc'), '/root/.npmrc']];
   const certificates = process.env.NODE_EXTRA_CA_CERTS;

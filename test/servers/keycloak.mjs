@@ -12,10 +12,7 @@ const VERSION = '26.7.3';
 const HOME = join(CACHE, `keycloak-${VERSION}`);
 const ADMINISTRATOR = { KC_BOOTSTRAP_ADMIN_USERNAME: 'admin', KC_BOOTSTRAP_ADMIN_PASSWORD: 'admin-secret' };
 
-/**
- * Java's options for a fast start: a small heap, the fast-starting compiler, a simple garbage collector, and no
- * verification of the classes.
- */
+/** For a fast start. */
 const FAST_START = ['-Xms64m', '-Xmx512m', '-XX:TieredStopAtLevel=1', '-XX:+UseSerialGC', '-XX:+UnlockDiagnosticVMOptions', '-XX:-BytecodeVerificationRemote'];
 /**
  * Java's options that Keycloak's own script `bin/kc.sh` sets. Java is started without this script, so that signals
@@ -88,8 +85,8 @@ class Keycloak extends Server {
 export const isKeycloakAvailable = () => runs('java', '-version') && (existsSync(HOME) || runs('mvn', '-version'));
 
 /**
- * Installs Keycloak outside the repository unless it is installed. Takes a minute or two, and needs the network.
- * Rejects if Java or Maven is missing. If the installation fails, rejects with the output of the program that failed.
+ * Takes a minute or two, and needs the network. Rejects if Java or Maven is missing, and with the output of a program
+ * that failed.
  */
 export async function installKeycloak() {
   if (!isKeycloakAvailable()) throw new Error(`Keycloak ${VERSION} needs Java, and Maven to be installed with.`);

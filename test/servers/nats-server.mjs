@@ -27,10 +27,8 @@ class NatsServer extends Server {
   }
 }
 
-/** Whether nats-server is available on this machine: it is installed, or Go exists to install it. */
 export const isNatsServerAvailable = () => PROGRAM.isAvailable;
 
-/** Installs nats-server outside the repository unless it is installed (`GoProgram`). */
 export const installNatsServer = () => PROGRAM.install();
 
 /**

@@ -15,10 +15,8 @@ print(MessageToJson(request))
 `;
 const run = promisify(execFile);
 
-/** Whether the package is available on this machine: it is installed, or Python has pip to install it. */
 export const isDecoderAvailable = () => PACKAGE.areAvailable;
 
-/** Installs the package outside the repository unless it is installed. */
 export const installDecoder = () => PACKAGE.install();
 
 /**

@@ -11,7 +11,6 @@ const [, VERSION] = /^\s+go\.opentelemetry\.io\/collector\/otelcol v(\S+)$/m.exe
 /** Changes with the sources, so that a changed collector is built again. */
 const BUILD = createHash('sha256').update(source + versions + sums).digest('hex').slice(0, 8);
 const PROGRAM = new GoProgram('otel-collector', `${VERSION}-${BUILD}`, MODULE);
-/** A span as the debug exporter prints it. */
 const SPAN = /^ +Trace ID +: (?<traceId>\w+)\n +Parent ID +: (?<parentSpanId>\w*)\n +ID +: (?<spanId>\w+)\n +Name +: (?<name>.*)$/gm;
 
 class OtelCollector extends Server {
@@ -29,10 +28,8 @@ class OtelCollector extends Server {
   }
 }
 
-/** Whether the collector is available on this machine: it is built, or Go exists to build it. */
 export const isOtelCollectorAvailable = () => PROGRAM.isAvailable;
 
-/** Builds the collector outside the repository unless it is built (`GoProgram`). */
 export const installOtelCollector = () => PROGRAM.install();
 
 /**

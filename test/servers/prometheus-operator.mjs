@@ -12,10 +12,8 @@ const [, VERSION] = /github\.com\/prometheus-operator\/prometheus-operator\/pkg\
 const BUILD = createHash('sha256').update(source + versions + sums).digest('hex').slice(0, 8);
 const PROGRAM = new GoProgram('prometheus-operator', `${VERSION}-${BUILD}`, MODULE);
 
-/** Whether the program is available on this machine: it is built, or Go exists to build it. */
 export const isPrometheusOperatorAvailable = () => PROGRAM.isAvailable;
 
-/** Builds the program outside the repository unless it is built (`GoProgram`). */
 export const installPrometheusOperator = () => PROGRAM.install();
 
 /**

@@ -7,7 +7,6 @@ import { text } from 'node:stream/consumers';
 import { programPath } from './proxies.mjs';
 import { freePort, Server } from './server.mjs';
 
-/** Whether Prometheus and promtool are installed. */
 export const isPrometheusAvailable = () => ['prometheus', 'promtool'].every((name) => programPath(name) !== undefined);
 
 class Prometheus extends Server {

@@ -4,11 +4,6 @@ import { delimiter, join } from 'node:path';
 // Debian installs both to a directory that isn't in the PATH of every user.
 const DIRECTORIES = [...(process.env.PATH ?? '').split(delimiter), '/usr/sbin'];
 
-/**
- * The path of a program, or undefined if it is missing.
- *
- * @param {string} name
- */
 export const programPath = (name) => DIRECTORIES.map((directory) => join(directory, name)).find((path) => existsSync(path));
 
 /** The proxies of `deploy/` that are missing on this machine. */

@@ -22,11 +22,9 @@ export class PythonPackages {
   constructor(packages, { name = packages.join('-').replaceAll('==', '-'), subdirectory = '.' } = {}) {
     this.#packages = packages;
     this.#subdirectory = subdirectory;
-    /** The directory. Python finds its packages by PYTHONPATH. */
     this.path = join(CACHE, name);
   }
 
-  /** Whether they are available on this machine: they are installed, or Python has pip to install them. */
   get areAvailable() {
     return existsSync(this.path) || spawnSync('python3', ['-m', 'pip', '--version']).status === 0;
   }

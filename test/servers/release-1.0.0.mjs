@@ -13,7 +13,6 @@ const NAME = 'load-data-service-1.0.0.tgz';
 const REPOSITORY = resolve(import.meta.dirname, '../..');
 const run = promisify(execFile);
 
-/** The path of the tarball. */
 export const RELEASE = join(HOME, NAME);
 
 /** Whether the release is available on this machine: it is packed, or its commit is in the repository's history. */

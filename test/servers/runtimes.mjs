@@ -4,7 +4,7 @@ import { installPackage } from './npm-package.mjs';
 
 const PLATFORM = `${process.platform === 'win32' ? 'win' : process.platform}-${process.arch}`;
 
-/** The npm packages of Deno, by platform. Each contains the program for its platform. `BUN`: the same for Bun. */
+/** The npm packages by platform. */
 const DENO = {
   'linux-x64': '@deno/linux-x64-glibc',
   'linux-arm64': '@deno/linux-arm64-glibc',

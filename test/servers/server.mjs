@@ -8,16 +8,15 @@ import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 
 /**
- * The range of the servers' ports. It is below the ports that the system uses for outgoing connections, so that no
- * connection takes a server's port between its kill and its restart.
+ * Below the ports that the system uses for outgoing connections, so that no connection takes a server's port between
+ * its kill and its restart.
  */
 const PORTS = { first: 20_000, count: 10_000 };
 /**
- * The number in PORTS of the port to try next. Each process begins anywhere and counts up, because two processes that
- * each drew every port at random would now and then draw the same one, before either of them listens.
+ * Each process begins anywhere and counts up, because two processes that each drew every port at random would now and
+ * then draw the same one, before either of them listens.
  */
 let nextPort = Math.floor(Math.random() * PORTS.count);
-/** The interval between two checks of a condition, such as whether the server answers, in milliseconds. */
 const RETRY_MS = 30;
 const MOST_READY_SECONDS = 180;
 const MOST_OUTPUT = 10_000;
@@ -37,7 +36,6 @@ rm -rf "$1"
  * POSIX shell.
  */
 export class Server {
-  /** The directory of the server's data. */
   directory = mkdtempSync(join(tmpdir(), 'load-data-server-'));
   #guard = spawn('sh', ['-c', GUARD, 'sh', this.directory], { detached: true, stdio: ['pipe', 'ignore', 'inherit'] });
   #guarded = once(this.#guard, 'exit');
@@ -55,16 +53,13 @@ export class Server {
   constructor(name, port, log) {
     this.#name = name;
     this.#log = log;
-    /** `http://host:port` */
     this.endpoint = `http://127.0.0.1:${port}`;
   }
 
-  /** The id of the server's current or last process. */
   get pid() {
     return this.#child.pid;
   }
 
-  /** Resolves when the server's current or last process has ended. */
   get exited() {
     return this.#exited;
   }
@@ -121,19 +116,16 @@ export class Server {
     while (!(await isStopped(this.pid))) await setTimeout(RETRY_MS);
   }
 
-  /** Resumes the server's process (SIGCONT). */
   resume() {
     this.#child.kill('SIGCONT');
   }
 
-  /** Kills the server's process (SIGKILL), and keeps the server's data. */
   async kill() {
     this.#child.kill('SIGKILL');
     await this.#exited;
     this.#sendToGuard('');
   }
 
-  /** Kills the server and removes its data. */
   async stop() {
     await this.kill();
     this.#guard.stdin.end();
@@ -171,7 +163,7 @@ async function isStopped(pid) {
   return states.every((state) => state.slice(state.lastIndexOf(')')).startsWith(') T'));
 }
 
-/** Finds a free port of the loopback interface in the range `PORTS`. */
+/** Finds a free port of the loopback interface. */
 export async function freePort() {
   for (;;) {
     const port = PORTS.first + (nextPort++ % PORTS.count);

@@ -73,10 +73,8 @@ class Versitygw extends Server {
   }
 }
 
-/** Whether versitygw is available on this machine: it is installed, or Go exists to install it. */
 export const isVersitygwAvailable = () => PROGRAM.isAvailable;
 
-/** Installs versitygw outside the repository unless it is installed (`GoProgram`). */
 export const installVersitygw = () => PROGRAM.install();
 
 /**

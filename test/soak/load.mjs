@@ -8,9 +8,7 @@ const KIB = 1024;
 const USERS = 100;
 const CUSTOMERS = 50;
 const TICK_MS = 1;
-/** How long a token is used before a new one is requested, in milliseconds. */
 const TOKEN_MS = 10 * 60 * 1000;
-/** How many of the latest uploads are found and fetched. */
 const MOST_KNOWN = 1_000;
 /** Every so many uploads one is kept for a removal, and is never found or fetched. */
 const REMOVED_SHARE = 100;
@@ -42,7 +40,6 @@ const MIX = {
 export class MixedLoad {
   /** The latencies of the expected answers: `[kind, seconds since the start, milliseconds]`. */
   latencies = [];
-  /** Requests that were not answered as expected: how many, by kind and answer. */
   unexpected = new Map();
   sent = 0;
   #service;
@@ -69,7 +66,6 @@ export class MixedLoad {
     this.#random = random;
   }
 
-  /** Creates the role and the users that the load works with. */
   async prepare() {
     await this.#renewToken();
     const created = await this.#command('/create-role', { role_name: 'Soak', permissions: ['read:users'] });
@@ -108,13 +104,11 @@ export class MixedLoad {
     for (let begun = 0; begun < count; begun++) this.#send(performance.now());
   }
 
-  /** The number of connections to the service. */
   get connections() {
     const { sockets, freeSockets } = this.#agent;
     return [sockets, freeSockets].flatMap((each) => Object.values(each)).flat().length;
   }
 
-  /** The number of requests without an answer yet. */
   get inFlight() {
     return this.#inFlight.size;
   }
@@ -146,7 +140,7 @@ export class MixedLoad {
     return 'json';
   }
 
-  /** Sends one request. Resolves to what is wrong with its answer; undefined if the answer is as expected. */
+  /** Resolves to what is wrong with the answer; undefined if the answer is as expected. */
   async #perform(kind) {
     switch (kind) {
       case 'json':

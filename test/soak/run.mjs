@@ -18,7 +18,6 @@ import { INSPECTED } from './garbage-collector.mjs';
 import { MixedLoad } from './load.mjs';
 import { observe } from './observer.mjs';
 
-/** The kinds of requests whose latency is shown. */
 const SHOWN_KINDS = { json: 'JSON upload', file: '4 KiB file with a key', list: 'page of uploads', content: 'content', users: 'GET /users' };
 const WINDOW_SECONDS = 10;
 
@@ -52,7 +51,7 @@ between the second and the last quarter of the time, and draws their curves.
 Example: npm run soak -- --minutes=15 --only=local
 `;
 
-/** The requests per second. In a bucket, an upload takes several times the processor time of one on the local disk. */
+/** In a bucket, an upload takes several times the processor time of one on the local disk. */
 const RATES = { local: 200, distributed: 50 };
 
 /** Each setup runs `work` with the environment of the service and a function that requests a token. */
@@ -71,7 +70,6 @@ const SETUPS = {
 
 const missing = { local: () => undefined, distributed: () => missingBucket() ?? (isKeycloakAvailable() ? undefined : 'Keycloak is not installed, and there is no Maven to install it with') };
 
-/** Runs one setup. Resolves to whether everything stayed flat and every answer was expected. */
 function soak(name, { minutes, rate, burst, seed, mostGrowth, directory, progress }) {
   const seconds = minutes * 60;
   return SETUPS[name]((variables, newToken) =>
@@ -133,7 +131,6 @@ function curvesOf(samples, latencies) {
   return [...processCurves, ...latencyCurves];
 }
 
-/** The median of each window of time. */
 function windows(points) {
   const groups = new Map();
   for (const [at, value] of points) {

@@ -11,8 +11,5 @@ const character = fc
     (text) => (typeof text === 'string' ? text.codePointAt(0) : undefined) ?? NaN,
   );
 
-/**
- * Generates texts of any characters, like `fc.string({ unit: 'binary' })`, which takes a second in each process to make a
- * table of all code points.
- */
+/** Like `fc.string({ unit: 'binary' })`, which takes a second in each process to make a table of all code points. */
 export const anyText = (constraints: Omit<fc.StringConstraints, 'unit'> = {}): fc.Arbitrary<string> => fc.string({ ...constraints, unit: character });

@@ -3,10 +3,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import type { Auth0Exchange } from '../../src/testing/index.js';
 
-/**
- * The file with Auth0's OpenAPI description of its Management API. It is absent unless it was placed beside the
- * project.
- */
+/** Absent unless it was placed beside the project. */
 const FILE = new URL('../../../shared/auth0/management-api.openapi.json', import.meta.url);
 
 interface Parameter {
@@ -30,7 +27,7 @@ export interface Description {
 export interface Violation {
   readonly side: 'request' | 'answer';
   readonly operation: string;
-  /** The status of the answer; undefined if a fault replaced the answer. */
+  /** Undefined if a fault replaced the answer. */
   readonly status: number | undefined;
   readonly text: string;
 }
@@ -43,15 +40,9 @@ const DEVIATIONS: Readonly<Record<string, number>> = {
   // The status is 200 in recorded traffic with a tenant, and 201 in the description.
   'patch /resource-servers/{id} 200': 201,
 };
-/**
- * Members of Auth0's answers that the description omits. Tenants whose organizations have roles (early access) send
- * them. Source: recorded traffic.
- */
+/** Tenants whose organizations have roles (early access) send them. Source: recorded traffic. */
 const UNDESCRIBED_MEMBERS = new Set(['type', 'owner_id']);
-/**
- * Statuses of refusals that the description omits for some operations: it lists 404 only for some, and 5xx for almost
- * none.
- */
+/** The description lists 404 only for some operations, and 5xx for almost none. */
 const UNLISTED_REFUSALS = new Set([404, 413, 414, 500, 502, 503, 504]);
 
 /** Checks requests to Auth0's Management API, and the answers, against Auth0's description of this API. */
@@ -72,7 +63,7 @@ export class Auth0Description {
     }));
   }
 
-  /** The violations of the description in one exchange with the stand-in. None if the operation isn't described. */
+  /** None if the operation isn't described. */
   violationsOf({ method, path, query, requestBody, answer }: Auth0Exchange): Violation[] {
     const found = this.paths.find(({ template, pattern }) => pattern.test(path) && method.toLowerCase() in (this.description.paths[template] ?? {}));
     if (!found) return [];
@@ -127,7 +118,7 @@ export class Auth0Description {
 
 let description: Auth0Description | undefined;
 
-/** Reads and compiles Auth0's description once, and returns its checks. Undefined if the description is absent. */
+/** Undefined if the description is absent. */
 export function readAuth0Description(): Auth0Description | undefined {
   if (!description && existsSync(FILE)) description = new Auth0Description(JSON.parse(readFileSync(FILE, 'utf8')) as Description);
   return description;
@@ -142,10 +133,7 @@ export function reportIfLeftOut(file: URL): void {
   if (!existsSync(file)) console.log("Left out: the check of requests and answers against Auth0's description, which isn't here.");
 }
 
-/**
- * Whether each `%` in a path segment begins an encoded byte. The encoded bytes may be invalid UTF-8, which no test
- * sends.
- */
+/** The encoded bytes may be invalid UTF-8, which no test sends. */
 const isEncoding = (segment: string): boolean => !/%(?![0-9A-Fa-f]{2})/.test(segment);
 
 const withoutUndescribed = (body: unknown): unknown =>

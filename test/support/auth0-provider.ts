@@ -3,13 +3,12 @@ import { Auth0IdentityProvider } from '../../src/identity-management/adapters/ou
 import { identityProviderContract } from '../../src/testing/identity-provider.contract.js';
 import { type Auth0Settings, type Auth0StandIn, startAuth0StandIn } from '../../src/testing/index.js';
 
-/** The adapter for a tenant. */
 export const openAuth0Provider = ({ domain, service }: Auth0StandIn): Auth0IdentityProvider =>
   new Auth0IdentityProvider({ url: domain, ...service, connection: 'Username-Password-Authentication', audience: 'load-data-api' });
 
 /**
- * Declares the contract tests of `IdentityProvider` for the Auth0 adapter. All these tests share one tenant, so users
- * and roles of earlier tests are still there.
+ * Declares the contract tests for the Auth0 adapter. All these tests share one tenant, so users and roles of earlier
+ * tests are still there.
  */
 export function auth0ProviderContract(what: string, settings: Partial<Auth0Settings>): void {
   describe(`on ${what}`, () => {

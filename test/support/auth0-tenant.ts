@@ -9,7 +9,6 @@ const AUDIENCE = 'load-data-api';
 export const startTenant = (settings: Partial<Auth0Settings> = {}, onExchange?: Auth0StandInOptions['onExchange']): Promise<CheckedAuth0> =>
   startCheckedAuth0({ audience: AUDIENCE, apiScopes: PERMISSIONS, settings, ...(onExchange && { onExchange }) });
 
-/** The options of an Auth0 adapter that uses the stand-in for a tenant. */
 export const auth0Options = ({ domain, service }: Auth0StandIn): Auth0Options => ({
   ...service,
   url: domain,
@@ -17,7 +16,6 @@ export const auth0Options = ({ domain, service }: Auth0StandIn): Auth0Options =>
   connection: 'Username-Password-Authentication',
 });
 
-/** The environment of a service that uses the stand-in for a tenant. */
 export const auth0Variables = ({ domain, service }: Auth0StandIn): Record<string, string> => ({
   IDENTITY_PROVIDER: 'auth0',
   AUTH0_DOMAIN: domain,

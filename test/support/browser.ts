@@ -1,7 +1,4 @@
-/**
- * A page with a form or links, or the target of a redirect to another origin. Such a target isn't requested, so its
- * `html` is empty.
- */
+/** The target of a redirect to another origin isn't requested, so its `html` is empty. */
 export interface Page {
   readonly url: string;
   readonly html: string;
@@ -14,9 +11,6 @@ export class Browser {
   /** @param site the origin of the pages that are requested. Redirects to other origins aren't followed. */
   constructor(private readonly site: string) {}
 
-  /**
-   * Opens a page and follows its redirects. A page of another origin isn't requested, and is returned without contents.
-   */
   async open(url: string, init: RequestInit = {}): Promise<Page> {
     if (!url.startsWith(`${this.site}/`)) return { url, html: '' };
     const cookie = [...this.cookies].map((pair) => pair.join('=')).join('; ');
@@ -31,14 +25,12 @@ export class Browser {
     return location === null ? { url, html } : this.open(new URL(location, url).href);
   }
 
-  /** Sends the form of a page with these values of its fields. */
   submit(page: Page, fields: Readonly<Record<string, string>>): Promise<Page> {
     const [, action] = /<form[^>]+action="([^"]+)"/.exec(page.html) ?? [];
     if (action === undefined) throw new Error(`No form at ${page.url}: ${page.html}`);
     return this.open(unescaped(action), { method: 'POST', body: new URLSearchParams(fields) });
   }
 
-  /** Follows the link in a page whose text matches. */
   follow(page: Page, link: RegExp): Promise<Page> {
     const links = [...page.html.matchAll(/<a[^>]+href="([^"]+)"[^>]*>([^]*?)<\/a>/g)];
     const [, href] = links.find(([, , text = '']) => link.test(text)) ?? [];

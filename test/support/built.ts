@@ -1,9 +1,7 @@
 import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 
-/** The variable with the port on which `build-meanwhile.ts` reports the outcome of the build. */
 export const BUILD_PORT = 'TEST_BUILD_PORT';
-/** The report of a build that succeeded. */
 export const BUILT = 'built';
 
 /**

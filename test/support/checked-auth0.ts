@@ -1,12 +1,9 @@
 import { type Auth0Exchange, type Auth0StandIn, type Auth0StandInOptions, startAuth0StandIn } from '../../src/testing/index.js';
 import { readAuth0Description, type Violation } from './auth0-description.js';
 
-/**
- * A stand-in for an Auth0 tenant, and the violations of Auth0's description in the requests to it and in its answers.
- */
 export interface CheckedAuth0 {
   readonly standIn: Auth0StandIn;
-  /** The violations in all exchanges so far. Empty if the description is absent. */
+  /** Empty if the description is absent. */
   readonly violations: readonly Violation[];
 }
 
@@ -39,7 +36,7 @@ export const ownViolations = ({ violations }: CheckedAuth0): Violation[] =>
 export interface Called {
   readonly status: number;
   readonly headers: Headers;
-  /** The body of the answer: parsed if it is a JSON object or array, otherwise as text. */
+  /** Parsed if it is a JSON object or array, otherwise as text. */
   readonly body: unknown;
 }
 

@@ -3,7 +3,6 @@ import type { LoggerService } from '@nestjs/common';
 /** Collects log entries as text. */
 export class CollectingLogger implements LoggerService {
   readonly entries: { level: string; text: string }[] = [];
-  /** The objects that were logged. Each becomes a line with their members. */
   readonly objects: object[] = [];
 
   get text(): string {

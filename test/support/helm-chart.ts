@@ -96,7 +96,6 @@ export const PROVIDERS = {
   'own provider': configured({ IDENTITY_PROVIDER: 'module:./provider.js' }),
 } satisfies Record<string, Values>;
 
-/** Values for secrets, of the form that the service expects. */
 const SECRETS: Readonly<Record<string, string>> = {
   EVENTS_WEBHOOK_URL: 'https://hooks.example.com/a1b2',
   EVENTS_WEBHOOK_SECRET: `whsec_${Buffer.alloc(32).toString('base64')}`,
@@ -106,14 +105,12 @@ export const secretOf = (name: string): string => SECRETS[name] ?? `the-secret-$
 
 export const ofKind = (objects: readonly Manifest[], ...kinds: readonly string[]): Manifest | undefined => objects.find(({ kind }) => kinds.includes(kind));
 
-/** The pods of all objects that have one, with the kind of the object. */
 export const podsOf = (objects: readonly Manifest[]): { kind: string; pod: Pod }[] =>
   objects.flatMap(({ kind, spec }) => {
     const pod = kind === 'CronJob' ? spec?.jobTemplate?.spec.template : spec?.template;
     return pod ? [{ kind, pod }] : [];
   });
 
-/** The pod of the object with one of these kinds. */
 export function pod(objects: readonly Manifest[], ...kinds: readonly string[]): Pod {
   const found = podsOf(objects).find(({ kind }) => kinds.includes(kind));
   if (!found) throw new Error(`There is no ${kinds.join(' or ')}.`);
@@ -122,14 +119,11 @@ export function pod(objects: readonly Manifest[], ...kinds: readonly string[]): 
 
 export const servicePod = (objects: readonly Manifest[]): Pod => pod(objects, 'StatefulSet', 'Deployment');
 
-/** The environment of a container, with a value for each of its secrets. */
 export const environmentOf = ({ env }: Container, valueOf = secretOf): Record<string, string> =>
   Object.fromEntries(env.map(({ name, value, valueFrom }) => [name, valueFrom ? valueOf(valueFrom.secretKeyRef.key) : (value ?? '')]));
 
-/** Whether the labels of an object are those that a selector asks for. */
 export const selects = (selector: Labels, labels: Labels): boolean => Object.entries(selector).every(([name, value]) => labels[name] === value);
 
-/** The chart, rendered with values. */
 export class Chart {
   private count = 0;
 

@@ -6,16 +6,10 @@ import { BASE, expectAnswer, expectError, type Fields, fresh, freshEmail, identi
  * depend.
  */
 export interface ProviderUnderTest {
-  /** Regular expressions that the provider's user ids (`userId`) and role ids (`roleId`) match. */
   readonly userId: string;
   readonly roleId: string;
-  /**
-   * The prefixes of the provider's user ids (`userPrefix`) and role ids (`rolePrefix`), before the opaque part of an
-   * id.
-   */
   readonly userPrefix: string;
   readonly rolePrefix: string;
-  /** A well-formed role id that no role has. */
   readonly unknownRoleId: string;
   /**
    * Whether names are tried with each blank and each control character. Default: with one of each, because the service
@@ -23,17 +17,15 @@ export interface ProviderUnderTest {
    */
   readonly triesAllCharacters?: boolean;
   /**
-   * The name of a role (128 characters) and the name of a user (255 characters) with the most UTF-16 units that the
-   * provider accepts. Default: names in which each character has two units.
+   * 128 and 255 characters, with the most UTF-16 units that the provider accepts. Default: names in which each
+   * character has two units.
    */
   readonly longestRoleName?: string;
   readonly longestUserName?: string;
-  /** Starts a service that uses the provider, which has no users and roles of the tests yet. */
   start(): Promise<Target>;
   stop(): Promise<void>;
-  /** The permissions of the user's roles as the provider itself reports them, in any order. */
+  /** As the provider itself reports them, in any order. */
   permissionsOf(userId: string): Promise<readonly string[]>;
-  /** A new access token of the user, issued by the provider. */
   tokenOf(userId: string, email: string): Promise<string>;
 }
 
@@ -89,7 +81,7 @@ const goodNames = (most: number, longest = '😀'.repeat(most)): (readonly [stri
 
 const permissions = (length: number): string[] => Array.from({ length }, (_, index) => `read:${index}`);
 const LABEL = 'd'.repeat(63);
-/** An e-mail address of this length, whose parts don't exceed their own length limits. */
+/** No part exceeds its own length limit. */
 const longEmail = (length: number): string => `${'l'.repeat(64)}@${LABEL}.${LABEL}.${'e'.repeat(length - 64 - 1 - 128 - 3)}.de`;
 
 const BAD_PERMISSIONS: Row[] = [
@@ -119,10 +111,7 @@ const GOOD_PERMISSIONS: (readonly [string, string[], string[]])[] = [
   ['two that differ in letter case', ['a:x', 'A:x'], ['A:x', 'a:x']],
 ];
 
-/**
- * Defines the tests of the six operations that involve an identity provider. The service must give the same answers
- * with every provider.
- */
+/** Defines the tests of the six identity operations. The service must give the same answers with every provider. */
 export function identityOperations(name: string, provider: ProviderUnderTest): void {
   describe(`the six operations on ${name}`, () => {
     const target: Target = { url: '', token: '' };
@@ -262,10 +251,7 @@ export function identityOperations(name: string, provider: ProviderUnderTest): v
       ['update-user', 'new_name', badNames(255, provider)],
     ];
 
-    /**
-     * The roles and users that the service lists, as sorted texts: the order of its list may change when the provider's
-     * search finds a new user.
-     */
+    /** Sorted, because the order of the service's list may change when the provider's search finds a new user. */
     const contents = async () => [...(await list('roles')), ...(await list('users'))].map((item) => JSON.stringify(item)).sort();
     describe.each(MEMBERS)('POST /%s rejects %s', (operation, member, rows) => {
       let before: string[];

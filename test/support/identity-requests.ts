@@ -5,7 +5,6 @@ export const JSON_TYPE = { 'Content-Type': 'application/json' };
 
 export const OPERATIONS = ['assign-role', 'create-role', 'create-user', 'update-user'] as const;
 export type Operation = (typeof OPERATIONS)[number];
-/** All six identity operations: the four commands with a body, and the two lists without. */
 export const ALL_OPERATIONS = [...OPERATIONS, 'roles', 'users'] as const;
 
 export const REFUSAL: Record<Operation, string> = {
@@ -41,21 +40,15 @@ export const expectError = (answer: Answer, status: number, error: string): void
 };
 
 let count = 0;
-/** A name that no other call returns. */
 export const fresh = (): string => `n${++count}`;
 export const freshEmail = (): string => `${fresh()}@grid.example`;
 
 export interface Target {
-  /** The service's `{base_url}`. */
   url: string;
-  /** An access token with all permissions. */
   token: string;
 }
 
-/**
- * How long a caller waits for a complete answer, in milliseconds. The service promises the answer within ten seconds,
- * and its transfer takes some time.
- */
+/** The service promises the answer within ten seconds, and its transfer takes some time. */
 const CALLER_WAITS_MS = 11_000;
 
 export const bytes = (body: string | Buffer): Uint8Array<ArrayBuffer> => new Uint8Array(Buffer.from(body));
@@ -65,14 +58,13 @@ export const bytes = (body: string | Buffer): Uint8Array<ArrayBuffer> => new Uin
  * that moment.
  */
 export function identityRequests(target: Target) {
-  /** A role and a user that exist once `makeKnown` was called. So their name and e-mail are already in use. */
+  /** They exist once `makeKnown` was called. So their name and e-mail are already in use. */
   const known = { roleId: '', userId: '', roleName: 'taken', email: 'taken@grid.example' };
   async function makeKnown(): Promise<void> {
     known.roleId = await created('create-role', { role_name: known.roleName, permissions: ['read:roles'] });
     known.userId = await created('create-user', { email: known.email, roles: [] });
   }
 
-  /** Sends a request with the access token of `target`. Rejects when the answer takes longer than a caller waits. */
   async function send(method: string, path: string, init: RequestInit = {}): Promise<Answer> {
     const headers = { Authorization: `Bearer ${target.token}`, ...(init.headers as Record<string, string> | undefined) };
     const answer = await fetch(target.url + path, { signal: AbortSignal.timeout(CALLER_WAITS_MS), ...init, method, headers });
@@ -83,7 +75,6 @@ export function identityRequests(target: Target) {
     send('POST', `${BASE}/${operation}`, { body: bytes(body), headers: { ...JSON_TYPE, ...headers } });
   const post = (operation: string, fields: unknown): Promise<Answer> => postRaw(operation, JSON.stringify(fields));
 
-  /** Sends a create request that must succeed with 201, and returns the id of the new role or user. */
   async function created(operation: 'create-role' | 'create-user', fields: Fields): Promise<string> {
     const answer = await post(operation, fields);
     expect({ status: answer.status, body: answer.body }).toMatchObject({ status: 201 });
@@ -94,7 +85,6 @@ export function identityRequests(target: Target) {
     (JSON.parse((await send('GET', `${BASE}/${member}`)).body) as Record<string, Fields[]>)[member] ?? [];
   const userOf = async (id: string): Promise<Fields | undefined> => (await list('users')).find(({ user_id }) => user_id === id);
 
-  /** For each operation with a body, a function that returns the fields of a new request that succeeds. */
   const GOOD = {
     'assign-role': () => ({ user_id: known.userId, role_id: known.roleId }),
     'create-role': () => ({ role_name: fresh(), permissions: ['upload:historical'] }),

@@ -97,7 +97,6 @@ export function peopleAtKeycloak(keycloak: () => Keycloak): void {
 
     const newPassword = { 'password-new': 'of their own', 'password-confirm': 'of their own' };
 
-    /** Logs a user in for the first time, with a temporary password that an administrator has set. */
     async function firstLogin(userId: string, email: string): Promise<Tokens> {
       await server.administer('PUT', `${pathOf(userId)}/reset-password`, { type: 'password', value: 'for once', temporary: true });
       const browser = new Browser(server.endpoint);

@@ -4,10 +4,7 @@ import { API_CLIENT, newRealm, protocolMappers, REALM_MANAGEMENT, SERVICE_CLIENT
 import type { Keycloak } from '../servers/keycloak.mjs';
 
 const SERVICE = { realm: 'loads', audience: 'load-data-api', clientId: 'load-data-service', clientSecret: 'service-secret' };
-/**
- * A client of the realm that has all permissions for the customers `acme` and `north`. It may also request tokens of
- * users with the users' passwords.
- */
+/** It may also request tokens of users with the users' passwords. */
 const OPERATOR = { clientId: 'operator', secret: 'operator-secret' };
 
 /** The realm of the tests, with everything that the service needs, and a client that requests tokens for the tests. */
@@ -28,10 +25,8 @@ export function testRealm() {
   };
 }
 
-/** The options of a Keycloak adapter that uses the realm of the tests in the Keycloak at this URL. */
 export const keycloakOptions = (url: string): KeycloakOptions => ({ ...SERVICE, url });
 
-/** The environment of a service that uses the realm of the tests in the Keycloak at this URL. */
 export const keycloakVariables = (url: string): Record<string, string> => ({
   IDENTITY_PROVIDER: 'keycloak',
   KEYCLOAK_URL: url,

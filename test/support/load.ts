@@ -4,11 +4,9 @@ import { createHash, randomBytes } from 'node:crypto';
 const WORKERS = 8;
 const MAX_FILE_BYTES = 200_000;
 
-/** An acknowledged upload. */
 export interface Acknowledged {
   readonly uploadId: string;
   readonly customerId: string;
-  /** The digest of the upload's file, in hex; null if the upload has no file. */
   readonly sha256: string | null;
 }
 
@@ -18,12 +16,10 @@ export class Load {
   private readonly workers: Promise<void>[];
   private onAcknowledged = (): void => undefined;
 
-  /** @param clients how many there are */
   constructor(private readonly origin: string, clients = WORKERS) {
     this.workers = Array.from({ length: clients }, (_, worker) => this.work(worker));
   }
 
-  /** Resolves when at least this many uploads have been acknowledged. Rejects if the clients stop before. */
   async reached(count: number): Promise<void> {
     const enough = new Promise<void>((resolve) => {
       this.onAcknowledged = () => {
@@ -37,7 +33,6 @@ export class Load {
     await Promise.race([enough, ended]);
   }
 
-  /** Resolves when all clients have stopped, which they do when the service has ended. */
   async ended(): Promise<void> {
     await Promise.all(this.workers);
   }

@@ -11,7 +11,7 @@ export interface Mail {
 /** An SMTP server on the loopback interface that keeps the mails it receives in `mails`. */
 export class MailServer {
   readonly mails: Mail[] = [];
-  /** If set, runs before each received mail is kept. It can reject the mail (by rejecting) or delay it. */
+  /** Can reject the mail (by rejecting) or delay it. */
   onMail: (() => Promise<void>) | undefined;
   readonly #server = new SMTPServer({
     authOptional: true,
@@ -27,7 +27,6 @@ export class MailServer {
     },
   });
 
-  /** The settings of a Keycloak realm with which Keycloak sends the realm's mails to this server. */
   get smtpServer(): Record<string, string> {
     const { port } = this.#server.server.address() as AddressInfo;
     return { host: '127.0.0.1', port: String(port), from: 'load-data@grid.example' };

@@ -18,7 +18,6 @@ interface WireSpan {
   readonly attributes: readonly KeyValue[];
   readonly status: { readonly code?: number };
 }
-/** The body of a request to `/v1/traces` in OTLP's JSON form. */
 interface ExportTraceRequest {
   readonly resourceSpans: readonly { readonly resource: { readonly attributes: readonly KeyValue[] }; readonly scopeSpans: readonly { readonly spans: readonly WireSpan[] }[] }[];
 }
@@ -26,7 +25,6 @@ interface ExportTraceRequest {
 const KINDS = ['unspecified', 'internal', 'server', 'client'];
 const ERROR_CODE = 2;
 
-/** A span that the service exported. */
 export interface ReceivedSpan {
   readonly traceId: string;
   readonly spanId: string;
@@ -42,7 +40,6 @@ export interface ReceivedSpan {
 /** Receives traces by OTLP/HTTP in its JSON form, on the loopback interface. */
 export class OtlpReceiver {
   readonly spans: ReceivedSpan[] = [];
-  /** The headers of the latest request. */
   headers: IncomingMessage['headers'] = {};
   private readonly server;
   private readonly watchers = new Set<() => void>();
@@ -58,7 +55,7 @@ export class OtlpReceiver {
     this.server = tls ? createTlsServer(tls, receive) : createServer(receive);
   }
 
-  /** @param tls the certificate and key with which to receive by HTTPS. Default: by HTTP. */
+  /** @param tls the certificate and key. Default: HTTP. */
   static async start(tls?: TlsOptions): Promise<OtlpReceiver> {
     const receiver = new OtlpReceiver(tls);
     receiver.server.listen(0, '127.0.0.1');
@@ -66,13 +63,11 @@ export class OtlpReceiver {
     return receiver;
   }
 
-  /** The environment of a service that exports its traces to this receiver. */
   get variables(): Record<string, string> {
     const { port } = this.server.address() as AddressInfo;
     return { OTEL_EXPORTER_OTLP_ENDPOINT: `${this.tls ? 'https' : 'http'}://127.0.0.1:${port}`, OTEL_EXPORTER_OTLP_PROTOCOL: 'http/json', OTEL_BSP_SCHEDULE_DELAY: '20' };
   }
 
-  /** Waits until a span with this name, which `isMeant` accepts, has arrived. */
   async span(name: string, isMeant: (span: ReceivedSpan) => boolean = () => true): Promise<ReceivedSpan> {
     for (;;) {
       const found = this.spans.find((span) => span.name === name && isMeant(span));

@@ -22,13 +22,9 @@ export async function run(cwd: string, program: string, ...parameters: string[])
   }
 }
 
-/** An application that uses the packed package. */
 export interface PackageUser {
-  /** The folder in examples/ that the tests install as the application. */
   readonly example: string;
-  /** The versions of Nest with which the application works. */
   readonly nest: string;
-  /** Development dependencies in addition to those of the example. */
   readonly more?: Readonly<Record<string, string>>;
   /** A test runner that is installed only for the contract suites, so that nothing else can depend on it. */
   readonly lateRunner?: string;
@@ -37,7 +33,6 @@ export interface PackageUser {
    * compiles.
    */
   readonly resolutions: readonly (readonly [module: string, resolution: string])[];
-  /** The line in which the example's tests report that all of them passed. */
   readonly passed: RegExp;
 }
 
@@ -65,11 +60,8 @@ const COMPILER_OPTIONS = {
 /** Packages of which an application must have only one copy. */
 const NEST_AND_METADATA = ['@nestjs/common', '@nestjs/core', '@nestjs/platform-express', 'class-validator', 'reflect-metadata', 'rxjs'];
 
-/** A test runner for the contract suites in test/integration/runners. */
 interface Runner {
-  /** The parameters of Node that start it in the folder of the suites. */
   readonly parameters: readonly string[];
-  /** Matches its report that all tests passed, with their count. */
   readonly passed: RegExp;
 }
 
@@ -82,7 +74,7 @@ const RUNNERS: readonly Runner[] = [
   { parameters: ['--test', '--test-reporter=tap'], passed: /^# pass (\d+)\n# fail 0$/m },
 ];
 
-/** Runs the contract suites in the folder `runners` of an application. Rejects if a test fails; the error has what the runner prints. */
+/** Rejects with what the runner prints if a test fails. */
 const runSuites = (application: string, { parameters }: Runner, variables: Record<string, string> = {}) =>
   execute(process.execPath, [...parameters], { cwd: join(application, 'runners'), env: { ...ENVIRONMENT, ...variables }, maxBuffer: 2 ** 26 });
 
@@ -100,8 +92,8 @@ interface Manifest {
 }
 
 /**
- * Packs the package, installs an example from examples/ with it, and copies the application in test/integration/package
- * into the folder `check` of the example.
+ * Packs the package, installs an example with it, and copies test/integration/package into the folder `check` of the
+ * example.
  */
 async function install(directory: string, { example, nest, more }: PackageUser): Promise<string> {
   // Packs without building, because the suite has just built the package.

@@ -30,7 +30,6 @@ export interface Exit {
 export class Program {
   stdout = '';
   stderr = '';
-  /** Resolves when the program has ended and all its output has been read. */
   readonly exited: Promise<Exit>;
 
   constructor(readonly child: ChildProcess) {
@@ -43,7 +42,6 @@ export class Program {
     });
   }
 
-  /** The complete lines that the program has printed on standard output so far. */
   get lines(): string[] {
     return this.stdout.split('\n').slice(0, -1);
   }
@@ -75,7 +73,6 @@ export class Program {
     this.child.stdin?.write(`${answer}\r`);
   }
 
-  /** Sends a signal and waits for the end of the program. */
   end(signal: NodeJS.Signals): Promise<Exit> {
     this.child.kill(signal);
     return this.exited;
@@ -86,19 +83,17 @@ export class Program {
 export interface ServiceProcess {
   readonly program: Program;
   readonly readyLine: string;
-  /** The service's `{base_url}` in the ready line, which clients use. */
+  /** Clients use it. */
   readonly url: string;
   readonly swaggerUrl: string;
-  /** The curl command in the ready line; undefined if the line has none. */
   readonly curl: string | undefined;
-  /** The address at which the service can be reached on this machine, `http://host:port`. */
+  /** On this machine, `http://host:port`. */
   readonly origin: string;
   readonly port: number;
 }
 
 const READY_LINE = /^[^{].*\/docs/;
 
-/** Waits for the ready line of a started service and parses it. */
 export async function ready(program: Program): Promise<ServiceProcess> {
   const readyLine = await program.line(READY_LINE);
   const [url = '', swaggerUrl = ''] = readyLine.match(/https?:\/\/[^\s']+/g) ?? [];
@@ -120,15 +115,13 @@ export class Workspace {
     return new Workspace(await mkdtemp(join(tmpdir(), 'load-data-')));
   }
 
-  /** The DATA_DIR of programs that don't get another one. */
   get data(): string {
     return join(this.directory, 'data');
   }
 
   /**
-   * Starts the service with these variables, which it gets in addition to PATH, HOME, PORT=0 and DATA_DIR, and waits
-   * until it is ready. Writes signing keys into a new DATA_DIR before, because creating them would take the service
-   * some time.
+   * Starts the service and waits until it is ready. Writes signing keys into a new DATA_DIR before, because creating
+   * them would take the service some time.
    */
   async start(variables: Variables = {}): Promise<ServiceProcess> {
     const { DATA_DIR, IDENTITY_PROVIDER = 'embedded' } = variables;
@@ -136,48 +129,40 @@ export class Workspace {
     return ready(this.launch(variables));
   }
 
-  /** Starts the service with these variables, without waiting until it is ready. */
+  /** Doesn't wait until the service is ready. */
   launch(variables: Variables = {}): Program {
     return this.run(process.execPath, ['--trace-warnings', resolve('dist/main.js')], variables);
   }
 
-  /** Runs the program with these parameters, and waits for its exit. */
   async main(parameters: readonly string[], variables: Variables = {}): Promise<{ code: number | null; stdout: string; stderr: string }> {
     const { code, stdout, stderr } = await this.toEnd('main', parameters, variables);
     return { code, stdout, stderr };
   }
 
-  /** Runs the command that prints a token, and waits for its exit. */
   token(parameters: readonly string[] = [], variables: Variables = {}): Promise<Program & Exit> {
     return this.toEnd('commands/token', parameters, variables);
   }
 
-  /** Runs the command that verifies a store, and waits for its exit. */
   verifyStore(parameters: readonly string[] = [], variables: Variables = {}): Promise<Program & Exit> {
     return this.toEnd('commands/verify-store', parameters, variables);
   }
 
-  /** Runs the command that compacts a bucket, and waits for its exit. */
   compact(parameters: readonly string[] = [], variables: Variables = {}): Promise<Program & Exit> {
     return this.toEnd('commands/compact', parameters, variables);
   }
 
-  /** Runs the command that moves a store to a bucket, and waits for its exit. */
   moveStore(parameters: readonly string[] = [], variables: Variables = {}): Promise<Program & Exit> {
     return this.toEnd('commands/move-store', parameters, variables);
   }
 
-  /** Runs the command that removes a customer's uploads, and waits for its exit. */
   erase(parameters: readonly string[] = [], variables: Variables = {}): Promise<Program & Exit> {
     return this.toEnd('commands/erase', parameters, variables);
   }
 
-  /** Runs the command that sets up an Auth0 tenant, and waits for its exit. */
   auth0Setup(parameters: readonly string[] = [], variables: Variables = {}): Promise<Program & Exit> {
     return this.toEnd('commands/auth0-setup', parameters, variables);
   }
 
-  /** Runs the command that sets up a Keycloak realm, and waits for its exit. */
   keycloakSetup(parameters: readonly string[] = [], variables: Variables = {}): Promise<Program & Exit> {
     return this.toEnd('commands/keycloak-setup', parameters, variables);
   }
@@ -207,7 +192,6 @@ export class Workspace {
     return shell.stdout;
   }
 
-  /** Starts any program. Default of `cwd`: the workspace's directory. */
   run(command: string, parameters: readonly string[], variables: Variables, cwd = this.directory): Program {
     const env = { PATH: process.env.PATH, HOME: this.directory, PORT: '0', DATA_DIR: this.data, ...variables };
     const program = new Program(spawn(command, parameters, { cwd, env, stdio: ['pipe', 'pipe', 'pipe'] }));

@@ -3,52 +3,37 @@ import { ALL_OPERATIONS, type Answer, BASE, type Fields, identityRequests, type 
 import { skipTime } from './skipped-time.js';
 import type { RunningService } from './service.js';
 
-/** A temporary fault of an identity provider, which a test begins and ends. */
 export interface Fault {
   begin(): unknown;
   end(): unknown;
 }
 
-/**
- * An outage of an identity provider: its name, the status that the service answers during it, and the fault that causes
- * it.
- */
+/** The status is that of the service's answers during the outage. */
 export type Outage = readonly [what: string, status: 502 | 503, fault: Fault];
 
-/**
- * The e-mails of users and names of roles whose creation failed. Users and roles that such a creation left behind would
- * have one of them.
- */
+/** E-mails of users and names of roles whose creation failed, and which must not be left behind. */
 export interface Names {
   readonly emails: readonly string[];
   readonly roleNames: readonly string[];
 }
 
 export interface ProviderWithOutages {
-  /** Functions that send requests to a service whose uploads require a token. */
   readonly requests: IdentityRequests;
   readonly outages: readonly Outage[];
   /**
-   * Whether the outages affect the service only after some seconds, when its token for the provider has expired.
-   * Default: they affect it at once.
+   * Whether the outages begin to matter only after some seconds, when the service's token for the provider has expired.
    */
   readonly areDelayed?: boolean;
-  /** The users and roles with these e-mails and names that the provider itself lists. */
   readonly find: (names: Names) => Promise<readonly unknown[]>;
 }
 
 const ERRORS = { 502: 'Identity provider error.', 503: 'Identity provider unavailable.' } as const;
 const WELL = { 'assign-role': 200, 'create-role': 201, 'create-user': 201, 'update-user': 200, roles: 200, users: 200 };
 const UPLOAD = '/ingestHistoricalLoadData/upload_historical?customer_id=acme&filename=load.csv&manufacturer=Acme';
-/** The HTML error page of a gateway in front of the provider. */
 export const PAGE = '<!DOCTYPE html><title>Down for maintenance</title>';
-/** An error page that is so long that it arrives in many pieces. */
 export const LONG_PAGE = PAGE.padEnd(256 * 1024);
-/** How long a test waits for an expected event, in milliseconds. */
 export const PATIENCE = { timeout: 20_000, interval: 50 };
-/** Within this time after the end of an outage, everything works again. In milliseconds. */
 const RECOVERY = { timeout: 10_000, interval: 50 };
-/** For how long the service reuses the result of a health check, in milliseconds. */
 const HEALTH_REUSED_MS = 1_000;
 /**
  * Outages in which a gateway in front of the provider's API answers in the API's place. One of its statuses is enough,
@@ -59,7 +44,7 @@ export const gatewayOutages = (respond: (status: number, body: string) => Fault)
   ['answers HTML with 404', 502, respond(404, PAGE)],
 ];
 const ROW_TIMEOUT_MS = 90_000;
-/** A number of simultaneous calls that exceeds the service's maximum number of connections to a provider. */
+/** More than the service's maximum number of connections to a provider. */
 const MANY = 200;
 
 /** The service's answer to an identity operation during an outage, in the form that `outcome` returns. */
@@ -186,15 +171,11 @@ export function startWithout(absence: Fault, { target, known }: IdentityRequests
 }
 
 export interface RotatingProvider {
-  /** The status of the answer to `GET /roles` with this token, from a service that was started for the test. */
   status(token: string): Promise<number>;
   /** Whether the provider adds a new key to its key set before it signs with this key. */
   readonly isPublishedEarly: boolean;
-  /** Makes the provider sign with a new key from now on. Resolves to a token that is signed with it. */
   rotate(): Promise<string>;
-  /** Removes the old key from the provider's key set. */
   revoke(): Promise<void>;
-  /** How often the service has fetched the key set so far. */
   fetches(): number;
 }
 

@@ -9,30 +9,23 @@ import { selfSigned } from './self-signed.js';
 
 const RETRY_MS = 20;
 
-/** Whether this machine has the address ::1, at which the proxies then listen too. */
 export const HAS_IPV6 = Object.values(networkInterfaces()).flat().some((found) => found?.address === '::1');
 
 /** Replaces a text of a shipped configuration, which must contain it. */
 export type Change = readonly [from: string | RegExp, to: string];
 
-/** What differs between the proxies of `deploy/`. */
 export interface ProxyKind {
   readonly name: 'nginx' | 'HAProxy';
   readonly program: 'nginx' | 'haproxy';
-  /** The shipped configuration. */
   readonly configuration: string;
-  /** Sets the proxy's timeouts of waiting for a client, and for a replica. */
   readonly timeouts: (client: string, replica: string) => Change[];
-  /** The changes for a service with this BASE_PATH. */
   readonly below: (basePath: string) => Change[];
-  /** The changes that let the configuration run in a test. */
   readonly placed: (place: Place) => Change[];
   /**
-   * Writes what else the program needs, and returns the program's parameters. If `reloads`, the program has a process
-   * that starts others, as it has in production, so that it can read its configuration again.
+   * With `reloads`, the program has a process that starts others, as it has in production, so that it can read its
+   * configuration again.
    */
   readonly prepare: (directory: string, file: string, reloads: boolean) => Promise<string[]>;
-  /** The signal on which the program reads its configuration again. */
   readonly reloadSignal: NodeJS.Signals;
 }
 
@@ -95,21 +88,17 @@ export const HAPROXY: ProxyKind = {
   reloadSignal: 'SIGUSR2',
 };
 
-/** A proxy that runs with the configuration of `deploy/`, in front of two replicas on this machine. */
+/** A proxy with the configuration of `deploy/`, in front of two replicas on this machine. */
 export interface RunningProxy {
   readonly port: number;
   readonly program: Program;
-  /** The certificate, for clients. */
   readonly certificate: string;
-  /** All that the proxy has logged so far. */
   log(): Promise<string>;
-  /** The files of its own that the proxy has open, also those that are deleted. */
   openFiles(): Promise<string[]>;
-  /** Writes another certificate in place of the first, and returns it. The proxy shows it after `reload`. */
+  /** The proxy shows the new certificate after `reload`. */
   replaceCertificate(): Promise<string>;
-  /** Lets the proxy read its configuration again. */
   reload(): void;
-  /** The ids of the processes that the proxy has started to serve connections. None unless it was started to `reload`. */
+  /** None unless the proxy was started to `reload`. */
   workers(): Promise<string[]>;
   stop(): Promise<void>;
 }
@@ -151,7 +140,6 @@ export async function startProxy(kind: ProxyKind, replicas: readonly [number, nu
   };
 }
 
-/** A configuration with these changes. */
 export function changed(configuration: string, changes: readonly Change[]): string {
   return changes.reduce((text, [from, to]) => {
     const after = text.replace(from, to);
@@ -160,7 +148,6 @@ export function changed(configuration: string, changes: readonly Change[]): stri
   }, configuration);
 }
 
-/** Makes a certificate for a proxy, and puts it where the proxy's configuration looks for it. */
 async function certificateIn(directory: string): Promise<string> {
   const { certificate, key, certificatePath } = await selfSigned(directory, 'certificate');
   // HAProxy reads certificate and key from one file, and nginx can.

@@ -7,12 +7,11 @@ import { type Change, type ProxyKind, type RunningProxy, startProxy } from './pr
 
 const RETRY_MS = 20;
 
-/** Waits until the condition holds. */
 export async function until(condition: () => Promise<boolean> | boolean): Promise<void> {
   while (!(await condition())) await setTimeout(RETRY_MS);
 }
 
-/** The service as one of several processes, each with its own DATA_DIR, at a port that it keeps when it is restarted. */
+/** One of several service processes, each with its own DATA_DIR, at a port that it keeps when it is restarted. */
 export class Replica {
   private constructor(
     private readonly workspace: Workspace,
@@ -38,13 +37,11 @@ export class Replica {
     });
   }
 
-  /** How many bytes of uploads that aren't acknowledged yet the replica has written. */
   async stagedBytes(): Promise<number> {
     const sizes = await Promise.all((await this.files('staging')).map((file) => stat(file).then(({ size }) => size, () => 0)));
     return sizes.reduce((sum, size) => sum + size, 0);
   }
 
-  /** How many bytes the system has received for the replica, which the replica hasn't read. */
   async unreadBytes(): Promise<number> {
     const port = this.port.toString(16).toUpperCase().padStart(4, '0');
     const sockets = (await readFile('/proc/net/tcp', 'utf8')).split('\n').map((line) => line.trim().split(/\s+/));
@@ -52,7 +49,6 @@ export class Replica {
     return Math.max(0, ...unread);
   }
 
-  /** An access token of the administrator. */
   async token(): Promise<string> {
     return (await this.workspace.token()).stdout.trim();
   }
@@ -79,11 +75,9 @@ export class Replica {
   }
 }
 
-/** Two replicas behind a proxy. */
 export interface Deployment {
   readonly proxy: RunningProxy;
   readonly replicas: readonly [Replica, Replica];
-  /** All lines of both replicas. */
   lines(): Promise<Readonly<Record<string, unknown>>[]>;
   dispose(): Promise<void>;
 }

@@ -17,18 +17,13 @@ import { writeSigningKeys } from './signing-keys.js';
 
 export interface RunningService {
   readonly app: NestExpressApplication;
-  /** The service's `{base_url}`. */
   readonly url: string;
   readonly port: number;
   readonly dataDirectory: string;
   readonly log: CollectingLogger;
-  /** An access token of the embedded identity provider's administrator. */
   adminToken(customerIds?: string[]): Promise<string>;
-  /** All index lines, parsed. */
   lines(): Promise<Record<string, unknown>[]>;
-  /** The index line of an upload, parsed; undefined if there is none. Parses no other line. */
   line(uploadId: string): Promise<Record<string, unknown> | undefined>;
-  /** The paths of all files below a folder of the data directory. */
   files(folder: string): Promise<string[]>;
   close(): Promise<void>;
 }

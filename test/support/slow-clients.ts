@@ -10,7 +10,6 @@ export async function askUnread({ port, adminToken }: Pick<RunningService, 'port
   return client;
 }
 
-/** Reads the rest of an answer. Returns its length in bytes. */
 export async function lengthOfRest(client: Socket): Promise<number> {
   let bytes = 0;
   client.on('data', (chunk) => (bytes += chunk.length));

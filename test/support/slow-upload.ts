@@ -4,7 +4,7 @@ import { open, type RawAnswer, readAnswer } from './raw.js';
 
 const BODY = 'first half, second half';
 
-/** An upload that the service has begun to read. The end of its body hasn't been sent. */
+/** An upload whose body the service has begun to read. The end of the body hasn't been sent. */
 export class SlowUpload {
   private constructor(private readonly socket: Socket) {}
 
@@ -21,14 +21,12 @@ export class SlowUpload {
     return new SlowUpload(socket);
   }
 
-  /** Sends the rest of the upload's body and reads the answer. */
   finish(): Promise<RawAnswer> {
     const answer = readAnswer(this.socket);
     this.socket.write(BODY.slice(10));
     return answer;
   }
 
-  /** Resolves when the service has closed or reset the upload's connection. */
   cutOff(): Promise<void> {
     return new Promise((resolve) => {
       const done = (): void => {

@@ -15,10 +15,8 @@ export interface Answer {
   readonly body: string;
 }
 
-/** A request whose body is still to be sent. */
 export interface BegunRequest {
   readonly body: Writable;
-  /** Whether the server has sent `100 Continue`. */
   readonly isContinued: () => boolean;
   readonly continued: Promise<void>;
   readonly answer: Promise<Answer>;
@@ -29,11 +27,10 @@ export interface RequestOptions {
   readonly headers?: Record<string, string | number>;
 }
 
-/** One connection to a server with TLS, over which requests are sent one after the other. */
 export interface Connection {
   begin(path: string, options?: RequestOptions): BegunRequest;
   request(path: string, options?: RequestOptions & { readonly body?: string | Buffer }): Promise<Answer>;
-  /** Sends a GET request. Resolves to the body of the answer, for the caller to read. Rejects if it isn't answered with 200. */
+  /** Rejects if the request isn't answered with 200. The caller reads the body. */
   read(path: string, headers: Record<string, string>): Promise<Readable>;
   close(): void;
 }
@@ -43,7 +40,6 @@ export interface Target {
   readonly certificate: string;
 }
 
-/** Connects to a server with TLS on this machine, from any address of the loopback interface. */
 export function tlsConnection(protocol: Protocol, { port, certificate: ca }: Target, localAddress = '127.0.0.1'): Connection {
   const { begin, read, close } = protocol === 'HTTP/2' ? overHttp2(port, ca, localAddress) : overHttp1(port, ca, localAddress);
   return {
@@ -116,7 +112,7 @@ function continuation(request: EventEmitter): Pick<BegunRequest, 'isContinued' |
   return { isContinued: () => isContinued, continued };
 }
 
-/** Keeps a failed request that nobody awaits from ending the process. */
+/** A failed request that nobody awaits must not end the process. */
 function handled(begun: BegunRequest): BegunRequest {
   begun.body.on('error', () => undefined);
   begun.answer.catch(() => undefined);

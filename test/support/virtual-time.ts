@@ -4,24 +4,20 @@ import { request } from 'undici';
 import { vi } from 'vitest';
 
 const STEP_MS = 10;
-/**
- * A number of turns of the event loop that is larger than an HTTP exchange takes when client and server are in one
- * process.
- */
+/** More than an HTTP exchange takes when client and server are in one process. */
 const TURNS_PER_STEP = 30;
 
-/** An address that refuses connections. */
 const CLOSED = 'http://127.0.0.1:1';
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
-/** Waits for a real millisecond, so that other threads of a busy machine can do what this thread waits for. */
+/** So that other threads of a busy machine can do what this thread waits for. */
 const realMillisecond = ((realTimeout) => (): Promise<void> => new Promise((resolve) => realTimeout(resolve, 1)))(setTimeout);
 
 type Fake = NonNullable<NonNullable<Parameters<typeof vi.useFakeTimers>[0]>['toFake']>[number];
 
 const { setTimeout: realDelay } = timers;
 
-/** Like `setTimeout` of `node:timers/promises`, but on the clock of the global `setTimeout`. */
+/** On the clock of the global `setTimeout`. */
 function delay<T>(ms?: number, value?: T, { signal }: { signal?: AbortSignal } = {}): Promise<T> {
   return new Promise((resolve, reject) => {
     signal?.throwIfAborted();
@@ -51,7 +47,6 @@ export function stopClock(...toFake: Fake[]): void {
   if (toFake.includes('setTimeout')) replaceDelay(delay);
 }
 
-/** Ends what `stopClock` began: the clock is the real one again. */
 export function startClock(): void {
   replaceDelay(realDelay);
   vi.useRealTimers();

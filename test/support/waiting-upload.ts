@@ -3,9 +3,6 @@ import { expect } from 'vitest';
 import type { RunningService } from './service.js';
 
 const SMALL_FILE = '/ingestHistoricalLoadData/upload_historical?customer_id=acme&filename=small.csv&manufacturer=m';
-/**
- * How long the small upload may take, in milliseconds. After that the test fails and lets the waiting upload continue.
- */
 const LONGEST_WAIT_MS = 30_000;
 
 /**

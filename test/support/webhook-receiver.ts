@@ -8,7 +8,6 @@ import type { UploadEvent } from '../../src/ingestion/application/ports/upload-e
 export interface TakenRequest {
   readonly body: string;
   readonly headers: IncomingMessage['headers'];
-  /** The secret that the webhook knew when the request arrived. */
   readonly secret: Buffer;
 }
 
@@ -17,7 +16,6 @@ export interface TakenRequest {
  * CloudEvents.
  */
 export class WebhookReceiver {
-  /** The service's requests that the webhook answered with 2xx. */
   readonly taken: TakenRequest[] = [];
   readonly sockets = new Set<Socket>();
   connections = 0;
@@ -25,9 +23,8 @@ export class WebhookReceiver {
   private readonly watchers = new Set<() => void>();
 
   private constructor(
-    /** Answers each request. It need not read the request's body. */
+    /** Need not read the request's body. */
     public listener: RequestListener,
-    /** The only secret that the webhook knows. */
     public secret: Buffer,
   ) {
     this.server = createServer((request, response) => { this.listener(request, response); });
@@ -38,7 +35,6 @@ export class WebhookReceiver {
     });
   }
 
-  /** Starts a webhook that answers every request with the same status and body. */
   static async answering(status = 200, answer = '', secret = SECRET): Promise<WebhookReceiver> {
     const receiver = await WebhookReceiver.doing((request, response) => { receiver.take(request, response, status, answer); }, secret);
     return receiver;
@@ -58,12 +54,10 @@ export class WebhookReceiver {
     return `http://127.0.0.1:${this.port}/hook?key=secret`;
   }
 
-  /** The environment of a service that delivers its events to this webhook. */
   get variables(): Record<string, string> {
     return { EVENTS_WEBHOOK_URL: this.url, EVENTS_WEBHOOK_SECRET: secretText(this.secret) };
   }
 
-  /** Reads a request, and answers it with this status. Keeps the request in `taken` if the status is 2xx. */
   take(request: IncomingMessage, response: ServerResponse, status: number, answer = ''): void {
     const chunks: Buffer[] = [];
     request.on('data', (chunk: Buffer) => chunks.push(chunk)).on('end', () => {
@@ -74,7 +68,7 @@ export class WebhookReceiver {
     });
   }
 
-  /** The events in all kept requests. Throws if a request's signature or an event is invalid. */
+  /** Throws if a request's signature or an event is invalid. */
   events(): UploadEvent[] {
     return this.taken.flatMap(({ body, headers, secret }) => {
       new Webhook(secretText(secret)).verify(body, headers as Record<string, string>);
@@ -83,7 +77,6 @@ export class WebhookReceiver {
     });
   }
 
-  /** Waits until `isEnough` accepts the events that have arrived. Resolves to these events. */
   async eventsUntil(isEnough: (events: readonly UploadEvent[]) => boolean): Promise<UploadEvent[]> {
     for (;;) {
       const events = this.events();
@@ -92,7 +85,6 @@ export class WebhookReceiver {
     }
   }
 
-  /** Stops listening, and closes all connections to the webhook. */
   async close(): Promise<void> {
     this.server.closeAllConnections();
     if (this.server.listening) await new Promise((resolve) => this.server.close(resolve));

@@ -10,9 +10,7 @@ const LIMITS = /^(x-ratelimit-|retry-after$)/;
 /** Counts the answers of one origin by status, as reported by the HTTP client. */
 export class Calls {
   readonly counts = new Map<string, number>();
-  /**
-   * The latest value of each answer header about rate limits, by the name of the header and the status of the answer.
-   */
+  /** By the name of the header and the status of the answer. */
   readonly limits = new Map<string, string>();
 
   constructor(origin: string) {

@@ -10,7 +10,6 @@ export type Kind = 'users' | 'roles';
 export class Made {
   readonly users = new Set<string>();
   readonly roles = new Set<string>();
-  /** The id of the user that was created or changed last. */
   latestUserId: string | undefined;
 
   constructor(private readonly file: string) {
@@ -28,7 +27,7 @@ export class Made {
     return id;
   }
 
-  /** Forgets all users and roles except these, which couldn't be removed: the next run is to remove them. */
+  /** These couldn't be removed: the next run is to remove them. */
   keepOnly(left: readonly (readonly [Kind, string])[]): void {
     this.users.clear();
     this.roles.clear();

@@ -1,7 +1,6 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 
 interface Saved {
-  /** The address of the API that has these scopes. */
   readonly api: string;
   readonly scopes: unknown;
 }
@@ -11,7 +10,6 @@ interface Saved {
  * interrupted.
  */
 export class SavedScopes {
-  /** @param api the address of the API whose scopes are kept. */
   constructor(
     private readonly file: string,
     private readonly api: string,
@@ -22,7 +20,7 @@ export class SavedScopes {
   }
 
   /**
-   * The scopes in the file; undefined if there is no file.
+   * Undefined if there is no file.
    *
    * @throws Error if the scopes in the file belong to another API.
    */

@@ -11,10 +11,8 @@ import { Ledger } from '../crash/ledger.mjs';
 import { Load, sendAgain } from '../crash/load.mjs';
 import { otherProgramOf } from '../replicas/other-version.mjs';
 
-/** How many uploads each version takes, and how many of them are removed, before the other version starts. */
 const UPLOADS = 200;
 const REMOVALS = 20;
-/** The time in which everything must be delivered after the last start, in milliseconds. */
 const DELIVERED_WITHIN_MS = 60_000;
 const MOST_SHOWN = 10;
 const MANAGEMENT = '/idpManagementBackend';
@@ -30,10 +28,8 @@ and verifies the store with both versions.
   --seed <n>         repeats the choices of a run, but not the timing of processes
 `;
 
-/** Runs a command of a version, with the environment of a service. Rejects if its exit code isn't 0. */
 const command = (program, name, env) => promisify(execFile)(process.execPath, [join(dirname(program), 'commands', `${name}.js`)], { env });
 
-/** Sends a request for one of the service's operations. Rejects if the status is 300 or higher. */
 async function ask(service, token, method, path, body) {
   const headers = { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' };
   const answer = await fetch(service.url + path, { method, headers, body: body && JSON.stringify(body) });
@@ -42,7 +38,6 @@ async function ask(service, token, method, path, body) {
   return text && JSON.parse(text);
 }
 
-/** Compares the lists of roles and users with the names of those created so far, and creates one more of each. */
 async function people(service, token, names) {
   const { roles } = await ask(service, token, 'GET', `${MANAGEMENT}/roles`);
   const { users } = await ask(service, token, 'GET', `${MANAGEMENT}/users`);
@@ -94,7 +89,6 @@ function history(programs, { rounds, random }) {
   });
 }
 
-/** @returns {Promise<number>} the exit code. */
 async function main() {
   const { values } = parseArgs({
     options: {

@@ -6,9 +6,7 @@ import { HttpClient } from './http-client.mjs';
 const { url, member, way, seconds, expected } = JSON.parse(process.argv[2]);
 const client = new HttpClient({ url, connections: 1, token: process.env.ACCESS_TOKEN });
 
-/**
- * The number of users on a page of a direct call: the same as the service requests from Keycloak for its list of users.
- */
+/** The same as the service requests from Keycloak. */
 const USERS_A_PAGE = 1_000;
 
 const DIRECT = {

@@ -11,7 +11,6 @@ const request =
   `POST ${pathname}${search} HTTP/1.1\r\nHost: ${hostname}:${port}\r\nContent-Type: ${type}\r\n` +
   `Content-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;
 
-/** Sends one upload over the connection. Resolves to the status of its answer when the answer is complete. */
 function exchange(socket) {
   return new Promise((resolve, reject) => {
     let received = '';

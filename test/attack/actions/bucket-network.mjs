@@ -6,13 +6,9 @@ const LATE_MS = 8_000;
 const isWrite = ({ method }) => method === 'PUT' || method === 'POST' || method === 'DELETE';
 const isPut = ({ method }) => method === 'PUT';
 
-/** Changes the store's answer to a listing of objects, so that it has each key twice. */
 const twice = ({ body }) => ({ body: Buffer.from(body.toString().replaceAll(/<Contents>.*?<\/Contents>/gs, '$&$&')) });
 
-/**
- * Temporary faults of the network between a replica and its store, by name. `forMs` is how long a fault lasts in place
- * of the planned duration.
- */
+/** `forMs` is how long a fault lasts in place of the planned duration. */
 const FAULTS = {
   'delays writes by 8 s': { forMs: LATE_MS, begin: (proxy) => proxy.postpone({ to: isPut }) },
   'is slow': { begin: (proxy, { ms }) => proxy.delay(ms) },
@@ -25,10 +21,6 @@ const FAULTS = {
   'throttles': { begin: (proxy) => proxy.throttle() },
 };
 
-/**
- * The network between one replica and the bucket, or between all replicas and the bucket, has one fault for some
- * seconds.
- */
 export default {
   name: 'bucket-network',
   isExclusive: true,

@@ -1,6 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** The store of the bucket is killed and later restarted, or paused for a while. */
 export default {
   name: 'bucket-outage',
   isExclusive: true,

@@ -2,10 +2,6 @@ import { DAY_MS, HOUR_MS } from '../clock.mjs';
 
 const REPEATS = 20;
 
-/**
- * The service's clock jumps by hours and stays there, or jumps by days and comes back. Afterwards earlier uploads with
- * an idempotency key are repeated.
- */
 export default {
   name: 'clock',
   isExclusive: true,

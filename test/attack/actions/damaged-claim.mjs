@@ -12,10 +12,7 @@ const DAMAGES = {
   'nothing left of': () => Buffer.alloc(0),
 };
 
-/**
- * The object in the bucket that says which upload has an idempotency key is damaged. A replica can rebuild it from the
- * index lines when the key is used again.
- */
+/** A replica can rebuild the damaged object from the index lines when the key is used again. */
 export default {
   name: 'damaged-claim',
   isExclusive: true,

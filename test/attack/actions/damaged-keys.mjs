@@ -18,10 +18,7 @@ const DAMAGES = {
   'removal of': (path) => rm(path),
 };
 
-/**
- * The service's databases of idempotency keys are damaged. The service can rebuild them from the index lines of the
- * uploads.
- */
+/** The service can rebuild the damaged databases from the index lines of the uploads. */
 export default {
   name: 'damaged-keys',
   isExclusive: true,

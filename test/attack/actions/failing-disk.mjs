@@ -1,9 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
-/**
- * Writes or flushes of the service fail for some seconds. Then the fault ends, or the service is killed and restarted
- * without the fault.
- */
 export default {
   name: 'failing-disk',
   isExclusive: true,

@@ -4,10 +4,6 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 const CONNECTIONS = 40;
 
-/**
- * For some seconds the service's process can open only a few more files (otherwise EMFILE), while clients hold
- * connections open.
- */
 export default {
   name: 'few-descriptors',
   isExclusive: true,

@@ -17,10 +17,6 @@ const noise = (path) => writeFile(path, 'no marker, and no line');
 const marker = (path) =>
   symlink(JSON.stringify({ content_path: '../outside/precious.csv', segment: 'uploads/kind=historical/date=2026-01-01/x.ndjson', offset: 0 }), path);
 
-/**
- * Foreign files by name: for each, its path in DATA_DIR, which may contain the date of the service's clock, and a
- * function that creates it.
- */
 const THINGS = {
   'a directory in uploads/': (day) => ({ path: `uploads/kind=historical/date=${day}/_temporary`, make: directory }),
   'a directory like a segment': (day) => ({ path: `uploads/kind=nowcast/date=${day}/${randomUUID()}.ndjson`, make: directory }),
@@ -40,10 +36,7 @@ const THINGS = {
   'a directory in idempotency/': () => ({ path: 'idempotency/_temporary', make: directory }),
 };
 
-/**
- * Foreign files appear in DATA_DIR while the service is restarted, mostly after a SIGKILL. The service must ignore
- * them, or refuse to start with one line that names one of them.
- */
+/** The service must ignore foreign files, or refuse to start with one line that names one of them. */
 export default {
   name: 'foreign-files',
   isExclusive: true,

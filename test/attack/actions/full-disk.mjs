@@ -3,7 +3,6 @@ import { rm, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** The volume with DATA_DIR is full until the files that fill it are removed. */
 export default {
   name: 'full-disk',
   isExclusive: true,
@@ -23,8 +22,7 @@ export default {
 };
 
 /**
- * Fills the file system of a directory with files. The first, third and so on take all space that is free, the others
- * half of it.
+ * The first, third and so on take all space that is free, the others half of it.
  *
  * @returns {Promise<string[]>} the paths of these files.
  */

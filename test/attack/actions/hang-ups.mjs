@@ -1,6 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** Clients that disconnect in the middle of their uploads. */
 export default {
   name: 'hang-ups',
   plan: (random) => ({ clients: 1 + random.below(30) }),

@@ -10,10 +10,7 @@ const LONG_LINES = ['a form with 10 MiB of control characters'];
 
 const sha256 = (bytes) => createHash('sha256').update(bytes).digest('hex');
 
-/**
- * Clients upload bodies that cost a careless service much more to read than they cost the client to send. Each must be
- * stored completely or rejected, as its description says.
- */
+/** Each body must be stored completely or rejected, as its description says. */
 export default {
   name: 'hostile-bodies',
   plan: (random) => {

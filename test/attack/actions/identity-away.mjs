@@ -1,7 +1,6 @@
 import { rename } from 'node:fs/promises';
 import { join } from 'node:path';
 
-/** The directory of the embedded identity provider is moved away, and later moved back. */
 export default {
   name: 'identity-away',
   isExclusive: true,

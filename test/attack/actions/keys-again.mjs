@@ -1,7 +1,4 @@
-/**
- * Earlier uploads with an idempotency key are repeated. One of their keys is also sent with a different upload, which
- * must be refused with 422.
- */
+/** One of the keys is also sent with a different upload, which must be refused with 422. */
 export default {
   name: 'keys-again',
   plan: (random) => ({ repeats: 1 + random.below(20) }),

@@ -1,7 +1,4 @@
-/**
- * Several clients send the same upload with the same idempotency key at the same time. One upload is stored. The other
- * clients get its receipt, or the answer 409 that it is in progress.
- */
+/** One upload is stored. The other clients get its receipt, or the answer 409 that it is in progress. */
 export default {
   name: 'keys-at-once',
   plan: (random) => ({ clients: 2 + random.below(7) }),

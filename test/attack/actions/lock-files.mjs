@@ -4,10 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 const MOST_WAIT_MS = 60_000;
 
-/**
- * A second service process starts on the DATA_DIR of the first, sometimes after the lock files were removed. The second
- * process must not become ready.
- */
+/** The second process must not become ready. */
 export default {
   name: 'lock-files',
   isExclusive: true,

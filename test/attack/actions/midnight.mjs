@@ -2,14 +2,12 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 const BEFORE_MIDNIGHT_MS = 4_000;
 /**
- * The pace of an upload over midnight. The pauses between its pieces add up to more than `BEFORE_MIDNIGHT_MS`, the rest
- * of the day when it begins.
+ * The pauses between the pieces add up to more than `BEFORE_MIDNIGHT_MS`, the rest of the day when the upload begins.
  */
 const OVER_MIDNIGHT = { pieces: 5, pauseMs: 1_500 };
 const LONGEST_PAUSE_MS = 1_000;
 const LEAST_BYTES = 2_000;
 
-/** The clock's day (UTC) ends while uploads with idempotency keys arrive. Each is repeated on the new day. */
 export default {
   name: 'midnight',
   isExclusive: true,
@@ -27,8 +25,7 @@ export default {
 };
 
 async function overMidnight(world, random) {
-  // Picks an upload with a file that is long enough to be sent in pieces. The service looks its key up on the old day,
-  // when its first piece arrives.
+  // The service looks the upload's key up on the old day, when its first piece arrives.
   let some;
   do some = world.someUpload(random);
   while (!(some.sent.size > LEAST_BYTES));

@@ -3,7 +3,6 @@ import { rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** A folder of DATA_DIR that the service uses is renamed, and later renamed back. */
 export default {
   name: 'part-away',
   isExclusive: true,

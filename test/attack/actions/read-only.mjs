@@ -1,9 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
-/**
- * The volume with DATA_DIR becomes read-only, like ext4 after an error, or is already read-only when the service
- * starts.
- */
 export default {
   name: 'read-only',
   isExclusive: true,

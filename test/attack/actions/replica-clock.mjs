@@ -2,7 +2,6 @@ import { HOUR_MS, MINUTE_MS } from '../clock.mjs';
 
 const REPEATS = 15;
 
-/** The clock of one replica is set wrong, and stays wrong until another run of this action changes it. */
 export default {
   name: 'replica-clock',
   isExclusive: true,

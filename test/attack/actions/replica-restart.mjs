@@ -1,4 +1,3 @@
-/** One replica is killed (SIGKILL) or shut down (SIGTERM), and started again. */
 export default {
   name: 'replica-restart',
   isExclusive: true,

@@ -1,6 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** The service is ended with SIGKILL or SIGTERM, and started again. */
 const restart = (name, signal, title) => ({
   name,
   isExclusive: true,

@@ -1,4 +1,3 @@
-/** Clients stall in the middle of an upload, and keep their connections open until the end of the history. */
 export default {
   name: 'silent-connections',
   plan: (random) => ({ connections: 10 + random.below(90), large: random.chance(0.5) }),

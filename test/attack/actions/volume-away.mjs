@@ -1,7 +1,6 @@
 import { rename } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** DATA_DIR disappears and comes back: its volume is unmounted while in use, or the directory is renamed. */
 export default {
   name: 'volume-away',
   isExclusive: true,
