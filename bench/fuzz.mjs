@@ -12,7 +12,7 @@ const CONNECTIONS = 16;
 const MOST_SHOWN = 10;
 const ANSWER_TIMEOUT_MS = 20_000;
 
-/** Small limits of the service, so that random requests exceed them. */
+/** Small, so that random requests exceed them. */
 const VARIABLES = { MAX_UPLOAD_BYTES: '4096', MAX_JSON_BYTES: '262144', REQUEST_IDLE_TIMEOUT_MS: '1000' };
 
 /**

@@ -110,11 +110,7 @@ async function listUsers(service, token) {
   return { ok: distinct === USERS && users.length === USERS, columns };
 }
 
-/**
- * Starts the stand-in for an Auth0 tenant.
- *
- * @returns the environment of a service that uses the stand-in, and an access token for callers as `TOKEN`.
- */
+/** @returns the environment of a service that uses the stand-in, and an access token for callers as `TOKEN`. */
 async function startTenant(services) {
   const tenant = spawn(process.execPath, ['test/servers/auth0.mjs', String(USERS)], { stdio: ['ignore', 'pipe', 'inherit'] });
   services.atEnd(() => tenant.kill());

@@ -7,7 +7,6 @@ import { interruptible } from './support/interruption.mjs';
 import { Progress } from './support/progress.mjs';
 import { median } from './support/table.mjs';
 
-/** How many shared segments a replica writes at the same time. */
 const SEGMENTS_AT_ONCE = 4;
 const COLUMNS = ['PUT', 'GET', 'LIST', 'DELETE', 'service', 'nginx', 'store', 'client'];
 

@@ -15,7 +15,7 @@ const SETTLE_MS = 100;
 const json = (value) => ({ headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(value) });
 const file = (bytes) => ({ headers: { 'Content-Type': 'text/csv' }, body: randomBytes(bytes / 2).toString('hex') });
 
-/** A form in one piece, because the calls of a body grow with the pieces in which it arrives. */
+/** In one piece, because the calls of a body grow with the pieces in which it arrives. */
 async function form(bytes) {
   const data = new FormData();
   data.set('file', new Blob([randomBytes(bytes)], { type: 'text/csv' }), 'load.csv');

@@ -1,5 +1,5 @@
-// Sums the results of test runs, whose JSON reports are the arguments, and names the suites with skipped tests. `.ci/run`
-// ends with it.
+// Sums the results of test runs, whose JSON reports are the arguments, and names the suites with skipped tests.
+// `.ci/run` ends with it.
 import { readFileSync } from 'node:fs';
 import { relative } from 'node:path';
 

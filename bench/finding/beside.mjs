@@ -28,7 +28,7 @@ export async function measureUploadsBesideLookups(services, { uploads, days }) {
   services.program = fileURLToPath(new URL('bare-answers.mjs', import.meta.url));
   const bare = await services.start();
   const headers = { Authorization: `Bearer ${await service.token()}` };
-  // Not `fetch`, which takes a millisecond of the processor for each request. The service and its clients share the cores.
+  // `fetch` takes a millisecond of the processor for each request. The service and its clients share the cores.
   const agent = new Agent({ keepAlive: true });
   const look = (url, index) =>
     new Promise((done, failed) => {

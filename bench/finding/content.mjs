@@ -71,11 +71,6 @@ async function fetchRate(url, authorization) {
   return Number(stdout) / MIB;
 }
 
-/**
- * Starts nginx to serve one file.
- *
- * @returns {Promise<string | undefined>} the URL of the file; undefined if nginx isn't installed.
- */
 async function startNginx(services, path) {
   const home = join(services.directory, 'nginx');
   await mkdir(home);

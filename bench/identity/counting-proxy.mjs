@@ -12,10 +12,6 @@ export class CountingProxy {
   #server;
   answered = 0;
 
-  /**
-   * @param {string} target the URL of the server
-   * @param {(path: string) => boolean} isCounted
-   */
   static async start(target, isCounted) {
     const proxy = new CountingProxy();
     proxy.#server = createServer((incoming, outgoing) => {

@@ -61,7 +61,7 @@ export class Realm {
     return this.#token(OPERATOR);
   }
 
-  /** Creates another client for the service, as docs/replacing-secrets.md describes. Resolves to its secret. */
+  /** As docs/replacing-secrets.md describes. Resolves to the client's secret. */
   async addClient(clientId) {
     return (await this.#server.setUp({ KEYCLOAK_CLIENT_ID: clientId })).KEYCLOAK_CLIENT_SECRET;
   }
@@ -122,9 +122,6 @@ export class Realm {
   }
 }
 
-/**
- * The realm for Keycloak's import: everything that the service needs, and a client with all permissions of the service.
- */
 function representation() {
   const account = ({ clientId }) => ({ username: `service-account-${clientId}`, enabled: true, serviceAccountClientId: clientId });
   return {

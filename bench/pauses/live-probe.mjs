@@ -12,7 +12,6 @@ const PAUSE_MS = 20;
 export class LiveProbe {
   #worker;
 
-  /** @param {string} url the URL of the service. */
   static async start(url) {
     const probe = new LiveProbe();
     probe.#worker = new Worker(new URL(import.meta.url), { workerData: url });

@@ -15,8 +15,8 @@ const WARM_UP = 2;
  * time in seconds for 1,000 uploads, of all replicas (`service`), of `nginx`, of the `store`, and of everything else on
  * the machine (`client`).
  *
- * @param {{ replicas: number, delayMs: number, load: import('../uploads/loads.mjs').Load }} row `delayMs`: how much later
- *   each request reaches the store; 0 for none.
+ * @param {{ replicas: number, delayMs: number, load: import('../uploads/loads.mjs').Load }} row `delayMs`: how much
+ * later each request reaches the store; 0 for none.
  * @returns {Promise<import('../support/contests.mjs').Outcome>}
  */
 export function takeTurn({ replicas: count, delayMs, load }, { signal, seconds }) {

@@ -2,8 +2,8 @@
 export class ArgumentError extends Error {}
 
 /**
- * Runs `main`, the work of a command line, and sets the process's exit code. Wrong arguments (an error of `parseArgs`, or
- * an `ArgumentError`) cause one line on standard error and exit code 1.
+ * Runs `main` and sets the process's exit code. Wrong arguments (an error of `parseArgs`, or an `ArgumentError`) cause
+ * one line on standard error and exit code 1.
  *
  * @param {() => Promise<number>} main resolves to the exit code
  */

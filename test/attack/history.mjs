@@ -41,11 +41,11 @@ function dealer(items, random) {
  * Runs one history. The same seed repeats the choices of the history, but not the timing of its processes.
  *
  * @param {{ store: 'disk' | 's3', seed: number, only?: string[], steps?: number, plans?: Record<string, object>,
- *   variables?: object, noFileSystem?: string, printLine: (line: string) => void, progress:
- *   import('../../bench/support/progress.mjs').Progress, number: number }} options `plans` fixes choices, by the name of
- *   the action
+ * variables?: object, noFileSystem?: string, printLine: (line: string) => void, progress:
+ * import('../../bench/support/progress.mjs').Progress, number: number }} options `plans` fixes choices, by the name of
+ * the action
  * @returns {Promise<{ findings: import('./model.mjs').Finding[], tried: Map<string, number>, acknowledged: number,
- *   answers: number, identities: number, probes: number, starved: number }>}
+ * answers: number, identities: number, probes: number, starved: number }>}
  */
 export function runHistory({ store, seed, only, steps: length = USUAL_STEPS, plans = {}, variables, noFileSystem, printLine, progress, number }) {
   return WITHIN[store]((bucket) => withServices(async (services) => {

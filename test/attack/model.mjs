@@ -10,7 +10,6 @@ const SLACK_MS = MINUTE_MS;
 const HOLDS_KEY_MS = 10_000;
 /** An upload that takes longer than this may be answered with 408. */
 const SLOW_MS = 10_000;
-/** How long the service's log line about an answered request may take to arrive. */
 const LOG_MS = 500;
 const LONGEST_LINE = 1_500;
 const REFUSAL = '{"error":"Internal server error."}';
@@ -121,7 +120,6 @@ export class Model {
     return known ?? this.findings.at(-1);
   }
 
-  /** @returns {Trouble} the trouble to pass to `end` */
   begin(trouble) {
     const begun = { ...trouble, from: performance.now(), until: Infinity };
     this.#troubles.push(begun);

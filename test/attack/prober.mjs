@@ -1,8 +1,8 @@
 // Requests services and a bare server continuously. Runs in its own process, so that the load of the rig doesn't delay
 // the requests. Reports each answer of a service that is wrong, or took longer than `mostMs` after subtracting the
 // machine's share: the time of the bare server, and how long the service's main thread waited for a CPU (known only on
-// Linux). If that thread waited longer than `mostMs`, requests have piled up while it couldn't run, and take longer also
-// after that. Such an answer is reported only if the thread ran for more than `MOST_RUN_MS` before it answered.
+// Linux). If that thread waited longer than `mostMs`, requests have piled up while it couldn't run, and take longer
+// also after that. Such an answer is reported only if the thread ran for more than `MOST_RUN_MS` before it answered.
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';

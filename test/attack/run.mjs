@@ -31,11 +31,6 @@ const MOST_SEED = 2 ** 31;
 
 const duration = (seconds) => `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, '0')}`;
 
-/**
- * Runs histories until `minutes` have passed, and at least one history for each store. Prints the findings.
- *
- * @returns {Promise<boolean>} whether there are no findings.
- */
 async function attack({ minutes, seed, only, plans, stores, noFileSystem, progress }) {
   const began = performance.now();
   const seconds = () => (performance.now() - began) / 1000;

@@ -32,11 +32,6 @@ export class Replica {
   #isStopping = false;
   #refusals;
 
-  /**
-   * @param {{ services: import('../../bench/support/service.mjs').Services, model: import('./model.mjs').Model }} world
-   * @param {number} port
-   * @param {Record<string, string>} variables
-   */
   constructor(world, port, variables) {
     this.#world = world;
     this.#variables = variables;
@@ -50,8 +45,8 @@ export class Replica {
   /**
    * Starts the service and waits until it is ready.
    *
-   * @param {{ mayName?: string[] }} [options] texts, such as paths, that name valid reasons for not starting. A service
-   *   that doesn't start must print one line that contains one of them.
+   * @param {{ mayName?: string[] }} [options] texts, such as paths, that name valid reasons for not starting. The
+   * service must then print one line that contains one of them.
    * @returns {Promise<string | undefined>} that line; undefined when the service is ready.
    * @throws HistoryOver when the service doesn't start for another reason, which is also recorded as a finding.
    */
@@ -187,7 +182,6 @@ export class Replica {
     };
   }
 
-  /** Checks continuously that requests succeed while `/health/ready` answers 200. */
   async watchReadiness(random, isOver) {
     const { model } = this.#world;
     while (!isOver()) {
@@ -218,7 +212,6 @@ export class Replica {
   }
 }
 
-/** The world of a history: its services, its model, and what runs in addition to the steps. */
 export class World {
   /** The last added runs first. */
   #undo = [];

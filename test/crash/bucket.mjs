@@ -4,7 +4,6 @@ import { isVersitygwAvailable, startVersitygw } from '../servers/versitygw.mjs';
 const BUCKET = 'load-data';
 const PREFIX = 'some/where';
 
-/** The reason why no bucket can be created on this machine; undefined if one can. */
 export const missingBucket = () => (isVersitygwAvailable() ? undefined : 'versitygw is not installed, and there is no Go to install it with');
 
 /**

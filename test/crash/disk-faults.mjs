@@ -2,11 +2,6 @@ import { existsSync } from 'node:fs';
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-/**
- * The environment of a service whose disk has faults.
- *
- * @param {import('./faulty-disk.mjs').DiskFaults} faults
- */
 export const withDiskFaults = (faults) => ({
   NODE_OPTIONS: `--import=${new URL('faulty-disk.mjs', import.meta.url).href}`,
   DISK_FAULTS: JSON.stringify({ seed: 0, ...faults }),

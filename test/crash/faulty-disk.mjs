@@ -1,5 +1,6 @@
 // Preloaded into the service (`node --import`), in each of its threads. Makes file operations below DATA_DIR fail,
-// makes flushes or removals do nothing, or kills the process at an operation. The variable DISK_FAULTS contains the faults as JSON.
+// makes flushes or removals do nothing, or kills the process at an operation. The variable DISK_FAULTS contains the
+// faults as JSON.
 import childProcess from 'node:child_process';
 import fs from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';

@@ -151,12 +151,6 @@ export class Ledger {
     this.#lastAlive = Infinity;
   }
 
-  /**
-   * Records that an upload was refused.
-   *
-   * @param {Sent} sent what was sent
-   * @param {object} service the service process that refused the upload
-   */
   refuse({ filename }, status, text, service) {
     this.#refused.set(filename, service);
     if (!this.#mayRefuse || status !== 500 || text !== REFUSAL) this.wrong.add(`an upload was answered with ${status} ${text}`);

@@ -26,17 +26,12 @@ export class LoopFileSystem {
   #isMounted = false;
   #isDisposed = false;
 
-  /**
-   * @param {import('../../bench/support/service.mjs').Services} services the owner of the file system. The file system
-   *   is removed when these services end
-   */
   constructor(services) {
     services.atEnd(() => this.#dispose());
     this.#image = join(services.directory, 'image');
     this.path = join(services.directory, 'mount');
   }
 
-  /** The reason why no file system can be created on this machine; undefined if one can. */
   static async missing(services) {
     if (process.platform !== 'linux' || process.getuid() !== 0) return 'a loop device needs Linux and root';
     const fileSystem = new LoopFileSystem(services);

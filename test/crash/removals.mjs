@@ -28,10 +28,11 @@ const PAUSE_AT_END_MS = 500;
  * repeatedly.
  *
  * @param {object} options
- * @param {Record<string, string>} [options.variables] more of the environment of the first service process, for the self-test
+ * @param {Record<string, string>} [options.variables] more of the environment of the first service process, for the
+ * self-test
  * @param {(store: { directory: string, ledger: Ledger, receiver: EventReceiver }) => Promise<void>} [options.damage]
- *   damages the store after the last kill, for the self-test. The kill then waits until many events are delivered, and
- *   nothing that the damage prevents is waited for
+ * damages the store after the last kill, for the self-test. The kill then waits until many events are delivered, and
+ * nothing that the damage prevents is waited for
  */
 export function removals(options) {
   return withServices((services) => run(services, {}, services.data, 'on disk', options));

@@ -7,7 +7,7 @@ import { someUpload } from '../crash/load.mjs';
 
 const AGAIN_MS = 100;
 const PIECES = 10;
-/** How long a slow client pauses after each piece of an upload, so that an upload takes 3-5 s. */
+/** Each upload takes 3-5 s. */
 const SLOW_PAUSE_MS = { least: 300, more: 200 };
 const LOST_ANSWERS = 0.5;
 
@@ -41,9 +41,9 @@ export class Clients {
    * @param {number} port where the proxy listens
    * @param {import('../crash/ledger.mjs').Ledger} ledger records the uploads that are answered with 200
    * @param {import('../../dist/testing/random.js').Random} random
-   * @param {{ connections: number, slow: number, largest: number, pauseMs: number }} options how many clients there are,
-   *   how many more send each upload in 3-5 s, how many bytes the files have at most, and how long a client waits after
-   *   an upload
+   * @param {{ connections: number, slow: number, largest: number, pauseMs: number }} options how many clients there
+   * are, how many more send each upload in 3-5 s, how many bytes the files have at most, and how long a client waits
+   * after an upload
    */
   constructor(port, ledger, random, { connections, slow, largest, pauseMs }) {
     this.#port = port;
@@ -55,7 +55,7 @@ export class Clients {
     this.#ended = Promise.all(Array.from({ length: connections + slow }, (_, client) => this.#work(client < slow)));
   }
 
-  /** Stops the clients. Resolves when the uploads in flight are answered, and those with a key were answered with 200. */
+  /** The uploads in flight are answered first, and those with a key with 200. */
   async stop() {
     this.#isGoing = false;
     await this.#ended;

@@ -5,7 +5,6 @@ import { freePort, Server } from '../servers/server.mjs';
 
 const CONFIGURATION = 'deploy/nginx/load-data-service.conf';
 
-/** The reason why nginx can't be started on this machine; undefined if it can. */
 export const missingNginx = () => (programPath('nginx') ? undefined : 'nginx is not installed');
 
 /**

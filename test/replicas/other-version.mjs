@@ -5,8 +5,8 @@ import { promisify } from 'node:util';
 import { ArgumentError } from '../../bench/support/command.mjs';
 
 /**
- * The program of a version of the service. Installs it with npm if it is a packed one. Rejects with npm's output if that
- * fails.
+ * The program of a version of the service. Installs it with npm if it is a packed one. Rejects with npm's output if
+ * that fails.
  *
  * @param {string} version a tarball of `npm pack`, or the path of a build's `main.js`
  * @param {string} directory where to install
@@ -22,8 +22,8 @@ export async function programOf(version, directory) {
 }
 
 /**
- * Like `programOf`, for the option `--other`. Rejects with an `ArgumentError` if the program's code is that of the build in
- * `dist`, because a comparison of both would find nothing.
+ * Like `programOf`, for the option `--other`. Rejects with an `ArgumentError` if the program's code is that of the
+ * build in `dist`, because a comparison of both would find nothing.
  */
 export async function otherProgramOf(other, directory) {
   const program = await programOf(other, directory);

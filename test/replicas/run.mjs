@@ -33,14 +33,14 @@ const TITLE_WIDTH = 28;
  * Sends requests while `disturb` runs, and compares the bucket and Keycloak afterwards.
  *
  * @param {object} options
- * @param {(restart?: import('./replica.mjs').Restart) => boolean} options.mayFail whether a request may fail that was in
- *   flight during this restart; undefined: during none
+ * @param {(restart?: import('./replica.mjs').Restart) => boolean} options.mayFail whether a request may fail that was
+ * in flight during this restart; undefined: during none
  * @param {boolean} [options.replacesSecrets] whether `disturb` replaces the secrets of the replicas, which then have a
- *   webhook too
+ * webhook too
  * @param {() => void} options.onQuiet is called when no client sends any more, and only the sweep of the bucket and the
- *   comparison are left
+ * comparison are left
  * @param {(replicas: Replica[], secrets?: Secrets) => AsyncGenerator<import('./replica.mjs').Restart>} disturb see
- *   `restarts`
+ * `restarts`
  * @returns {Promise<{ rows: [string, (number | string)[]][], findings: string[] }>}
  */
 function part(title, { count, random, pauseMs, progress, realm, mayFail, onQuiet, replacesSecrets = false }, disturb) {

@@ -1,4 +1,5 @@
-// Installs and starts Azurite, an Azure Blob Storage server. `node test/servers/azurite.mjs` runs one until it is interrupted.
+// Installs and starts Azurite, an Azure Blob Storage server. `node test/servers/azurite.mjs` runs one until it is
+// interrupted.
 import { join } from 'node:path';
 import { BlobServiceClient } from '@azure/storage-blob';
 import { installLockedPackage } from './npm-package.mjs';
@@ -31,7 +32,6 @@ class Azurite extends Server {
   }
 }
 
-/** Installs Azurite outside the repository unless it is installed. Returns the path of its program. */
 export const installAzurite = () => installLockedPackage('azurite-3.35.0', MANIFESTS, 'azurite', 'dist/src/blob/main.js');
 
 /**

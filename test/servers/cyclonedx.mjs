@@ -19,12 +19,7 @@ export const isCycloneDxAvailable = () => LIBRARY.areAvailable;
 
 export const installCycloneDx = () => LIBRARY.install();
 
-/**
- * Checks a file in CycloneDX's JSON form by the strict schema of its version.
- *
- * @param {string} file
- * @returns {Promise<string>} `valid`, or what is wrong.
- */
+/** @returns {Promise<string>} `valid`, or what is wrong by the strict schema. */
 export async function checkCycloneDx(file) {
   const { stdout } = await run('python3', ['-c', CHECK, file], { env: { ...process.env, PYTHONPATH: LIBRARY.path } });
   return stdout.trim();

@@ -20,7 +20,7 @@ export async function installHelm() {
 }
 
 /**
- * Runs Helm without a cluster, and returns what it prints on standard output. Rejects with its error output if it fails.
+ * Runs Helm without a cluster, and returns its standard output. Rejects with its error output.
  *
  * @param {readonly string[]} parameters
  * @returns {Promise<string>}

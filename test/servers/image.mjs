@@ -1,5 +1,5 @@
-// Builds the image of the Dockerfile with buildah, which needs no daemon. Images are kept outside the repository, apart from
-// those of other programs, because the base image may be a stand-in.
+// Builds the image of the Dockerfile with buildah, which needs no daemon. Images are kept outside the repository, apart
+// from those of other programs, because the base image may be a stand-in.
 import { execFile, spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
@@ -16,8 +16,7 @@ const IMAGE = 'localhost/load-data-service';
 const run = promisify(execFile);
 
 /**
- * Runs buildah on the images of the tests, and returns what it prints on standard output. Rejects with all that it prints
- * if it fails.
+ * Runs buildah on the images of the tests, and returns its standard output. Rejects with all that it prints.
  *
  * @param {readonly string[]} parameters
  * @param {import('node:child_process').ExecFileOptions} [options]
@@ -29,7 +28,6 @@ export async function buildah(parameters, options = {}) {
   return stdout.trim();
 }
 
-/** Why the image can't be built and run on this machine; undefined if it can. */
 export function missingForImage() {
   if (process.platform !== 'linux' || process.getuid() !== 0) return 'this is not root on Linux';
   const missing = ['buildah', 'unshare', 'nsenter'].filter((program) => spawnSync(program, ['--version']).error !== undefined);
@@ -98,7 +96,6 @@ export async function prepareBase() {
   return base;
 }
 
-/** Makes an image of Debian's own packages and of Node and npm from npm, as the official one has them. */
 async function makeStandIn(base, major, release) {
   const folder = await mkdtemp(join(tmpdir(), 'load-data-base-'));
   const container = await buildah(['from', 'scratch']);

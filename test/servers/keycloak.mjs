@@ -12,11 +12,9 @@ const VERSION = '26.7.3';
 const HOME = join(CACHE, `keycloak-${VERSION}`);
 const ADMINISTRATOR = { KC_BOOTSTRAP_ADMIN_USERNAME: 'admin', KC_BOOTSTRAP_ADMIN_PASSWORD: 'admin-secret' };
 
-/** For a fast start. */
 const FAST_START = ['-Xms64m', '-Xmx512m', '-XX:TieredStopAtLevel=1', '-XX:+UseSerialGC', '-XX:+UnlockDiagnosticVMOptions', '-XX:-BytecodeVerificationRemote'];
 /**
- * Java's options that Keycloak's own script `bin/kc.sh` sets. Java is started without this script, so that signals
- * reach the server itself.
+ * Java is started without Keycloak's own script `bin/kc.sh`, which sets these, so that signals reach the server itself.
  */
 const JAVA_OPTIONS = [
   ...['-XX:MaxMetaspaceSize=256m', '-Dfile.encoding=UTF-8'],
@@ -79,9 +77,6 @@ class Keycloak extends Server {
   }
 }
 
-/**
- * Whether Keycloak is available on this machine: Java exists, and Keycloak is installed or Maven exists to install it.
- */
 export const isKeycloakAvailable = () => runs('java', '-version') && (existsSync(HOME) || runs('mvn', '-version'));
 
 /**

@@ -17,8 +17,7 @@ export const isPrometheusOperatorAvailable = () => PROGRAM.isAvailable;
 export const installPrometheusOperator = () => PROGRAM.install();
 
 /**
- * Resolves to what is wrong with each object that the operator's types can't hold: fields that they don't have, and values
- * of another type.
+ * Resolves to the fields that the operator's types don't have, and the values of another type.
  *
  * @param {readonly object[]} objects of the kinds ServiceMonitor and PrometheusRule
  * @returns {Promise<string[]>}

@@ -6,5 +6,4 @@ const DIRECTORIES = [...(process.env.PATH ?? '').split(delimiter), '/usr/sbin'];
 
 export const programPath = (name) => DIRECTORIES.map((directory) => join(directory, name)).find((path) => existsSync(path));
 
-/** The proxies of `deploy/` that are missing on this machine. */
 export const MISSING_PROXIES = ['nginx', 'haproxy'].filter((name) => programPath(name) === undefined);

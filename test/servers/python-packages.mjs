@@ -8,7 +8,6 @@ import { CACHE } from './cache.mjs';
 
 const run = promisify(execFile);
 
-/** Packages that are installed together in a directory of their own. */
 export class PythonPackages {
   #packages;
   #subdirectory;
@@ -52,5 +51,4 @@ export class PythonPackages {
 }
 
 export const POLARS = new PythonPackages(['polars==2.1.0']);
-/** What the receiver in docs/telling-uploads.md needs. */
 export const FLASK_RECEIVER = new PythonPackages(['flask==3.1.3', 'standardwebhooks==1.1.0']);

@@ -15,13 +15,9 @@ const run = promisify(execFile);
 
 export const RELEASE = join(HOME, NAME);
 
-/** Whether the release is available on this machine: it is packed, or its commit is in the repository's history. */
 export const isReleaseAvailable = () => existsSync(RELEASE) || spawnSync('git', ['cat-file', '-e', `${COMMIT}^{commit}`], { cwd: REPOSITORY }).status === 0;
 
-/**
- * Packs the release unless it is packed. Takes a minute, and needs the npm registry. Rejects with the output of git or
- * npm if one of them fails.
- */
+/** Takes a minute, and needs the npm registry. Rejects with the output of git or npm if one of them fails. */
 export async function packRelease() {
   if (existsSync(RELEASE)) return;
   console.error('Packing load-data-service 1.0.0, which takes a minute.');

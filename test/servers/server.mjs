@@ -45,11 +45,6 @@ export class Server {
   #child;
   #exited;
 
-  /**
-   * @param {string} name the server's name in messages
-   * @param {number} port
-   * @param {((text: string) => void) | undefined} log receives the output of the server
-   */
   constructor(name, port, log) {
     this.#name = name;
     this.#log = log;

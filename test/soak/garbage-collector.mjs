@@ -4,12 +4,11 @@ import { WebSocket } from 'undici';
 /** The option that lets a `GarbageCollector` reach a Node process, by Node's inspector. */
 export const INSPECTED = '--inspect=127.0.0.1:0';
 
-/** Makes a service collect its garbage. Without that, memory depends on when the heap was last collected. */
+/** Without it, memory depends on when the heap was last collected. */
 export class GarbageCollector {
   #socket;
   #calls = 0;
 
-  /** @param {{ output: string }} service runs with `INSPECTED` */
   static async connect({ output }) {
     const collector = new GarbageCollector();
     collector.#socket = new WebSocket(/ws:\/\/\S+/.exec(output)[0]);
@@ -17,7 +16,6 @@ export class GarbageCollector {
     return collector;
   }
 
-  /** Resolves when the garbage is collected. Rejects when the service has ended. */
   async collect() {
     if (this.#socket.readyState !== WebSocket.OPEN) throw new Error('The service has ended.');
     const id = ++this.#calls;

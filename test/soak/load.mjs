@@ -15,7 +15,6 @@ const REMOVED_SHARE = 100;
 const UPLOAD = '/ingestHistoricalLoadData/upload_historical';
 const BOUNDARY = 'soak-boundary';
 
-/** How often each kind of request is sent, of 1,000 requests. */
 const MIX = {
   json: 498,
   file: 150,
@@ -34,7 +33,7 @@ const MIX = {
 };
 
 /**
- * Sends a mix of requests to a service at a constant rate, however fast it answers. The latency of a request counts from
+ * Sends a mix of requests at a constant rate, however fast the service answers. The latency of a request counts from
  * the time at which it is due.
  */
 export class MixedLoad {
@@ -55,11 +54,6 @@ export class MixedLoad {
   #role;
   #began;
 
-  /**
-   * @param {{ url: string }} service
-   * @param {() => Promise<string>} newToken requests a token with all permissions
-   * @param {import('../../dist/testing/random.js').Random} random
-   */
   constructor(service, newToken, random) {
     this.#service = service;
     this.#newToken = newToken;
@@ -99,7 +93,6 @@ export class MixedLoad {
     this.#agent.destroy();
   }
 
-  /** Sends this many requests at once, in addition to those of `run`. */
   burst(count) {
     for (let begun = 0; begun < count; begun++) this.#send(performance.now());
   }
@@ -140,7 +133,6 @@ export class MixedLoad {
     return 'json';
   }
 
-  /** Resolves to what is wrong with the answer; undefined if the answer is as expected. */
   async #perform(kind) {
     switch (kind) {
       case 'json':

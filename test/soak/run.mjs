@@ -54,7 +54,6 @@ Example: npm run soak -- --minutes=15 --only=local
 /** In a bucket, an upload takes several times the processor time of one on the local disk. */
 const RATES = { local: 200, distributed: 50 };
 
-/** Each setup runs `work` with the environment of the service and a function that requests a token. */
 const SETUPS = {
   local: (work) => work({}, (service) => service.token()),
   distributed: (work) =>

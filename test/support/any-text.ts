@@ -2,7 +2,6 @@ import * as fc from 'fast-check';
 
 const isSurrogate = (codePoint: number): boolean => codePoint >= 0xd800 && codePoint <= 0xdfff;
 
-/** Any code point but half of a surrogate pair. */
 const character = fc
   .integer({ min: 0, max: 0x10ffff })
   .filter((codePoint) => !isSurrogate(codePoint))

@@ -128,7 +128,6 @@ export default function prepare(): void {
   reportIfLeftOut(FILE);
 }
 
-/** Prints a line if the description is absent, which says that the check against it is left out. */
 export function reportIfLeftOut(file: URL): void {
   if (!existsSync(file)) console.log("Left out: the check of requests and answers against Auth0's description, which isn't here.");
 }

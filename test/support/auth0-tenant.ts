@@ -24,6 +24,5 @@ export const auth0Variables = ({ domain, service }: Auth0StandIn): Record<string
   OIDC_AUDIENCE: AUDIENCE,
 });
 
-/** An access token for the service, issued by the tenant, with all permissions for the customer `acme`. */
 export const operatorToken = (tenant: Auth0StandIn): Promise<string> =>
   tenant.issueToken({ permissions: PERMISSIONS, claims: { customer_id: 'acme' } });

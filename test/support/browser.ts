@@ -8,7 +8,7 @@ export interface Page {
 export class Browser {
   private readonly cookies = new Map<string, string>();
 
-  /** @param site the origin of the pages that are requested. Redirects to other origins aren't followed. */
+  /** @param site the origin of the pages that are requested. */
   constructor(private readonly site: string) {}
 
   async open(url: string, init: RequestInit = {}): Promise<Page> {

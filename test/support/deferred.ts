@@ -1,4 +1,3 @@
-/** A promise, and the function that resolves it. */
 export function deferred(): { readonly promise: Promise<void>; readonly resolve: () => void } {
   let resolve = (): void => undefined;
   const promise = new Promise<void>((settle) => (resolve = settle));

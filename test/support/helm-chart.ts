@@ -68,14 +68,13 @@ export interface Manifest {
 
 const isObject = (value: unknown): value is Values => typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** Values of the chart, where later ones replace earlier ones as they do in Helm. */
+/** Later values replace earlier ones, as in Helm. */
 export const merged = (...all: readonly Values[]): Values =>
   all.reduce((result, values) => {
     const entries = Object.entries(values).map(([name, value]) => [name, isObject(value) && isObject(result[name]) ? merged(result[name], value) : value]);
     return { ...result, ...(Object.fromEntries(entries) as Values) };
   }, {});
 
-/** Values with variables and secrets, whose keys have the names of the variables. */
 export const configured = (config: Values, ...secrets: readonly string[]): Values => ({
   config,
   ...(secrets.length > 0 && { secret: { existingSecret: 'load-data', keys: Object.fromEntries(secrets.map((name) => [name, name])) } }),
@@ -133,7 +132,7 @@ export class Chart {
     return new Chart(await mkdtemp(join(tmpdir(), 'helm-')));
   }
 
-  /** Renders a chart, by default the one that is shipped. Rejects with Helm's message if the chart refuses the values. */
+  /** Rejects with Helm's message if the chart refuses the values. */
   async template(values: Values, { chart = CHART, parameters = [] }: { chart?: string; parameters?: readonly string[] } = {}): Promise<string> {
     const file = join(this.directory, `values-${this.count++}.json`);
     await writeFile(file, JSON.stringify(values));

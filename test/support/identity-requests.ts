@@ -91,7 +91,6 @@ export function identityRequests(target: Target) {
     'create-user': () => ({ email: freshEmail(), name: 'Operator', roles: [known.roleId] }),
     'update-user': () => ({ user_id: known.userId, new_name: 'Operator' }),
   } as const satisfies Record<Operation, () => Fields>;
-  /** Sends a request for an operation. Without `fields`, it is a request that succeeds. */
   const ask = (operation: (typeof ALL_OPERATIONS)[number], fields?: Fields): Promise<Answer> =>
     operation in GOOD ? post(operation, fields ?? GOOD[operation as Operation]()) : send('GET', `${BASE}/${operation}`);
 

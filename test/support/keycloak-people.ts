@@ -20,8 +20,8 @@ interface Tokens {
 }
 
 /**
- * Defines the tests of what people do at Keycloak: log in, renew their tokens and follow invitations. They leave users, roles
- * and a client in the realm of the tests.
+ * What people do at Keycloak: log in, renew their tokens and follow invitations. The tests leave users, roles and a
+ * client in the realm.
  *
  * @param keycloak the Keycloak with this realm, once the tests have begun
  */
@@ -54,8 +54,8 @@ export function peopleAtKeycloak(keycloak: () => Keycloak): void {
     const roleOf = (...permissions: string[]): Promise<string> => created('create-role', { role_name: fresh(), permissions });
 
     /**
-     * Opens Keycloak's login page like the button Authorize of Swagger UI. `finish` takes the page of the last redirect,
-     * and exchanges its code for tokens.
+     * Like the button Authorize of Swagger UI. `finish` takes the page of the last redirect, and exchanges its code for
+     * tokens.
      */
     async function authorize(browser: Browser): Promise<{ page: Page; finish: (redirected: Page) => Promise<Tokens> }> {
       const { flows, oauth2RedirectUrl = '', initOAuth } = await swaggerUiOptions(service.url);
@@ -79,10 +79,7 @@ export function peopleAtKeycloak(keycloak: () => Keycloak): void {
       return { page: await browser.open(`${authorizationUrl}?${query.toString()}`), finish };
     }
 
-    /**
-     * Requests tokens from Keycloak like a script on the service's pages. Keycloak doesn't let scripts of other origins
-     * read the answer.
-     */
+    /** Like a script on the service's pages: Keycloak doesn't let scripts of other origins read the answer. */
     async function tokens(tokenUrl: string, grant: Record<string, string>): Promise<Tokens> {
       const body = new URLSearchParams({ client_id: CLIENT, ...grant });
       const response = await fetch(tokenUrl, { method: 'POST', body, headers: { origin: service.url } });

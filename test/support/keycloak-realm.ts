@@ -35,7 +35,6 @@ export const keycloakVariables = (url: string): Record<string, string> => ({
   KEYCLOAK_CLIENT_SECRET: SERVICE.clientSecret,
 });
 
-/** An access token of the operator client, or of a user if the user's name and password are given. */
 export async function keycloakToken({ endpoint }: Keycloak, user?: { username: string; password: string }): Promise<string> {
   const grant = user ? { grant_type: 'password', ...user } : { grant_type: 'client_credentials' };
   const body = new URLSearchParams({ ...grant, client_id: OPERATOR.clientId, client_secret: OPERATOR.secret });
@@ -45,7 +44,7 @@ export async function keycloakToken({ endpoint }: Keycloak, user?: { username: s
   return token;
 }
 
-/** The permissions of a user's roles as Keycloak itself reports them. */
+/** As Keycloak itself reports them. */
 export async function keycloakPermissionsOf(server: Keycloak, userId: string): Promise<string[]> {
   const [api] = (await server.administer('GET', `/clients?clientId=${SERVICE.audience}`)) as { id: string }[];
   const path = `/users/${userId.replace('keycloak|', '')}/role-mappings/clients/${api?.id ?? ''}/composite`;

@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto';
 
-/** As many as keep both cores busy, so that there are always uploads in flight. */
+/** As many as keep both cores busy. */
 const WORKERS = 8;
 const MAX_FILE_BYTES = 200_000;
 
@@ -10,7 +10,7 @@ export interface Acknowledged {
   readonly sha256: string | null;
 }
 
-/** Concurrent clients that upload JSON, files and forms to a service continuously until the service has ended. */
+/** Clients that upload JSON, files and forms to a service until it has ended. */
 export class Load {
   readonly acknowledged: Acknowledged[] = [];
   private readonly workers: Promise<void>[];

@@ -1,8 +1,8 @@
 import { BaseSequencer, type TestSequencerConstructor, type TestSpecification } from 'vitest/node';
 
 /**
- * A sequencer that begins with the spec files that take longest, so that none of them runs alone at the end. Vitest
- * orders files by their last durations. But `npm ci` deletes those, and then Vitest orders files by their size.
+ * Begins with the spec files that take longest, so that none of them runs alone at the end. Vitest orders files by
+ * their last durations, but `npm ci` deletes those.
  *
  * @param longest the names of these files up to the first dot, the longest first.
  */

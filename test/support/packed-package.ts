@@ -28,10 +28,6 @@ export interface PackageUser {
   readonly more?: Readonly<Record<string, string>>;
   /** A test runner that is installed only for the contract suites, so that nothing else can depend on it. */
   readonly lateRunner?: string;
-  /**
-   * The pairs of TypeScript's `module` and `moduleResolution` with which an application that imports an ES module
-   * compiles.
-   */
   readonly resolutions: readonly (readonly [module: string, resolution: string])[];
   readonly passed: RegExp;
 }
@@ -74,7 +70,6 @@ const RUNNERS: readonly Runner[] = [
   { parameters: ['--test', '--test-reporter=tap'], passed: /^# pass (\d+)\n# fail 0$/m },
 ];
 
-/** Rejects with what the runner prints if a test fails. */
 const runSuites = (application: string, { parameters }: Runner, variables: Record<string, string> = {}) =>
   execute(process.execPath, [...parameters], { cwd: join(application, 'runners'), env: { ...ENVIRONMENT, ...variables }, maxBuffer: 2 ** 26 });
 
@@ -111,8 +106,8 @@ async function install(directory: string, { example, nest, more }: PackageUser):
 }
 
 /**
- * Defines the tests that the packed package passes in every application. They run in the application in their order, and
- * leave what they built.
+ * Defines the tests that the packed package passes in every application. They run in their order, and leave what they
+ * built.
  *
  * @returns the folder of the application, once the tests have begun.
  */

@@ -12,10 +12,7 @@ await built();
 
 export type Variables = Readonly<Record<string, string>>;
 
-/**
- * The variables with which a program finds the servers and runtimes that the tests have installed, and with which npm
- * trusts this machine's registry.
- */
+/** Variables for the installed servers and runtimes of the tests, and for this machine's npm registry. */
 export const cacheVariables = (): Variables => {
   const { HOME = '', XDG_CACHE_HOME, NODE_EXTRA_CA_CERTS } = process.env;
   return { HOME, ...(XDG_CACHE_HOME !== undefined && { XDG_CACHE_HOME }), ...(NODE_EXTRA_CA_CERTS !== undefined && { NODE_EXTRA_CA_CERTS }) };
@@ -46,7 +43,7 @@ export class Program {
     return this.stdout.split('\n').slice(0, -1);
   }
 
-  /** Resolves to the first line of standard output that matches. Rejects if the program ends without such a line. */
+  /** Rejects if the program ends without such a line. */
   async line(pattern: RegExp): Promise<string> {
     for (;;) {
       const found = this.lines.find((line) => pattern.test(line));
@@ -61,10 +58,7 @@ export class Program {
     }
   }
 
-  /**
-   * Waits until the program prints the question, and types the answer and Enter. Rejects if the program ends before it
-   * asks.
-   */
+  /** Rejects if the program ends before it asks. */
   async answer(question: string, answer: string): Promise<void> {
     while (!this.stdout.includes(question)) {
       const isOver = await Promise.race([this.exited.then(() => true), once(this.child.stdout as NodeJS.EventEmitter, 'data').then(() => false)]);
@@ -83,7 +77,6 @@ export class Program {
 export interface ServiceProcess {
   readonly program: Program;
   readonly readyLine: string;
-  /** Clients use it. */
   readonly url: string;
   readonly swaggerUrl: string;
   readonly curl: string | undefined;
@@ -129,7 +122,6 @@ export class Workspace {
     return ready(this.launch(variables));
   }
 
-  /** Doesn't wait until the service is ready. */
   launch(variables: Variables = {}): Program {
     return this.run(process.execPath, ['--trace-warnings', resolve('dist/main.js')], variables);
   }
@@ -181,10 +173,7 @@ export class Workspace {
     return Object.assign(program, await program.exited);
   }
 
-  /**
-   * Runs a command line in a shell, as if it were pasted into a terminal, in a directory other than the service's.
-   * Resolves to its output. Rejects if it fails.
-   */
+  /** In a directory other than the service's. Rejects if the command fails. */
   async paste(command: string | undefined): Promise<string> {
     const shell = this.run('/bin/sh', ['-c', command ?? 'false'], {}, '/');
     const { code } = await shell.exited;

@@ -54,7 +54,6 @@ export const outageAnswer = (status: 502 | 503) => ({
   retryAfter: status === 503 ? '10' : null,
 });
 
-/** The parts of an answer that `outageAnswer` contains, for comparison with it. */
 export async function outcome(answer: Promise<Answer>) {
   const { status, body, headers } = await answer;
   return { status, body, retryAfter: headers.get('retry-after') };

@@ -4,7 +4,6 @@ export interface Findings {
   readonly warnings?: string[];
 }
 
-/** Reads the status of `/health/ready`, and the problems and warnings of the identity provider in its answer. */
 export async function readiness(url: string): Promise<Findings> {
   const response = await fetch(`${url}/health/ready`);
   const { details } = (await response.json()) as { details: { identity_provider: object } };

@@ -1,7 +1,7 @@
 import { expect } from 'vitest';
 import type { Program } from './process.js';
 
-/** Expects that the program exits with status 1, prints only these lines on standard error, and prints no ready line. */
+/** The program must exit with status 1, print only these lines on standard error, and print no ready line. */
 export async function expectRefused(program: Program, ...lines: RegExp[]): Promise<void> {
   expect(await program.exited).toEqual({ code: 1, signal: null });
   expect(program.stderr.split('\n')).toEqual([...lines.map((line) => expect.stringMatching(line) as string), '']);

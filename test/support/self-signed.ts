@@ -12,7 +12,7 @@ export interface SelfSigned {
 }
 
 /**
- * Makes a certificate for this machine's addresses that signs itself, and its key, by openssl, as PEM files in a directory.
+ * Makes a self-signed certificate for this machine's addresses, and its key, by openssl, as PEM files in a directory.
  * The subjects differ, so that a client can trust several at once.
  */
 export async function selfSigned(directory: string, name: string): Promise<SelfSigned> {

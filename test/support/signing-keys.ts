@@ -28,5 +28,5 @@ async function make(): Promise<string> {
 
 const shared: KeyObject[] = [];
 
-/** An RSA key for a test's tokens. All specs of one process share them by their number, because making one takes 0.1 s. */
+/** An RSA key for a test's tokens. Specs of one process share them, because making one takes 0.1 s. */
 export const sharedRsaKey = (number = 0): KeyObject => (shared[number] ??= rsaKey());

@@ -4,19 +4,13 @@ const now = performance.now.bind(performance);
 let skippedMs = 0;
 let clock: { mockRestore(): unknown } | undefined;
 
-/**
- * Moves the monotonic clock of this process ahead, until `restoreTime` is called. Timers and `Date` don't change. So a
- * test needn't wait until something that the service has cached is too old.
- */
+/** Moves the monotonic clock of this process ahead, until `restoreTime` is called. Timers and `Date` don't change. */
 export function skipTime(ms: number): void {
   skippedMs += ms;
   clock ??= vi.spyOn(performance, 'now').mockImplementation(() => now() + skippedMs);
 }
 
-/**
- * Ends what `skipTime` began. Services that have seen the skipped time must be closed before, because for them the clock
- * would go back.
- */
+/** Services that have seen the skipped time must be closed before, because for them the clock would go back. */
 export function restoreTime(): void {
   clock?.mockRestore();
   clock = undefined;

@@ -6,8 +6,8 @@ import type { Program } from './process.js';
 import { SECRET } from './webhook-receiver.js';
 
 /**
- * Asserts that an example of a webhook with the secret `SECRET` prints each event once, and refuses those that are signed
- * with another secret. Ends the example.
+ * An example of a webhook with the secret `SECRET` must print each event once, and refuse those that are signed with
+ * another secret. Ends the example.
  *
  * @param program the example. First prints `port <port>`.
  * @param refusal the status with which it refuses.

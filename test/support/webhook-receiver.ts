@@ -98,5 +98,5 @@ export class WebhookReceiver {
 
 export const SECRET = Buffer.alloc(32, 1);
 
-/** A webhook secret as text, in the form that Standard Webhooks prescribes. */
+/** In the form that Standard Webhooks prescribes. */
 export const secretText = (secret: Buffer): string => `whsec_${secret.toString('base64')}`;

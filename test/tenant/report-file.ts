@@ -2,12 +2,12 @@ import { readFileSync, rmSync } from 'node:fs';
 
 export const REPORT = 'data/auth0-check/report.md';
 
-/** Before the run: removes the report of an earlier run. */
+/** Removes the report of an earlier run. */
 export function setup(): void {
   rmSync(REPORT, { force: true });
 }
 
-/** After the run: prints the report, if this run has written one. */
+/** Prints the report, if this run has written one. */
 export function teardown(): void {
   try {
     process.stdout.write(`\n${readFileSync(REPORT, 'utf8')}\nThis is also in ${REPORT}.\n`);

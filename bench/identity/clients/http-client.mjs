@@ -1,6 +1,5 @@
 import { Pool } from 'undici';
 
-/** Thrown for an answer with another status than the expected one. */
 export class OtherStatus extends Error {}
 
 /** A client that sends and receives JSON with one access token, over connections that are reused. */
@@ -24,7 +23,6 @@ export class HttpClient {
     return this.#ask('GET', path, undefined, 200);
   }
 
-  /** @param {number} status the expected status of the answer */
   send(method, path, body, status) {
     return this.#ask(method, path, JSON.stringify(body), status);
   }

@@ -1,11 +1,10 @@
 import { LocalDiskFileStorage } from '../../../dist/ingestion/adapters/out/local-disk/local-disk.file-storage.adapter.js';
 
 /**
- * Runs the service's compiled modules with another store in place of the local disk, so that everything but the store is the
- * same.
+ * Runs the service's compiled modules with another store, so that everything but the store is the same.
  *
- * @param {(directory: string) => Promise<{ store(draft: object): Promise<object> }>} openStore opens the store. Its
- *   parameter is the path DATA_DIR.
+ * @param {(directory: string) => Promise<{ store(draft: object): Promise<object> }>} openStore opens the store in
+ * DATA_DIR.
  */
 export async function serveWithStore(openStore) {
   let opened = false;

@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto';
 import { HOSTILE_BODIES } from '../../../bench/pauses/bodies.mjs';
 
 const CLIENTS = [1, 5, 60];
-/** Fewer clients for a body whose line is long, because a history's volume has room for several hundred MiB at a time. */
+/** A history's volume has room for several hundred MiB of long lines at a time. */
 const FEW_CLIENTS = [1, 5];
-/** How long a client waits for its answer. Sixty long bodies take a minute on a busy machine. */
+/** Sixty long bodies take a minute on a busy machine. */
 const PACE = { silenceMs: 300_000 };
 const LONG_LINES = ['a form with 10 MiB of control characters'];
 

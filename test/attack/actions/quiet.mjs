@@ -1,6 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** Nothing is done to the service for some seconds, during which it must keep every promise. */
 export default {
   name: 'quiet',
   isExclusive: true,
