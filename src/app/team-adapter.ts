@@ -26,8 +26,8 @@ type Validated<Settings> =
 
 /**
  * A schema of environment variables in the form of Standard Schema (https://standardschema.dev), such as a Zod object.
- * Its input has all variables that are set, by name. The service doesn't warn about variables that it reads. Its
- * messages are printed, so they must not contain values of variables.
+ * Its input has all variables that are set, by name. The service doesn't warn about variables that the schema
+ * reads. The schema's messages are printed, so they must not contain values of variables.
  */
 export interface VariablesSchema<Settings> {
   readonly '~standard': { readonly validate: (value: unknown) => Validated<Settings> | Promise<Validated<Settings>> };

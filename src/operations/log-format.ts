@@ -21,7 +21,7 @@ export const PRETTY = {
 export const withoutCustomers = (text: string): string => text.replace(/customer_id(?:=|%3D)[^/\s'"`]*/gi, 'customer_id=***');
 
 /**
- * The message of an error without customer ids. That of a SyntaxError is replaced, because JSON.parse quotes its input.
+ * The message of an error without customer ids. A SyntaxError's is replaced, because JSON.parse quotes its input.
  */
 export const loggableMessage = (error: Error): string => (error instanceof SyntaxError ? 'Malformed text.' : withoutCustomers(error.message));
 

@@ -69,7 +69,7 @@ export function mutantsOf(path, text) {
   return mutants;
 }
 
-/** What the program does doesn't depend on a text that names something, so there is no mutant of it. */
+/** A text that names something doesn't change what the program does, so there is no mutant of it. */
 function isName(node) {
   const { parent } = node;
   if (ts.isPropertyAssignment(parent) && parent.name === node) return true;

@@ -1,6 +1,7 @@
 /**
  * The groups of sources that are mutated. For each: its sources, without those that only a command imports (specs start
- * commands from dist, without the mutant), its share of all mutants, and the specs that must notice its mutants. The specs run stage by stage, the quick ones first, so that most mutants need only these.
+ * commands from dist, without the mutant), its share of all mutants, and the specs that must notice its mutants. The
+ * specs run stage by stage, the quick ones first, so that most mutants need only these.
  *
  * @type {Record<string, { sources: string[], without?: string[], share: number, stages: string[][] }>}
  */

@@ -20,8 +20,8 @@ interface Tokens {
 }
 
 /**
- * What people do at Keycloak: log in, renew their tokens and follow invitations. The tests leave users, roles and a
- * client in the realm.
+ * Defines the tests of how people log in at Keycloak, renew their tokens and follow invitations. They leave users,
+ * roles and a client in the realm.
  *
  * @param keycloak the Keycloak with this realm, once the tests have begun
  */
