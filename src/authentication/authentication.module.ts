@@ -8,7 +8,7 @@ const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN } = new ConfigurableModule
   .setClassMethodName('forRoot')
   .build();
 
-/** Authenticates callers and checks their permissions. `forRoot` and `forRootAsync` take `AuthenticationOptions`. */
+/** Authenticates callers and checks their permissions. */
 @Module({
   providers: [
     {

@@ -3,20 +3,16 @@ import type { AccessToken } from './access-token.js';
 const TYPES: readonly unknown[] = ['jwt', 'at+jwt', 'application/at+jwt'];
 const MAX_KID_LENGTH = 256;
 /**
- * Claims that show that a token isn't an access token: claims of ID tokens (OpenID Connect Core, sections 3.1.3.6 and
- * 3.3.2.11) and of logout tokens (Back-Channel Logout, section 2.4).
+ * Claims of ID tokens (OpenID Connect Core, sections 3.1.3.6 and 3.3.2.11) and of logout tokens (Back-Channel Logout,
+ * section 2.4).
  */
 const FOREIGN_CLAIMS = ['at_hash', 'c_hash', 'events'];
 
 export type Claims = Readonly<Record<string, unknown>>;
 
-// `checkHeader` and `checkClaims` check what passport-jwt doesn't: mostly requirements of RFC 7519, RFC 8725 and RFC
-// 9068 for access tokens.
-
 /**
- * Checks that the header of a JWT may be that of an access token.
+ * Checks that the header of a JWT may be that of an access token (RFC 7519, RFC 8725, RFC 9068). Returns the `kid`.
  *
- * @returns the header's `kid`.
  * @throws Error that names the broken rule.
  */
 export function checkHeader({ crit, typ, kid }: Claims): string {
@@ -31,7 +27,7 @@ export function checkHeader({ crit, typ, kid }: Claims): string {
 /**
  * Checks the claims of an access token, except what passport-jwt checks: `aud`, and the times in `exp` and `nbf`.
  *
- * @param toleranceSeconds how far the issuer's clock may be ahead of this service's clock.
+ * @param toleranceSeconds how far the issuer's clock may be ahead of this service's.
  * @throws Error that names the broken rule.
  */
 export function checkClaims(claims: Claims, issuer: string, toleranceSeconds: number): void {
@@ -41,8 +37,7 @@ export function checkClaims(claims: Claims, issuer: string, toleranceSeconds: nu
   if (typeof sub !== 'string' || sub === '') throw new Error('The sub claim is missing or empty.');
   if (!Number.isFinite(exp)) throw new Error('The exp claim is missing or not a number.'); // passport-jwt checks whether the time in exp is past.
   if (iat !== undefined && !(typeof iat === 'number' && iat <= now + toleranceSeconds)) throw new Error('The iat claim is not a past time.');
-  // Keycloak sets the typ claim to Bearer in access tokens, and to other values, such as ID or Refresh, in other
-  // tokens.
+  // Keycloak's access tokens have the typ Bearer, its other tokens another one, such as ID or Refresh.
   if (typ !== undefined && typ !== 'Bearer') throw new Error("The typ claim is not an access token's.");
   if (use !== undefined && use !== 'access') throw new Error('The token_use claim is not "access".');
   for (const name of FOREIGN_CLAIMS) {
@@ -51,8 +46,7 @@ export function checkClaims(claims: Claims, issuer: string, toleranceSeconds: nu
 }
 
 /**
- * Checks the claims of an access token whose signature isn't verified yet, including the audience and the time of
- * expiry, but not `nbf`.
+ * Checks the claims of a token whose signature isn't verified yet, including the audience and expiry, but not `nbf`.
  *
  * @throws Error that names the broken rule.
  */
@@ -67,10 +61,8 @@ export function checkUnverified(
 }
 
 /**
- * Reads the claims of a verified token, in the same way for every provider. The permissions are all those in the claim
- * `permissions`, which Auth0 and the embedded provider set, and in `resource_access[<audience>].roles`, which Keycloak
- * sets. The customers are in the claim `customer_id`, a string or an array. Claims of another type are ignored, and so
- * are an array's elements that aren't strings.
+ * Reads the claims of a verified token. Permissions are in `permissions` (Auth0, embedded provider) and in
+ * `resource_access[<audience>].roles` (Keycloak); customers in `customer_id`. Claims of another type are ignored.
  */
 export function toAccessToken(claims: Claims, audience: string): AccessToken {
   const { sub, permissions, customer_id: customers, resource_access: access } = claims;
@@ -82,17 +74,10 @@ export function toAccessToken(claims: Claims, audience: string): AccessToken {
   };
 }
 
-/**
- * Reads an object's own member. Undefined if `value` isn't an object or has no such member. Inherited members don't
- * count, because `name` may be an audience, and an audience may be called `constructor`.
- */
+/** Only an own member, because `name` may be an audience such as `constructor`. */
 const member = (value: unknown, name: string): unknown =>
   typeof value === 'object' && value !== null && Object.hasOwn(value, name) ? (value as Claims)[name] : undefined;
 
-/**
- * The strings in those values that are arrays, without duplicates. Values that aren't arrays, and elements that aren't
- * strings, are ignored.
- */
 function textsIn(...values: readonly unknown[]): ReadonlySet<string> {
   const texts = new Set<string>();
   for (const list of values) {

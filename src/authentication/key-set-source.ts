@@ -7,9 +7,9 @@ export type KeySetSource = { readonly url: string } | { readonly load: () => Pro
 const MAX_BYTES = 1024 * 1024;
 
 /**
- * The URL of a key set, or a placeholder if the source is a function.
+ * The URL of a key set; a placeholder if the source is a function.
  *
- * @throws TypeError when the source's URL isn't an http(s) URL.
+ * @throws TypeError when the source's URL isn't http or https.
  */
 export function urlOf(source: KeySetSource): URL {
   if ('load' in source) return new URL('urn:key-set');
@@ -19,9 +19,8 @@ export function urlOf(source: KeySetSource): URL {
 }
 
 /**
- * Returns a function that fetches the key set from the source. The returned function rejects when the answer is over
- * 1 MiB (decoded). If the source is a URL, it also rejects when the signal in its options aborts. If the source is a
- * function, it also rejects when the source takes longer than `timeoutMs` milliseconds.
+ * Returns a function that fetches the key set. It rejects when the answer is over 1 MiB (decoded), its signal aborts
+ * (URL), or loading takes longer than `timeoutMs` milliseconds (function).
  */
 export function fetchFrom(source: KeySetSource, timeoutMs: number): FetchImplementation {
   return async (url, init) => bounded('url' in source ? await fetch(url, init) : Response.json(await loaded(source.load, timeoutMs)));

@@ -5,29 +5,25 @@ import { ServiceError } from '../common/service-error.js';
 import { fetchFrom, urlOf, type KeySetSource } from './key-set-source.js';
 import { verificationKeys, type VerificationKey } from './verification-key.js';
 
-/** The times for fetching and using an issuer's keys, all in milliseconds. */
 export interface KeySetTimes {
   /** How long a fetched key set counts as current (default: 10 minutes). */
   readonly maxAgeMs?: number;
   /**
-   * The cool-down: the minimum time between a successful fetch and the next one for an unknown `kid`, and between a
-   * failed fetch and the next one for any reason. Default: 2 seconds; 0 if the keys come from this process.
+   * The cool-down: the minimum time before an unknown `kid` causes another fetch, and before any fetch after a failed
+   * one. Default: 2 seconds; 0 if the keys come from this process.
    */
   readonly cooldownMs?: number;
-  /** How long known keys stay in use while fetches fail, counted from the last successful fetch (default: 1 hour). */
+  /** How long known keys stay in use while fetches fail, from the last successful fetch on (default: 1 hour). */
   readonly maxStaleMs?: number;
-  /** How long one fetch of the key set may take, including the last byte of the answer (default: 3 seconds). */
+  /** How long one fetch may take, including the last byte of the answer (default: 3 seconds). */
   readonly timeoutMs?: number;
 }
 
-/** How many lookups of unknown keys may wait for the next fetch. */
 const MAX_WAITING = 1_000;
 
 /**
- * An issuer's keys by `kid`. An unknown `kid` usually leads to another fetch of the key set, because the issuer may
- * have changed its keys since the last fetch. All lookups that need a fetch within the cool-down after a successful one
- * (`cooldownMs`) share one fetch, at the end of the cool-down. A `kid` that was sought in the last fetch, but not
- * found, counts as missing until the cool-down ends.
+ * An issuer's keys by `kid`. An unknown `kid` usually causes another fetch, because the issuer may have new keys.
+ * Lookups that need one during the cool-down after a successful fetch share it, at the end of the cool-down.
  */
 export class KeySet {
   readonly #remote: RemoteJWKSet;
@@ -35,18 +31,16 @@ export class KeySet {
   readonly #cooldownMs: number;
   readonly #maxStaleMs: number;
   #keys: ReadonlyMap<string, VerificationKey> = new Map();
-  /** When the key set was last fetched successfully, by `performance.now()`, and by `Date.now()`. */
   #loadedAt = -Infinity;
   #loadedOn = -Infinity;
   #failure: { readonly at: number; readonly cause: unknown } | undefined;
   #pending: Promise<void> | undefined;
   #endOfCooldown: Promise<void> | undefined;
   #waiting = 0;
-  /** Unknown `kid`s to look for in the next fetch. */
   #sought = new Set<string>();
   /**
-   * The unknown `kid`s for which lookups waited when the last fetch began. If one of them isn't in `#keys`, that fetch
-   * found no usable key for it. Empty while a fetch is in progress, and if the last one failed.
+   * The `kid`s sought in the last fetch: no usable key was found for those not in `#keys`. Empty during a fetch and
+   * after a failed one.
    */
   #absent: ReadonlySet<string> = new Set();
 
@@ -62,15 +56,13 @@ export class KeySet {
   }
 
   /**
-   * Finds a key by its `kid`. If the key is unknown, waits at most for a fetch in progress, the end of the cool-down,
-   * and one more fetch. If the key is known, waits at most `KNOWN_KEY_WAIT_MS` for a fetch, unless the last successful
-   * one was longer ago than `maxStaleMs`. While fetches fail, a known key is returned until `maxStaleMs` after the last
-   * successful fetch.
+   * Finds a key by its `kid`. For an unknown key, waits at most for a fetch in progress, the end of the cool-down and
+   * one more fetch; for a known one, at most `KNOWN_KEY_WAIT_MS`, unless it is older than `maxStaleMs`.
    *
-   * @param whenUnknown is called before the wait for an unknown key. If it throws, nothing is awaited or fetched.
+   * @param whenUnknown is called before the wait for an unknown key. If it throws, nothing is fetched.
    * @throws ServiceError `unauthorized` when the issuer has no usable key with this `kid`; `provider-unavailable` when
-   * that can't be determined, because the key set can't be fetched or 1,000 lookups already wait for the next fetch, or
-   * when the key is known, but older than `maxStaleMs`, and can't be fetched; errors of `whenUnknown`.
+   * the key set can't be fetched and the key is unknown or older than `maxStaleMs`, or when 1,000 lookups already wait
+   * for the next fetch; errors of `whenUnknown`.
    */
   async find(kid: string, whenUnknown?: () => void): Promise<VerificationKey> {
     if (!this.#keys.has(kid)) {
@@ -87,9 +79,7 @@ export class KeySet {
   }
 
   /**
-   * Resolves at once if the last successful fetch isn't older than `maxStaleMs`, and either found usable keys or wasn't
-   * followed by a failed one. Otherwise waits for a fetch, unless one failed within the cool-down. Resolves also if the
-   * fetched key set contains no usable key.
+   * Waits for a fetch only if no known key may be used. Resolves even if the fetched key set has no usable key.
    *
    * @throws ServiceError `provider-unavailable` when no known key may be used, and the last fetch failed.
    */
@@ -116,8 +106,8 @@ export class KeySet {
   }
 
   /**
-   * The age of the key set by the clock that has gone on further: `performance.now()` stands still while the machine is
-   * suspended, and the system clock may be set back.
+   * By the clock that has gone on further: `performance.now()` stands still while the machine is suspended, and the
+   * system clock may be set back.
    */
   get #ageMs(): number {
     return Math.max(performance.now() - this.#loadedAt, Date.now() - this.#loadedOn);
@@ -134,21 +124,13 @@ export class KeySet {
     await this.#endOfCooldown;
   }
 
-  /**
-   * Waits for a fetch of the key set. If the key is known and may still be used (`maxStaleMs`), waits at most
-   * `KNOWN_KEY_WAIT_MS`, so that tokens signed with that key don't wait long for an issuer that doesn't answer. Doesn't
-   * wait within the cool-down after a failed fetch.
-   */
+  /** Tokens with a key that may still be used don't wait long for an issuer that doesn't answer. */
   async #refreshed(kid: string): Promise<void> {
     const refreshed = this.#refresh();
     const isGoodEnough = this.#keys.has(kid) && this.#ageMs < this.#maxStaleMs;
     await (isGoodEnough ? Promise.race([refreshed, delay(KNOWN_KEY_WAIT_MS, undefined, { ref: false })]) : refreshed);
   }
 
-  /**
-   * Fetches the key set, or joins a fetch in progress. Does nothing within the cool-down after a failed fetch. A
-   * failure is stored in `#failure`, and a success clears `#failure`.
-   */
   async #refresh(): Promise<void> {
     if (this.#failure && performance.now() < this.#failure.at + this.#cooldownMs) return;
     this.#pending ??= this.#reload().finally(() => (this.#pending = undefined));

@@ -11,21 +11,16 @@ import { KeySet } from './key-set.js';
 import { ALGORITHMS } from './verification-key.js';
 
 const MAX_TOKEN_LENGTH = 16_384;
-/**
- * The value of an Authorization header (RFC 9110, section 11.4) with a bearer token: the scheme `bearer` in any letter
- * case, then spaces or tabs, then the token.
- */
+/** An Authorization header (RFC 9110, section 11.4) with a bearer token. */
 const BEARER = /^bearer[ \t]+(\S+)$/i;
-/**
- * Canonical base64url (RFC 4648, sections 3.5 and 5): no padding, and the unused bits of the last character are zero.
- */
+/** Canonical base64url (RFC 4648, sections 3.5 and 5): no padding, and the last character's unused bits are zero. */
 const BASE64URL = '(?:[\\w-]{4})*(?:[\\w-][AQgw]|[\\w-]{2}[AEIMQUYcgkosw048])?';
 /** A JWS in compact form (RFC 7515, section 7.1). */
 const COMPACT_JWS = new RegExp(`^${BASE64URL}\\.${BASE64URL}\\.${BASE64URL}$`);
 
 /**
- * The bearer token of a request (RFC 6750, section 2.1), if it has the form of a JWS (`COMPACT_JWS`) and at most 16,384
- * characters; otherwise null. Null also if the Authorization header is repeated, which Node's `headers` would hide.
+ * The bearer token of a request (RFC 6750, section 2.1). Null if it is missing, isn't in the form of a JWS, has over
+ * 16,384 characters, or the header is repeated, which Node's `headers` would hide.
  */
 export function bearerToken(request: IncomingMessage): string | null {
   const values = headerValues(request, 'authorization');
@@ -33,16 +28,10 @@ export function bearerToken(request: IncomingMessage): string | null {
   return token !== undefined && token.length <= MAX_TOKEN_LENGTH && COMPACT_JWS.test(token) ? token : null;
 }
 
-/**
- * The passport-jwt strategy for access tokens of one issuer. On success, passport gets an `AccessToken` as the user. On
- * failure, passport gets an `Error` as the info.
- */
 class AccessTokenStrategy extends Strategy {
-  /** @throws RangeError when the clock tolerance is not 0 to 10 seconds. */
   constructor({ issuer, audience, clockToleranceSeconds: tolerance = 5 }: AuthenticationOptions, keys: KeySet) {
     if (!(tolerance >= 0 && tolerance <= 10)) throw new RangeError('The clock tolerance is 0 to 10 seconds.');
-    // The clock tolerance is passed in a separate variable, because the types of passport-jwt mark its only option for
-    // a clock tolerance as deprecated.
+    // In a variable of its own, because the types of passport-jwt mark this option as deprecated.
     const verification = { jsonWebTokenOptions: { clockTolerance: tolerance } };
     let known = typeof issuer === 'string' ? issuer : undefined;
     const issuerNow = (): string => (known ??= (issuer as () => string)());
@@ -50,8 +39,8 @@ class AccessTokenStrategy extends Strategy {
       try {
         const header = decodeProtectedHeader(token);
         const kid = checkHeader({ ...header });
-        // If the key is unknown, the claims are checked (except `nbf`) before the wait for the issuer's keys. So a
-        // token that has expired, or is for another service, is refused without that wait.
+        // Checked before the wait for an unknown key, so that an expired token, or one for another service, is refused
+        // without it.
         const { key, algorithm } = await keys.find(kid, () => {
           checkUnverified(decodeJwt(token), { issuer: issuerNow(), audience, toleranceSeconds: tolerance });
         });
@@ -86,18 +75,12 @@ class AccessTokenStrategy extends Strategy {
 
 type Authenticate = (request: IncomingMessage) => void;
 
-/**
- * Verifies access tokens with its own passport instance, because the global instance is shared by every application in
- * the process.
- */
+/** Verifies access tokens. Has its own passport instance, because the process's applications share the global one. */
 export class PassportAccessTokenVerifier extends AccessTokenVerifier {
   readonly #passport: passport.Authenticator = new passport.Passport();
   readonly #keys: KeySet;
 
-  /**
-   * @throws RangeError when the clock tolerance is not 0 to 10 seconds; TypeError when the URL of the key set isn't an
-   * http(s) URL.
-   */
+  /** @throws RangeError when the clock tolerance isn't 0 to 10 s; TypeError when the key set's URL isn't http(s). */
   constructor(options: AuthenticationOptions) {
     super();
     this.#keys = new KeySet(options.keySet, options);
@@ -115,8 +98,7 @@ export class PassportAccessTokenVerifier extends AccessTokenVerifier {
         if (token) resolve(token);
         else reject(error ?? refusal(info));
       };
-      // Selects the strategy by its name. If the strategy were passed as an instance, passport would set the callbacks
-      // of each request on that instance, and concurrent requests would overwrite each other's callbacks.
+      // Selected by name: on a shared strategy instance, concurrent requests would overwrite each other's callbacks.
       const authenticate = this.#passport.authenticate('access-token', { session: false }, done) as Authenticate;
       authenticate(request);
     });
@@ -128,8 +110,5 @@ const refusal = (cause: unknown): ServiceError =>
     ? cause
     : new ServiceError('unauthorized', 'The access token is missing or invalid.', { cause });
 
-/**
- * The one error for all requests without an Authorization header. It is shared, because creating an error would cost
- * more than the rest of such a refusal.
- */
+/** Shared, because creating an error would cost more than the rest of such a refusal. */
 const NO_TOKEN = refusal(new Error('There is no Authorization header.'));

@@ -5,46 +5,35 @@ import { ServiceError } from '../common/service-error.js';
 import { type AccessToken, AccessTokenVerifier } from './access-token.js';
 import type { Permission } from './permissions.js';
 
-/**
- * The permission that an operation requires. On a controller, the decorator applies to every handler that has no such
- * decorator of its own.
- */
+/** The permission that an operation requires. On a controller, it applies to handlers without their own. */
 export const RequirePermission = Reflector.createDecorator<Permission>();
 
-/**
- * The property that holds the token of an admitted request. A WeakMap would cost far more in garbage collection.
- */
+/** Holds an admitted request's token. A WeakMap would cost far more in garbage collection. */
 const TOKEN = Symbol('accessToken');
 interface AdmittedRequest {
   [TOKEN]?: AccessToken;
 }
 
-/** The token with which `PermissionGuard` admitted the request; undefined if the guard hasn't admitted the request. */
+/** The token of a request that `PermissionGuard` has admitted; otherwise undefined. */
 export const accessTokenOf = (request: IncomingMessage): AccessToken | undefined => (request as AdmittedRequest)[TOKEN];
 
 /**
- * Checks a further permission, for operations that require it only for some requests. Must be called after
- * `PermissionGuard`.
+ * Checks a further permission, after `PermissionGuard`.
  *
- * @throws ServiceError `unauthorized` when the token lacks the permission, or `PermissionGuard` hasn't admitted the
- * request.
+ * @throws ServiceError `unauthorized` when the token lacks the permission, or the guard hasn't admitted the request.
  */
 export function assertPermission(request: IncomingMessage, permission: Permission): void {
   if (accessTokenOf(request)?.permissions.has(permission) !== true) throw lacks(permission);
 }
 
-/**
- * Whether the token of an admitted request gives access to the data of a customer. Without a `customerId`: whether the
- * token gives access to the data of all customers, which takes a `*`. False if `PermissionGuard` hasn't admitted the
- * request.
- */
+/** Whether an admitted request's token covers the customer's data; without a `customerId`, all customers' (`*`). */
 export function coversCustomer(request: IncomingMessage, customerId: string | undefined): boolean {
   const customers = accessTokenOf(request)?.customerIds;
   return customers !== undefined && (customers.has('*') || (customerId !== undefined && customers.has(customerId)));
 }
 
 /**
- * Checks the customer whose data a request is about. Must be called after `PermissionGuard`.
+ * Checks the customer whose data a request is about, after `PermissionGuard`.
  *
  * @throws ServiceError `unauthorized` when `coversCustomer` is false.
  */
@@ -54,10 +43,7 @@ export function assertCustomer(request: IncomingMessage, customerId: string | un
 
 const lacks = (permission: Permission): ServiceError => new ServiceError('unauthorized', `The token lacks ${permission}.`);
 
-/**
- * Admits requests whose token has the permission of `@RequirePermission`. Refuses all requests for an operation without
- * that decorator.
- */
+/** Admits requests whose token has the permission of `@RequirePermission`; none without that decorator. */
 @Injectable()
 export class PermissionGuard implements CanActivate {
   constructor(
@@ -66,8 +52,8 @@ export class PermissionGuard implements CanActivate {
   ) {}
 
   /**
-   * @throws ServiceError as `AccessTokenVerifier` does; `unauthorized` also when the token lacks the permission, or
-   * when the operation has no `@RequirePermission`.
+   * @throws ServiceError as `AccessTokenVerifier.verify`; `unauthorized` also when the token lacks the permission, or
+   * the operation has no `@RequirePermission`.
    */
   async canActivate(context: ExecutionContext): Promise<boolean> {
     const permission = this.reflector.getAllAndOverride(RequirePermission, [context.getHandler(), context.getClass()]) as

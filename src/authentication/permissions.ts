@@ -1,4 +1,3 @@
-/** The permissions that the service's operations require. */
 export const PERMISSIONS = [
   'create:roles',
   'assign:roles',
@@ -14,8 +13,5 @@ export const PERMISSIONS = [
 
 export type ServicePermission = (typeof PERMISSIONS)[number];
 
-/**
- * A permission of the service, or a permission that a team defines for its own operations, in the form
- * `<action>:<scope>`.
- */
+/** A permission of the service, or one that a team defines for its own operations: `<action>:<scope>`. */
 export type Permission = ServicePermission | `${string}:${string}`;

@@ -1,10 +1,7 @@
 import { createPublicKey, type KeyObject } from 'node:crypto';
 import type { JSONWebKeySet, JWK } from 'jose';
 
-/**
- * The accepted signature algorithms of tokens. Only asymmetric algorithms are accepted, so that nobody can sign a token
- * with a public key as the shared secret.
- */
+/** The accepted signature algorithms: asymmetric ones, so that nobody can sign with a public key as the secret. */
 export const ALGORITHMS = [
   'RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512',
 ] as const;
@@ -13,16 +10,14 @@ export type SignatureAlgorithm = (typeof ALGORITHMS)[number];
 
 const MIN_RSA_BITS = 2048; // The minimum length of an RSA key (RFC 7518, sections 3.3 and 3.5).
 
-/** A key of the issuer, and the one algorithm whose signatures the key may verify. */
 export interface VerificationKey {
   readonly key: KeyObject;
   readonly algorithm: SignatureAlgorithm;
 }
 
 /**
- * The keys of a key set that may verify a signature with one of ALGORITHMS, by `kid`. A key without `alg` counts as one
- * for RS256. Other keys are skipped, for example keys without a `kid`, keys for encryption, and RSA keys of less than
- * 2048 bits. If several keys have the same `kid`, the first that isn't skipped counts.
+ * The keys of a key set that may verify signatures with ALGORITHMS, by `kid`; the first one if a `kid` is repeated. A
+ * key without `alg` counts as one for RS256. RSA keys of less than 2048 bits are skipped.
  */
 export function verificationKeys(jwks: JSONWebKeySet): Map<string, VerificationKey> {
   const keys = new Map<string, VerificationKey>();
