@@ -33,7 +33,7 @@ function withAdapters(definition: DynamicModule, adapters: IdentityManagementAda
   };
 }
 
-/** The six operations on roles and users. The module can be used on its own in any Nest application on Express. */
+/** The six operations on roles and users. Can be used on its own in any Nest application on Express. */
 @Module({
   imports: [HttpModule],
   controllers: [IdentityManagementController],

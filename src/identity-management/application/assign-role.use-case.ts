@@ -10,11 +10,7 @@ export interface AssignRoleCommand {
 export class AssignRole {
   constructor(private readonly deadline: ProviderDeadline) {}
 
-  /**
-   * Assigns a role to a user. Succeeds also if the user already has the role.
-   *
-   * @throws UserNotFound, RoleNotFound, InvalidIdentityValue, ProviderUnavailable, ProviderError
-   */
+  /** @throws UserNotFound, RoleNotFound, InvalidIdentityValue, ProviderUnavailable, ProviderError */
   async execute({ userId, roleId }: AssignRoleCommand): Promise<void> {
     await this.deadline.call((provider, options) => provider.assignRole(userId, roleId, options));
   }

@@ -4,7 +4,6 @@ import { ProviderDeadline } from './provider-deadline.js';
 
 export interface CreateRoleCommand {
   readonly name: string;
-  /** The role's permissions. A repeated permission counts once. */
   readonly permissions: readonly string[];
 }
 
@@ -13,9 +12,8 @@ export class CreateRole {
   constructor(private readonly deadline: ProviderDeadline) {}
 
   /**
-   * Creates a role with its permissions.
+   * Returns the role's id.
    *
-   * @returns the role's id.
    * @throws InvalidIdentityValue, RoleAlreadyExists, ProviderUnavailable, ProviderError
    */
   async execute({ name, permissions }: CreateRoleCommand): Promise<string> {

@@ -5,9 +5,8 @@ import { ProviderDeadline } from './provider-deadline.js';
 export interface CreateUserCommand {
   /** An e-mail address in valid form, in any letter case. */
   readonly email: string;
-  /** The user's display name (default: the e-mail). */
+  /** Default: the e-mail. */
   readonly name?: string | undefined;
-  /** The ids of the user's roles. A repeated role counts once. */
   readonly roleIds: readonly string[];
 }
 
@@ -16,9 +15,8 @@ export class CreateUser {
   constructor(private readonly deadline: ProviderDeadline) {}
 
   /**
-   * Creates a user with their roles, all or nothing.
+   * Creates a user with their roles, all or nothing. Returns the user's id.
    *
-   * @returns the user's id.
    * @throws InvalidIdentityValue, UserAlreadyExists, RoleNotFound, ProviderUnavailable, ProviderError
    */
   async execute({ email, name, roleIds }: CreateUserCommand): Promise<string> {

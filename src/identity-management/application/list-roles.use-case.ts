@@ -6,12 +6,7 @@ import { ProviderDeadline } from './provider-deadline.js';
 export class ListRoles {
   constructor(private readonly deadline: ProviderDeadline) {}
 
-  /**
-   * Lists all roles page by page.
-   *
-   * @param toListed converts each role to the item that the caller lists.
-   * @throws ProviderUnavailable or ProviderError, at any page.
-   */
+  /** @throws ProviderUnavailable or ProviderError, at any page. */
   execute<Listed>(toListed: (role: Role) => Listed): AsyncGenerator<readonly Listed[], void, undefined> {
     return this.deadline.pages((provider, options) => provider.listRoles(options), toListed);
   }

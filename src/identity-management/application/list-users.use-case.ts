@@ -6,12 +6,7 @@ import { ProviderDeadline } from './provider-deadline.js';
 export class ListUsers {
   constructor(private readonly deadline: ProviderDeadline) {}
 
-  /**
-   * Lists all users page by page.
-   *
-   * @param toListed converts each user to the item that the caller lists.
-   * @throws ProviderUnavailable or ProviderError, at any page.
-   */
+  /** @throws ProviderUnavailable or ProviderError, at any page. */
   execute<Listed>(toListed: (user: User) => Listed): AsyncGenerator<readonly Listed[], void, undefined> {
     return this.deadline.pages((provider, options) => provider.listUsers(options), toListed);
   }

@@ -13,10 +13,8 @@ export class ProviderDeadline {
   ) {}
 
   /**
-   * Makes one call to the identity provider.
-   *
-   * @throws ProviderUnavailable when the time limit is over; the call's signal is then aborted too. A `ServiceError` of
-   * the call is thrown unchanged. Any other error of the call is replaced by a ProviderError.
+   * @throws ProviderUnavailable when the time limit is over; the call's signal is then aborted too. ProviderError
+   * instead of any error of the call that isn't a `ServiceError`.
    */
   call<Result>(call: (provider: IdentityProvider, options: ProviderCallOptions) => Promise<Result>): Promise<Result> {
     const controller = new AbortController();
@@ -24,10 +22,8 @@ export class ProviderDeadline {
   }
 
   /**
-   * Reads a list from the identity provider, and converts each item. The time limit applies to each page separately.
-   * When the reader stops early, or a page fails, the provider's iterator is ended with `return`, and then the signal
-   * is aborted. When the time limit of a page is over, the signal is aborted first, and `return` is called after that.
-   * After the last page, the signal is aborted too.
+   * Reads a list, with the time limit for each page. When the reading ends early, ends the provider's iterator with
+   * `return`. Aborts the signal at the end.
    *
    * @throws as `call`.
    */
@@ -46,7 +42,7 @@ export class ProviderDeadline {
     } finally {
       if (!hasEnded) {
         const hangs = signal.aborted;
-        // An error while the provider's iterator is being ended is ignored: the client's answer doesn't depend on it.
+        // An error while the iterator is being ended is ignored, because the client's answer doesn't depend on it.
         const ended = this.inTime(controller, async () => iterator?.return?.()).catch(() => undefined);
         if (!hangs) await ended;
       }

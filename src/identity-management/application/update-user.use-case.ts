@@ -11,11 +11,7 @@ export interface UpdateUserCommand {
 export class UpdateUser {
   constructor(private readonly deadline: ProviderDeadline) {}
 
-  /**
-   * Sets a user's display name.
-   *
-   * @throws InvalidIdentityValue, UserNotFound, ProviderUnavailable, ProviderError
-   */
+  /** @throws InvalidIdentityValue, UserNotFound, ProviderUnavailable, ProviderError */
   async execute({ userId, newName }: UpdateUserCommand): Promise<void> {
     assertUserName(newName);
     await this.deadline.call((provider, options) => provider.updateUser(userId, { name: newName }, options));

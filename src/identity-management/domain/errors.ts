@@ -1,8 +1,8 @@
 import { ServiceError, type ServiceErrorOptions } from '../../common/service-error.js';
 
 /**
- * A refusal of a request by the identity provider or the domain's rules: a value is invalid, is already in use, or
- * refers to something that doesn't exist. Each HTTP operation has one error text for all of its refusals.
+ * A refusal of a request: a value is invalid, in use, or refers to something that doesn't exist. Each HTTP operation
+ * has one error text for all of its refusals.
  */
 export abstract class IdentityRefusal extends ServiceError {
   constructor(message: string, options?: ServiceErrorOptions) {
@@ -13,9 +13,8 @@ export abstract class IdentityRefusal extends ServiceError {
 export class InvalidIdentityValue extends IdentityRefusal {}
 export class UserNotFound extends IdentityRefusal {}
 export class RoleNotFound extends IdentityRefusal {}
-/** The e-mail of a user to be created belongs to another user, possibly in other letter case. */
+/** The e-mail belongs to another user, possibly in other letter case. */
 export class UserAlreadyExists extends IdentityRefusal {}
-/** The name of the role to be created is in use. */
 export class RoleAlreadyExists extends IdentityRefusal {}
 
 /**
@@ -28,9 +27,7 @@ export class ProviderUnavailable extends ServiceError {
   }
 }
 
-/**
- * The identity provider refuses the service's credentials, or gives an unexpected answer. A retry is unlikely to help.
- */
+/** The identity provider refuses the service's credentials or gives an unexpected answer. A retry hardly helps. */
 export class ProviderError extends ServiceError {
   constructor(message: string, options?: ServiceErrorOptions) {
     super('provider-error', message, options);

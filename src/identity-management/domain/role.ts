@@ -2,24 +2,20 @@ import { nameUpTo } from '../../common/text.js';
 import { InvalidIdentityValue } from './errors.js';
 
 export interface Role {
-  /** The role's opaque id, assigned by the identity provider. */
   readonly roleId: string;
   readonly name: string;
 }
 
 export interface NewRole {
   readonly name: string;
-  /** The role's permissions without duplicates, in the order in which they were given. */
+  /** Without duplicates, in the given order. */
   readonly permissions: readonly string[];
 }
 
 export const MAX_ROLE_NAME_LENGTH = 128;
 export const MAX_PERMISSIONS = 256;
 export const MAX_PERMISSION_LENGTH = 255;
-/**
- * The form of a permission: `<action>:<scope>`. Permissions are compared character by character; `*` has no special
- * meaning.
- */
+/** `<action>:<scope>`, compared character by character; `*` has no special meaning. */
 export const PERMISSION_PATTERN = /^[A-Za-z0-9_.*-]+:[A-Za-z0-9_./:*-]+$/;
 
 const ROLE_NAME = nameUpTo(MAX_ROLE_NAME_LENGTH);
@@ -30,8 +26,7 @@ const isPermission = (value: unknown): value is string =>
 /**
  * Validates a role to be created. A repeated permission counts once.
  *
- * @throws InvalidIdentityValue when the name or a permission is invalid, or there are no permissions, or more than 256
- * distinct ones.
+ * @throws InvalidIdentityValue when the name or a permission is invalid, or there aren't 1 to 256 distinct permissions.
  */
 export function newRole(name: string, permissions: readonly string[]): NewRole {
   const distinct = [...new Set(permissions)];

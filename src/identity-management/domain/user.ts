@@ -2,19 +2,19 @@ import { nameUpTo } from '../../common/text.js';
 import { InvalidIdentityValue } from './errors.js';
 
 export interface User {
-  /** The user's id, `<provider_prefix>|<opaque_id>`. */
+  /** `<provider_prefix>|<opaque_id>` */
   readonly userId: string;
-  /** The user's display name, or the e-mail if the provider has no name of the user. */
+  /** The e-mail if the provider has no name. */
   readonly name: string;
-  /** The user's e-mail. Empty if the provider has none. */
+  /** Empty if the provider has none. */
   readonly email: string;
 }
 
 export interface NewUser {
-  /** The user's e-mail in lower case. */
+  /** In lower case. */
   readonly email: string;
   readonly name: string;
-  /** The ids of the user's roles without duplicates, in the order in which they were given. */
+  /** Without duplicates, in the given order. */
   readonly roleIds: readonly string[];
 }
 
@@ -25,8 +25,8 @@ const USER_NAME = nameUpTo(MAX_USER_NAME_LENGTH);
 const EMAIL = nameUpTo(MAX_EMAIL_LENGTH);
 
 /**
- * Whether a value is a well-formed Unicode text of 1 to 254 code points that is not blank and has no control character.
- * The form of an e-mail address is not checked.
+ * Whether a value is a text of 1 to 254 code points, well-formed, not blank and without control characters. The form of
+ * an e-mail address isn't checked.
  */
 export const isEmailText = (value: unknown): value is string => typeof value === 'string' && EMAIL.test(value);
 
@@ -36,14 +36,12 @@ export function assertUserName(name: string): void {
 }
 
 /**
- * Normalizes and validates a user to be created. The e-mail is converted to lower case, the name defaults to the
- * e-mail, and duplicate roles are removed. The caller must check that the e-mail has the form of an e-mail address.
+ * Normalizes and validates a user to be created. The caller checks that the e-mail has the form of an e-mail address.
  *
  * @throws InvalidIdentityValue when the e-mail or the name is invalid.
  */
 export function newUser(email: string, name: string | undefined, roleIds: readonly string[]): NewUser {
-  // JavaScript converts a capital sigma to σ or ς, depending on the letters around it. So that one e-mail has one form,
-  // every ς is replaced with σ.
+  // JavaScript converts a capital sigma to σ or ς, depending on the letters around it. One e-mail must have one form.
   const lowerCase = email.toLowerCase().replaceAll('ς', 'σ');
   if (!isEmailText(lowerCase)) throw new InvalidIdentityValue('email');
   if (name !== undefined) assertUserName(name);

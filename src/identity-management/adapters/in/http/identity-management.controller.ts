@@ -96,9 +96,5 @@ export class IdentityManagementController {
   }
 }
 
-/**
- * Whether the body of a request to create a user may give the user roles, which requires a further permission. False
- * only if the member `roles` is absent, null or an empty list.
- */
 const mayHaveRoles = ({ roles }: Readonly<Record<string, unknown>>): boolean =>
   roles !== undefined && roles !== null && !(Array.isArray(roles) && roles.length === 0);

@@ -10,7 +10,6 @@ import { RefusalFilter } from './refusal.filter.js';
 interface Documented {
   readonly operationId: string;
   readonly summary: string;
-  /** Text added to the operation's description in the OpenAPI document. */
   readonly note?: string;
 }
 
@@ -30,8 +29,8 @@ export const IdentityQuery = (permission: ServicePermission, documented: Documen
   );
 
 /**
- * Declares an operation on roles or users with a JSON request body. Errors of the kind `invalid-request-body`, and
- * every `IdentityRefusal`, are answered as errors of the kind given in `refusal`.
+ * Declares an operation on roles or users with a JSON body. Every `IdentityRefusal` and error `invalid-request-body` is
+ * answered as an error of the kind `refusal`.
  */
 export const IdentityCommand = (permission: ServicePermission, refusal: ErrorKind, documented: Documented): MethodDecorator =>
   applyDecorators(

@@ -4,19 +4,15 @@ import { MAX_PERMISSION_LENGTH, MAX_PERMISSIONS, MAX_ROLE_NAME_LENGTH, PERMISSIO
 import { ROLE_ID, USER_ID } from './identity-answers.dto.js';
 import { isEmailText, MAX_EMAIL_LENGTH, MAX_USER_NAME_LENGTH } from '../../../domain/user.js';
 
-/**
- * Requires an e-mail address. Checks `isEmailText` before class-validator's `isEmail`, because `isEmail` throws for
- * text that isn't well-formed Unicode and is slow for long texts.
- */
+/** Checks `isEmailText` first, because `isEmail` throws for malformed Unicode and is slow for long texts. */
 const IsEmailAddress = (): PropertyDecorator =>
   ValidateBy({
     name: 'isEmailAddress',
     validator: { validate: (value) => isEmailText(value) && isEmail(value) },
   });
 
-// Each class declares the members of a request body and their types. No rule checks the items of a list, because
-// `readJson` replaces a list with an item that isn't a text by `OTHER_VALUE`, which isn't a list. Most rules for the
-// values are in `domain/`.
+// No rule checks the items of a list, because `readJson` replaces a list with an item that isn't a text by
+// `OTHER_VALUE`, which isn't a list. Most rules for values are in `domain/`.
 
 /** The body of a request to assign a role. */
 @ApiSchema({ name: 'RoleAssignment' })

@@ -12,21 +12,19 @@ type DtoType<Dto extends object> = new () => Dto;
 type Members = Readonly<Record<string, JsonMember>>;
 
 /**
- * Reads JSON request bodies into DTOs. Request handlers call this reader, and don't declare the DTO as a parameter. So
- * a body is read only after the guards have run, and the DTO doesn't pass through the application's global pipes.
+ * Reads JSON request bodies into DTOs. Handlers call it, instead of declaring a DTO parameter, so that a body is read
+ * after the guards have run and doesn't pass through global pipes.
  */
 @Injectable()
 export class JsonBodyReader {
   constructor(private readonly limits: JsonBodyLimits) {}
 
   /**
-   * Reads the request's body into a DTO of the given type.
-   *
-   * @param assertPermitted checks a permission that depends on the body. Called before the body's members are
-   * validated, because 403 takes precedence over 400.
-   * @throws ServiceError `payload-too-large` or `unsupported-media-type` when the headers show that the body is too
-   * large, isn't JSON or has an unknown Content-Encoding, before the body is read; `invalid-request-body` when the body
-   * isn't a valid object of the DTO's type; errors of `readJson` and `assertPermitted`.
+   * @param assertPermitted checks a permission that depends on the body. Called before the members are validated,
+   * because 403 takes precedence over 400.
+   * @throws ServiceError `payload-too-large` or `unsupported-media-type` by the headers, before the body is read;
+   * `invalid-request-body` when the body isn't a valid object of the DTO's type; errors of `readJson` and
+   * `assertPermitted`.
    */
   async read<Dto extends object>(request: IncomingMessage, type: DtoType<Dto>, assertPermitted?: (members: Members) => void): Promise<Dto> {
     const { maxJsonBytes, idleTimeoutMs } = this.limits;
@@ -36,8 +34,7 @@ export class JsonBodyReader {
     if (!members) throw new ServiceError('invalid-request-body', 'no object');
     const values = Object.fromEntries(members);
     assertPermitted?.(values);
-    // In `values`, the symbol `OTHER_VALUE` replaces any value that is neither a text, nor null, nor a list of at most
-    // 10,000 distinct texts. The symbol always fails validation, because each member of a DTO must be a text or a list.
+    // The symbol `OTHER_VALUE`, by which `readJson` replaces unsupported values, fails the rules of every member.
     const dto = plainToInstance(type, values);
     const defects = validateSync(dto);
     if (defects.length > 0) {
@@ -47,10 +44,8 @@ export class JsonBodyReader {
   }
 }
 
-/** The names of the members that each DTO has rules for. A body's other members are ignored. */
 const namesByType = new WeakMap<DtoType<object>, ReadonlySet<string>>();
 
-/** Finds the names of the members that the DTO has rules for, and keeps them in `namesByType`. */
 function memberNames(type: DtoType<object>): ReadonlySet<string> {
   const rules = getMetadataStorage().getTargetValidationMetadatas(type, '', false, false);
   const names = new Set(rules.map(({ propertyName }) => propertyName));

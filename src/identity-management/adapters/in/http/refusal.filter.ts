@@ -4,8 +4,8 @@ import { ServiceExceptionFilter } from '../../../../http/service-exception.filte
 import { IdentityRefusal, InvalidIdentityValue, RoleAlreadyExists, RoleNotFound, UserAlreadyExists, UserNotFound } from '../../../domain/errors.js';
 
 /**
- * Answers errors of the kind `invalid-request-body`, and every `IdentityRefusal`, with the one error text that the
- * operation has for refusals (service interface, part 7). Answers other errors as `ServiceExceptionFilter` does.
+ * Answers every `IdentityRefusal` and error `invalid-request-body` with the operation's one error text for refusals
+ * (service interface, part 7).
  */
 @Catch()
 export class RefusalFilter extends ServiceExceptionFilter {
@@ -21,7 +21,7 @@ export class RefusalFilter extends ServiceExceptionFilter {
 const isRefusal = (exception: unknown): exception is Error =>
   exception instanceof IdentityRefusal || (exception instanceof ServiceError && exception.kind === 'invalid-request-body');
 
-/** The reason for a refusal, for the log: what is wrong with the request, without a quotation of its values. */
+/** For the log, so without the request's values. */
 function reasonOf(refusal: Error): string {
   if (refusal instanceof RoleAlreadyExists) return 'role_name is taken';
   if (refusal instanceof UserAlreadyExists) return 'email is taken';
