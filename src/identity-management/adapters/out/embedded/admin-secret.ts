@@ -3,15 +3,12 @@ import { join } from 'node:path';
 import { DataDirectoryError } from '../../../../common/data-directory/data-directory-error.js';
 import { privateDirectory, readOrCreate } from './private-files.js';
 
-/**
- * The form of the admin secret: at least 16 visible ASCII characters. RFC 6749, section 2.3.1 allows any form. These
- * characters are ones that all clients encode correctly, and 16 random ones can't be guessed.
- */
+/** At least 16 visible ASCII characters: all clients encode them correctly, and 16 random ones can't be guessed. */
 export const ADMIN_SECRET = /^[\x21-\x7e]{16,}$/;
 
 /**
- * The secret of the client `admin`: one line in `DATA_DIR/identity/admin-secret`. If the file is missing, it is created
- * with a secret of 32 random bytes.
+ * The secret of the client `admin`, in `DATA_DIR/identity/admin-secret`. A missing file is created with a random
+ * secret.
  *
  * @throws DataDirectoryError when the file is anything but a regular file with one line of at least 16 visible ASCII
  * characters; errors of the file system.

@@ -12,10 +12,7 @@ import { EmbeddedIssuerController } from './http/embedded-issuer.controller.js';
 import { loadSigningKeys } from './signing-keys.js';
 import { TokenIssuer } from './token-issuer.js';
 
-/**
- * The embedded identity provider and its token issuer at `/idp`. Opens the identity database in the data directory
- * (DATA_DIR), and holds the lock `identity.lock` of that directory until shutdown.
- */
+/** The embedded identity provider and its token issuer at `/idp`. Holds the lock `identity.lock` of DATA_DIR. */
 @Module({
   imports: [HttpModule],
   controllers: [EmbeddedIssuerController],

@@ -2,14 +2,11 @@ import { ConfigurableModuleBuilder } from '@nestjs/common';
 import type { TokenIssuerOptions } from './token-issuer.js';
 
 export interface EmbeddedIdentityProviderOptions extends TokenIssuerOptions {
-  /** The path of DATA_DIR. */
+  /** DATA_DIR */
   readonly directory: string;
-  /** The secret of the client `admin`. Default: the one in the data directory, which is generated if it is missing. */
+  /** Default: the one in the data directory, generated if missing. */
   readonly adminSecret?: string | undefined;
-  /**
-   * Returns the URL of the service that clients use (`{base_url}`), without a trailing slash. Called for each response
-   * with the issuer's metadata, because the port may be known only after the service has begun to listen.
-   */
+  /** The service's URL for clients, without a trailing slash. The port may be known only once the service listens. */
   readonly publicUrl: () => string;
 }
 

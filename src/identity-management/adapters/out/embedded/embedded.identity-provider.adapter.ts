@@ -15,7 +15,6 @@ const ROLE_ID = /^role_[0-9a-f]{32}$/;
 const USER_ID = /^embedded\|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const PAGE_SIZE = 500;
 
-/** The issuer (`iss`) and audience (`aud`) of the embedded issuer's tokens, which are the same in all of them. */
 export interface TokenClaims {
   readonly issuer: string;
   readonly audience: string;
@@ -30,10 +29,7 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
   }
 
   /**
-   * Opens the identity database in the data directory.
-   *
-   * @param shared whether to open the database without taking the lock of the data directory. A second process can then
-   * use the database while the service, which holds the lock, is running.
+   * @param shared whether to open the database without the lock, for a second process beside the running service.
    * @throws as `IdentityStore.open`.
    */
   static async open(dataDirectory: string, { shared = false } = {}): Promise<EmbeddedIdentityProvider> {
@@ -85,10 +81,6 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
     return this.pages<User>('user_id AS userId, name, email FROM users', ({ userId, name, email }) => ({ userId, name, email }), signal);
   }
 
-  /**
-   * Checks the database by committing a small write. Simultaneous callers share one attempt, and the attempt's result
-   * is cached for one second.
-   */
   override async checkHealth({ signal }: ProviderCallOptions): Promise<void> {
     if (signal.aborted) throw noLongerAwaited(signal);
     await this.health.check().catch((error: unknown) => {
@@ -97,18 +89,16 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
   }
 
   /**
-   * Resolves if the database's files are in place and its lock is held, if necessary after reopening the database
-   * (`IdentityStore.available`).
+   * Resolves if the database's files are in place and its lock is held, if necessary after reopening the database.
    *
-   * @throws ProviderUnavailable otherwise, because the content of the open files can't be trusted then; ProviderError
-   * when the provider is closed.
+   * @throws ProviderUnavailable otherwise; ProviderError when the provider is closed.
    */
   assertAvailable(): Promise<void> {
     return this.store.available();
   }
 
   /**
-   * The permissions that a user's roles currently give, without duplicates.
+   * The permissions that a user's roles give now, without duplicates.
    *
    * @throws UserNotFound, ProviderUnavailable, ProviderError
    */
@@ -124,10 +114,7 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
     });
   }
 
-  /**
-   * Stores in the database which issuer (`iss`) and audience (`aud`) the running service puts into its tokens. Other
-   * processes that issue tokens for the service read them with `recordedClaims`.
-   */
+  /** Stores the claims of the running service's tokens, for other processes that issue tokens for the service. */
   recordClaims({ issuer, audience }: TokenClaims): Promise<void> {
     return this.store.write((statements) => {
       setting(statements, 'issuer', issuer);
@@ -135,10 +122,7 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
     });
   }
 
-  /**
-   * The claims recorded last with `recordClaims`; empty if none were. The audience may be missing, because an earlier
-   * version of the service recorded none.
-   */
+  /** The claims recorded last; empty if none were. Earlier versions recorded no audience. */
   recordedClaims(): Promise<Partial<TokenClaims>> {
     return this.store.read((statements) => {
       const rows = statements.prepare("SELECT name, value FROM settings WHERE name IN ('issuer', 'audience')").all();
@@ -146,10 +130,7 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
     });
   }
 
-  /**
-   * Closes the database and releases the lock of the data directory, after the write in progress if there is one.
-   * Waiting writes reject. Idempotent.
-   */
+  /** Closes the database and releases the lock, after the write in progress. Waiting writes reject. Idempotent. */
   close(): Promise<void> {
     return this.store.close();
   }
@@ -158,7 +139,7 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
     return this.close();
   }
 
-  /** The health check: reads from the database and writes to it, because a read succeeds even if the disk is full. */
+  /** Writes too, because a read succeeds even if the disk is full. */
   private probe(): Promise<void> {
     return this.store.write((statements) => {
       statements.prepare('SELECT seq FROM users LIMIT 1').get();
@@ -166,12 +147,6 @@ export class EmbeddedIdentityProvider extends IdentityProvider implements OnAppl
     });
   }
 
-  /**
-   * Reads a table of the database in pages, in the order of the column `seq`. A page is read only when the consumer
-   * asks for it, and only after the event loop has had a turn.
-   *
-   * @param select the selected columns and the table, as `<columns> FROM <table>`.
-   */
   private async *pages<Item>(
     select: string,
     toItem: (row: Item) => Item,
@@ -205,13 +180,10 @@ function removeUser(statements: Statements, userId: string): void {
   statements.prepare('DELETE FROM users WHERE user_id = ?').run(userId);
 }
 
-/**
- * Gives a user roles, whose ids must be distinct. Uses one statement for all, because thousands of statements would
- * block the event loop.
- */
+/** The ids must be distinct. One statement for all, because thousands of statements would block the event loop. */
 function giveRoles(statements: Statements, userSeq: number, roleIds: readonly string[]): void {
   if (!roleIds.every((roleId) => ROLE_ID.test(roleId))) throw new RoleNotFound('role_id');
-  // A role that the user has already is updated, so that `changes` counts each role that exists.
+  // Updates a role that the user has already, so that `changes` counts each role that exists.
   const { changes } = statements
     .prepare(
       `INSERT INTO user_roles (user_seq, role_seq) SELECT ?, seq FROM roles WHERE role_id IN (SELECT value FROM json_each(?))

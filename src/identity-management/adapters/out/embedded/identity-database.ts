@@ -38,9 +38,9 @@ const COLUMNS = {
 };
 
 /**
- * Opens the embedded provider's database. If the database is missing, it is created. With `create` set to false, a
- * missing database is an error. Callers must then check first that the file exists, because SQLite would leave an empty
- * one. Any number of processes may have the database open at once. Committed data survives a power failure.
+ * Opens the embedded provider's database, and creates it if missing. With `create` set to false, check first that the
+ * file exists, because SQLite would leave an empty one. Any number of processes may have the database open. Committed
+ * data survives a power failure.
  *
  * @throws DataDirectoryError when the file isn't a database of this service, can't be written, or belongs to another
  * version of the service; SqliteError `SQLITE_BUSY` when another process keeps the file locked for about two seconds;
@@ -75,8 +75,7 @@ async function prepare(database: IdentityDatabase, path: string, create: boolean
       if (schemaVersion(database) === 0) database.exec(SCHEMA);
       if (idOf(database) === 0) database.exec(`PRAGMA application_id = ${randomInt(1, 2 ** 31)}`);
     });
-    // Moves the database's new id from the write-ahead log into the database's file, because `idInFile` reads only that
-    // file.
+    // Moves the new id from the write-ahead log into the database's file, because `idInFile` reads only that file.
     await unlessBusy(() => checkpoint(database));
     syncDirectory(dirname(path));
   }
@@ -85,20 +84,16 @@ async function prepare(database: IdentityDatabase, path: string, create: boolean
   }
 }
 
-/**
- * The random id of a database (SQLite's `application_id`), by which it is recognized even after its file was moved.
- * Copies of a database have the same id.
- */
+/** A database's random id (SQLite's `application_id`), which stays when its file is moved. Copies have the same id. */
 export function idOf(database: IdentityDatabase): number {
   const { application_id: id } = database.prepare('PRAGMA application_id').get() as { application_id: number };
   return id;
 }
 
 /**
- * Reads a database's id (as `idOf`) from the header of its file (SQLite's file format, section 1.3). Undefined if the
- * file isn't a SQLite database. The file isn't opened with SQLite, because SQLite would apply a write-ahead log that
- * lies beside the file. This process must not have the database open already: closing the file here would drop this
- * process's locks on it (POSIX).
+ * Reads a database's id from the header of its file (SQLite's file format, section 1.3); undefined if it isn't a SQLite
+ * database. Doesn't use SQLite, which would apply a write-ahead log that lies beside the file. This process must not
+ * have the database open: closing the file here would drop this process's locks on it (POSIX).
  */
 export function idInFile(path: string): number | undefined {
   const header = Buffer.alloc(HEADER_BYTES);
@@ -112,8 +107,8 @@ export function idInFile(path: string): number | undefined {
 }
 
 /**
- * Whether SQLite's `quick_check` finds no damage in a database. Reads the whole database, in a thread: the connection
- * must not be used meanwhile.
+ * Whether SQLite's `quick_check` finds no damage. Reads the whole database in a thread; the connection must not be used
+ * meanwhile.
  */
 export async function isIntact(database: IdentityDatabase): Promise<boolean> {
   await runInThread(database, "CREATE TEMP TABLE damage AS SELECT quick_check FROM pragma_quick_check(1, 'main')");
@@ -122,7 +117,6 @@ export async function isIntact(database: IdentityDatabase): Promise<boolean> {
   return found === 'ok';
 }
 
-/** Whether a database isn't empty and lacks a table or column of the service. It then belongs to another program. */
 function isForeign(database: IdentityDatabase): boolean {
   if (database.prepare('SELECT 1 FROM sqlite_master').get() === undefined) return false;
   const names = database.prepare("SELECT name FROM pragma_table_info(?) WHERE (SELECT type FROM sqlite_master WHERE name = ?) = 'table'");
@@ -132,10 +126,6 @@ function isForeign(database: IdentityDatabase): boolean {
   });
 }
 
-/**
- * Whether an operation failed because the disk is full, read-only or failing, or a file can't be opened. A retry may
- * help.
- */
 const isUnwritable = (error: unknown): boolean =>
   error instanceof Database.SqliteError && /^SQLITE_(FULL|READONLY|IOERR|CANTOPEN)/.test(error.code);
 
@@ -148,9 +138,8 @@ export function toProviderFailure(error: unknown): ServiceError {
 }
 
 /**
- * Creates the database's file unless it exists, and makes it accessible to its owner only. SQLite creates its companion
- * files (-wal, -shm) with the mode of the database's file, so the mode is set before SQLite opens the file. An existing
- * file must not be opened here, because closing it would drop this process's locks on it (POSIX).
+ * Sets the mode before SQLite opens the file, because SQLite gives its companion files (-wal, -shm) the same mode. An
+ * existing file must not be opened here: closing it would drop this process's locks on it (POSIX).
  */
 function createPrivateFile(path: string): void {
   try {

@@ -13,43 +13,33 @@ import { type IdentityDatabase, IdentityWriter, type Statements, unlessBusy } fr
 import { privateDirectory } from './private-files.js';
 
 interface WriteOptions<Result> {
-  /**
-   * Ends the wait for earlier transactions and for the database's write lock when it aborts. A commit that has begun is
-   * awaited.
-   */
+  /** Ends the wait for earlier transactions and for the write lock. A commit that has begun is awaited. */
   readonly signal?: AbortSignal;
   /** Undoes committed work whose signal has aborted. Default: such work stays. */
   readonly undo?: (statements: Statements, result: Result) => void;
 }
 
 interface Opened {
-  /** The connection for reads. It sees what is committed and durable, also while another commit is in progress. */
   readonly reader: IdentityDatabase;
   readonly writer: IdentityWriter;
-  /** Whether the open database file is still the file at the database's path. */
   readonly isFileInPlace: () => boolean;
-  /**
-   * Whether the open write-ahead log is still the file at the log's path. Commits are written to the log before they
-   * reach the database's file.
-   */
+  /** Commits are written to the log before they reach the database's file. */
   readonly isLogInPlace: () => boolean;
 }
 
 /**
- * The open identity database. It is used only while its files are at their paths. SQLite goes on using files that were
- * removed, moved or hidden by a volume mounted over them, and commits to such files would be lost. So before each read,
- * and at the beginning and after the commit of each write, the open database file and write-ahead log are compared with
- * the files at their paths, by device and inode. While they differ, reads and writes reject. When the same database is
+ * The open identity database. SQLite goes on using files that were removed, moved or hidden by a mounted volume, and
+ * commits to them would be lost. So before each read, and at the beginning and after the commit of each write, the open
+ * files are compared with those at their paths. While they differ, reads and writes reject. When the same database is
  * back at its path, a later call reopens it.
  *
- * The main thread never waits until a commit is synced: transactions run one at a time, and commit in a thread.
+ * Transactions run one at a time, and commit in a thread, so that the main thread never waits for a sync.
  */
 export class IdentityStore {
   private readonly logger = new Logger('IdentityDatabase');
   private readonly id: number;
   /** Whatever uses `writer`, or closes or replaces `opened`, runs in this queue. */
   private readonly queue = new OneAtATime();
-  /** Tries to reopen the database. All callers share one attempt, and there is at most one attempt per second. */
   private readonly returning = new SharedProbe(() => this.queue.run(() => this.comeBack()));
   private isClosed = false;
   private lastWarning = '';
@@ -58,7 +48,6 @@ export class IdentityStore {
     private readonly dataDirectory: string,
     private readonly path: string,
     private opened: Opened,
-    /** The lock of the data directory. Undefined if the database was opened with `shared`, which takes no lock. */
     private lock: DataDirectoryLock | undefined,
   ) {
     this.id = idOf(opened.reader);
@@ -67,9 +56,8 @@ export class IdentityStore {
   /**
    * Opens the identity database in the data directory.
    *
-   * @param shared whether to open the database without taking the lock of the data directory. A second process can then
-   * use the database while the service, which holds the lock, is running. While another process holds the lock, a
-   * missing database isn't created.
+   * @param shared whether to open it without the lock, for a second process beside the running service. While another
+   * process holds the lock, a missing database isn't created.
    * @throws DataDirectoryInUseError when another process holds the lock and `shared` is false; DataDirectoryError;
    * ProviderUnavailable when the database is missing while the service runs; errors of the file system and SQLite.
    */
@@ -90,9 +78,7 @@ export class IdentityStore {
   }
 
   /**
-   * Resolves if the open files are the files at the database's paths, and the lock of the data directory, if this store
-   * took it, is still held. Otherwise waits for an attempt to take the lock again and to reopen the database. The
-   * result of an attempt is reused for one second.
+   * Resolves if the open files are in place and the lock, if this store took it, is held. Otherwise tries to reopen.
    *
    * @throws ProviderUnavailable if that doesn't help, at the latest after four seconds; ProviderError when the store is
    * closed.
@@ -113,16 +99,15 @@ export class IdentityStore {
   }
 
   /**
-   * Runs synchronous work in one transaction of the database. Resolves when the transaction is durable. If the
-   * database's files are found to be gone only after the commit, rejects, although the transaction may have been
-   * carried out.
+   * Runs synchronous work in one transaction, and resolves when it is durable. Also rejects if the files are found to
+   * be gone only after the commit, although the transaction may have been carried out.
    *
    * @throws ProviderUnavailable; ProviderError; domain errors of the work.
    */
   async write<Result>(work: (statements: Statements) => Result, { signal, undo }: WriteOptions<Result> = {}): Promise<Result> {
     const transaction = async (): Promise<Result> => {
       const { reader, writer } = this.opened;
-      // Both connections are closed if an attempt to reopen the database has failed after closing them.
+      // Both connections are closed if reopening the database has failed after closing them.
       if (!reader.open) throw this.refusal();
       const result = await writer.transaction(work, this.assertHere);
       if (!this.isHere()) throw away();
@@ -140,12 +125,7 @@ export class IdentityStore {
     }
   }
 
-  /**
-   * Undoes a transaction whose caller has given up, before the next transaction begins. `close` waits until that is
-   * done. Logs a failure, and never rejects.
-   *
-   * @param id names in the log what the transaction has created.
-   */
+  /** Runs before the next transaction begins; `close` waits for it. Logs a failure, and never rejects. */
   private async removeAbandoned(id: string, work: (statements: Statements) => void): Promise<void> {
     try {
       await unlessBusy(() => {
@@ -158,7 +138,7 @@ export class IdentityStore {
   }
 
   /**
-   * Runs synchronous work that only reads from the database.
+   * Runs synchronous work that only reads.
    *
    * @throws as `write`.
    */
@@ -172,8 +152,8 @@ export class IdentityStore {
   }
 
   /**
-   * Closes the database and releases the lock of the data directory, after the transaction in progress if there is one.
-   * Waiting transactions reject. Idempotent.
+   * Closes the database and releases the lock, after the transaction in progress. Waiting transactions reject.
+   * Idempotent.
    */
   close(): Promise<void> {
     this.isClosed = true;
@@ -203,8 +183,8 @@ export class IdentityStore {
 
   private async takeLock(): Promise<void> {
     if (!this.lock || this.lock.isHeld()) return;
-    // If the database's file is missing, its volume may not be mounted, and the data directory is only the mount point.
-    // Then nothing, not even a lock file, may be created there.
+    // Without the file, its volume may not be mounted, and the data directory may be only the mount point. Then
+    // nothing, not even a lock file, may be created there.
     if (!identityUnlessUnreadable(this.path)) throw new Error(`${this.path} is gone: put it back or mount its volume; a restart before that begins with an empty one`);
     this.lock.release();
     this.lock = await lockDataDirectory(this.dataDirectory, 'identity', { create: false });
@@ -215,14 +195,13 @@ export class IdentityStore {
     if (!identityUnlessUnreadable(this.path)) throw new Error(`${this.path} is gone: put it back or mount its volume; a restart before that begins with an empty one`);
     if (isFileInPlace()) {
       if (reader.open && isLogInPlace()) return;
-      // The database's file is in place, but the write-ahead log is not, or an earlier attempt has closed the
-      // connections. A log that is still open is readable, so its content is moved into the database's file.
+      // The log isn't in place, or an earlier attempt has closed the connections. A log that is still open is readable,
+      // so its content is moved into the database's file.
       if (reader.open) await writer.checkpoint();
     } else {
       if (idInFile(this.path) !== this.id) throw new Error(`${this.path} is another database: put the right one back, or restart the service to use this one`);
-      // The database's file was replaced, and the database is opened again from its path. The `-shm` file there is an
-      // index of a write-ahead log, perhaps of the log that is still open. A wrong index would be dangerous, so the
-      // `-shm` file is removed. SQLite creates a new one.
+      // The `-shm` file at the path is an index of a write-ahead log, perhaps of the one that is still open. A wrong
+      // index would be dangerous, so it is removed; SQLite creates a new one.
       rmSync(`${this.path}-shm`, { force: true });
     }
     close(this.opened);
@@ -236,7 +215,6 @@ export class IdentityStore {
     this.opened = opened;
   }
 
-  /** Logs a warning, unless it repeats the previous one. */
   private warn(message: string): void {
     if (message !== this.lastWarning) this.logger.warn(message);
     this.lastWarning = message;

@@ -4,28 +4,21 @@ import { runInThread } from '../../../../common/data-directory/run-in-thread.js'
 
 export type IdentityDatabase = Database.Database;
 
-/** The part of a connection to the identity database that reads and transactions use: it prepares SQL statements. */
 export interface Statements {
   prepare(sql: string): Database.Statement;
 }
 
-/**
- * The pause between two attempts to get a lock of the database while another connection holds it, in milliseconds. The
- * wait is here and not inside SQLite, because a wait inside SQLite would block the whole process.
- */
+/** The wait is here, because a wait inside SQLite would block the whole process. */
 const BUSY_PAUSE_MS = 10;
 const BUSY_ATTEMPTS = 200;
 
 /**
- * A connection that writes to the identity database. Commits and checkpoints wait for the disk in a thread of libsql.
- * The connection must not be used meanwhile, because that would block the main thread too. So reads outside of
- * transactions use a connection of their own.
+ * A connection that writes to the identity database. Commits and checkpoints wait for the disk in a thread. The
+ * connection must not be used meanwhile, because that would block the main thread. So reads have a connection of their
+ * own.
  */
 export class IdentityWriter implements Statements {
-  /**
-   * Compiled statements by their SQL. They are kept so that the garbage collector doesn't finalize them: it does that
-   * on the main thread, which would block while a commit of the same connection is in progress.
-   */
+  /** Kept so that the garbage collector doesn't finalize them: on the main thread, that would block during a commit. */
   private readonly statements = new Map<string, Database.Statement>();
 
   constructor(private readonly database: IdentityDatabase) {}
@@ -48,12 +41,12 @@ export class IdentityWriter implements Statements {
   }
 
   /**
-   * Runs synchronous work in one transaction that holds the database's write lock from the start. The commit waits for
-   * the disk in a thread. Used instead of libsql's `transaction`, which loses the original error when SQLite has
-   * already rolled back, for example on a full disk.
+   * Runs synchronous work in one transaction that holds the write lock from the start. Used instead of libsql's
+   * `transaction`, which loses the original error when SQLite has already rolled back, for example on a full disk.
    *
    * @param check is called when the transaction has begun. If it throws, the work isn't run.
-   * @throws SqliteError, `SQLITE_BUSY` at once when another connection holds the lock; errors of the check and the work.
+   * @throws SqliteError, `SQLITE_BUSY` at once when another connection holds the lock; errors of the check and the
+   * work.
    */
   async transaction<Result>(work: (statements: Statements) => Result, check?: () => void): Promise<Result> {
     this.database.exec('BEGIN IMMEDIATE');
@@ -72,14 +65,13 @@ export class IdentityWriter implements Statements {
       check?.();
       return work(this);
     } catch (error) {
-      // libsql doesn't reset a statement whose `get` has failed, so every later `get` of the statement would fail too.
-      // So all statements are compiled again. Not after a failed COMMIT, which leaves them as they are.
+      // libsql doesn't reset a statement whose `get` has failed, so every later `get` of it would fail too. A failed
+      // COMMIT leaves the statements as they are.
       if (error instanceof Database.SqliteError) this.statements.clear();
       throw error;
     }
   }
 
-  /** @throws SqliteError as the function `checkpoint` does. */
   checkpoint(): Promise<void> {
     return checkpoint(this.database);
   }
@@ -90,8 +82,7 @@ export class IdentityWriter implements Statements {
 }
 
 /**
- * Runs synchronous work in one transaction that holds the database's write lock from the start. If another connection
- * holds the lock, waits for it.
+ * Runs synchronous work in one transaction that holds the write lock from the start, and waits for that lock.
  *
  * @throws SqliteError, also if the lock is still held after about two seconds; errors of the work.
  */
@@ -99,16 +90,17 @@ export const immediately = <Result>(database: IdentityDatabase, work: () => Resu
   unlessBusy(() => new IdentityWriter(database).transaction(work));
 
 /**
- * Moves the content of the write-ahead log into the database's file, as far as other connections to the database allow
- * it. Waits for the disk in a thread: the connection must not be used meanwhile.
+ * Moves the write-ahead log into the database's file, as far as other connections allow it. The connection must not be
+ * used meanwhile.
  *
  * @throws SqliteError
  */
 export const checkpoint = (database: IdentityDatabase): Promise<void> => runInThread(database, 'PRAGMA wal_checkpoint(TRUNCATE)');
 
 /**
- * Runs work, and repeats it while it fails because another connection holds a lock of the database. After about two
- * seconds, or when the signal has aborted, throws SQLite's error. Throws any other error at once.
+ * Repeats work that fails because another connection holds a lock, for about two seconds or until the signal aborts.
+ *
+ * @throws the error of the last attempt.
  */
 export async function unlessBusy<Result>(work: () => Result | Promise<Result>, signal?: AbortSignal): Promise<Result> {
   for (let attempt = 1; ; attempt++) {
@@ -121,5 +113,5 @@ export async function unlessBusy<Result>(work: () => Result | Promise<Result>, s
   }
 }
 
-/** Whether an operation failed because another connection holds a lock of the database that the operation needs. */
+/** Whether an operation failed because another connection holds a lock of the database. */
 export const isBusy = (error: unknown): boolean => error instanceof Database.SqliteError && error.code.startsWith('SQLITE_BUSY');

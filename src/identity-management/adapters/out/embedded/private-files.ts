@@ -6,13 +6,9 @@ import { statUnlessAbsent } from '../../../../common/data-directory/file-identit
 import { makeDirectories } from '../../../../common/data-directory/make-directories.js';
 
 const OWNER_ONLY = 0o600;
-/** The largest size of a private file that is read, in bytes. Far more than such a file contains. */
 const MAX_BYTES = 1024 * 1024;
 
-/**
- * Returns the path of the directory `DATA_DIR/identity`, which is created if it is missing. Only its owner may access
- * the directory, whatever the umask.
- */
+/** Returns the path of `DATA_DIR/identity`, creates it if missing, and makes it accessible to its owner only. */
 export function privateDirectory(dataDirectory: string): string {
   const path = join(dataDirectory, 'identity');
   makeDirectories(resolve(dataDirectory));
@@ -23,11 +19,11 @@ export function privateDirectory(dataDirectory: string): string {
 }
 
 /**
- * Reads a file, and makes it accessible to its owner only. If the file is missing, creates it with the text that `make`
- * returns. If several callers or processes do so at once, all get the text of the one that created the file first.
+ * Reads a file, or creates it with the text of `make`, accessible to its owner only. Simultaneous callers, also in
+ * other processes, all get the text of the one that created the file first.
  *
- * @throws DataDirectoryError when the path names something other than a regular file, or a file that is larger than 1
- * MiB; errors of `make` and of the file system.
+ * @throws DataDirectoryError when the path isn't a regular file of at most 1 MiB; errors of `make` and of the file
+ * system.
  */
 export async function readOrCreate(path: string, make: () => string | Promise<string>): Promise<string> {
   const existing = readPrivate(path);
@@ -50,10 +46,7 @@ function readPrivate(path: string): string | undefined {
   }
 }
 
-/**
- * Creates a file that is never visible without its whole text: writes a temporary file, and links it to `path`. The
- * link is atomic. If there is a file at `path` already, it stays as it is, and that is no error.
- */
+/** The file is never visible without its whole text, because the link is atomic. An existing file stays as it is. */
 function createOnce(path: string, text: string): void {
   const temporary = `${path}.${randomUUID()}.tmp`;
   const file = openSync(temporary, 'wx', OWNER_ONLY);
@@ -74,10 +67,7 @@ function createOnce(path: string, text: string): void {
   syncDirectory(dirname(path));
 }
 
-/**
- * Makes the names in a directory survive a power failure. Does nothing on Windows, which can't open directories and
- * doesn't need this.
- */
+/** Makes the names in a directory survive a power failure. Does nothing on Windows, which can't open directories. */
 export function syncDirectory(path: string): void {
   if (process.platform === 'win32') return;
   const directory = openSync(path, 'r');

@@ -10,22 +10,22 @@ const MIN_MODULUS_BITS = 2048;
 export interface SigningKey {
   readonly keyId: string;
   readonly privateKey: KeyObject;
-  /** The public key as the token issuer publishes it, without private members. */
+  /** As published, without private members. */
   readonly publicJwk: JWK;
 }
 
 /**
- * The keys of the token issuer. The first key signs new tokens. The public keys of all of them are published. To rotate
- * the keys, put the new key first, and keep the old one until the tokens that it signed have expired.
+ * The first key signs new tokens; all are published. To rotate the keys, put the new key first, and keep the old one
+ * until the tokens that it signed have expired.
  */
 export type SigningKeys = readonly [SigningKey, ...SigningKey[]];
 
 /**
- * Loads the token issuer's keys from `DATA_DIR/identity/signing-keys.json`, an array of private JWKs (RFC 7517). If the
- * file is missing, it is created with one new key.
+ * Loads the token issuer's keys from `DATA_DIR/identity/signing-keys.json`, an array of private JWKs (RFC 7517). A
+ * missing file is created with one new key.
  *
- * @param create whether to create the file if it is missing. Must be false in another process while the service runs,
- * because the running service wouldn't accept tokens signed with new keys.
+ * @param create must be false in another process while the service runs, because the service wouldn't accept tokens
+ * signed with new keys.
  * @throws DataDirectoryError when the file is missing and `create` is false, or is anything but a regular file with one
  * or more private RSA keys of at least 2048 bits; errors of the file system.
  */

@@ -3,16 +3,12 @@ import { type JSONWebKeySet, SignJWT } from 'jose';
 import { PERMISSIONS } from '../../../../authentication/permissions.js';
 import type { SigningKeys } from './signing-keys.js';
 
-/** The lifetime of access tokens, in seconds. */
+/** In seconds. */
 export const ACCESS_TOKEN_LIFETIME = 3600;
-/** The id of the token issuer's only OAuth 2 client. */
 export const ADMIN_CLIENT_ID = 'admin';
 
 export interface TokenIssuerOptions {
-  /**
-   * Returns the `iss` of the tokens. Called each time it is needed, because the port may be known only once the service
-   * listens.
-   */
+  /** The `iss` of tokens. The port may be known only once the service listens. */
   readonly issuer: () => string;
   readonly audience: string;
 }
@@ -31,10 +27,7 @@ export class TokenIssuer {
     private readonly options: TokenIssuerOptions,
   ) {}
 
-  /**
-   * Issues the administrator's token, which has every permission of the service. The token gives access to the
-   * customers in `customerIds`; if there are none, to all customers.
-   */
+  /** Issues a token with every permission of the service, for the given customers (all if there are none). */
   administratorToken(customerIds: readonly string[] = []): Promise<string> {
     return this.sign({
       subject: ADMIN_CLIENT_ID,
@@ -44,8 +37,7 @@ export class TokenIssuer {
   }
 
   /**
-   * Issues a user's token. The token has the permissions that the user's roles currently give, and access to the
-   * customers in `customerIds`; if there are none, to no customer.
+   * Issues a user's token, with the permissions that the user's roles give now, for the given customers only.
    *
    * @throws UserNotFound; other errors of `permissionsOf`.
    */

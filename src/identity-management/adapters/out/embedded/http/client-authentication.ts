@@ -5,10 +5,7 @@ import { ADMIN_CLIENT_ID } from '../token-issuer.js';
 import { OAuthError } from './oauth-error.js';
 import { formDecode } from './token-request.js';
 
-/**
- * The parameters of a request's body that contain client credentials (RFC 6749, section 2.3.1; RFC 7521, section 4.2).
- * This issuer doesn't accept credentials in the body.
- */
+/** Credentials in the body (RFC 6749, section 2.3.1; RFC 7521, section 4.2), which this issuer doesn't accept. */
 const BODY_CREDENTIALS = ['client_secret', 'client_assertion'];
 const BASIC = /^Basic +([A-Za-z0-9+/]+={0,2})$/i;
 
@@ -23,8 +20,6 @@ export class ClientAuthentication {
   }
 
   /**
-   * Checks that the request has the id and the secret of the client `admin`.
-   *
    * @throws OAuthError `invalid_client` when the id or the secret is wrong, or not in the Authorization header;
    * `invalid_request` when the client presents credentials more than once.
    */
@@ -35,25 +30,21 @@ export class ClientAuthentication {
       throw new OAuthError('invalid_request', 'The client must authenticate in one way only.');
     }
     const { id, secret } = basicCredentials(request.headers.authorization ?? '');
-    // The id and the secret are always both compared. Otherwise the answer for an unknown client would come sooner than
-    // the answer for a wrong secret.
+    // Always compares both. Otherwise an unknown client would be answered sooner than a wrong secret.
     const known = timingSafeEqual(digest(id), digest(ADMIN_CLIENT_ID));
     const right = timingSafeEqual(digest(secret), this.secretDigest);
     if (!known || !right) throw new OAuthError('invalid_client', 'The client is unknown or its secret is wrong.');
   }
 }
 
-/**
- * The client's id and secret in an Authorization header (RFC 6749, section 2.3.1). Both are empty if the header is
- * malformed or has another scheme.
- */
+/** RFC 6749, section 2.3.1. Both are empty if the header is malformed or has another scheme. */
 function basicCredentials(authorization: string): { readonly id: string; readonly secret: string } {
   const pair = Buffer.from(BASIC.exec(authorization)?.[1] ?? '', 'base64').toString('latin1');
   const colon = pair.indexOf(':');
   try {
     if (colon > 0) return { id: formDecode(pair.slice(0, colon)), secret: formDecode(pair.slice(colon + 1)) };
   } catch {
-    // A malformed percent escape in the id or the secret is no error. It counts as wrong credentials.
+    // A malformed percent escape counts as wrong credentials.
   }
   return { id: '', secret: '' };
 }

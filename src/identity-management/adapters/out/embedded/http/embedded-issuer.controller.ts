@@ -30,7 +30,7 @@ export class EmbeddedIssuerController {
     @Inject(EMBEDDED_IDENTITY_OPTIONS) private readonly options: EmbeddedIdentityProviderOptions,
   ) {}
 
-  /** The issuer's metadata document (OpenID Connect Discovery 1.0, section 3). */
+  /** OpenID Connect Discovery 1.0, section 3 */
   @Get('.well-known/openid-configuration')
   metadata() {
     const endpoints = `${this.options.publicUrl()}/idp`;
@@ -79,8 +79,8 @@ export class EmbeddedIssuerController {
 
   private async authenticate(request: Request, parameters: ReadonlyMap<string, string>): Promise<void> {
     const network = clientNetwork(request.ip);
-    // Awaits only if the client network has to wait because of earlier wrong secrets. If there were always an await,
-    // simultaneous requests would all pass here before the first wrong secret is counted.
+    // Awaits only if the network has to wait. An unconditional await would let simultaneous requests pass before the
+    // first wrong secret is counted.
     const turn = this.failedAttempts.turn(network);
     if (turn) await turn;
     try {

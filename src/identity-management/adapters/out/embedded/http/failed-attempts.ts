@@ -2,12 +2,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { ServiceError } from '../../../../../common/service-error.js';
 
 const WINDOW_MS = 60_000;
-/**
- * How many wrong secrets a client network may send within a minute before further attempts of that network are slowed
- * down. High enough for several clients that share an address and are configured with a wrong secret.
- */
+/** High enough for several clients that share an address and are configured with a wrong secret. */
 const MAX_FAILURES = 50;
-/** The pause between two checks of secrets from a network that is slowed down, in milliseconds. */
 const PAUSE_MS = 100;
 const MAX_WAIT_MS = 2_500;
 const MAX_NETWORKS = 10_000;
@@ -15,22 +11,19 @@ const MAX_NETWORKS = 10_000;
 interface Window {
   readonly endsAt: number;
   failures: number;
-  /** When the latest of the network's waiting attempts will be checked, by `performance.now()`. */
   lastTurn: number;
 }
 
 /**
- * Slows down clients that guess a secret. A minute begins with the first wrong secret from a client network. After 50
- * wrong secrets within the minute, further attempts from that network are checked one every 100 ms until the minute is
- * over, even attempts with the right secret. Those that would wait longer than 2.5 s are refused. Other networks aren't
- * affected. Remembers at most 10,000 networks. If there are more, forgets the one whose minute began first.
+ * Slows down clients that guess a secret. After 50 wrong secrets from a network in the minute that begins with the
+ * first, its attempts are checked one every 100 ms until the minute is over, even those with the right secret.
+ * Remembers at most 10,000 networks.
  */
 export class FailedAttempts {
   private readonly windows = new Map<string, Window>();
 
   /**
-   * Queues the check of a secret from a network. Returns undefined if the secret may be checked at once, otherwise a
-   * promise that resolves when the secret may be checked.
+   * Undefined if the secret may be checked at once; otherwise resolves when it may be checked.
    *
    * @throws ServiceError `too-many-requests` when the secret would have to wait longer than 2.5 s.
    */
@@ -47,7 +40,6 @@ export class FailedAttempts {
     return delay(turnAt - now);
   }
 
-  /** Counts a wrong secret from this network. */
   add(network: string): void {
     const window = this.current(network);
     if (window) {

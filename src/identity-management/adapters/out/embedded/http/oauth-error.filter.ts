@@ -3,10 +3,7 @@ import { type ArgumentsHost, Catch, type ExceptionFilter, Logger } from '@nestjs
 import { exchangeOf, sendErrorJson } from '../../../../../http/exchange.js';
 import { OAuthError } from './oauth-error.js';
 
-/**
- * Responds to a thrown `OAuthError` in the form of RFC 6749, section 5.2. All other errors go to
- * `ServiceExceptionFilter`.
- */
+/** Answers an `OAuthError` in the form of RFC 6749, section 5.2. */
 @Catch(OAuthError)
 export class OAuthErrorFilter implements ExceptionFilter<OAuthError> {
   private readonly logger = new Logger('EmbeddedIssuer');
@@ -25,10 +22,6 @@ export class OAuthErrorFilter implements ExceptionFilter<OAuthError> {
   }
 }
 
-/**
- * Whether the request says that a script of a web page sent it (`X-Requested-With`). The response to such a request has
- * no `WWW-Authenticate` header, because the browser would show its own login dialog instead of passing the response to
- * the script.
- */
+/** A script gets no `WWW-Authenticate`, because the browser would show its own login dialog instead of the answer. */
 const isScripted = ({ headers }: IncomingMessage): boolean =>
   headers['x-requested-with']?.toString().toLowerCase() === 'xmlhttprequest';

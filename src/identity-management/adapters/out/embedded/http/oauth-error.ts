@@ -8,10 +8,7 @@ const STATUS = {
   server_error: 500,
 } as const satisfies Record<OAuthErrorCode, number>;
 
-/**
- * An error to which the token endpoint responds in the form of OAuth 2. The client gets the error's message as
- * `error_description`.
- */
+/** An error that the token endpoint answers in the form of OAuth 2, with the message as `error_description`. */
 export class OAuthError extends Error {
   readonly status: number;
 

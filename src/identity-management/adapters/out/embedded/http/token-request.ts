@@ -10,8 +10,7 @@ const MAX_BODY_BYTES = 4096;
 const IDLE_TIMEOUT_MS = 10_000;
 
 /**
- * Reads the parameters of a token request. A parameter without a value counts as omitted (RFC 6749, section 3.2), but
- * must not be repeated either.
+ * Reads the parameters of a token request. A parameter without a value counts as omitted (RFC 6749, section 3.2).
  *
  * @throws OAuthError `invalid_request` when the body isn't a well-formed form, has a Content-Encoding other than
  * `identity`, is over 4 KiB, or repeats a parameter; ServiceError `request-timeout`, `client-aborted`.
