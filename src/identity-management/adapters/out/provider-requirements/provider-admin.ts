@@ -3,34 +3,28 @@ import { ProviderError } from '../../../domain/errors.js';
 import type { ApiClient } from '../provider-api/api-client.js';
 import type { Operation } from '../provider-api/operation.js';
 
-/** Reads and changes the settings of an identity provider through its API. Has the rights of the API client's token. */
+/** Reads and changes the settings of an identity provider, with the rights of the API client's token. */
 export abstract class ProviderAdmin {
-  /** @param operation returns the operation to which the next call belongs. */
+  /** @param operation returns the operation of the next call. */
   constructor(
     protected readonly api: ApiClient,
     protected readonly operation: () => Operation,
   ) {}
 
-  /**
-   * Reads a resource that must exist.
-   *
-   * @throws as `ApiClient.get`.
-   */
+  /** As `ApiClient.get`. */
   get<Schema extends z.ZodType>(path: string, schema: Schema): Promise<z.infer<Schema>> {
     return this.api.get(path, schema, this.operation());
   }
 
-  /** Reads a resource that may be missing. Undefined if the resource is missing. Otherwise like `get`. */
+  /** As `ApiClient.find`. */
   find<Schema extends z.ZodType>(path: string, schema: Schema): Promise<z.infer<Schema> | undefined> {
     return this.api.find(path, schema, this.operation());
   }
 
   /**
-   * Sends a request that changes the provider's settings.
+   * Sends a request that changes the provider's settings, and returns the answer's body.
    *
-   * @returns the answer's body.
-   * @throws ProviderError when the provider refuses the change, with the provider's reason if it gives one; otherwise
-   * as `ApiClient.call`.
+   * @throws ProviderError when the provider refuses the change; otherwise as `ApiClient.call`.
    */
   async send(method: 'POST' | 'PUT' | 'PATCH', path: string, body?: unknown): Promise<unknown> {
     const answer = await this.api.call({ method, path, body, operation: this.operation() });
@@ -40,6 +34,5 @@ export abstract class ProviderAdmin {
     throw new ProviderError(`${label} with ${status}${reason === undefined ? '.' : `: ${reason}`}`);
   }
 
-  /** Why the provider refused a change, according to the answer's body; undefined if the body doesn't say. */
   protected abstract reasonOf(body: unknown): string | undefined;
 }

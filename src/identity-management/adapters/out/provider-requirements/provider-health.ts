@@ -5,22 +5,18 @@ import { ProviderMisconfigured, ProviderUnavailable } from '../../../domain/erro
 import { Operation } from '../provider-api/operation.js';
 import type { Findings } from './requirement.js';
 
-/**
- * Finds what is wrong with a provider's configuration. `previous` is the result of the latest call that returned one.
- */
+/** Finds what is wrong with a provider's configuration. `previous` is the latest result, if there is one. */
 export type Look = (previous: Findings | undefined, operation: Operation) => Promise<Findings>;
 
 /** Checks whether an identity provider is configured as the service needs. Simultaneous callers share one check. */
 export class ProviderHealth {
   private readonly probe = new SharedProbe((signal) => this.lookAgain(signal));
-  /** The findings of the latest check that returned a result. */
   private findings: Findings | undefined;
   private healthyUntil = -Infinity;
 
   /**
-   * @param provider the identity provider's name in messages.
-   * @param healthyForMs how long a result without problems is cached, in milliseconds (default: 0). Every result, also
-   * one with problems, is cached for at least one second.
+   * @param healthyForMs how long a result without problems is cached, in milliseconds (default: 0). Every result is
+   * cached for at least one second.
    */
   constructor(
     private readonly provider: string,
@@ -29,11 +25,9 @@ export class ProviderHealth {
   ) {}
 
   /**
-   * Resolves if the provider's configuration has no problems, according to a new check or a cached result.
-   *
-   * @throws ProviderMisconfigured when there are problems; ProviderUnavailable when there is no result within four
-   * seconds, the signal has aborted before the call, or `look` throws anything but a `ServiceError`; otherwise the
-   * error of `look`.
+   * @throws ProviderMisconfigured when there are problems, by a new check or a cached result; ProviderUnavailable when
+   * there is no result within four seconds, the signal has aborted before the call, or `look` throws anything but a
+   * `ServiceError`; otherwise the error of `look`.
    */
   async check(signal: AbortSignal): Promise<void> {
     if (signal.aborted) throw noLongerAwaited(signal);
@@ -42,7 +36,6 @@ export class ProviderHealth {
     });
   }
 
-  /** The warnings of the latest check that returned a result. */
   get warnings(): readonly string[] {
     return this.findings?.warnings ?? [];
   }

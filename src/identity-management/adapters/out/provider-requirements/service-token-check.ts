@@ -4,10 +4,9 @@ import { ProviderError } from '../../../domain/errors.js';
 import { TokenRefused } from '../provider-api/api-failure.js';
 
 /**
- * Gets the service's token, or a problem to report if the provider refuses to issue one.
+ * Gets the service's token, or the problem to report if the provider refuses to issue one.
  *
- * @param problemOf describes the provider's refusal in a sentence without secrets; returns undefined if the reason is
- * not recognized.
+ * @param problemOf describes the refusal without secrets; undefined if the reason isn't recognized.
  * @throws errors of `get`, except a refusal that `problemOf` describes.
  */
 export async function tokenOrProblem(
@@ -24,7 +23,7 @@ export async function tokenOrProblem(
 }
 
 /**
- * Returns the claims of the service's token. Doesn't verify the token's signature.
+ * Returns the claims of the service's token, without verifying its signature.
  *
  * @throws ProviderError when the token isn't a JWT, or its claims don't match the schema.
  */
