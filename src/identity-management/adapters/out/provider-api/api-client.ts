@@ -9,38 +9,30 @@ import { type SharedReader, SharedReads } from './shared-reads.js';
 import { REQUEST_TIMEOUT_MS, TOKEN_TIMEOUT_MS } from './time-budget.js';
 
 export interface ApiClientOptions {
-  /** The identity provider's name in messages, for example `Keycloak`. */
   readonly provider: string;
-  /** The base URL of the API. The path of each request is appended to it. */
   readonly url: string;
-  /**
-   * How to request an access token (RFC 6749): the token endpoint, and the grant's fields, which are sent as a form.
-   */
+  /** The token endpoint, and the fields of the grant (RFC 6749), which are sent as a form. */
   readonly token: { readonly url: string; readonly grant: Readonly<Record<string, string>> };
-  /** The rate limiter for calls to a provider that limits them. If undefined, no call waits for a rate limit. */
   readonly pace?: CallPace;
 }
 
 export interface ApiRequest {
   readonly method: RawRequest['method'];
-  /** The request's path, which is appended to the API's base URL. The path must be percent-encoded already. */
+  /** Appended to the API's base URL. Must be percent-encoded already. */
   readonly path: string;
-  /** The body, sent as JSON. */
   readonly body?: unknown;
-  /** Whether sending the request twice is harmless. Default: true for GET, otherwise false. */
+  /** Whether sending the request twice is harmless. Default: only for GET. */
   readonly repeatable?: boolean;
-  /** The operation that the call is a part of. */
   readonly operation: Operation;
 }
 
-/** An answer that the calling operation interprets: 2xx, 400, 404, 409 and similar. */
 export interface ApiAnswer {
   readonly status: number;
-  /** The parsed JSON body. Undefined if the answer has no body. */
+  /** Parsed JSON; undefined if the answer has no body. */
   readonly body: unknown;
   /** The `Location` header; empty if absent. */
   readonly location: string;
-  /** The beginning of a message about this answer, without data from clients: `Keycloak answers GET /users`. */
+  /** The beginning of a message, without data from clients: `Keycloak answers GET /users`. */
   readonly label: string;
 }
 
@@ -48,9 +40,8 @@ const TOKEN = z.object({ access_token: z.string().min(1), expires_in: z.number()
 const TOKEN_REFUSAL = z.object({ error: z.string(), error_description: z.string().default('') });
 const NO_REASON = { error: '', error_description: '' };
 /**
- * The statuses with which a token endpoint refuses to issue a token: those of RFC 6749 (400, 401), Keycloak's for a
- * realm that is disabled (403) or missing (404), and Auth0's for a grant type or audience that the client may not use
- * (403).
+ * RFC 6749 (400, 401); Keycloak for a disabled (403) or missing (404) realm; Auth0 for a grant type or audience that
+ * the client may not use (403).
  */
 const TOKEN_REFUSED: readonly number[] = [400, 401, 403, 404];
 
@@ -59,7 +50,6 @@ export class ApiClient {
   readonly token = new ServiceToken(() => this.issueToken().catch(toNothingDone));
   private readonly connections: ApiConnections;
   private readonly sharedReads = new SharedReads();
-  /** The latest answers to `getAgain`, by path. */
   private readonly latest = new Map<string, { readonly text: string; readonly data: unknown }>();
 
   constructor(private readonly options: ApiClientOptions) {
@@ -67,17 +57,14 @@ export class ApiClient {
   }
 
   /**
-   * Sends a request. If the provider refuses the token, or the token lacks a scope, sends the request a second time
-   * with a new token, provided that a new token can help. If a `repeatable` request gets no complete answer, sends it a
-   * second time, provided that there is time left. With a rate limiter (`pace`), also sends the request again after a
-   * 429.
+   * Sends a request. May send it again: with a new token, if the token was refused or lacks a scope; if it is
+   * `repeatable` and got no complete answer; and with a rate limiter (`pace`), after a 429.
    *
    * @throws ProviderUnavailable when the call would wait too long for the rate limiter, when there is no connection, no
    * answer within `REQUEST_TIMEOUT_MS` (`TOKEN_TIMEOUT_MS` for a token), or an answer with 408, 429 or 5xx, or when the
    * signal aborts. The error is an `OutcomeUnknown` if the request may have been carried out.
-   * @throws ProviderError for a redirect, when the provider refuses the service or refuses to issue a token, or when
-   * the answer's body isn't JSON. In the last case, the error is an `AnswerUnreadable` if the status reports success.
-   * An empty body is no error if the status reports success.
+   * @throws ProviderError for a redirect, when the provider refuses the service or a token, or when the body isn't JSON
+   * (an empty one may report success). The last error is an `AnswerUnreadable` if the status reports success.
    */
   async call(request: ApiRequest): Promise<ApiAnswer> {
     const label = labelOf(request);
@@ -93,14 +80,14 @@ export class ApiClient {
     return read(await this.call({ method: 'GET', path, operation }), schema);
   }
 
-  /** Reads a resource that may be missing. Undefined when the answer is 404. Otherwise like `get`. */
+  /** Like `get`, for a resource that may be missing: undefined for 404. */
   async find<Schema extends z.ZodType>(path: string, schema: Schema, operation: Operation): Promise<z.infer<Schema> | undefined> {
     const answer = await this.call({ method: 'GET', path, operation });
     return answer.status === 404 ? undefined : read(answer, schema);
   }
 
   /**
-   * Removes the resource at the path. Resolves also when there is no such resource.
+   * Removes a resource, or does nothing if it is missing.
    *
    * @throws as `call`; ProviderError also for a status other than 200, 204 and 404.
    */
@@ -110,9 +97,8 @@ export class ApiClient {
   }
 
   /**
-   * Sends a GET request. Callers that wait in the rate limiter's queue to read the same path usually share one call;
-   * without a rate limiter (`pace`), each makes its own. A caller never gets an answer to a call that was sent before
-   * the caller asked.
+   * Sends a GET request. Callers that wait in the rate limiter's queue to read the same path usually share one call. A
+   * caller never gets an answer to a call that was sent before it asked.
    *
    * @throws as `call`.
    */
@@ -123,9 +109,8 @@ export class ApiClient {
   }
 
   /**
-   * Reads a resource like `get`. For a long answer that seldom changes: if the text of the answer equals that of the
-   * previous one for the same path, the text isn't parsed again, and the previous result is returned. So a path must
-   * always be read with the same schema.
+   * Like `get`, for a long answer that seldom changes: the same text isn't parsed again. A path must always be read
+   * with the same schema.
    */
   async getAgain<Schema extends z.ZodType>(path: string, schema: Schema, operation: Operation): Promise<z.infer<Schema>> {
     const request: ApiRequest = { method: 'GET', path, operation };
@@ -139,7 +124,7 @@ export class ApiClient {
   }
 
   /**
-   * Reads the lines of a file at a URL that the API returned. The access token isn't sent to the server of the file.
+   * Reads the lines of a file at a URL that the API returned, without the access token.
    *
    * @throws as `ApiConnections.lines`.
    */
@@ -216,9 +201,8 @@ export class ApiClient {
 /**
  * Checks an answer and returns its body.
  *
- * @param status the expected status (default: 200).
- * @throws AnswerUnreadable when the body doesn't match the schema, or the answer has an unexpected status below 300;
- * ProviderError when it has any other unexpected status.
+ * @throws AnswerUnreadable when the body doesn't match the schema, or for an unexpected status below 300; ProviderError
+ * for any other unexpected status.
  */
 export function read<Schema extends z.ZodType>(answer: ApiAnswer, schema: Schema, status = 200): z.infer<Schema> {
   if (answer.status !== status) throw unexpected(answer);
@@ -227,10 +211,7 @@ export function read<Schema extends z.ZodType>(answer: ApiAnswer, schema: Schema
   return data;
 }
 
-/**
- * The name of a request in messages: its method and path, without the query. Every second segment of the path is
- * replaced by `…`, because it can come from a client: `POST /users/…/role-mappings/…`.
- */
+/** Every second segment of the path is replaced by `…`, because it can come from a client. */
 const labelOf = ({ method, path }: ApiRequest): string => {
   const [segments = ''] = path.split('?', 1);
   return `${method} ${segments.split('/').map((segment, index) => (index > 0 && index % 2 === 0 ? '…' : segment)).join('/')}`;
@@ -242,16 +223,12 @@ export function unexpected({ label, status }: ApiAnswer): ProviderError {
   return new Failure(`${label} with ${status}.`);
 }
 
-/** Matches the missing scopes in Auth0's message `Insufficient scope, expected any of: create:users`. */
+/** Auth0's message: `Insufficient scope, expected any of: create:users`. */
 const SCOPES = /expected[a-z ]*: ([a-z_:, ]+)/;
 
-/** False if an answer with this status shows that the provider has accepted the token; otherwise true. */
 const saysNothingOfToken = (status: number): boolean => status >= 500 || [401, 403, 408, 429].includes(status);
 
-/**
- * Whether the provider refused the request because the token lacks a scope (error code of RFC 6750). A new token helps
- * only if the scope was granted after this token was issued.
- */
+/** The error code of RFC 6750. A new token helps only if the scope was granted after this one was issued. */
 const lacksScope = ({ status, text }: RawAnswer): boolean => status === 403 && text.includes('"insufficient_scope"');
 
 function parseAnswer(label: string, status: number, text: string): unknown {

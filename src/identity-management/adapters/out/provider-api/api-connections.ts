@@ -10,18 +10,13 @@ import { textLines } from './text-lines.js';
 import { CONNECT_TIMEOUT_MS } from './time-budget.js';
 
 export interface RawRequest {
-  /** The request as it is named in messages, without data from clients: `GET /users`. */
   readonly label: string;
   readonly url: string;
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string;
-  /** Whether sending the request twice is harmless. */
   readonly repeatable: boolean;
-  /**
-   * How long the exchange may take, in milliseconds: the wait for a connection, both attempts if `repeatable`, and the
-   * whole answer.
-   */
+  /** Includes the wait for a connection, both attempts if `repeatable`, and the whole answer. */
   readonly timeoutMs: number;
   readonly signal: AbortSignal;
 }
@@ -32,10 +27,6 @@ export interface RawAnswer {
   readonly text: string;
 }
 
-/**
- * The maximum number of connections to a provider's API, not counting those that download files. If all are in use, a
- * request waits for one of them. The wait is part of the request's time limit.
- */
 const MAX_CONNECTIONS = 128;
 const MAX_BYTES = 64 * 1024 * 1024;
 
@@ -46,31 +37,28 @@ export class ApiConnections {
     connections: MAX_CONNECTIONS,
     maxResponseSize: MAX_BYTES,
   });
-  /** The HTTP agent for downloading files. It has no limit on their size, because a file is read line by line. */
+  /** Without a limit on the size, because files are read line by line. */
   private readonly fileAgent = new Agent({ connect: { timeout: CONNECT_TIMEOUT_MS } });
 
-  /** @param provider the provider's name in messages. */
   constructor(private readonly provider: string) {}
 
   /**
-   * Sends a request. If there is no complete answer and the request is repeatable, sends the request a second time,
-   * unless its time limit is over or its signal has aborted.
+   * Sends a request. Repeats a repeatable one once if it gets no complete answer and there is time left.
    *
-   * @throws ProviderUnavailable when no connection is made (each attempt waits `CONNECT_TIMEOUT_MS` for one to open),
-   * no complete answer of at most 64 MiB arrives within the request's time limit, or the signal aborts. The error is an
-   * `OutcomeUnknown` if the request may have been carried out.
+   * @throws ProviderUnavailable when no connection is made (`CONNECT_TIMEOUT_MS` for each attempt), no complete answer
+   * of at most 64 MiB arrives in time, or the signal aborts. The error is an `OutcomeUnknown` if the request may have
+   * been carried out.
    */
   async send(raw: RawRequest): Promise<RawAnswer> {
     if (raw.signal.aborted) throw noLongerAwaited(raw.signal);
     const exchange = new Exchange(this.agent, raw);
-    // Watches the time limit and the signal with a plain timer and listener. `AbortSignal.any` and
-    // `AbortSignal.timeout` would cost three times as much, plus garbage collection.
+    // `AbortSignal.any` and `AbortSignal.timeout` would cost three times as much, plus garbage collection.
     const timer = setTimeout(() => { exchange.giveUp(); }, raw.timeoutMs);
     const stopListening = onAbort(raw.signal, () => { exchange.giveUp(); });
     try {
       return await exchange.once().catch((error: unknown) => {
         if (!raw.repeatable || exchange.isOver) throw error;
-        // Sends the request again, because the server may just have closed an idle connection.
+        // The server may just have closed an idle connection.
         return exchange.once().catch((repeated: unknown) => {
           throw isUnsent(repeated) ? error : repeated;
         });
@@ -84,8 +72,7 @@ export class ApiConnections {
   }
 
   /**
-   * Downloads a file, gzipped or not, and yields its lines. Reads no faster than the lines are consumed. There is no
-   * time limit for the whole file.
+   * Downloads a file, gzipped or not, and yields its lines, no faster than they are consumed. Has no time limit.
    *
    * @param url may be a secret, so no message contains it.
    * @throws ProviderUnavailable when the file doesn't arrive completely, or has a line that is too long, or the signal
@@ -104,16 +91,12 @@ export class ApiConnections {
     }
   }
 
-  /** Closes all connections and aborts the requests on them. */
   async close(): Promise<void> {
     await Promise.all([this.agent.destroy(), this.fileAgent.destroy()]);
   }
 }
 
-/**
- * A request that `giveUp` can end at any time. `once` sends the request, and may be called again after a failure. Uses
- * undici's `dispatch`, because undici's `request` can't be ended while it waits for a connection.
- */
+/** Uses undici's `dispatch`, because undici's `request` can't be ended while it waits for a connection. */
 class Exchange {
   isOver = false;
   private abort: (() => void) | undefined;
@@ -138,8 +121,8 @@ class Exchange {
       const answer = { status: 0, headers: {} as IncomingHttpHeaders, text: '' };
       const handler: Dispatcher.DispatchHandler = {
         onRequestStart: (controller) => {
-          // The request was given up while it waited for a connection, and now gets one. Throwing ends only this
-          // request. `controller.abort` would also close the connection, which other requests wait for.
+          // The request was given up while it waited. Throwing ends only this request; `controller.abort` would also
+          // close the connection, which other requests wait for.
           if (this.isOver) throw this.end();
           this.abort = () => { controller.abort(this.end()); };
         },

@@ -11,9 +11,8 @@ export class AnswerUnreadable extends ProviderError {}
 export const mayBeDone = (error: unknown): boolean => error instanceof OutcomeUnknown || error instanceof AnswerUnreadable;
 
 /**
- * Rethrows the failure of a preparatory request, such as the request for a token. If `mayBeDone` is true for the
- * failure, throws a ProviderUnavailable or ProviderError instead, for which `mayBeDone` is false: the main request
- * wasn't carried out.
+ * Rethrows the failure of a preparatory request, such as that for a token, as one for which `mayBeDone` is false: the
+ * main request wasn't carried out.
  */
 export function toNothingDone(error: unknown): never {
   if (!(error instanceof ServiceError) || !mayBeDone(error)) throw error;
@@ -26,14 +25,11 @@ export function toNothingDone(error: unknown): never {
 /** The provider has authenticated the service, but refuses the request because the service lacks a right. */
 export class PermissionDenied extends ProviderError {}
 
-/**
- * The token endpoint refuses to issue a token, with an OAuth 2 error (RFC 6749, section 5.2) or with an error of its
- * own.
- */
+/** The token endpoint refuses to issue a token (RFC 6749, section 5.2, or an error of its own). */
 export class TokenRefused extends ProviderError {
   /**
-   * @param error the error code in the token endpoint's answer, for example `invalid_client`; empty if there is none.
-   * @param description the provider's explanation in that answer; empty if there is none.
+   * @param error the error code, for example `invalid_client`; empty if there is none.
+   * @param description the provider's explanation; empty if there is none.
    */
   constructor(
     message: string,
@@ -44,32 +40,23 @@ export class TokenRefused extends ProviderError {
   }
 }
 
-/** The error code of a request that was given up while it waited for a connection, so it was never sent. */
 export const UNSENT = 'ERR_UNSENT';
-/** The error codes that mean that a request failed before it had a connection to the provider. */
 const UNSENT_CODES: readonly unknown[] = [UNSENT, 'ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH', 'UND_ERR_CONNECT_TIMEOUT'];
 
-/** Whether an error means that the request was never sent, because there was no connection. */
+/** Whether an error means that the request was never sent. */
 export const isUnsent = (error: unknown): boolean => UNSENT_CODES.includes((error as { code?: unknown }).code);
 
-/**
- * The domain error for a request that got no complete answer: `ProviderUnavailable` if the request was never sent,
- * otherwise `OutcomeUnknown`.
- */
+/** The domain error for a request that got no complete answer: `OutcomeUnknown` unless it was never sent. */
 export function toConnectionFailure(message: string, error: unknown): ServiceError {
   const Failure = isUnsent(error) ? ProviderUnavailable : OutcomeUnknown;
   return new Failure(message, { cause: error });
 }
 
-/** The longest `Retry-After` that is passed on to clients, in seconds. A longer one of the provider is cut to this. */
 const MAX_RETRY_AFTER_S = 60;
 
 type Failure = new (message: string, options?: ServiceErrorOptions) => ServiceError;
 
-/**
- * The error class for each range of statuses, both ends included. The first matching row applies. An answer whose
- * status is in no row is left to the operation that made the call.
- */
+/** Both ends are included; the first matching row applies. */
 const FAILURES: readonly (readonly [from: number, to: number, Failure])[] = [
   [408, 408, OutcomeUnknown],
   [429, 429, ProviderUnavailable],
@@ -80,12 +67,11 @@ const FAILURES: readonly (readonly [from: number, to: number, Failure])[] = [
 ];
 
 /**
- * The error for an answer whose status is a failure for every operation. Undefined if the meaning of the status depends
- * on the operation.
+ * The error for a status that is a failure for every operation; undefined for any other.
  *
  * @param message describes the answer, without data from clients.
- * @param retryAfter the value of the `Retry-After` header. Ignored unless it is a positive whole number of seconds. At
- *   most a minute is passed on, because the provider may be available much sooner.
+ * @param retryAfter the `Retry-After` header. At most a minute is passed on, because the provider may be available much
+ * sooner.
  */
 export function toStatusFailure(message: string, status: number, retryAfter: string | undefined): ServiceError | undefined {
   const row = FAILURES.find(([from, to]) => from <= status && status <= to);

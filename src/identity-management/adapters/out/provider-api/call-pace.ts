@@ -5,14 +5,12 @@ import type { RawAnswer } from './api-connections.js';
 import type { Operation, Place } from './operation.js';
 import { BEGUN_GOES_FIRST_AFTER_MS, FIRST_CALL_WITHIN_MS, LAST_CALL_WITHIN_MS } from './time-budget.js';
 
-/** The known state of one of the provider's rate limits: a token bucket, from which each call takes a token. */
 interface Limit {
-  /** How many tokens (calls) were left in the bucket at the time `readAt` (by `performance.now()`). */
   readonly remaining: number;
   readonly readAt: number;
-  /** When the call was sent whose answer reported this state of the limit, by `performance.now()`. */
+  /** When the call was sent whose answer reported this state. */
   readonly sentAt: number;
-  /** How long the bucket is assumed to take for one more token, without `caution`, in milliseconds. */
+  /** The assumed time for one more token, without `caution`. */
   readonly refillMs: number;
 }
 
@@ -21,61 +19,34 @@ interface Waiter {
   readonly go: () => void;
 }
 
-/**
- * How many calls may be in flight at once before the first answer has arrived. Only answers report the provider's rate
- * limits. Auth0's smallest plan allows two calls per second.
- */
+/** Calls in flight before the first answer reports the limits. Auth0's smallest plan allows two calls per second. */
 const AT_FIRST = 2;
 const MIN_REFILL_MS = 10;
 const REFILL_AFTER_REFUSAL_MS = 250;
 const MAX_CAUTION = 16;
-/**
- * An upper limit for two times, in milliseconds, before `JITTER` is added: how long a bucket is assumed to take for its
- * next token, and the pause after a 429 without `Retry-After`. It is short because other processes share the bucket:
- * during longer pauses they might take every new token, so that this process would never get one.
- */
+/** Short, because other processes share the bucket, and might take every new token during longer pauses. */
 const MAX_PAUSE_MS = 750;
 const JITTER = 0.2;
-/**
- * The longest pause after a 429, and the longest time until a retry that an error of the rate limiter names, both in
- * milliseconds. Applies even if the provider's `Retry-After` is longer.
- */
+/** Applies even if the provider's `Retry-After` is longer. */
 const MAX_ABSENCE_MS = 60_000;
-/**
- * How long a rate limit is remembered after the last answer that reported it, in milliseconds. After that, the tenant
- * may have another plan, with other limits. If the limit still applies, its bucket is full again by then.
- */
+/** By then the tenant may have another plan; if the limit still applies, its bucket is full again. */
 const FORGOTTEN_AFTER_MS = 60_000;
-/**
- * Added to the time in the provider's `Date` header, which is rounded down to whole seconds. Half a second makes the
- * average error smallest.
- */
+/** Added to the `Date` header, which is rounded down to seconds. Half a second makes the average error smallest. */
 const HALF_A_SECOND_MS = 500;
 
 /**
- * A rate limiter: keeps the calls of this process within a provider's rate limits (`x-ratelimit-*` headers, status
- * 429). All calls share what is known of the limits. While a limit is reached, calls wait in one queue.
- *
- * Urgent calls go first, then the call of the operation that arrived first. An operation that is still waiting for its
- * first call gives up earlier than the others, so operations that have begun get finished however many new ones arrive.
- * A call that continues earlier work (`begun`), such as reading the next page of a list, waits in that order for
- * `BEGUN_GOES_FIRST_AFTER_MS`, and then goes before all calls except urgent ones. A call answered with 429 wasn't
- * carried out, and is sent again if its operation may still wait.
+ * Keeps the calls of this process within a provider's rate limits (`x-ratelimit-*` headers, status 429). While a limit
+ * is reached, calls wait in one queue, in the order of `Standing`. A call answered with 429 wasn't carried out, and is
+ * sent again if its operation may still wait.
  */
 export class CallPace {
-  /**
-   * The known rate limits, by bucket size. Nothing else in an answer says to which of the limits its headers belong.
-   */
+  /** By bucket size: nothing else in an answer says to which of the limits its headers belong. */
   private readonly limits = new Map<number, Limit>();
   private readonly queue: Waiter[] = [];
   private count = 0;
   private inFlight = 0;
   private isKnown = false;
-  /**
-   * The factor by which the time until a bucket gets its next token, and the minimum pause after a 429, are multiplied.
-   * Doubles after a 429, up to 16; simultaneous 429s count once. Shrinks by a tenth with each answer that isn't a 429,
-   * down to 1.
-   */
+  /** Multiplies the time until a bucket gets its next token, and the minimum pause after a 429. */
   private caution = 1;
   private refusedAt = -Infinity;
   private closedUntil = -Infinity;
@@ -83,22 +54,19 @@ export class CallPace {
   private timer: NodeJS.Timeout | undefined;
 
   /**
-   * Makes a call as soon as the rate limits and the queue allow it, and makes it again after a 429.
+   * Makes a call as soon as the rate limits and the queue allow it, and again after a 429.
    *
-   * @param shared called each time the rate limits allow the call, before it is made. If another caller's call has an
-   * answer that will do for this one, resolves to that answer, and no call is made.
+   * @param shared is called before the call is made. If it resolves to an answer, no call is made.
    * @throws ProviderUnavailable when the call would have to wait too long, or the signal aborts before or during the
-   * wait. The call wasn't made, or was refused with 429. `retryAfterSeconds` is the time until the rate limit ends
-   * according to the provider, at most one minute; if that isn't known, or the signal has aborted, it is the default.
-   * Also throws errors of `send`.
+   * wait. The call wasn't made, or was refused with 429. Errors of `send`.
    */
   async run(operation: Operation, send: () => Promise<RawAnswer>, shared?: () => Promise<RawAnswer | undefined> | undefined): Promise<RawAnswer> {
     const place = (operation.place ??= this.placeOf(operation));
     for (;;) {
       await this.turn(place, operation.signal);
       try {
-        // Awaits only if there is a shared answer. If several calls that read the same path are released together, the
-        // first must be sent at once, so that the others can share its answer.
+        // Awaits only if there is a shared answer. Of calls that are released together, the first must be sent at once,
+        // so that the others can share its answer.
         const pending = shared?.();
         const sharedAnswer = pending && (await pending);
         if (sharedAnswer) return sharedAnswer;
@@ -131,7 +99,7 @@ export class CallPace {
       const waiter = { place, go: resolve };
       const leave = (reason: () => Error) => () => {
         const at = this.queue.indexOf(waiter);
-        // A call that is no longer in the queue has been released already.
+        // The call has been released already.
         if (at < 0) return;
         this.queue.splice(at, 1);
         reject(reason());
@@ -147,16 +115,12 @@ export class CallPace {
     });
   }
 
-  /**
-   * Releases the waiting calls that the rate limits allow now. If it is known when the limits will allow the next one,
-   * sets a timer for that.
-   */
   private moveOn(): void {
     clearTimeout(this.timer);
     while (this.queue.length > 0) {
       const wait = this.waitMs();
       if (wait > 0) {
-        // If the wait is infinite, there is no timer: the end of a call in flight calls `moveOn` again.
+        // If the wait is infinite, the end of a call in flight calls `moveOn` again.
         if (wait < Infinity) this.timer = setTimeout(() => { this.moveOn(); }, wait);
         return;
       }
@@ -165,21 +129,14 @@ export class CallPace {
     }
   }
 
-  /**
-   * The position in the queue of the call to release next: the first urgent one; if there is none, the first `begun`
-   * one whose operation began over BEGUN_GOES_FIRST_AFTER_MS ago; otherwise the head of the queue. One search finds
-   * either of the first two, because urgent calls are always ahead of all others.
-   */
+  /** One search finds either kind, because urgent calls are always ahead of all others. */
   private nextIndex(): number {
     const longAgo = performance.now() - BEGUN_GOES_FIRST_AFTER_MS;
     const isFirst = ({ standing, since }: Place): boolean => standing === 'urgent' || (standing === 'begun' && since < longAgo);
     return Math.max(0, this.queue.findIndex(({ place }) => isFirst(place)));
   }
 
-  /**
-   * How long until the known rate limits allow one more call, in milliseconds. 0 or less: one is allowed now. Infinity:
-   * no answer has arrived yet, and `AT_FIRST` calls are in flight.
-   */
+  /** 0 or less: a call is allowed now. Infinity: not before a call in flight ends. */
   private waitMs(): number {
     const now = performance.now();
     if (!this.isKnown) return this.inFlight < AT_FIRST ? this.closedUntil - now : Infinity;
@@ -202,12 +159,10 @@ export class CallPace {
     this.isKnown = true;
     if (size !== undefined && size > 0 && remaining !== undefined && reset !== undefined) {
       // According to Auth0's docs, `x-ratelimit-reset` is the time of the bucket's next refill; according to the
-      // authors of Auth0's client library, the time when the bucket is full. This code assumes the latter, and 429s
-      // correct the assumption.
+      // authors of Auth0's client library, the time when it is full. This code assumes the latter; 429s correct that.
       const resetMs = Math.max(0, reset * 1000 - timeOf(headers));
       const refillMs = Math.max(MIN_REFILL_MS, resetMs / Math.max(1, size - remaining));
-      // Answers may arrive in another order than their calls were sent. The state of the limit in this answer is
-      // ignored if the answer to a call that was sent later has already reported the same limit.
+      // Answers may arrive in another order than their calls were sent. An older state is ignored.
       if (sentAt >= (this.limits.get(size)?.sentAt ?? -Infinity)) {
         this.limits.set(size, { remaining: status === 429 ? 0 : remaining, readAt: now, sentAt, refillMs });
       }
@@ -217,8 +172,7 @@ export class CallPace {
       this.caution = Math.max(1, this.caution * 0.9);
       return;
     }
-    // `caution` grows only if this call was sent after the latest 429 that made it grow had arrived. So the 429s of
-    // calls that were in flight at the same time count as one.
+    // The 429s of calls that were in flight at the same time count as one.
     if (sentAt > this.refusedAt) {
       this.caution = Math.min(MAX_CAUTION, this.caution * 2);
       this.refusedAt = now;
@@ -241,10 +195,7 @@ function headerNumber(value: string | string[] | undefined): number | undefined 
   return typeof value === 'string' && /^\d{1,12}$/.test(value) ? Number(value) : undefined;
 }
 
-/**
- * When the provider sent an answer, in milliseconds since 1970: by the provider's clock, which `x-ratelimit-reset` uses
- * too. If the answer has no `Date` header, by this machine's clock.
- */
+/** By the provider's clock, as `x-ratelimit-reset`; by this machine's if there is no `Date` header. */
 function timeOf({ date }: RawAnswer['headers']): number {
   const second = Date.parse(date ?? '');
   return Number.isNaN(second) ? Date.now() : second + HALF_A_SECOND_MS;

@@ -2,15 +2,13 @@ import { Logger } from '@nestjs/common';
 import { OneAtATime } from '../../../../common/one-at-a-time.js';
 
 /**
- * Sends invitation mails to new users through the identity provider. The mails are sent one at a time in the
- * background, so that no client waits for a mail server. Logs each mail that the provider accepted and each failure,
- * with the user's id. A failed mail isn't sent again.
+ * Sends invitation mails through the identity provider, one at a time in the background, so that no client waits for a
+ * mail server. A failure is logged, and the mail isn't sent again.
  */
 export abstract class Invitations {
   private readonly log = new Logger('Invitations');
   private readonly mails = new OneAtATime();
 
-  /** Queues a mail to a new user with a link to set the password. */
   send(userId: string, email: string): void {
     void this.mails.run(async () => {
       try {
@@ -21,18 +19,11 @@ export abstract class Invitations {
     });
   }
 
-  /**
-   * Resolves when no mail is waiting or being sent. Once the connections to the provider are closed, all these mails
-   * fail at once.
-   */
+  /** Resolves when no mail is waiting or being sent. All fail at once if the connections to the provider are closed. */
   async close(): Promise<void> {
     await this.mails.run(() => undefined);
   }
 
-  /**
-   * Requests one mail from the provider.
-   *
-   * @returns whether the provider has accepted the mail. False: mails can't be sent, and the reason has been logged.
-   */
+  /** Requests one mail. Returns false if mails can't be sent, and the reason has been logged. */
   protected abstract mail(userId: string, email: string): Promise<boolean>;
 }

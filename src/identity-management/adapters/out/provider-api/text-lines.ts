@@ -5,15 +5,14 @@ const GZIP = Buffer.from([0x1f, 0x8b]);
 const MAX_LINE_LENGTH = 1024 * 1024;
 
 /**
- * Yields the lines of a UTF-8 text without their line endings. Reads no faster than the lines are consumed. A gzipped
- * text is recognized by its first two bytes. Destroys the stream when the iterator's `return` is called.
+ * Yields the lines of a UTF-8 text, gzipped or not, no faster than they are consumed. Destroys the stream when ended.
  *
- * @throws when the stream fails, a gzipped text is truncated or damaged, or a line has more than 1,048,576 UTF-16
- * units. The chunk in which a line ends isn't checked, so a line may be longer by a part of a chunk.
+ * @throws when the stream fails, a gzipped text is truncated or damaged, or a line has more than about 1,048,576 UTF-16
+ * units.
  */
 export async function* textLines(stream: Readable): AsyncGenerator<string, void, undefined> {
   const { head, whole } = await peek(stream, GZIP.length);
-  // The callback ignores errors of the pipeline, because reading the decompressed text throws the same errors.
+  // Ignores the pipeline's errors, because reading the decompressed text throws the same ones.
   const text = head.equals(GZIP) ? pipeline(whole, createGunzip(), () => undefined) : whole;
   let rest = '';
   for await (const chunk of text.setEncoding('utf8')) {
