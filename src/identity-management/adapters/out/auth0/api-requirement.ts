@@ -6,7 +6,7 @@ import type { ApiScopes } from './api-scopes.js';
 import { API_SETTINGS, DIALECTS, newApi } from './tenant.js';
 import type { TenantAdmin } from './tenant-admin.js';
 
-/** The settings of an API in Auth0's answer. Each setting may be absent, because Auth0 omits settings that are off. */
+/** Auth0 omits settings that are off. */
 const API = z.object({
   signing_alg: z.string().nullish(),
   enforce_policies: z.boolean().nullish(),
@@ -18,7 +18,6 @@ type Api = z.infer<typeof API>;
 interface Setting {
   readonly name: keyof typeof API_SETTINGS;
   readonly isRight: (api: Api) => boolean;
-  /** The text of a problem if the setting is wrong: the end of a sentence that begins with the API's name. */
   readonly problem: (api: Api) => string;
 }
 
@@ -40,10 +39,7 @@ const SETTINGS: readonly Setting[] = [
   },
 ];
 
-/**
- * The requirement that the tenant has an API for the service, with the settings that the service needs, and with all
- * permissions of the service as scopes.
- */
+/** The requirement that the tenant has an API with the service's settings, and with all its permissions as scopes. */
 export function apiPart(admin: TenantAdmin, scopes: ApiScopes, audience: string): Requirement<Repair> {
   const name = `API ${audience}`;
   const path = `/resource-servers/${encodeURIComponent(audience)}`;
@@ -63,8 +59,7 @@ export function apiPart(admin: TenantAdmin, scopes: ApiScopes, audience: string)
     text: `+ permission ${value}`,
     problem: `The API "${audience}" has no permission "${value}".`,
     isFatal: false,
-    // The change for the first missing permission adds all missing scopes, because the API's list of scopes can only be
-    // replaced as a whole. The changes for the other permissions then find nothing to do.
+    // The first change adds all missing scopes, because the API's list of scopes can only be replaced as a whole.
     make: () => scopes.ensure(missing, new Operation()),
   });
   return {
@@ -79,9 +74,7 @@ export function apiPart(admin: TenantAdmin, scopes: ApiScopes, audience: string)
   };
 }
 
-/**
- * The value that a wrong setting of the API is given. An API with tokens in the RFC 9068 profile keeps that profile.
- */
+/** An API with tokens in the RFC 9068 profile keeps that profile. */
 function alike({ token_dialect: dialect }: Api, member: Setting['name']): unknown {
   return member === 'token_dialect' && dialect === 'rfc9068_profile' ? 'rfc9068_profile_authz' : API_SETTINGS[member];
 }

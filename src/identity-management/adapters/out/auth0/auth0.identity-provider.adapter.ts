@@ -24,31 +24,18 @@ import { exportedUsers } from './user-export.js';
 import { usersByCreation } from './users-by-creation.js';
 
 export interface Auth0Options extends Auth0Connection {
-  /** The identifier of the API whose scopes are the permissions of roles. */
   readonly audience: string;
-  /** The name of the database connection in which new users are created. */
   readonly connection: string;
-  /** The client id of the application for which Auth0 mails new users a link to set a password. Undefined: no mail. */
+  /** The application for which Auth0 mails new users a link to set a password. Undefined: no mail. */
   readonly invitationClientId?: string | undefined;
-  /**
-   * How long the result of a health check that found no problems is cached, in milliseconds (default: 10,000). Each
-   * check that isn't answered from the cache counts against the tenant's rate limit.
-   */
+  /** How long a health check without problems is cached, in milliseconds (default: 10,000). */
   readonly wellForMs?: number;
 }
 
-/**
- * The form of Auth0's user ids: a prefix chosen by Auth0, such as `auth0` or `google-oauth2`, then `|` and a text
- * without white space and control characters. A user id has at most 300 characters.
- */
 const USER_ID = /^(?=.{1,300}$)[a-z0-9_-]+\|[^\s\p{Cc}\p{Cs}]+$/u;
 const MAX_ROLES_OF_A_USER = 50;
 const SEARCH_PAGES = 10;
-/**
- * How many recently created or changed users are read by id at the same time. They form one page of the user list, and
- * the calls for a page share one time limit. With more users per page, the last calls could wait too long for the rate
- * limiter.
- */
+/** The calls for a page share one time limit. With more users, the last could wait too long for the rate limiter. */
 const READ_AT_ONCE = 2;
 
 const USERS = z.object({ start: z.number(), total: z.number(), users: z.array(FOUND_USER) });
@@ -56,20 +43,14 @@ const ID = z.object({ id: z.string() });
 const REFUSAL = z.object({ message: z.string().default(''), errorCode: z.string().default('') });
 
 /**
- * A tenant of Auth0 as identity provider, accessed through its Management API v2. A permission is a scope of the API; a
- * role is a role of the tenant. All roles of the tenant are listed and assignable, except those of organizations. New
- * users are created in one database connection with a password that nobody knows. They get no mail, except the mail to
- * set a password if `invitationClientId` is set.
- *
- * A role or user whose creation fails is removed again (`LeftBehind`), possibly after the client has got its answer.
- * Scopes that were added to the API for such a role stay. Requests beyond these limits are refused: 50 roles per user,
- * 1,000 scopes of the API, and 1,000 roles of the tenant.
+ * A tenant of Auth0 as identity provider, through its Management API v2. A permission is a scope of the API; a role is
+ * a role of the tenant, not of an organization. New users get a password that nobody knows. Requests beyond these
+ * limits are refused: 50 roles per user, 1,000 scopes of the API, and 1,000 roles of the tenant. Scopes that were added
+ * for a role whose creation failed stay.
  *
  * Auth0's search for users reflects a change only after some time. Users that this process created or changed in the
  * last ten minutes, at most the latest 10,000, are listed with their current data. Changes by others may be missing or
  * outdated until the search reflects them.
- *
- * All calls to the Management API share one rate limiter (`CallPace`).
  */
 export class Auth0IdentityProvider extends IdentityProvider implements OnApplicationShutdown {
   private readonly api: ApiClient;
@@ -87,8 +68,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     this.roles = new TenantRoles(this.api, this.leftBehind, scopes, audience);
     this.invitations = invitationClientId === undefined ? undefined : new TenantInvitations({ url, connection, clientId: invitationClientId });
     const look: Look = (previous, operation) => {
-      // If the previous check found problems, one may be that the service's token lacks a scope. The scope may have
-      // been granted since, but only a new token would have it.
+      // The service's token may lack a scope that has been granted since, and that only a new token would have.
       const mayRenewToken = (previous?.problems.length ?? 0) > 0;
       return checkTenant(this.api, scopes, { clientId, audience, mayRenewToken }, operation);
     };
@@ -104,8 +84,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     if (roleIds.length > MAX_ROLES_OF_A_USER) throw new InvalidIdentityValue('roles');
     await this.roles.assertAssignable(roleIds, operation);
     await this.leftBehind.free('user', email, operation);
-    // The service chooses the part of the user's id after `|`. So the user can be found and removed even if Auth0's
-    // answer to the creation is lost.
+    // Chosen here, so that the user can be removed even if Auth0's answer to the creation is lost.
     const ownId = randomBytes(12).toString('hex');
     const { user_id: userId, updated_at: updatedAt } = await this.leftBehind.allOrNothing({
       operation,
@@ -133,8 +112,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     try {
       const answer = await this.api.call({ method: 'PATCH', path, body: { name }, repeatable: true, operation });
       if (answer.status === 404) throw new UserNotFound('user_id');
-      // Auth0 answers 400 for an invalid name. It also answers 400 for a user whose name comes from another source,
-      // such as Google, and can be changed only there.
+      // An invalid name; or the user's name comes from another source, such as Google, and can be changed only there.
       if (answer.status === 400) throw new InvalidIdentityValue('new_name');
       this.recentUsers.add(userId, read(answer, FOUND_USER).updated_at);
     } catch (error) {
@@ -154,12 +132,6 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     return this.roles.list(signal);
   }
 
-  /**
-   * Lists each user once, usually oldest first. Users that this process created or changed recently come last if the
-   * search doesn't have their current state yet. If more users than a search shows (1,000, or fewer if Auth0's pages
-   * are shorter) were created at almost the same time, or if users are deleted again and again during the listing, the
-   * users not listed by then come from an export job, in any order. That job takes Auth0 some time.
-   */
   override async *listUsers({ signal }: ProviderCallOptions): AsyncGenerator<readonly User[], void, undefined> {
     const turns = new ListTurns(signal);
     const calls = new ListCalls(turns);
@@ -183,13 +155,6 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     }
   }
 
-  /**
-   * Checks what the service needs in the tenant, as far as the service can see it (listed at `checkTenant`). Takes at
-   * most one call of the Management API (`ApiClient.call`), plus requests for tokens. The result is cached for ten
-   * seconds (`wellForMs`) if there are no problems, and otherwise for one second. While the service's token lacks a
-   * scope, a new token is requested for that reason at most once a minute, because the scope may have been granted
-   * after the token was issued.
-   */
   override async checkHealth({ signal }: ProviderCallOptions): Promise<void> {
     await this.health.check(signal);
   }
@@ -223,7 +188,7 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     if (answer.status === 409 && errorCode !== 'custom_domain_conflict') throw new UserAlreadyExists('email');
     if (answer.status === 400 && errorCode === 'invalid_body') throw new InvalidIdentityValue('email');
     if (answer.status >= 400) {
-      // Of Auth0's message, only an error name at its beginning is used, because the rest may quote the client's input.
+      // Only an error name at the beginning of Auth0's message, because the rest may quote the client's input.
       const reason = errorCode || (/^\w+Error\b/.exec(message)?.[0] ?? 'no code');
       throw new ProviderError(`${answer.label} with ${answer.status} (${reason}).`);
     }
@@ -239,12 +204,10 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
     return false;
   }
 
-  /** Reads a user by id. Undefined if there is no such user. */
   private find(userId: string, operation: Operation): Promise<FoundUser | undefined> {
     return this.api.find(`${userPath(userId)}?fields=${USER_FIELDS.join(',')}&include_fields=true`, FOUND_USER, operation);
   }
 
-  /** Removes the user with this id. Returns false if there was no such user. */
   private async remove(userId: string, operation: Operation): Promise<boolean> {
     if (!(await this.find(userId, operation))) return false;
     await this.api.remove(userPath(userId), operation);
@@ -254,19 +217,16 @@ export class Auth0IdentityProvider extends IdentityProvider implements OnApplica
 
 const refusalOf = ({ body }: ApiAnswer): z.infer<typeof REFUSAL> => REFUSAL.safeParse(body).data ?? { message: '', errorCode: '' };
 
-/** The error to throw when Auth0 refuses to assign roles to a user. */
 function missing(answer: ApiAnswer): ServiceError {
   const { errorCode, message } = refusalOf(answer);
   if (errorCode === 'inexistent_user' || /\buser does not exist/i.test(message)) return new UserNotFound('user_id');
   return /\brole does not exist/i.test(message) ? new RoleNotFound('role_id') : new InvalidIdentityValue('roles');
 }
 
-/** @throws UserNotFound when the id doesn't have the form of Auth0's user ids. */
 function assertUserId(userId: string): void {
   if (!USER_ID.test(userId)) throw new UserNotFound('user_id');
 }
 
-/** @throws as `assertUserId`. */
 function userPath(userId: string): string {
   assertUserId(userId);
   return `/users/${encodeURIComponent(userId)}`;

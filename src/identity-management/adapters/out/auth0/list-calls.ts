@@ -5,9 +5,8 @@ import type { ListTurns, Operation } from '../provider-api/operation.js';
 const AGAIN_AFTER_MS = 500;
 
 /**
- * Makes the calls that read one list from Auth0, one after the other. After a failure with `OutcomeUnknown`, for
- * example a lost answer, the call may be made again, so that one lost answer doesn't end a list of a thousand calls.
- * Two such failures in a row, or any other error, end the reading.
+ * Makes the calls that read one list from Auth0. After an `OutcomeUnknown`, a call may be made again, so that one lost
+ * answer doesn't end a list of a thousand calls.
  */
 export class ListCalls {
   private hasFailed = false;
@@ -15,11 +14,8 @@ export class ListCalls {
   constructor(private readonly turns: ListTurns) {}
 
   /**
-   * Makes one call that reads a part of the list.
-   *
    * @param call must be harmless when repeated.
-   * @returns the result of the call. Undefined, after a pause of half a second, when the caller must make the call
-   * again.
+   * @returns undefined, after a pause of half a second, when the caller must make the call again.
    * @throws the error of `call` if the previous call failed too, the error isn't `OutcomeUnknown`, or the signal has
    * aborted.
    */

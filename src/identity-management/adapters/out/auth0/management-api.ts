@@ -6,13 +6,9 @@ import type { Operation } from '../provider-api/operation.js';
 export interface Auth0Connection {
   /** The tenant's own URL, without a trailing slash: `https://tenant.eu.auth0.com`. A custom domain doesn't work. */
   readonly url: string;
-  /** The client id of the machine-to-machine application with which the service calls the Management API. */
   readonly clientId: string;
   readonly clientSecret: string;
-  /**
-   * The rate limiter for calls to the tenant. All clients of one tenant in this process should share it. Default: a new
-   * one.
-   */
+  /** All clients of one tenant in this process should share it. Default: a new one. */
   readonly pace?: CallPace;
 }
 
@@ -30,17 +26,17 @@ export function managementApi({ url, clientId, clientSecret, pace = new CallPace
   });
 }
 
-/** How many items to request per page of a list. Auth0 allows at most 100, and its public cloud may return only 50. */
+/** Auth0 allows at most 100, and its public cloud may return only 50. */
 const PER_PAGE = 100;
 
-/** The query parameters that request a page of a list. Pages are counted from 0. */
+/** The query parameters for a page of a list. Pages are counted from 0. */
 export const pageOf = (page: number): string => `page=${page}&per_page=${PER_PAGE}&include_totals=true`;
 
 /**
- * Reads a list from the Management API and yields it page by page. A page may have any length.
+ * Reads a list from the Management API page by page. A page may have any length.
  *
- * @param member the name of the answer's member that contains the items.
- * @param turn returns the `Operation` for the call that reads the next page.
+ * @param member the answer's member that contains the items.
+ * @param turn returns the operation for the next call.
  * @throws as `ApiClient.get`.
  */
 export async function* listPages<Schema extends z.ZodType>(

@@ -4,12 +4,12 @@ import { listPages } from './management-api.js';
 
 const REFUSAL = z.object({ message: z.string() });
 
-/** Reads and changes an Auth0 tenant through the Management API, for the health check and the set-up. */
+/** Reads and changes an Auth0 tenant through the Management API. */
 export class TenantAdmin extends ProviderAdmin {
   /**
-   * Reads all items of a list, from all of its pages.
+   * Reads all pages of a list.
    *
-   * @param member the name of the answer's member that contains the items.
+   * @param member the answer's member that contains the items.
    * @throws as `get`.
    */
   async all<Schema extends z.ZodType>(path: string, member: string, schema: Schema): Promise<z.infer<Schema>[]> {

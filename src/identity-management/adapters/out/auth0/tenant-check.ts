@@ -12,22 +12,15 @@ import { TenantAdmin } from './tenant-admin.js';
 export interface TenantCheckOptions {
   readonly clientId: string;
   readonly audience: string;
-  /**
-   * Whether the check may request a new token when the current token lacks a scope. A token never gains scopes after it
-   * was issued. Even if true, a new token is requested for that reason at most once a minute.
-   */
+  /** Whether the check may request a new token, at most once a minute, when the current one lacks a scope. */
   readonly mayRenewToken: boolean;
 }
 
 const CLAIMS = z.object({ scope: z.string().default('') });
 
 /**
- * Checks what the service needs in an Auth0 tenant, as far as the service can see it: the scopes of its token, and the
- * API. Takes at most one `ApiClient.call`, plus requests for tokens.
- *
- * Problems: Auth0 refuses the service a token for a known reason; the token lacks a scope; the API is missing; the
- * API's settings prevent tokens that the service accepts and that carry permissions. Warnings: the API lacks a
- * permission, so nobody can have that permission.
+ * Checks what the service needs in an Auth0 tenant, as far as it can see it: the scopes of its token, and the API.
+ * Takes at most one `ApiClient.call`, plus requests for tokens.
  *
  * @throws as `ApiClient.get`; ProviderError when the token has an unexpected form.
  */
@@ -46,10 +39,7 @@ export async function checkTenant(api: ApiClient, scopes: ApiScopes, options: Te
   return { problems: [...missingScopes, ...problems], warnings };
 }
 
-/**
- * The reason why Auth0 refuses the service a token, recognized by error texts that Auth0's token endpoint is known to
- * send. Undefined if the reason is not recognized.
- */
+/** Recognizes error texts that Auth0's token endpoint is known to send. */
 function refusal({ error, description }: TokenRefused, clientId: string): string | undefined {
   if (error === 'unauthorized_client') return `The application "${clientId}" may not use client credentials.`;
   if (/not authorized to access/i.test(description)) return `The application "${clientId}" has no client grant for the Management API.`;

@@ -4,11 +4,8 @@ import { Invitations } from '../provider-api/invitations.js';
 import { MAIL_TIMEOUT_MS } from '../provider-api/time-budget.js';
 
 export interface TenantInvitationsOptions {
-  /** The tenant's URL, without a trailing slash. */
   readonly url: string;
-  /** The client id of the application on whose behalf Auth0 sends the mail to a new user. */
   readonly clientId: string;
-  /** The name of the Auth0 connection (a database of users) that the new users belong to. */
   readonly connection: string;
 }
 
@@ -20,19 +17,13 @@ export class TenantInvitations extends Invitations {
     super();
   }
 
-  /**
-   * Closes the connections to Auth0 before it waits for the queued mails. So these mails fail at once, and none is
-   * sent, except perhaps one whose request Auth0 has already received.
-   */
+  /** Closes the connections before it waits for the queued mails, so that these fail at once. */
   override async close(): Promise<void> {
     await this.connections.close();
     await super.close();
   }
 
-  /**
-   * Requests one mail from Auth0's public endpoint for forgotten passwords. The endpoint needs no token, and its answer
-   * doesn't reveal whether the user exists.
-   */
+  /** Uses Auth0's public endpoint for forgotten passwords, whose answer doesn't reveal whether the user exists. */
   protected override async mail(_userId: string, email: string): Promise<boolean> {
     const { url, clientId, connection } = this.options;
     const label = 'POST /dbconnections/change_password';

@@ -20,33 +20,22 @@ import {
 import { TenantAdmin } from './tenant-admin.js';
 
 export interface TenantSetupOptions {
-  /** The Auth0 tenant's URL, without a trailing slash. */
   readonly url: string;
-  /** The identifier of the service's API at Auth0. */
   readonly audience: string;
-  /** The name of the database connection in which new users are created. */
   readonly connection: string;
-  /** The URL of the service that clients use (`{base_url}`), without a trailing slash. */
+  /** The service's URL for clients, without a trailing slash. */
   readonly baseUrl: string;
-  /**
-   * The value of the environment variable PUBLIC_URL. If undefined, an existing Swagger UI application keeps its
-   * addresses (callback URLs and origins).
-   */
+  /** PUBLIC_URL. If undefined, an existing Swagger UI application keeps its addresses. */
   readonly publicUrl: string | undefined;
-  /**
-   * The client ids of the service's application (`clientId`) and of Swagger UI's application (`swaggerUiClientId`). If
-   * a client id is undefined, the application is found, or created, by its fixed name.
-   */
+  /** Without this or the next client id, the application is found, or created, by its fixed name. */
   readonly clientId: string | undefined;
   readonly swaggerUiClientId: string | undefined;
-  /** The credentials of an application of the tenant. The application must have the rights for the set-up's changes. */
   readonly credentials: { readonly clientId: string; readonly clientSecret: string };
 }
 
 interface NamedApplication {
   readonly name: string;
   readonly clientId: string | undefined;
-  /** The name of the environment variable for the client id of this application. */
   readonly variable: string;
 }
 
@@ -68,13 +57,11 @@ const TICKET = z.object({ ticket: z.string() });
 type Application = z.infer<typeof APPLICATION>;
 type Grant = z.infer<typeof GRANT>;
 
-/** How long a link to set a password is valid, in seconds: five days, which is the default of Auth0. */
 const TICKET_SECONDS = 432_000;
 
 /**
- * Finds and makes the changes that an Auth0 tenant needs for the service, and useful extras: an application for Swagger
- * UI, a role with all permissions, and, if asked for, a user with that role. Wrong settings are changed, but nothing
- * that already exists is removed.
+ * Finds and makes the changes that an Auth0 tenant needs for the service, and useful extras: Swagger UI's application,
+ * a role with all permissions, and, if asked for, a user with that role. Nothing that already exists is removed.
  */
 export class TenantSetup {
   private readonly api: ApiClient;
@@ -83,18 +70,15 @@ export class TenantSetup {
 
   constructor(private readonly options: TenantSetupOptions) {
     this.api = managementApi({ url: options.url, ...options.credentials });
-    // Each call that `admin` makes is an operation of its own for the rate limiter. So the time limit of one operation
-    // doesn't end a set-up.
+    // Each call is an operation of its own, so that the time limit of one operation doesn't end a set-up.
     this.admin = new TenantAdmin(this.api, () => new Operation());
     this.scopes = new ApiScopes(this.api, options.audience);
   }
 
   /**
-   * The requirements that the set-up fulfils, in the order in which the changes must be made, because a change may
-   * depend on earlier ones.
+   * The requirements, in the order in which the changes must be made.
    *
-   * @param administrator the e-mail of the user who gets the role with all permissions; the user is created if missing.
-   * If undefined, no user gets the role.
+   * @param administrator the e-mail of a user who gets the role with all permissions, and is created if missing.
    * @throws ProviderError when the options have the client id of an application that doesn't exist; otherwise as
    * `ApiClient.get`.
    */
@@ -114,10 +98,7 @@ export class TenantSetup {
     ];
   }
 
-  /**
-   * The scopes of the Management API that the service's application was granted but doesn't need. If the grant has
-   * `allow_all_scopes`, the result is the single entry `all scopes`.
-   */
+  /** The granted scopes of the Management API that the service doesn't need; `all scopes` for `allow_all_scopes`. */
   async needlessScopes(): Promise<readonly string[]> {
     const application = await this.find(this.service);
     const grant = application && (await this.grantOf(application));
@@ -125,12 +106,7 @@ export class TenantSetup {
     return grant?.scope?.filter((scope) => !(SERVICE_SCOPES as readonly string[]).includes(scope)) ?? [];
   }
 
-  /**
-   * Returns the client id and the secret of the service's application.
-   *
-   * @throws ProviderError when the application is missing, when no client id is configured and several applications
-   * have the service's name, or when Auth0 doesn't show the secret.
-   */
+  /** @throws ProviderError when the application is missing or ambiguous, or Auth0 doesn't show the secret. */
   async serviceCredentials(): Promise<{ clientId: string; clientSecret: string }> {
     const { client_id: clientId } = await this.existing(this.service);
     const { client_secret: clientSecret } = await this.admin.get(`/clients/${encodeURIComponent(clientId)}`, SECRET);
@@ -138,12 +114,7 @@ export class TenantSetup {
     return { clientId, clientSecret };
   }
 
-  /**
-   * Returns the client id of Swagger UI's application.
-   *
-   * @throws ProviderError when the application is missing, or when no client id is configured and several applications
-   * have the name of Swagger UI's.
-   */
+  /** @throws ProviderError when the application is missing or its name is ambiguous. */
   async swaggerUiClientId(): Promise<string> {
     return (await this.existing(this.swaggerUi)).client_id;
   }
@@ -160,12 +131,6 @@ export class TenantSetup {
     return { name: SWAGGER_UI_NAME, clientId: this.options.swaggerUiClientId, variable: 'SWAGGER_UI_CLIENT_ID' };
   }
 
-  /**
-   * Finds an application: by its client id if one is configured, otherwise by its name. Returns undefined if no client
-   * id is configured and no application has the name.
-   *
-   * @throws ProviderError when no application has the configured client id, or several applications have the name.
-   */
   private async find({ name, clientId, variable }: NamedApplication): Promise<Application | undefined> {
     const fields = ['client_id', 'name', ...Object.keys({ ...SERVICE_APPLICATION, ...SWAGGER_UI_APPLICATION, ...swaggerUiAddresses(this.options.baseUrl) })];
     const all = await this.admin.all(`/clients?fields=${fields.join(',')}&include_fields=true`, 'clients', APPLICATION);
@@ -198,10 +163,7 @@ export class TenantSetup {
     };
   }
 
-  /**
-   * The grant that lets an application call the Management API on its own behalf; undefined if there is none. A grant
-   * to call the API on behalf of users isn't returned.
-   */
+  /** The grant to call the Management API on the application's own behalf, not on behalf of users. */
   private async grantOf({ client_id: clientId }: Application): Promise<Grant | undefined> {
     const query = new URLSearchParams({ client_id: clientId, audience: `${this.options.url}/api/v2/` });
     const grants = await this.admin.all(`/client-grants?${query.toString()}`, 'client_grants', GRANT);
@@ -210,8 +172,7 @@ export class TenantSetup {
 
   private serviceScopes(): Requirement {
     const missingOf = (grant: Grant | undefined) => SERVICE_SCOPES.filter((scope) => grant?.allow_all_scopes !== true && !grant?.scope?.includes(scope));
-    // The change for the first missing scope adds all missing scopes, because a grant's list of scopes can only be
-    // replaced as a whole. The changes for the other scopes then find nothing to do.
+    // The first change adds all missing scopes, because a grant's list of scopes can only be replaced as a whole.
     const make = async (): Promise<void> => {
       const application = await this.existing(this.service);
       const grant = await this.grantOf(application);
@@ -323,8 +284,7 @@ export class TenantSetup {
       make: makeTicket,
       note: () => Promise.resolve(`With this link ${email} sets a password, within five days; whoever has it can: ${ticket}`),
     };
-    // The role is assigned last, as the sign that the user is complete. If an earlier change for the user fails, the
-    // user has no role yet, so the next run of the set-up makes the failed change again.
+    // Last, as the sign that the user is complete: if an earlier change fails, the next run makes it again.
     const role: Change = { text: `+ role ${ADMINISTRATOR_ROLE} of user ${email}`, make: giveRole };
     return {
       name: `user ${email}`,

@@ -10,14 +10,13 @@ import { ListCalls } from './list-calls.js';
 const NEW_JOB = z.object({ id: z.string() });
 const JOB = z.object({ status: z.string(), location: z.string().nullish() });
 
-/** The pauses before the first, second, third and every later read of the export job's status, in milliseconds. */
 const PAUSES_MS = [500, 1_000, 2_000, 4_000];
 const GIVE_UP_AFTER_MS = 1_800_000;
 const USERS_PER_PAGE = 500;
 
 /**
- * Reads all users of the tenant with an export job: Auth0 writes the users to a file, which is then downloaded. Until
- * the file is ready, yields empty pages, so that the consumer sees progress. Keeps at most one page in memory.
+ * Reads all users of the tenant with an export job. Yields empty pages until the job's file is ready, so that the
+ * consumer sees progress.
  *
  * @throws ProviderError when the job fails, or a line of its file isn't a user in the known form; ProviderUnavailable
  * when the job takes more than half an hour; errors of `ApiClient`.
@@ -30,7 +29,7 @@ export async function* exportedUsers(api: ApiClient, turns: ListTurns): AsyncGen
   const end = performance.now() + GIVE_UP_AFTER_MS;
   for (let look = 0; performance.now() < end; look++) {
     yield [];
-    // The pause fails when the signal has aborted. That is ignored here, because the next call then fails too.
+    // The pause fails when the signal has aborted; the next call then fails too.
     await setTimeout(PAUSES_MS[Math.min(look, PAUSES_MS.length - 1)], undefined, { signal }).catch(() => undefined);
     const job = await calls.make((turn) => api.get(`/jobs/${encodeURIComponent(id)}`, JOB, turn));
     if (!job) continue;

@@ -2,60 +2,47 @@ import { ProviderError } from '../../../domain/errors.js';
 import type { FoundUser } from './found-user.js';
 
 export interface FoundPage {
-  /** The position of the page's first user among all users that match the search. */
   readonly start: number;
-  /** The number of all users that match the search. */
   readonly total: number;
   readonly users: readonly FoundUser[];
 }
 
 export interface UserSource {
   /**
-   * Returns one page of the users created at `from` (milliseconds since 1970) or later, oldest first. Without `from`,
-   * of all users. The first page is 0. Returns undefined if the call failed and must be made again.
+   * One page (from 0) of the users created at `from` (milliseconds since 1970) or later, oldest first; undefined if the
+   * call must be made again.
    */
   readonly search: (from: number | undefined, page: number) => Promise<FoundPage | undefined>;
-  /** The largest number of pages that can be read of the results of one search. */
   readonly searchPages: number;
-  /** Reads all users of the tenant from an export, in any order. */
   readonly exported: () => AsyncIterable<readonly FoundUser[]>;
 }
 
-/** When deletions of users have interrupted one search this many times, the remaining users are read from an export. */
+/** How often deletions may interrupt one search before the remaining users are read from an export. */
 const MAX_RETURNS = 20;
 
 /**
- * Reads all users, each once and usually oldest first, with many searches. Each search begins at the creation time of
- * the last user read from the previous search. So usually no search reaches the limit of its results, and the deletion
- * of a user doesn't move other users past the reader. The rest of the users comes from an export, in any order, in two
- * cases: more users than a search shows were created at almost the same time, or users are deleted again and again
- * during one search. Yields a page after each search call, possibly an empty one, except for calls that fail before the
- * first page. Keeps the ids of one search's users in memory.
+ * Reads all users, each once and usually oldest first. Each search begins at the creation time of the last user of the
+ * previous one, so that usually none reaches the limit of its results, and deletions don't move other users past the
+ * reader. If too many users were created at almost the same time, or users are deleted again and again, the rest comes
+ * from an export, in any order. Keeps the ids of one search's users in memory.
  *
- * @throws ProviderError when a search is found to return users in another order than oldest first, because users might
- * be missed; errors of the source.
+ * @throws ProviderError when a search is found not to be sorted oldest first, because users might be missed; errors of
+ * the source.
  */
 export async function* usersByCreation({ search, searchPages, exported }: UserSource): AsyncGenerator<readonly FoundUser[], void, undefined> {
   let from: number | undefined;
-  /**
-   * The users already yielded that were created at `from` or later: their creation times by user id. All users created
-   * before `from` have been yielded too.
-   */
+  /** The creation times of users already yielded, from `from` on. All users created earlier have been yielded too. */
   const given = new Map<string, number>();
   const isFresh = ({ user_id, created_at }: FoundUser): boolean => created_at >= (from ?? -Infinity) && !given.has(user_id);
-  /**
-   * Whether the search rounds times. If so, the results of a search from `from` on begin with users who were created
-   * shortly before `from`.
-   */
+  /** Whether the search rounds times, so that its results begin with users created shortly before `from`. */
   let isCoarse = false;
   let known = 0;
-  /** The creation time of the last user on the previous page. */
   let latest = -Infinity;
   let returns = 0;
   for (let page = 0; page < searchPages && returns < MAX_RETURNS; ) {
     const found = await search(from, page);
     if (!found) {
-      // Nothing is yielded while the very first call fails, because the list of users hasn't begun yet.
+      // Nothing is yielded while the very first call fails, because the list hasn't begun yet.
       if (latest > -Infinity) yield [];
       continue;
     }
@@ -63,15 +50,13 @@ export async function* usersByCreation({ search, searchPages, exported }: UserSo
     const [hasGrown, hasShrunk] = [page > 0 && total > known, page > 0 && total < known];
     known = total;
     if (hasShrunk) {
-      // A smaller total than on the previous page means that a user was deleted. The users after the deleted one have
-      // moved up, perhaps to a page that was read already. So the search begins again at its first page.
+      // A user was deleted, and later ones have moved up, perhaps to a page that was read already.
       page = 0;
       returns++;
       yield [];
       continue;
     }
-    // The first user of a page must not be older than the last user of the previous page. This isn't checked if a user
-    // was added in between, because users of the previous page may then have moved down to this page.
+    // Not checked if a user was added, because users of the previous page may then have moved to this one.
     assertOldestFirst(users, page === 0 || hasGrown ? -Infinity : latest);
     if (page === 0) isCoarse = (users[0]?.created_at ?? Infinity) < (from ?? -Infinity);
     const fresh = users.filter(isFresh);
