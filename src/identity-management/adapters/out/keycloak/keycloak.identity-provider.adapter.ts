@@ -19,13 +19,10 @@ import { type NamedRole, RealmRoles, type RealmRolesOptions } from './realm-role
 import { fromKeycloakNames, type KeycloakNames, toKeycloakNames } from './user-name.js';
 
 export interface KeycloakOptions extends RealmCheckOptions, RealmRolesOptions {
-  /** Settings for the invitation mails to new users. If undefined, no mails are sent. */
   readonly invitationMail?: RealmInvitationsOptions | undefined;
-  /** How many users are read per page of the user list, at least 2 (default: 1,000). */
+  /** At least 2 (default: 1,000). */
   readonly usersPerPage?: number;
-  /**
-   * The minimum time between two checks of the whole realm while nothing is wrong, in milliseconds (default: 30,000).
-   */
+  /** The minimum time between two checks of the whole realm while nothing is wrong (default: 30,000). */
   readonly checkedForMs?: number;
 }
 
@@ -51,7 +48,6 @@ const toUser = ({ id, email, firstName, lastName }: KeycloakUser): User => ({
   email: email ?? '',
 });
 
-/** Whether Keycloak dropped the first name, or the last name that contains the end of a long display name. */
 const lacksNames = (user: KeycloakUser, { firstName, lastName }: KeycloakNames): boolean =>
   !user.firstName || (user.firstName === firstName && lastName !== '' && !user.lastName);
 
@@ -59,11 +55,7 @@ const lacksNames = (user: KeycloakUser, { firstName, lastName }: KeycloakNames):
  * A realm of Keycloak 26 or newer as identity provider. A permission is a client role of the API. A role is a realm
  * role with the attribute `load_data_role`, composed of permissions. A display name is the first name; the end of a
  * long one is the last name. A role name of more than 255 UTF-16 units is refused, because Keycloak has no room for it.
- *
- * A new user has no password and must set one at the first login. If `invitationMail` is set, Keycloak is asked to mail
- * the user a link to set the password. A user or role whose creation fails is removed again (`LeftBehind`), possibly
- * after the client has got its answer. Such a role is recognized by its description. Such a user is recognized by the
- * id or, if Keycloak's answer was lost, by e-mail and time of creation.
+ * A new user has no password and must set one at the first login.
  */
 export class KeycloakIdentityProvider extends IdentityProvider implements OnApplicationShutdown {
   private readonly api: ApiClient;
@@ -72,7 +64,6 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   private readonly invitations: RealmInvitations | undefined;
   private readonly health = new ProviderHealth('Keycloak', (previous, operation) => this.look(previous, operation));
   private latestCreation = 0;
-  /** When the latest check of the whole realm began, by `performance.now()`. */
   private checkedAt = -Infinity;
 
   constructor(private readonly options: KeycloakOptions) {
@@ -90,8 +81,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     const operation = new Operation(signal);
     const roles = await this.roles.assignable(roleIds, operation);
     await this.leftBehind.free('user', email, operation);
-    // The user's time of creation is unique among the users created by this process. So the user can be found and
-    // removed even if Keycloak's answer to the creation is lost.
+    // Unique in this process, so that the user can be removed even if Keycloak's answer to the creation is lost.
     const createdTimestamp = (this.latestCreation = Math.max(Date.now(), this.latestCreation + 1));
     const body = { username: email, email, ...toKeycloakNames(name), enabled: true, requiredActions: [UPDATE_PASSWORD], createdTimestamp };
     const id = await this.leftBehind.allOrNothing({
@@ -132,8 +122,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     if (answer.status !== 204) throw notFound(answer);
     const user = await this.api.call({ method: 'GET', path, operation });
     if (user.status === 404) throw notFound(user);
-    // It is an error only if Keycloak dropped a part of the name. If the user has a different whole name, another
-    // update has set it since.
+    // An error only if Keycloak dropped a part of the name. A different whole name was set by another update since.
     if (lacksNames(read(user, USER), names) && toUser(read(user, USER)).name !== name) throw new ProviderError(NAME_DROPPED);
   }
 
@@ -147,10 +136,6 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     return this.roles.list(new Operation(signal));
   }
 
-  /**
-   * Lists all users. A user who is created or deleted during the listing may or may not be listed; every other user is
-   * listed once.
-   */
   override listUsers({ signal }: ProviderCallOptions): AsyncGenerator<readonly User[], void, undefined> {
     const operation = new Operation(signal);
     const read = async (first: number, count: number): Promise<readonly User[]> =>
@@ -158,12 +143,6 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     return offsetPages(this.options.usersPerPage ?? 1_000, read, ({ userId }) => userId);
   }
 
-  /**
-   * Checks the realm (what is checked is listed at `checkRealm`). While something is wrong, each call makes the whole
-   * check, but at most once a second. While nothing is wrong, the whole check is made only every half minute
-   * (`checkedForMs`). Calls in between check only whether Keycloak answers and has the API's client. Without that
-   * client, the whole check is made.
-   */
   override async checkHealth({ signal }: ProviderCallOptions): Promise<void> {
     await this.health.check(signal);
   }
@@ -181,14 +160,12 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   private async look(previous: Findings | undefined, operation: Operation): Promise<Findings> {
     const isRecent = performance.now() - this.checkedAt < (this.options.checkedForMs ?? 30_000);
     if (previous && isHealthy(previous) && isRecent && (await this.hasApi(operation))) return previous;
-    // Set before the check, so that it is also set if the check is too slow and is aborted. If nothing was wrong
-    // before, the whole check then isn't repeated for half a minute (`checkedForMs`). Health checks in that time make
-    // only one call, which may end in time although the whole check didn't.
+    // Before the check, so that one that is too slow isn't repeated at once if nothing was wrong before. Meanwhile,
+    // health checks make only one call, which may end in time.
     this.checkedAt = performance.now();
     return await checkRealm(this.api, this.options, operation);
   }
 
-  /** Whether the realm still has the API's client. Also false if a `ProviderError` prevents the search for it. */
   private async hasApi(operation: Operation): Promise<boolean> {
     try {
       await this.roles.idOfApi(operation);
@@ -204,8 +181,7 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     for (let attempt = 0; attempt < ASSIGN_ATTEMPTS; attempt++) {
       const answer = await this.api.call({ method: 'POST', path, body: roles, repeatable: true, operation });
       if (answer.status === 204) return;
-      // Keycloak may answer 400 or 409 when simultaneous calls assign roles to one user (keycloak/keycloak#45434). In
-      // that case, the call is repeated, up to four calls in all.
+      // Keycloak may answer 400 or 409 when simultaneous calls assign roles to one user (keycloak/keycloak#45434).
       if (answer.status !== 400 && answer.status !== 409) throw notFound(answer);
     }
     const answer = await this.api.call({ method: 'GET', path, operation });
@@ -214,18 +190,14 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
     if (!roles.every((role) => given.has(role.id))) throw new ProviderUnavailable('Keycloak did not assign the roles to the user.');
   }
 
-  /** The id of the user with this e-mail and creation time; undefined if there is none. */
   private async idOfCreated(email: string, createdTimestamp: number, operation: Operation): Promise<string | undefined> {
     const found = await this.api.get(`/users?exact=true&email=${encodeURIComponent(email)}`, CREATED, operation);
     return found.find((user) => user.createdTimestamp === createdTimestamp)?.id;
   }
 
   /**
-   * Reads a new user back, and checks the e-mail and the name. Keycloak drops attributes that the realm's user profile
-   * doesn't have. If the realm allows duplicate e-mails, Keycloak also accepts the e-mail of another user. It is
-   * unknown then which of the two users came first, so the creation of the new user fails.
-   *
-   * @throws UserAlreadyExists, ProviderError; otherwise as `ApiClient.get`.
+   * Keycloak drops attributes that the realm's user profile doesn't have. If the realm allows duplicate e-mails,
+   * Keycloak also accepts the e-mail of another user. It is unknown then which user came first, so the creation fails.
    */
   private async assertAsAsked({ id, email, name }: Pick<NewUser, 'email' | 'name'> & { readonly id: string }, operation: Operation): Promise<void> {
     const users = await this.api.get(`/users?exact=true&email=${encodeURIComponent(email)}`, USERS, operation);
@@ -236,7 +208,6 @@ export class KeycloakIdentityProvider extends IdentityProvider implements OnAppl
   }
 }
 
-/** @throws UserNotFound when the id doesn't have the form of this adapter's user ids: `keycloak|` and a UUID. */
 function idOfUser(userId: string): string {
   const id = userId.startsWith(USER_PREFIX) ? userId.slice(USER_PREFIX.length) : '';
   if (!UUID.test(id)) throw new UserNotFound('id');

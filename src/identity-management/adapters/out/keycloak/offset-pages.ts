@@ -1,13 +1,10 @@
 /**
- * Reads all items of a list in pages by offset, each item once, while others add and delete items.
- *
- * Each page begins at the last item that was read before. If the first item of the page has been read before, deletions
- * have moved no unread item to a position before this page. Otherwise the reader goes back by almost a page. Keeps the
- * ids of all items and one page in memory.
+ * Reads all items of a list in pages by offset, each item once, while others add and delete items. Each page begins at
+ * the last item that was read. If another item is there, deletions may have moved unread ones up, and the reader goes
+ * back by almost a page. Keeps the ids of all items in memory.
  *
  * @param pageSize at least 2, because each page after the first repeats one item.
- * @param read returns `count` items of the list from the position `first` on, in a stable order; fewer at the end of
- * the list.
+ * @param read returns items in a stable order; fewer than `count` only at the end of the list.
  */
 export async function* offsetPages<Item>(
   pageSize: number,

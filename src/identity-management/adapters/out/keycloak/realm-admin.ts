@@ -9,28 +9,20 @@ type Named = z.infer<typeof NAMED>;
 const CLIENT = z.looseObject({ id: z.string(), clientId: z.string() });
 type Client = z.infer<typeof CLIENT>;
 
-/**
- * Reads and changes a realm through Keycloak's Admin API. `find` returns undefined not only for a missing resource, but
- * also for a missing realm.
- */
+/** Reads and changes a realm through Keycloak's Admin API. `find` returns undefined for a missing realm too. */
 export class RealmAdmin extends ProviderAdmin {
-  /** The realm's client with this `clientId`; undefined if there is none. */
   async client(clientId: string): Promise<Client | undefined> {
     return (await this.find(`/clients?clientId=${encodeURIComponent(clientId)}`, z.array(CLIENT)))?.[0];
   }
 
-  /**
-   * The API path of the realm's client with this `clientId`.
-   *
-   * @throws ProviderError when the realm has no such client.
-   */
+  /** @throws ProviderError when the realm has no such client. */
   async pathOfClient(clientId: string): Promise<string> {
     const client = await this.client(clientId);
     if (!client) throw new ProviderError(`There is no client "${clientId}".`);
     return `/clients/${client.id}`;
   }
 
-  /** The roles of the client with this `clientId`; empty if there is no such client. */
+  /** Empty if there is no such client. */
   async rolesOfClient(clientId: string): Promise<readonly Named[]> {
     const client = await this.client(clientId);
     return client ? await this.get(`/clients/${client.id}/roles`, NAMED_ONES) : [];

@@ -15,9 +15,7 @@ export interface RealmCheckOptions extends KeycloakConnection {
   readonly audience: string;
   /** The expected `iss` of tokens (OIDC_ISSUER). Default: the realm's URL. */
   readonly issuer?: string | undefined;
-  /** Defined if new users should get invitation mails. The realm then needs a mail server. */
   readonly invitationMail?: object | undefined;
-  /** The `clientId` of Swagger UI's public client, if there should be one. */
   readonly swaggerUiClientId?: string | undefined;
 }
 
@@ -27,22 +25,8 @@ const CLAIMS = z.object({
 });
 
 /**
- * Checks what the service needs in a realm, as far as the service's rights allow. Uses the service's own account, with
- * a new token.
- *
- * Problems:
- * - Keycloak refuses the service a token for a known reason, for example because the realm or the service's client is
- *   missing;
- * - a right of the service, or the API's client, is missing;
- * - tokens have another issuer than the realm's URL, and OIDC_ISSUER isn't set;
- * - the user profile prevents the creation of users.
- *
- * Warnings:
- * - a permission is missing, so nobody can have it;
- * - the client scope is missing or has defects, or the user profile has other defects;
- * - the configured client of Swagger UI or the required mail server is missing;
- * - the service's token has another issuer than OIDC_ISSUER. This is no problem, because Keycloak may have one issuer
- *   per address.
+ * Checks what the service needs in a realm, as far as its rights allow, with a new token. A token with another issuer
+ * than OIDC_ISSUER is only a warning, because Keycloak may have one issuer per address.
  *
  * @throws as `ApiClient.get`; ProviderError when the token has an unexpected form.
  */
@@ -79,7 +63,6 @@ async function swaggerUiProblems(admin: RealmAdmin, { swaggerUiClientId: clientI
 
 type ServiceRight = (typeof SERVICE_RIGHTS)[number];
 
-/** The repairs that the realm needs. Checks only what the service has the rights to read (`may`). */
 async function necessaryRepairs(admin: RealmAdmin, audience: string, may: (right: ServiceRight) => boolean): Promise<readonly Repair[]> {
   const ofClients = async (): Promise<readonly Repair[]> => {
     const absence = await apiClient(admin, audience).changes();
@@ -96,7 +79,6 @@ async function necessaryRepairs(admin: RealmAdmin, audience: string, may: (right
 const repairsOf = async (parts: readonly Requirement<Repair>[]): Promise<readonly Repair[]> =>
   (await Promise.all(parts.map(({ changes }) => changes()))).flat();
 
-/** The reason why Keycloak refuses the service a token. Undefined if the reason is not recognized. */
 function refusal({ error, description }: TokenRefused, { realm, clientId }: KeycloakConnection): string | undefined {
   if (error === 'Realm does not exist') return `There is no realm "${realm}" (KEYCLOAK_REALM).`;
   if (description === 'Realm not enabled') return `The realm "${realm}" is disabled.`;

@@ -7,17 +7,14 @@ import { MAIL_TIMEOUT_MS } from '../provider-api/time-budget.js';
 import { UPDATE_PASSWORD } from './realm.js';
 
 export interface RealmInvitationsOptions {
-  /**
-   * The `clientId` of a Keycloak client. After a user has set the password, Keycloak shows a link to that client's
-   * `baseUrl`. If undefined, Keycloak shows no link.
-   */
+  /** After a user has set the password, Keycloak shows a link to this client's `baseUrl`. Undefined: no link. */
   readonly clientId?: string | undefined;
 }
 
 const REALM = z.object({ smtpServer: z.record(z.string(), z.unknown()).nullish() });
 
 /**
- * The reason why the realm can't send mails, as a list of one sentence. Empty if the realm has a mail server.
+ * The reason why the realm can't send mails; empty if it has a mail server.
  *
  * @throws ProviderUnavailable, ProviderError
  */
@@ -26,10 +23,7 @@ export async function mailProblems(api: ApiClient, operation: Operation): Promis
   return smtpServer?.host ? [] : ['New users get no invitation (KEYCLOAK_INVITATION_MAIL): the realm has no mail server.'];
 }
 
-/**
- * Invites new users with mails that Keycloak sends. While the realm has no mail server, requests no mails, and logs the
- * reason only for the first user.
- */
+/** Invites new users with mails that Keycloak sends; none while the realm has no mail server, which is logged once. */
 export class RealmInvitations extends Invitations {
   private readonly logger = new Logger('InvitationMail');
   private loggedProblem: string | undefined;

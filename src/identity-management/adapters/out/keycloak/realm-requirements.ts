@@ -16,7 +16,7 @@ export function apiClient(admin: RealmAdmin, audience: string): Requirement<Repa
   return { name, changes: async () => ((await admin.client(audience)) ? [] : [repair]) };
 }
 
-/** The requirement that the client that represents the API has one role for each permission of the service. */
+/** The requirement that the API's client has one role for each permission of the service. */
 export function permissions(admin: RealmAdmin, audience: string): Requirement<Repair> {
   const repair = (permission: string): Repair => ({
     text: `+ permission ${permission}`,
@@ -35,7 +35,7 @@ export function permissions(admin: RealmAdmin, audience: string): Requirement<Re
 
 /**
  * The requirement that the realm has a default client scope that puts the API's audience and a user's customers into
- * tokens. Keycloak gives a default client scope to each client that is created later.
+ * tokens. Keycloak gives it to each client that is created later.
  */
 export function defaultClientScope(admin: RealmAdmin, audience: string): Requirement<Repair> {
   const name = `client scope ${audience}`;
@@ -77,8 +77,8 @@ export function defaultClientScope(admin: RealmAdmin, audience: string): Require
 }
 
 /**
- * The requirement that the realm's user profile (the definition of users' attributes) has no defects. A missing realm
- * needs no change, because the set-up creates the realm with a right user profile.
+ * The requirement that the realm's user profile has no defects. A missing realm needs no change, because the set-up
+ * creates it with a right profile.
  */
 export function userProfile(admin: RealmAdmin): Requirement<Repair> {
   const path = '/users/profile';

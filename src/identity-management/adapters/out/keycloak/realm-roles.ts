@@ -13,22 +13,15 @@ import { NAMED_ONES } from './realm-admin.js';
 import { offsetPages } from './offset-pages.js';
 
 export interface RealmRolesOptions {
-  /** The `clientId` of the API, whose client roles are the permissions. */
   readonly audience: string;
-  /**
-   * How long one read of all roles of the realm may take, in milliseconds (default: 2,000). If it takes longer, the
-   * roles are read page by page.
-   */
+  /** The time limit for one read of all roles (default: 2,000). After that, they are read page by page. */
   readonly allRolesTimeoutMs?: number;
 }
 
-/** The size of the column for role names in Keycloak's database, in UTF-16 units. */
+/** The size of the column in Keycloak's database. */
 const MAX_ROLE_NAME_UNITS = 255;
 const CALLS_AT_ONCE = 8;
-/**
- * How many roles at most are looked up by id, with one call each. If more roles are wanted, all roles of the realm are
- * read, because one call per role would take too long.
- */
+/** For more roles, one call each would take too long. */
 const MAX_LOOK_UPS = 32;
 const ALL_ROLES_PATH = '/roles?briefRepresentation=false';
 const ROLES_PER_PAGE = 100;
@@ -46,7 +39,7 @@ const ROLES = z.array(ROLE);
 const CLIENTS = z.array(z.object({ id: z.string() }));
 
 type KeycloakRole = z.infer<typeof ROLE>;
-/** A role's id and name, which Keycloak needs in the body of a request that assigns the role. */
+/** Keycloak needs both to assign a role. */
 export type NamedRole = Pick<KeycloakRole, 'id' | 'name'>;
 
 const isOurs = ({ clientRole, attributes }: KeycloakRole): boolean =>
@@ -62,10 +55,7 @@ export class RealmRoles {
     private readonly options: RealmRolesOptions,
   ) {}
 
-  /**
-   * Creates a role and returns its id. The role's description has a random part, by which the role is recognized if it
-   * must be removed again because its creation failed.
-   */
+  /** Creates a role and returns its id. The description has a random part, which identifies the role for removal. */
   async create({ name, permissions }: NewRole, operation: Operation): Promise<string> {
     if (name.length > MAX_ROLE_NAME_UNITS) throw new InvalidIdentityValue('role name');
     const description = `Created by the load-data service, ${randomUUID()}`;
@@ -104,16 +94,13 @@ export class RealmRoles {
     });
   }
 
-  /**
-   * Lists all roles that the service manages. A role that is created or deleted during the listing may or may not be
-   * listed.
-   */
+  /** Lists the service's roles. A role that is created or deleted meanwhile may or may not be listed. */
   async *list(operation: Operation): AsyncGenerator<readonly Role[], void, undefined> {
     for await (const page of this.pages(operation)) yield page.filter(isOurs).map(({ id, name }) => ({ roleId: id, name }));
   }
 
   /**
-   * Returns the roles with these ids. Reads the roles again each time, because a role may have been deleted or changed.
+   * Returns the roles with these ids. Reads them again each time, because a role may have been deleted or changed.
    *
    * @throws RoleNotFound when one of the roles doesn't exist, or isn't managed by the service.
    */
@@ -128,7 +115,7 @@ export class RealmRoles {
   }
 
   /**
-   * Keycloak's internal id of the client that represents the API: the client whose `clientId` is OIDC_AUDIENCE.
+   * Keycloak's internal id of the API's client.
    *
    * @throws ProviderError when there is no such client; otherwise as `ApiClient.get`.
    */
@@ -139,9 +126,8 @@ export class RealmRoles {
   }
 
   /**
-   * Reads all roles of the realm with one call. Keycloak answers in milliseconds if it has the roles in its cache.
-   * Otherwise the time grows with the square of the number of roles. If the call takes too long, or a recent one did,
-   * the roles are read page by page.
+   * One call takes milliseconds if Keycloak has the roles in its cache. Otherwise, its time grows with the square of
+   * the number of roles.
    */
   private async *pages(operation: Operation): AsyncGenerator<readonly KeycloakRole[], void, undefined> {
     const all = await this.all(operation);
@@ -150,13 +136,12 @@ export class RealmRoles {
   }
 
   /**
-   * All roles of the realm, read with one call. Undefined if the call takes too long, or one did in the last ten
-   * minutes: Keycloak goes on working on a request that nobody waits for, so no call is made in that time.
+   * Undefined if the call takes too long, or one did in the last ten minutes: Keycloak goes on working on a request
+   * that nobody waits for.
    */
   private async all({ signal }: Operation): Promise<KeycloakRole[] | undefined> {
     if (performance.now() < this.rolesInPagesUntil) return undefined;
-    // The token is fetched before the time limit of the read begins. Otherwise a slow token would be mistaken for a
-    // slow read of roles.
+    // Before the time limit of the read begins, so that a slow token isn't mistaken for a slow read of roles.
     await this.api.token.get(signal);
     const patience = AbortSignal.timeout(this.options.allRolesTimeoutMs ?? WHOLE_LIST_TIMEOUT_MS);
     try {
@@ -174,7 +159,7 @@ export class RealmRoles {
     const absent = permissions.filter((permission) => !present.has(permission));
     const make = async (name: string): Promise<void> => {
       const answer = await this.api.call({ method: 'POST', path, body: { name }, repeatable: true, operation });
-      // 409 isn't an error: another call may have created the permission at the same time.
+      // 409: another call may have created the permission at the same time.
       if (answer.status !== 201 && answer.status !== 409) throw unexpected(answer);
     };
     for (let start = 0; start < absent.length; start += CALLS_AT_ONCE) {
@@ -182,21 +167,16 @@ export class RealmRoles {
     }
   }
 
-  /**
-   * The role with this name and this description. The description is unique, so a role of the same name that others
-   * created isn't returned. Undefined if there is no such role.
-   */
+  /** The description is unique, so a role of the same name that others created isn't returned. */
   private async created(name: string, description: string, operation: Operation): Promise<KeycloakRole | undefined> {
-    // A role named `.` or `..` can't be read by its name, because these names have a special meaning in a URL's path,
-    // encoded or not.
+    // These names can't be read by path, because they have a special meaning in a URL's path, encoded or not.
     const isDots = name === '.' || name === '..';
     if (isDots) {
       const roles = await this.api.get('/roles?briefRepresentation=true', ROLES, operation);
       return roles.find((one) => one.name === name && one.description === description);
     }
     const answer = await this.api.call({ method: 'GET', path: `/roles/${encodeURIComponent(name)}`, operation });
-    // A 404 may also mean that something else is missing, such as the realm. Only a 404 for the role itself means that
-    // there is no such role.
+    // Another 404 may mean that something else is missing, such as the realm.
     if (answer.status === 404 && notFound(answer) instanceof RoleNotFound) return undefined;
     const role = read(answer, ROLE);
     return role.description === description ? role : undefined;

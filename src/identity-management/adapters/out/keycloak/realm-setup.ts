@@ -22,23 +22,17 @@ import { NAMED, NAMED_ONES, RealmAdmin } from './realm-admin.js';
 import { apiClient, defaultClientScope, permissions, userProfile } from './realm-requirements.js';
 
 export interface RealmSetupOptions {
-  /** Keycloak's URL, without a trailing slash. */
   readonly url: string;
   readonly realm: string;
-  /** The `clientId` of the Keycloak client that represents the API. */
   readonly audience: string;
-  /** The `clientId` of the Keycloak client that the service itself uses. */
   readonly clientId: string;
-  /** The secret for the service's client if the set-up creates that client. Undefined: Keycloak generates a secret. */
+  /** For a new client of the service. Undefined: Keycloak generates a secret. */
   readonly clientSecret: string | undefined;
-  /** The URL of the service that clients use (`{base_url}`), without a trailing slash. */
+  /** The service's URL for clients, without a trailing slash. */
   readonly baseUrl: string;
-  /**
-   * The value of the environment variable PUBLIC_URL. If undefined, an existing Swagger UI client keeps its addresses
-   * (base URL, redirect URIs, origins).
-   */
+  /** PUBLIC_URL. If undefined, an existing Swagger UI client keeps its addresses. */
   readonly publicUrl: string | undefined;
-  /** The credentials of an administrator of Keycloak, in the realm `master`. */
+  /** Of an administrator of Keycloak, in the realm `master`. */
   readonly credentials: { readonly username: string; readonly password: string };
 }
 
@@ -52,12 +46,10 @@ const DISCOVERY = z.object({ issuer: z.string() });
 
 /**
  * Finds and makes the changes that a realm needs for the service, and useful extras: a client for Swagger UI, a role
- * with all permissions, and, if asked for, a user with that role. Acts as an administrator of Keycloak. Wrong settings
- * are changed, and rules of the user profile that are defects (`profileDefects`) are removed. Nothing else that already
- * exists is removed.
+ * with all permissions, and, if asked for, a user with that role. Of what exists, only rules of the user profile that
+ * are defects (`profileDefects`) are removed.
  */
 export class RealmSetup {
-  /** An API client for the whole Keycloak server; `realmApi` is the one for the service's realm. */
   private readonly serverApi: ApiClient;
   private readonly realmApi: ApiClient;
   private readonly server: RealmAdmin;
@@ -72,11 +64,9 @@ export class RealmSetup {
   }
 
   /**
-   * The requirements that the set-up fulfils, in the order in which the changes must be made, because a change may
-   * depend on earlier ones.
+   * The requirements, in the order in which the changes must be made.
    *
-   * @param administrator the e-mail of the user who gets the role with all permissions; the user is created if missing.
-   * If undefined, no user gets the role.
+   * @param administrator the e-mail of a user who gets the role with all permissions, and is created if missing.
    */
   parts(administrator?: string): Requirement[] {
     const { audience, clientSecret, baseUrl, publicUrl } = this.options;
@@ -103,7 +93,7 @@ export class RealmSetup {
   }
 
   /**
-   * The secret of the service's client. If the client has none yet, Keycloak generates one.
+   * The secret of the service's client. Keycloak generates one if there is none.
    *
    * @throws ProviderError when there is no such client; otherwise as `ApiClient.get` and `ProviderAdmin.send`.
    */
@@ -111,15 +101,11 @@ export class RealmSetup {
     const path = `${await this.admin.pathOfClient(this.options.clientId)}/client-secret`;
     const { value } = await this.admin.get(path, SECRET);
     if (value !== undefined) return value;
-    // The service's client has no secret yet, perhaps because it was a public client. Keycloak generates one now.
     await this.admin.send('POST', path);
     return (await this.admin.get(path, SECRET)).value ?? '';
   }
 
-  /**
-   * The issuer of the realm's tokens, as Keycloak reports it at `url`. At another address, it may report another
-   * issuer.
-   */
+  /** The issuer of the realm's tokens as reported at `url`; at another address, it may be another one. */
   async issuer(): Promise<string> {
     const path = `/realms/${encodeURIComponent(this.options.realm)}/.well-known/openid-configuration`;
     return (await this.server.get(path, DISCOVERY)).issuer;
@@ -183,15 +169,12 @@ export class RealmSetup {
     };
   }
 
-  /** The service account's rights over the realm. With `/composite`, rights implied by other rights are included. */
+  /** With `/composite`, rights implied by other rights are included. */
   private async rights(kind: '' | '/composite'): Promise<readonly { name: string }[]> {
     const path = await this.rightsPath();
     return path === undefined ? [] : await this.admin.get(path + kind, NAMED_ONES);
   }
 
-  /**
-   * The API path of the service account's rights over the realm. Undefined if there is no service account or no realm.
-   */
   private async rightsPath(): Promise<string | undefined> {
     const service = await this.admin.client(this.options.clientId);
     const management = await this.admin.client(REALM_MANAGEMENT);
@@ -200,10 +183,7 @@ export class RealmSetup {
     return `/users/${account.id}/role-mappings/clients/${management.id}`;
   }
 
-  /**
-   * The requirement that Swagger UI's client has the client scope of the API. Keycloak gives a default client scope
-   * only to clients that are created later, so the set-up gives it to a client that exists already.
-   */
+  /** Keycloak gives a default client scope only to clients created later, so an existing one is given it here. */
   private swaggerUiScope(): Requirement {
     const { audience } = this.options;
     const name = `client scope ${audience} of client ${SWAGGER_UI_CLIENT_ID}`;
@@ -269,8 +249,7 @@ export class RealmSetup {
       make: setPassword,
       note: () => Promise.resolve(`The password of ${email} is ${password} until the first login.`),
     };
-    // The role is assigned last, as the sign that the user is complete. If setting the password fails, the user has no
-    // role yet, so the next run of the set-up makes both changes.
+    // Last, as the sign that the user is complete: if setting the password fails, the next run does it again.
     const given = { text: `+ role ${ADMINISTRATOR_ROLE} of user ${email}`, make: giveRole };
     return {
       name: `user ${email}`,

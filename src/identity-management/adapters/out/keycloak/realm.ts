@@ -1,30 +1,21 @@
 import { NEW_USER_PROFILE } from './user-profile.js';
 
-/** The attribute that marks a realm role as one that the service lists and assigns: its value is then `true`. */
+/** Its value `true` marks a realm role as one that the service lists and assigns. */
 export const ROLE_ATTRIBUTE = 'load_data_role';
 
-/** A client that Keycloak creates with each new realm. Its roles are the rights to administer the realm. */
+/** A client that Keycloak creates with each realm. Its roles are the rights to administer the realm. */
 export const REALM_MANAGEMENT = 'realm-management';
 
-/**
- * The rights to administer the realm that the service needs: for users, for realm roles, and for clients. It needs the
- * right for clients because permissions are roles of a client. The service creates these and adds them to realm roles.
- */
+/** `manage-clients`, because permissions are roles of a client, which the service creates and adds to realm roles. */
 export const SERVICE_RIGHTS = ['manage-users', 'manage-realm', 'manage-clients'] as const;
 
-/** The `clientId` of Swagger UI's public client. */
 export const SWAGGER_UI_CLIENT_ID = 'load-data-swagger-ui';
 
-/** The name of the realm role that has all permissions of the service. */
 export const ADMINISTRATOR_ROLE = 'load-data-administrator';
 
-/** The name of Keycloak's required action that makes a user set a password at the next login. */
 export const UPDATE_PASSWORD = 'UPDATE_PASSWORD';
 
-/**
- * The body of the request that creates a realm. In this realm, a user's e-mail is also the username. The set-up adds
- * clients, roles and scopes afterwards.
- */
+/** The body of the request that creates a realm, in which a user's e-mail is also the username. */
 export const newRealm = (realm: string) => ({
   realm,
   enabled: true,
@@ -36,13 +27,9 @@ export const newRealm = (realm: string) => ({
   },
 });
 
-/**
- * The settings of the client that represents the API. Nobody logs in with this client. Its `clientId` is the `aud` of
- * tokens, and its roles are the permissions.
- */
+/** Nobody logs in with the API's client. Its `clientId` is the `aud` of tokens, and its roles are the permissions. */
 export const API_CLIENT = { bearerOnly: true };
 
-/** The settings of the service's own client: a confidential client with a service account. */
 export const SERVICE_CLIENT = {
   enabled: true,
   publicClient: false,
@@ -53,7 +40,6 @@ export const SERVICE_CLIENT = {
   clientAuthenticatorType: 'client-secret',
 };
 
-/** The settings of Swagger UI's client, which may use only the authorization code flow, with PKCE. */
 export const SWAGGER_UI_CLIENT = {
   enabled: true,
   publicClient: true,
@@ -66,17 +52,14 @@ export const SWAGGER_UI_CLIENT = {
   attributes: { 'pkce.code.challenge.method': 'S256' },
 };
 
-/** The addresses that Swagger UI's client at Keycloak must have, so that people can log in to Swagger UI. */
+/** The addresses with which people can log in to Swagger UI. */
 export const swaggerUiAddresses = (baseUrl: string) => ({
   baseUrl: `${baseUrl}/docs`,
   redirectUris: [`${baseUrl}/docs/oauth2-redirect.html`],
   webOrigins: [new URL(baseUrl).origin],
 });
 
-/**
- * Protocol mappers, which add claims to a client's tokens: the API to the `aud`, and the user's attribute `customer_id`
- * as the claim `customer_id`.
- */
+/** Protocol mappers that put the API into the `aud` of tokens, and a user's attribute `customer_id` into that claim. */
 export const protocolMappers = (audience: string) => [
   {
     name: 'audience',
@@ -92,7 +75,7 @@ export const protocolMappers = (audience: string) => [
   },
 ];
 
-/** The client scope through which clients of the realm get the mappers of `protocolMappers`. */
+/** The client scope through which clients of the realm get `protocolMappers`. */
 export const clientScope = (audience: string) => ({
   name: audience,
   protocol: 'openid-connect',
@@ -100,10 +83,7 @@ export const clientScope = (audience: string) => ({
   protocolMappers: protocolMappers(audience),
 });
 
-/**
- * The body of the request that creates a realm role which the service lists and assigns: a composite of client roles of
- * the API.
- */
+/** The body of the request that creates a role of the service: a composite of client roles of the API. */
 export const composedRole = (name: string, audience: string, permissions: readonly string[]) => ({
   name,
   composite: true,

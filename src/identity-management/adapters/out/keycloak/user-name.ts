@@ -1,6 +1,6 @@
 import { InvalidIdentityValue } from '../../../domain/errors.js';
 
-/** How many UTF-16 units of a user's first name Keycloak keeps at most. The same number applies to the last name. */
+/** Keycloak's limit for each of the two names, in UTF-16 units. */
 const MOST = 255;
 
 export interface KeycloakNames {
@@ -9,12 +9,10 @@ export interface KeycloakNames {
 }
 
 /**
- * Splits a display name into Keycloak's first and last name. Normally the whole display name is the first name, so that
- * Keycloak's own `name` is the same text. If the display name is too long for the first name, its rest is the last
- * name.
+ * Splits a display name into Keycloak's first and last name. Only what is too long for the first name is the last name,
+ * so that Keycloak's own `name` is normally the same text.
  *
- * @throws InvalidIdentityValue when the display name doesn't fit in both, for example 255 characters of two UTF-16
- * units each.
+ * @throws InvalidIdentityValue when the display name doesn't fit in both.
  */
 export function toKeycloakNames(name: string): KeycloakNames {
   if (name.length <= MOST) return { firstName: name, lastName: '' };
@@ -25,11 +23,7 @@ export function toKeycloakNames(name: string): KeycloakNames {
   return { firstName: name.slice(0, end), lastName };
 }
 
-/**
- * Joins Keycloak's first and last name to a display name, also for users created by others. A blank separates the two
- * if neither is empty, unless the first name is so long that `toKeycloakNames` may have split a display name there.
- * Empty if both are empty.
- */
+/** Joins Keycloak's names to a display name, with a blank unless `toKeycloakNames` may have split one there. */
 export function fromKeycloakNames(firstName: string, lastName: string): string {
   if (lastName === '') return firstName;
   return firstName.length >= MOST - 1 ? firstName + lastName : `${firstName} ${lastName}`.trim();

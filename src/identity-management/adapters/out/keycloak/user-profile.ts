@@ -8,35 +8,24 @@ const ATTRIBUTE = z.looseObject({
 });
 type Attribute = z.infer<typeof ATTRIBUTE>;
 
-/**
- * A realm's user profile (the attributes that users may have), in Keycloak's form. Members that the schema doesn't name
- * are kept.
- */
+/** A realm's user profile in Keycloak's form. Members that the schema doesn't name are kept. */
 export const USER_PROFILE = z.looseObject({ attributes: z.array(ATTRIBUTE) });
 export type UserProfile = z.infer<typeof USER_PROFILE>;
 
-/** A defect of a realm's user profile: something that prevents operations of the service, or is a security risk. */
 export interface ProfileDefect {
-  /**
-   * The text that the set-up prints for the change that repairs the defect, for example `~ user profile: lastName not
-   * required`.
-   */
   readonly change: string;
-  /** The defect, as a sentence. */
   readonly problem: string;
   /** Whether the defect prevents the creation of users in general, not only of some. */
   readonly isFatal: boolean;
-  /** Returns the given profile without the defect. */
   readonly repair: (profile: UserProfile) => UserProfile;
 }
 
 const BOTH = { view: ['admin', 'user'], edit: ['admin', 'user'] };
 const ADMINISTRATORS = { view: ['admin'], edit: ['admin'] };
-/** Keycloak's maximum length of a username, e-mail, first name or last name, in UTF-16 units. */
+/** Keycloak's limit for a username, e-mail, first name or last name, in UTF-16 units. */
 const MAX_UNITS = 255;
 const LENGTH = { length: { max: MAX_UNITS } };
 
-/** The user profile of a realm created by the set-up. */
 export const NEW_USER_PROFILE: UserProfile = {
   attributes: [
     { name: 'username', displayName: '${username}', permissions: BOTH, validations: LENGTH },
@@ -47,22 +36,14 @@ export const NEW_USER_PROFILE: UserProfile = {
   ],
 };
 
-/**
- * The user attributes that must accept any text that the service sends. The number is the greatest minimum length that
- * the profile may require of the attribute. The username is the e-mail.
- */
+/** Attributes that must accept any text of the service, with the greatest minimum length that a profile may set. */
 const FREE: Readonly<Record<string, number>> = { username: 3, firstName: 1, lastName: 1 };
 
 const LENGTH_OPTIONS = z.looseObject({ min: z.coerce.number().default(0), max: z.coerce.number().default(MAX_UNITS) });
 
 /**
- * Finds the defects of a user profile:
- * - an attribute of `NEW_USER_PROFILE` is missing;
- * - the username, first name or last name has a rule that might refuse a text that the service sends;
- * - administrators may not edit an attribute that the service sets;
- * - an attribute that the service doesn't always set is required from administrators;
- * - the last name is required, even if only from users;
- * - users may edit their `customer_id`.
+ * Finds the defects of a user profile: missing attributes, rules that might refuse or drop what the service sends,
+ * required attributes that it doesn't always send, and a `customer_id` that users may edit.
  */
 export function profileDefects({ attributes }: UserProfile): ProfileDefect[] {
   const absent = NEW_USER_PROFILE.attributes.filter(({ name }) => !attributes.some((attribute) => attribute.name === name));
@@ -77,10 +58,7 @@ const absence = (attribute: Attribute): ProfileDefect => ({
   repair: (profile) => ({ ...profile, attributes: [...profile.attributes, attribute] }),
 });
 
-/**
- * The defect that the profile forbids administrators to edit an attribute that the service sets. The service acts as an
- * administrator, so Keycloak drops the value that the service sends.
- */
+/** The service acts as an administrator, so Keycloak drops values that administrators may not edit. */
 function rejection({ name, permissions }: Attribute): ProfileDefect[] {
   if (![...GIVEN, 'lastName'].includes(name) || !permissions?.edit || permissions.edit.includes('admin')) return [];
   return [
@@ -120,18 +98,14 @@ function isHarmless(validator: string, options: unknown, leastLength: number): b
   return validator === 'length' && length !== undefined && length.min <= leastLength && length.max >= MAX_UNITS;
 }
 
-/** The attributes that the service always sets when it creates a user. */
 const GIVEN = ['username', 'email', 'firstName'];
 
 function demand({ name, required }: Attribute): ProfileDefect[] {
   if (!required || GIVEN.includes(name)) return [];
   const { roles, scopes } = required;
-  // If the profile requires the attribute from administrators, Keycloak refuses new users without it, because the
-  // service acts as an administrator. Beside the attributes in `GIVEN`, the service sets only the last name, and only
-  // for a long display name.
+  // The service acts as an administrator, so Keycloak refuses its new users without an attribute required from those.
   const isFatal = (!roles?.length && !scopes?.length) || roles?.includes('admin') === true;
-  // If the profile requires the attribute only from users themselves, that is no defect. The exception is the last
-  // name, because users of the service often have none.
+  // A requirement for users themselves is no defect, except of the last name, which the service's users often lack.
   if (!isFatal && name !== 'lastName') return [];
   return [
     {
