@@ -11,7 +11,6 @@ import { KeySet } from './key-set.js';
 import { ALGORITHMS } from './verification-key.js';
 
 const MAX_TOKEN_LENGTH = 16_384;
-/** An Authorization header (RFC 9110, section 11.4) with a bearer token. */
 const BEARER = /^bearer[ \t]+(\S+)$/i;
 /** Canonical base64url (RFC 4648, sections 3.5 and 5): no padding, and the last character's unused bits are zero. */
 const BASE64URL = '(?:[\\w-]{4})*(?:[\\w-][AQgw]|[\\w-]{2}[AEIMQUYcgkosw048])?';
@@ -39,8 +38,7 @@ class AccessTokenStrategy extends Strategy {
       try {
         const header = decodeProtectedHeader(token);
         const kid = checkHeader({ ...header });
-        // Checked before the wait for an unknown key, so that an expired token, or one for another service, is refused
-        // without it.
+        // Before the wait for an unknown key: an expired token, or one for another service, is refused without it.
         const { key, algorithm } = await keys.find(kid, () => {
           checkUnverified(decodeJwt(token), { issuer: issuerNow(), audience, toleranceSeconds: tolerance });
         });

@@ -18,7 +18,6 @@ export interface IdentityManagementAdapters {
   authentication: DynamicModule | Type | undefined;
 }
 
-/** More than any sensible request needs. */
 const MAX_JSON_BYTES = 1_048_576;
 
 /** The limits for JSON request bodies and lists, with defaults, and with `maxJsonBytes` cut to 1 MiB. */

@@ -8,7 +8,6 @@ export interface Role {
 
 export interface NewRole {
   readonly name: string;
-  /** Without duplicates, in the given order. */
   readonly permissions: readonly string[];
 }
 

@@ -14,7 +14,6 @@ export interface NewUser {
   /** In lower case. */
   readonly email: string;
   readonly name: string;
-  /** Without duplicates, in the given order. */
   readonly roleIds: readonly string[];
 }
 

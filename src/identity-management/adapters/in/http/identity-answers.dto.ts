@@ -1,8 +1,6 @@
 import { ApiProperty, ApiSchema } from '@nestjs/swagger';
 import { SuccessBody } from '../../../../http/api-bodies.js';
 
-// The bodies of successful answers, as the OpenAPI document describes them.
-
 export const USER_ID = { type: String, example: 'embedded|0198c5a0-5b1e-7c7e-8d55-0c1f5a3e7a10' } as const;
 export const ROLE_ID = { type: String, example: 'role_0198c5a05b1e7c7e8d550c1f5a3e7a10' } as const;
 

@@ -2,7 +2,6 @@ import { ConfigurableModuleBuilder } from '@nestjs/common';
 import type { TokenIssuerOptions } from './token-issuer.js';
 
 export interface EmbeddedIdentityProviderOptions extends TokenIssuerOptions {
-  /** DATA_DIR */
   readonly directory: string;
   /** Default: the one in the data directory, generated if missing. */
   readonly adminSecret?: string | undefined;

@@ -23,7 +23,6 @@ interface Opened {
   readonly reader: IdentityDatabase;
   readonly writer: IdentityWriter;
   readonly isFileInPlace: () => boolean;
-  /** Commits are written to the log before they reach the database's file. */
   readonly isLogInPlace: () => boolean;
 }
 
@@ -195,8 +194,8 @@ export class IdentityStore {
     if (!identityUnlessUnreadable(this.path)) throw new Error(`${this.path} is gone: put it back or mount its volume; a restart before that begins with an empty one`);
     if (isFileInPlace()) {
       if (reader.open && isLogInPlace()) return;
-      // The log isn't in place, or an earlier attempt has closed the connections. A log that is still open is readable,
-      // so its content is moved into the database's file.
+      // The log isn't in place, or the connections are closed. A log that is still open is moved into the database's
+      // file.
       if (reader.open) await writer.checkpoint();
     } else {
       if (idInFile(this.path) !== this.id) throw new Error(`${this.path} is another database: put the right one back, or restart the service to use this one`);

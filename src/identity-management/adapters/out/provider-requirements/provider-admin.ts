@@ -5,18 +5,15 @@ import type { Operation } from '../provider-api/operation.js';
 
 /** Reads and changes the settings of an identity provider, with the rights of the API client's token. */
 export abstract class ProviderAdmin {
-  /** @param operation returns the operation of the next call. */
   constructor(
     protected readonly api: ApiClient,
     protected readonly operation: () => Operation,
   ) {}
 
-  /** As `ApiClient.get`. */
   get<Schema extends z.ZodType>(path: string, schema: Schema): Promise<z.infer<Schema>> {
     return this.api.get(path, schema, this.operation());
   }
 
-  /** As `ApiClient.find`. */
   find<Schema extends z.ZodType>(path: string, schema: Schema): Promise<z.infer<Schema> | undefined> {
     return this.api.find(path, schema, this.operation());
   }

@@ -5,7 +5,6 @@ import { ProviderMisconfigured, ProviderUnavailable } from '../../../domain/erro
 import { Operation } from '../provider-api/operation.js';
 import type { Findings } from './requirement.js';
 
-/** Finds what is wrong with a provider's configuration. `previous` is the latest result, if there is one. */
 export type Look = (previous: Findings | undefined, operation: Operation) => Promise<Findings>;
 
 /** Checks whether an identity provider is configured as the service needs. Simultaneous callers share one check. */

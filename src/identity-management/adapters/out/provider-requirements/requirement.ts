@@ -6,7 +6,6 @@ export interface Change {
   readonly note?: () => Promise<string>;
 }
 
-/** One thing that the service needs at its identity provider, for example a client with certain settings. */
 export interface Requirement<Needed extends Change = Change> {
   readonly name: string;
   readonly changes: () => Promise<readonly Needed[]>;
