@@ -6,8 +6,8 @@ const READS_AT_ONCE = 16;
 export class BatchDraft {
   readonly events: OutboxEvent[] = [];
   /**
-   * The number of actions that `onceConfirmed` has added. A batch may have actions but no event, for example at the end
-   * of a segment whose events had all been confirmed before.
+   * A batch may have actions but no event, for example at the end of a segment whose events had all been confirmed
+   * before.
    */
   steps = 0;
   private bytes = 0;
@@ -15,14 +15,12 @@ export class BatchDraft {
 
   constructor(private readonly limit: number) {}
 
-  /** How many more events the batch may take. 0 once its events have MAX_EVENTS_BYTES or more. */
   get room(): number {
     return this.bytes >= MAX_EVENTS_BYTES ? 0 : this.limit - this.events.length;
   }
 
   /**
-   * Adds an event if the batch has room for it. The first event may be of any length. Returns whether the event was
-   * added.
+   * The first event may be of any length.
    *
    * @param bytes the length of the event's index line; an estimate for a removal, which has no index line.
    */
@@ -34,41 +32,33 @@ export class BatchDraft {
     return true;
   }
 
-  /** Adds an action that `settle` runs once the receiver has confirmed the batch. */
   onceConfirmed(action: () => void): void {
     this.steps += 1;
     this.onConfirmed.push(action);
   }
 
-  /**
-   * Runs the actions that `onceConfirmed` has added. Call it when the receiver has confirmed the batch's events, or if
-   * the batch has no events.
-   */
+  /** Call it when the receiver has confirmed the batch's events, or if the batch has no events. */
   settle(): void {
     for (const action of this.onConfirmed.splice(0)) action();
   }
 }
 
-/**
- * Events of one sort, such as removals of uploads, that the receiver hasn't confirmed yet. Older ones usually come
- * first.
- */
+/** Events of one sort, such as removals of uploads, that the receiver hasn't confirmed yet. */
 export interface EventSource {
   /**
-   * About when the source's oldest event happened, in milliseconds since 1970; undefined if the source has no event. A
-   * batch is first filled from the source with the oldest event.
+   * About when the source's oldest event happened, in milliseconds since 1970; undefined if the source has no event.
    */
   readonly since: number | undefined;
   /**
-   * Adds this source's unconfirmed events to a batch. Resolves to false if nothing more is to be added to the batch: it
-   * has no room for all of these events, or some of them must be looked up again first.
+   * Adds unconfirmed events to a batch. Resolves to false if nothing more may be added to it: it has no room for all of
+   * them, or some must be looked up again first.
    */
   fill(batch: BatchDraft): Promise<boolean>;
 }
 
 /**
- * The next objects of a queue, from index `from` on, whose events probably fit into a batch together, so that the
- * caller can read them at the same time. At least one object if the queue has one, and at most 16.
+ * The next objects of a queue, from index `from` on, whose events probably fit into a batch together: at most 16, and
+ * at least one if there is one.
  *
  * @param room how many more events the batch may take.
  * @param eventsIn returns about how many events an object has.

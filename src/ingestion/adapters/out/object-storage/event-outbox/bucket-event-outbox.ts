@@ -19,48 +19,31 @@ import { RemovedSource } from './removed-source.js';
 import { AHEAD_MS, SegmentScan, SETTLED_MS, timedSegments } from './segment-scan.js';
 import { UnconfirmedLineReader } from './unconfirmed-line-reader.js';
 
-/**
- * About at this interval, in milliseconds, the process that delivers events lists the store for events of other
- * processes, and each other process tries to become the one that delivers.
- */
 const POLL_EVERY_MS = 5_000;
 /**
- * The shortest average time between two listings of the store while uploads arrive, in milliseconds. After a quiet
- * time, up to LISTINGS_AT_ONCE listings may follow each other without a pause. A listing after one that ended early
- * (`isBehind`) needs no pause and doesn't count.
+ * A token bucket limits listings: one per pause, after a quiet time LISTINGS_AT_ONCE at once. Catching up (`isBehind`)
+ * doesn't count.
  */
 const LISTING_PAUSE_MS = 1_000;
 const LISTINGS_AT_ONCE = 20;
-/**
- * A listing returns at most this many announcements of late segments, and at most this many objects of
- * `events/removed/`.
- */
 const MAX_LISTED = 1_000;
 
 /**
  * The events of a bucket that the receiver hasn't confirmed yet. The index lines are the events, so an upload usually
- * costs no further request. The lines are in segments (objects), whose names contain a time. The process that delivers
- * events lists the segments with times at or after the watermark. Earlier ones have no events left to deliver. In
- * `events/cursor` it remembers the watermark, and the later segments whose events were confirmed. Segments that can't
- * be found this way are announced in `events/late/` (`LateSegments`), and removals of uploads are written to
+ * costs no further request. `events/cursor` records which events were confirmed: those of segments with times before
+ * the watermark, unless announced, and those of the later segments that it names. Segments that can't be found by the
+ * time in their name are announced in `events/late/` (`LateSegments`), and removals of uploads are written to
  * `events/removed/` (`writeRemoved`).
  *
  * One process at a time delivers events: the one that holds the cursor. If it crashes, another takes over within a
- * minute. If it can't reach the receiver, another can take over during its pauses (`giveWay`).
+ * minute.
  */
 export class BucketEventOutbox extends EventOutbox {
   private readonly lease: CursorLease;
   private readonly clock: CautiousClock;
   private delivery: DeliveryState | undefined;
   private isUnconfirmed = false;
-  /**
-   * While this process delivers the events, ends a `wait` early when it has stored or removed an upload, which the last
-   * listing may have missed.
-   */
   private readonly news = new Wakeup();
-  /**
-   * When this process last tried to become the one that delivers events, in milliseconds since 1970 by its own clock.
-   */
   private triedAt = -Infinity;
   private nextListingAt = -Infinity;
   private readonly jobs = new OneAtATime();
@@ -108,9 +91,9 @@ export class BucketEventOutbox extends EventOutbox {
     return this.closing;
   }
 
-  /** Ends `wait` if this process delivers the events. Call `wake` when this process has stored or removed an upload. */
+  /** Call when this process has stored or removed an upload. */
   wake(): void {
-    // Only the process that delivers events should list the store at once. Any other one waits until its next poll.
+    // Only the process that delivers events should list the store at once.
     if (this.delivery) this.news.wake();
   }
 
@@ -118,8 +101,8 @@ export class BucketEventOutbox extends EventOutbox {
     this.triedAt = -Infinity;
     for await (const { key } of this.bucket.list(CURSOR)) if (key === CURSOR) return;
     this.clock.note();
-    // The cursor is missing. It is read only because each answer contains the store's time. The time in a single answer
-    // may be wrong; of two times, `CautiousClock` uses the earlier one.
+    // Reads only to get the store's time. The time in a single answer may be wrong; of two times, `CautiousClock` uses
+    // the earlier one.
     await this.bucket.read(CURSOR);
     this.clock.note();
     const now = this.clock.time;
@@ -151,7 +134,7 @@ export class BucketEventOutbox extends EventOutbox {
 
   private async take(): Promise<DeliveryState | undefined> {
     if (this.delivery && (await this.lease.keep())) return this.delivery;
-    // Compares the absolute difference, because this machine's clock may have been set back since the last try.
+    // The absolute difference, because this machine's clock may have been set back.
     if (this.closing || Math.abs(Date.now() - this.triedAt) < POLL_EVERY_MS) return undefined;
     this.triedAt = Date.now();
     const cursor = await this.lease.take();
@@ -168,12 +151,6 @@ export class BucketEventOutbox extends EventOutbox {
     await delivery?.release();
   }
 
-  /**
-   * Lists the objects with unconfirmed events: segments, announcements of late segments, and removals. Without
-   * `mustList`, lists only if the last listing is at least 5 s old or is drained (`isDrained`). Pauses first if
-   * listings would follow each other too fast, except after a listing that ended early (`isBehind`). Resolves to
-   * whether it has listed.
-   */
   private async refresh(delivery: DeliveryState, mustList: boolean): Promise<boolean> {
     const isDue = mustList || performance.now() - delivery.listedAt >= POLL_EVERY_MS;
     if (!isDue && !delivery.isDrained) return false;
@@ -204,9 +181,6 @@ export class BucketEventOutbox extends EventOutbox {
   }
 }
 
-/**
- * The state of a process while it delivers events: the cursor that it holds, and the objects with unconfirmed events.
- */
 class DeliveryState {
   readonly obsolete: ObsoleteObjects;
   listedAt = -Infinity;
@@ -227,18 +201,11 @@ class DeliveryState {
     this.removed = new RemovedSource(bucket, cursor, this.obsolete);
   }
 
-  /**
-   * Whether all events of the listed segments and removals were confirmed. Announcements in `events/late/` don't count,
-   * because some of the announced segments may not be written yet.
-   */
+  /** Announcements in `events/late/` don't count, because some of the announced segments may not be written yet. */
   get isDrained(): boolean {
     return this.scans.every(({ since }) => since === undefined) && this.removed.since === undefined;
   }
 
-  /**
-   * Whether the next segments of a kind can be listed without a pause: the last listing of the kind ended early because
-   * it had found the maximum number of segments, and all events of these were confirmed.
-   */
   get isBehind(): boolean {
     return this.scans.some(({ isBehind, since }) => isBehind && since === undefined);
   }
@@ -257,10 +224,6 @@ class DeliveryState {
     await Promise.all(scans.map((scan) => scan.list()));
   }
 
-  /**
-   * The first 1,000 announcements of late segments and the first 1,000 objects in `events/removed/`: with one listing,
-   * or with two if there are 1,000 announcements or more. `isWhole` is false if announcements may have been left out.
-   */
   private async listObjects(): Promise<{ late: ListedObject[]; removed: ListedObject[]; isWhole: boolean }> {
     const late: ListedObject[] = [];
     let removed: ListedObject[] = [];
@@ -276,9 +239,6 @@ class DeliveryState {
     return { late, removed, isWhole: false };
   }
 
-  /**
-   * Collects a batch of at most `limit` events, beginning with the source (`EventSource`) that has the oldest event.
-   */
   async collect(limit: number): Promise<BatchDraft> {
     const batch = new BatchDraft(limit);
     const sources: EventSource[] = [...this.scans, this.late, this.removed];

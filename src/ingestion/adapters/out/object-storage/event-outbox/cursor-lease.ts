@@ -6,22 +6,12 @@ import { CURSOR } from '../keys.js';
 import { type Cursor, cursorBytes, parseCursor } from './cursor.js';
 
 const RENEW_EVERY_MS = 15_000;
-/**
- * Maximum time of each request of `write`, in milliseconds. If a request hangs, there is still time for another one
- * before the lease expires.
- */
+/** If a request hangs, there is still time for another one before the lease expires. */
 const MAX_CALL_MS = 10_000;
-/**
- * If the cursor wasn't written for this long, the process that delivers events counts as crashed. In milliseconds, by
- * the store's clock.
- */
+/** A holder of the cursor that hasn't written it for this long, by the store's clock, counts as crashed. */
 export const HOLDER_LOST_AFTER_MS = 40_000;
 
-/**
- * This process doesn't hold the cursor (`events/cursor`). Usually another process has taken it and delivers the events
- * now, because this process offered the cursor or was considered crashed. Or this process has released the cursor, or
- * never held it.
- */
+/** This process doesn't hold the cursor (`events/cursor`). */
 export class CursorLostError extends Error {
   constructor() {
     super('Another process delivers the events now.');
@@ -30,10 +20,9 @@ export class CursorLostError extends Error {
 }
 
 /**
- * Holds the cursor of the event outbox, so that usually only one process at a time delivers events. The holder rewrites
- * the cursor every 15 s, and only if no other process has written it since. So a process that stalled can't overwrite
- * the cursor of a process that took over. But until its next write of the cursor, it may deliver events that the other
- * process delivers too.
+ * Holds the cursor of the event outbox, so that usually only one process at a time delivers events. A process that
+ * stalled can't overwrite the cursor of a process that took over, but both may deliver the same events until it tries
+ * to.
  */
 export class CursorLease {
   private readonly id = randomUUID();
@@ -43,8 +32,8 @@ export class CursorLease {
   private isClosed = false;
 
   /**
-   * @param onRenew called with true after each attempt to renew the lease, even a failed one, unless the lease is lost.
-   *   Called with false when the lease is released or lost. Must not reject.
+   * @param onRenew called with true after each attempt to renew the lease, unless it is lost; with false when the lease
+   * is released or lost. Must not reject.
    */
   constructor(
     private readonly bucket: Bucket,
@@ -52,9 +41,10 @@ export class CursorLease {
   ) {}
 
   /**
-   * Takes the cursor, or returns it if this process holds it already. Resolves to undefined if there is no cursor, if
-   * another process holds it and has written it within the last 40 s, if another process takes it at the same time, or
-   * after `release`. Throws errors of the bucket, and an Error if the cursor is damaged.
+   * Takes the cursor. Resolves to undefined if there is none, if another live process holds it or takes it first, or
+   * after `release`.
+   *
+   * @throws errors of the bucket; an Error if the cursor is damaged.
    */
   async take(): Promise<Cursor | undefined> {
     if (this.held) return this.held.cursor;
@@ -73,20 +63,14 @@ export class CursorLease {
   }
 
   /**
-   * Writes the cursor with its present content to the bucket.
-   *
-   * @throws CursorLostError if this process doesn't hold the cursor (any more); an Error if the cursor in the bucket is
-   *   found damaged; an error of the bucket, after which the cursor may have been written.
+   * @throws CursorLostError if this process doesn't hold the cursor; an Error if the cursor in the bucket is damaged;
+   * an error of the bucket, after which the cursor may have been written.
    */
   write(): Promise<void> {
     return this.writes.run(() => this.writeNow());
   }
 
-  /**
-   * Offers the cursor to other processes: any of them can take it at once. Until one takes it, this process keeps the
-   * cursor, and renews it as before. If the write fails, the next renewal offers the cursor. Does nothing if this
-   * process doesn't hold the cursor.
-   */
+  /** Offers the cursor to other processes. Until one takes it, this process keeps it. */
   async offer(): Promise<void> {
     if (!this.held) return;
     this.held.cursor.holder = null;
@@ -94,8 +78,9 @@ export class CursorLease {
   }
 
   /**
-   * Takes back the cursor if this process has offered it. Resolves to whether this process holds the cursor. Throws
-   * errors of the bucket.
+   * Takes back the cursor if this process has offered it. Resolves to whether this process holds the cursor.
+   *
+   * @throws errors of the bucket; an Error if the cursor is damaged.
    */
   async keep(): Promise<boolean> {
     const { held } = this;
@@ -112,10 +97,7 @@ export class CursorLease {
     }
   }
 
-  /**
-   * Gives up the cursor for good, so that another process can take it. If the write fails, another process can only
-   * take it 40 s after the last write.
-   */
+  /** Gives up the cursor for good. If the write fails, another process can take it only 40 s after the last write. */
   async release(): Promise<void> {
     this.isClosed = true;
     if (!this.held) return;
@@ -156,7 +138,5 @@ export class CursorLease {
   }
 }
 
-/**
- * Rejects with StoreSilentError if a request takes longer than MAX_CALL_MS. The store may still carry it out later.
- */
+/** The store may still carry out a request that timed out. */
 const within = <T>(request: Promise<T>): Promise<T> => withTimeLimit(MAX_CALL_MS, () => request, () => new StoreSilentError(MAX_CALL_MS));

@@ -7,17 +7,13 @@ import { CURSOR } from '../keys.js';
 import { dateAt, type Day, endOf, NAME_TOLERANCE_MS, parseName, uploadIdIn } from '../segment-names.js';
 
 /**
- * If the time in a segment's name is more than this after the watermark, in milliseconds, it is assumed that none of
- * the segment's events was confirmed. Includes a margin.
+ * Segments with times later than this after the watermark are assumed to have no confirmed events. Includes a margin.
  */
 const CONFIRMED_AHEAD_MS = 5 * 60_000;
 const SHORT_LENGTH = 16;
 
-/** How far the receiver has confirmed the events of a segment of which only the first events were confirmed. */
 const PART = z.object({
-  /**
-   * Where the last line with a confirmed event begins in the segment, in bytes. `upload_id` is the id of its upload.
-   */
+  /** Where the last line with a confirmed event begins in the segment, in bytes. */
   offset: z.number().int().nonnegative(),
   upload_id: z.string(),
 });
@@ -25,54 +21,32 @@ export type Part = Readonly<z.infer<typeof PART>>;
 
 const POSITION = z.object({
   /**
-   * The watermark, in milliseconds since 1970. Segments of the kind with earlier times in their names have no events
-   * left to deliver, except segments that are announced as late.
+   * In milliseconds since 1970. Segments with earlier times in their names have no events left to deliver, except those
+   * announced as late.
    */
   watermark: z.number(),
-  /**
-   * The short names (`shortName`) of segments whose events were confirmed although the time in their name is at or
-   * after the watermark. Each has 16 characters; there are no separators.
-   */
+  /** Short names, without separators, of segments from the watermark on whose events were confirmed. */
   told: z.string(),
-  /**
-   * The keys of segments that compaction created and whose events were all confirmed. Those of days that ended at least
-   * 10 s before the watermark are left out.
-   */
   targets: z.array(z.string()),
 });
 
 const CURSOR_CONTENT = z.object({
-  /**
-   * The id of the process that delivers events. Null in a new cursor, and if that process has released the cursor or
-   * lets another one take over. If the process crashes, its id stays here until another process takes over, at the
-   * earliest 40 s after the last write of the cursor.
-   */
+  /** The id of the process that holds the cursor; null if any process may take it. */
   teller: z.string().nullable(),
   /** Counts the writes of the cursor, so that no two of its versions have the same bytes. */
   writes: z.number(),
   positions: z.object({ historical: POSITION, nowcast: POSITION }),
-  /**
-   * For each segment of which only the first events were confirmed: where the last confirmed one is, by the segment's
-   * key.
-   */
   parts: z.record(z.string(), PART),
-  /**
-   * For each object in `events/` of which only the first events were confirmed: the number of confirmed events, by the
-   * object's key.
-   */
+  /** The number of confirmed events of objects in `events/` of which only the first events were confirmed, by key. */
   counts: z.record(z.string(), z.number().int()),
   /**
-   * Segments whose events were confirmed, but which may still be announced as late. The key is a segment's short name
-   * (`shortName`). The value is the time until which the cursor remembers the segment, in milliseconds since 1970 by
-   * the store's clock.
+   * Until when the cursor remembers confirmed segments that may still be announced as late, in milliseconds since 1970
+   * by the store's clock. By short name.
    */
   late: z.record(z.string(), z.number()),
 });
 
-/**
- * The short name of a segment, in 16 characters: the time and the last 48 bits of the UUID in the segment's name. Two
- * segments have the same short name only if they agree in both.
- */
+/** The time and the last 48 bits of the UUID in a segment's name, in 16 characters. */
 export function shortName(segment: string): string {
   const digits = uploadIdIn(segment).replaceAll('-', '');
   return Buffer.from(digits.slice(0, 12) + digits.slice(20), 'hex').toString('base64url');
@@ -80,7 +54,6 @@ export function shortName(segment: string): string {
 
 const timeOfShort = (short: string): number => Buffer.from(short, 'base64url').readUIntBE(0, 6);
 
-/** How far the receiver has confirmed the events of the uploads of one kind. */
 export interface Position {
   watermark: number;
   confirmed: Set<string>;
@@ -98,9 +71,8 @@ export interface Cursor {
 }
 
 /**
- * Makes the first cursor of a bucket, which the caller writes. No events are delivered for a segment whose key is in
- * `confirmed`. If the time in a segment's name is before `watermark`, events are delivered only if the segment is
- * announced as late (see `LateSegments`).
+ * Makes the first cursor of a bucket. No events are delivered for the segments in `confirmed`, nor for those with times
+ * before `watermark`, unless they are announced as late.
  */
 export function newCursor(watermark: number, confirmed: Readonly<Record<UploadKind, readonly string[]>>): Cursor {
   const positionOf = (kind: UploadKind): Position => ({ watermark, confirmed: new Set(confirmed[kind].map(shortName)), targets: new Set() });
@@ -127,7 +99,11 @@ export function cursorBytes({ holder, writes, positions, parts, counts, late }: 
   return Buffer.from(JSON.stringify(content));
 }
 
-/** Parses the bytes of the cursor. Throws if the bytes are anything else. */
+/**
+ * Parses the bytes of the cursor.
+ *
+ * @throws an Error if they are anything else.
+ */
 export function parseCursor(bytes: Buffer): Cursor {
   const { success, data } = CURSOR_CONTENT.safeParse(parseJson(bytes));
   if (!success) throw new Error(`${CURSOR} is damaged, so no events are delivered. Restore it, or remove it and restart the service: then only events from that time on are delivered.`);
@@ -148,9 +124,8 @@ export function parseCursor(bytes: Buffer): Cursor {
 }
 
 /**
- * Whether the cursor names a segment, in `confirmed` or `late`, as one whose events were all confirmed. The result is
- * false for segments that compaction created, and for most segments with times before the watermark: of the latter, the
- * cursor names only those that may still be announced as late.
+ * Whether the cursor names a segment as one whose events were all confirmed. False for segments that compaction
+ * created, and for most segments with times before the watermark.
  *
  * @param segment the segment's key, or the id of its only upload.
  */
@@ -159,21 +134,13 @@ export const isConfirmed = ({ positions, late }: Cursor, segment: string): boole
   return late.has(short) || UPLOAD_KINDS.some((kind) => positions[kind].confirmed.has(short));
 };
 
-/**
- * Whether, according to the watermark, the events of all (`confirmed`), none (`unconfirmed`) or maybe some (`partly`)
- * of a day's segments were confirmed. A day is confirmed only when the watermark is at least 10 s after its end,
- * because the times in segments' names may be up to 10 s outside of the day.
- */
+/** Whether, according to the watermark, the events of all, none, or maybe some of a day's segments were confirmed. */
 export function stateOf(day: Day, { watermark }: Pick<Position, 'watermark'>): 'unconfirmed' | 'confirmed' | 'partly' {
   if (watermark >= endOf(day) + NAME_TOLERANCE_MS) return 'confirmed';
   return watermark <= endOf(day) - DAY_MS - CONFIRMED_AHEAD_MS ? 'unconfirmed' : 'partly';
 }
 
-/**
- * Moves a position's watermark forward to `watermark`. Does nothing if that isn't later. Forgets the segments in
- * `confirmed` with earlier times in their names, and the segments in `targets` of days that ended at least 10 s before
- * it.
- */
+/** Moves the watermark forward, never back, and forgets the segments that it now covers. */
 export function advance(position: Position, watermark: number): void {
   if (watermark <= position.watermark) return;
   position.watermark = watermark;
@@ -185,9 +152,10 @@ export function advance(position: Position, watermark: number): void {
 }
 
 /**
- * Whether, according to the watermark, the events of some segments of a day may be confirmed and those of others not.
- * Compaction must not merge the segments of such a day, because it would mix confirmed and unconfirmed lines. False
- * without a cursor. Throws errors of the bucket, and if the cursor is damaged.
+ * Whether the events of some segments of a day may be confirmed and those of others not. Compaction must not merge the
+ * segments of such a day, because it would mix confirmed and unconfirmed lines. False without a cursor.
+ *
+ * @throws errors of the bucket; an Error if the cursor is damaged.
  */
 export async function isPartlyConfirmed(bucket: Bucket, day: Day): Promise<boolean> {
   const found = await bucket.read(CURSOR);
@@ -195,19 +163,15 @@ export async function isPartlyConfirmed(bucket: Bucket, day: Day): Promise<boole
 }
 
 /**
- * The days of a kind to which segments may belong if the times in their names are from `begin` to `end`, in
- * milliseconds since 1970. The time in a name may be up to 10 s outside of the segment's day. `begin` and `end` must be
- * at most a day apart.
+ * The days to which segments may belong if the times in their names are from `begin` to `end`, in milliseconds since
+ * 1970 and at most a day apart.
  */
 export const daysBetween = (kind: UploadKind, begin: number, end: number): Day[] => {
   const dates = new Set([begin - NAME_TOLERANCE_MS, begin, end, end + NAME_TOLERANCE_MS].map(dateAt));
   return [...dates].sort().map((date) => ({ kind, date }));
 };
 
-/**
- * Whether a segment, according to its name, was written by uploads that weren't slow. The time in the name is then
- * about the time when these uploads began, and when they were received.
- */
+/** Whether a segment, according to its name, was written by uploads that weren't slow. */
 export const isTimed = (day: Day, key: string): boolean => {
   const { origin, isSlow } = parseName(day, key);
   return origin === 'original' && !isSlow;

@@ -39,17 +39,16 @@ export class LateSource implements EventSource {
     return this.waiting[0]?.time;
   }
 
-  /** Whether a segment was announced as late and may have events that aren't confirmed yet. */
+  /** Whether a segment was announced as late and may have unconfirmed events. */
   isWaiting(segment: string): boolean {
     return this.segments.has(segment);
   }
 
   /**
-   * Reads the listed announcements of late segments. They replace the earlier ones. Malformed announcements, and those
-   * whose events were all confirmed, become obsolete. Throws errors of the bucket.
+   * Reads the listed announcements, which replace the earlier ones.
    *
-   * @param isWhole whether all announcements of the bucket are listed. Only then does the cursor forget the confirmed
-   *   segments that it has remembered for long enough (`Cursor.late`).
+   * @param isWhole whether all announcements of the bucket are listed. Only then does the cursor forget segments.
+   * @throws errors of the bucket.
    */
   async list(objects: readonly ListedObject[], isWhole: boolean): Promise<void> {
     const now = this.clock.time;
@@ -63,8 +62,7 @@ export class LateSource implements EventSource {
         continue;
       }
       const time = timeOfUuid(key.slice(LATE_SEGMENTS.length));
-      // An announcement is old only if both its age by the store and the time in its key say so, because the time in a
-      // single answer of the store may be wrong.
+      // Both must say so, because the time in a single answer of the store may be wrong.
       waiting.push({ ...content, key, time, isOld: Math.min(ageMs, now - time) > ANNOUNCEMENT_AGE_MS });
     }
     this.setWaiting(waiting);
@@ -89,8 +87,7 @@ export class LateSource implements EventSource {
   private async add(batch: BatchDraft, announcement: Announcement, reading: Reading): Promise<boolean> {
     const { segment, isOld } = announcement;
     if (!reading.isGone) return this.reader.add(batch, segment, reading, () => { this.forget(announcement); });
-    // The announced segment is missing: it isn't written yet or never was, compaction has moved its lines, or its
-    // uploads were removed. Once the announcement is old, the uploads are searched for by their ids.
+    // The segment isn't written yet or never was, compaction has moved its lines, or its uploads were removed.
     return isOld ? this.addByIds(batch, announcement) : true;
   }
 
@@ -106,8 +103,8 @@ export class LateSource implements EventSource {
   }
 
   /**
-   * Forgets an announcement whose events were confirmed. The cursor remembers the announced segment, so that its events
-   * aren't delivered again if the segment is also found by its name, or was announced twice.
+   * The cursor remembers the segment, so that its events aren't delivered again if it is also found by its name, or was
+   * announced twice.
    */
   private forget({ key, segment }: Announcement): void {
     this.setWaiting(this.waiting.filter((each) => each.key !== key));
@@ -125,9 +122,6 @@ export class LateSource implements EventSource {
     this.segments = new Set(waiting.map(({ segment }) => segment));
   }
 
-  /**
-   * Reads those of the listed announcements that weren't read yet. Forgets announcements that aren't listed any more.
-   */
   private async readContents(listed: readonly ListedObject[]): Promise<void> {
     const keys = new Set(listed.map(({ key }) => key));
     for (const key of this.read.keys()) if (!keys.has(key)) this.read.delete(key);

@@ -15,8 +15,9 @@ export class ObsoleteObjects {
   }
 
   /**
-   * Removes from the bucket the objects that `add` has named. After a confirmation of events, write the cursor first.
-   * Throws errors of the bucket; the next call tries again.
+   * Removes the added objects from the bucket. After a confirmation of events, write the cursor first.
+   *
+   * @throws errors of the bucket; the next call tries again.
    */
   async remove(): Promise<void> {
     const keys = [...this.keys];

@@ -7,18 +7,12 @@ import type { Cursor } from './cursor.js';
 import type { ObsoleteObjects } from './obsolete-objects.js';
 import { parseRemoved } from './removed-uploads.js';
 
-/** About how many bytes the event of one removed upload takes in a batch. */
 const EVENT_BYTES = 200;
-/** About how many bytes one removed upload takes in an object of `events/removed/`. */
 const LISTED_BYTES = 150;
 
 /** The events of removed uploads that the receiver hasn't confirmed yet, in the order of the removals. */
 export class RemovedSource implements EventSource {
   private waiting: readonly ListedObject[] = [];
-  /**
-   * The last object in `events/removed/` whose events didn't all fit into a batch, and all of its events. They are kept
-   * in memory, so that the object needn't be read again.
-   */
   private partly: { readonly key: string; readonly events: readonly RemovedEvent[] } | undefined;
 
   constructor(
@@ -32,10 +26,7 @@ export class RemovedSource implements EventSource {
     return first && timeOfUuid(first.key.slice(REMOVED_UPLOADS.length));
   }
 
-  /**
-   * Sets the objects whose events wait to be delivered. They replace those of the last listing. Objects that are
-   * obsolete already are left out.
-   */
+  /** Replaces the objects of the last listing. */
   list(objects: readonly ListedObject[]): void {
     this.waiting = objects.filter(({ key }) => !this.obsolete.has(key));
   }
@@ -52,10 +43,6 @@ export class RemovedSource implements EventSource {
     return true;
   }
 
-  /**
-   * Adds the unconfirmed events of an object in `events/removed/` to a batch. Returns false if the batch has no room
-   * for all of them.
-   */
   private add(batch: BatchDraft, key: string, events: readonly RemovedEvent[]): boolean {
     const confirmed = this.cursor.counts.get(key) ?? 0;
     let count = confirmed;

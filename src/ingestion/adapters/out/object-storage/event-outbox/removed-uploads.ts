@@ -12,9 +12,9 @@ const REMOVED = z.object({
 export type RemovedUpload = Readonly<z.infer<typeof REMOVED>['removed'][number]>;
 
 /**
- * Writes an object in `events/removed/` that lists removed uploads. The event outbox delivers an event for each of
- * them. If the object of this removal exists already, leaves it unchanged, because the cursor may say how many of its
- * events were confirmed. Two processes write the same removal if one of them stalled and a sweeper took over.
+ * Writes an object in `events/removed/`, from which the event outbox delivers an event for each removed upload. If it
+ * exists already, it stays unchanged, because the cursor may say how many of its events were confirmed: after a stall,
+ * a sweeper may have written the same removal.
  *
  * @param id the id of the removal, a version 7 UUID.
  */
@@ -25,7 +25,7 @@ export async function writeRemoved(bucket: Bucket, id: string, removed: readonly
 /** The events in the bytes of an object that `writeRemoved` wrote; none if the bytes are those of anything else. */
 export function parseRemoved(bytes: Buffer): RemovedEvent[] {
   const { data } = REMOVED.safeParse(parseJson(bytes));
-  // Earlier versions of the service wrote no `received_at` for a removed upload. `removed_at` is used in its place.
+  // Earlier versions of the service wrote no `received_at` for a removed upload.
   return (data?.removed ?? []).map(({ upload_id: uploadId, kind, customer_id: customerId, removed_at: removedAt, received_at: receivedAt = removedAt }) => ({
     type: 'removed',
     uploadId,

@@ -12,63 +12,42 @@ import { MAX_LATE_MS } from './late-segments.js';
 import type { UnconfirmedLineReader } from './unconfirmed-line-reader.js';
 
 /**
- * If the time in the name of a segment that uploads write is longer ago than this, in milliseconds by the store's
- * clock, the segment either exists already, or will be announced as late. Includes a margin of 20 s.
+ * A segment written by uploads with a time longer ago than this, by the store's clock, either exists already or will be
+ * announced as late. Includes a margin.
  */
 export const SETTLED_MS = MAX_LATE_MS + 20_000;
-/** Segments are listed if the times in their names are at most this far ahead of the store's clock, in milliseconds. */
+/** How far ahead of the store's clock the times of listed segments may be. */
 export const AHEAD_MS = 60_000;
-/**
- * It is assumed that a segment of uploads that weren't slow was announced as late only if it was written more than this
- * long before or after the time in its name, in milliseconds. Includes a margin.
- */
+/** A segment written within this time of the one in its name is assumed not to be announced. Includes a margin. */
 const MAYBE_ANNOUNCED_MS = 10_000;
 /**
- * How long at least, in milliseconds, the cursor remembers that a segment's events were confirmed, because the segment
- * may still be announced as late (`Cursor.late`). The time is counted from the segment's write, or from the
- * confirmation if the events were delivered after an announcement. If another process announces the segment even later
- * (`announceWritten`), the events may be delivered again.
+ * How long at least the cursor remembers a confirmed segment that may still be announced as late. If it is announced
+ * even later, its events may be delivered again.
  */
 export const ANNOUNCED_WITHIN_MS = 5 * 60_000;
-/**
- * The approximate maximum number of listed segments of one kind in memory. They are held until their events are
- * confirmed. Segments that compaction created don't count.
- */
+/** The approximate maximum number of listed segments of one kind in memory, besides those that compaction created. */
 const MAX_SEGMENTS = 5_000;
 /**
- * A listed span of time is widened to multiples of a unit, so that few prefixes cover it. This is the largest unit, in
- * milliseconds. In a store with many segments, smaller units are used.
+ * Listed spans are widened to multiples of a unit, so that few prefixes cover them. This is the largest unit; stores
+ * with many segments use smaller ones.
  */
 const MAX_UNIT_MS = FINEST_MS * 16 ** 2;
-/**
- * If a listing returns more unwanted objects than this, it is repeated with a smaller unit, so that it covers less time
- * beyond the wanted span, unless the unit is FINEST_MS already. Most unwanted objects are segments whose events were
- * confirmed before.
- */
 const MAX_WASTED = 10_000;
-/** About how long an index line is, in bytes. */
 const LINE_BYTES = 600;
 
-/** A listed segment whose events aren't all confirmed. */
 interface Segment {
   readonly key: string;
   readonly size: number;
-  /**
-   * The time in the segment's name, in milliseconds since 1970. -Infinity for a segment that compaction created,
-   * because its events are delivered before those of other segments.
-   */
+  /** -Infinity for a segment that compaction created, because its events are delivered before those of others. */
   readonly time: number;
-  /**
-   * When the segment was written, in milliseconds since 1970 by the store's clock. 0 for a segment that compaction
-   * created.
-   */
+  /** In milliseconds since 1970 by the store's clock; 0 for a segment that compaction created. */
   readonly writtenAt: number;
 }
 
 /**
- * Lists the segments of a day that were written by uploads (not by slow ones) and aren't empty, if the times in their
- * names are from `begin` (included) to `end` (excluded), in milliseconds since 1970, and at most 10 s outside of the
- * day. Yields undefined for each other object in the listing, so that the caller can count these objects too.
+ * Lists a day's non-empty segments of uploads that weren't slow, with times in their names from `begin` to `end`
+ * (excluded), in milliseconds since 1970. Yields undefined for each other listed object, so that the caller can count
+ * them.
  */
 export async function* timedSegments(bucket: Bucket, day: Day, begin: number, end: number, unitMs = MAX_UNIT_MS): AsyncGenerator<Segment | undefined> {
   const first = Math.max(begin, endOf(day) - DAY_MS - NAME_TOLERANCE_MS);
@@ -84,20 +63,18 @@ export async function* timedSegments(bucket: Bucket, day: Day, begin: number, en
 }
 
 /**
- * Finds the segments of one kind whose events aren't confirmed, in the order of the times in their names. Leaves the
- * segments of slow uploads, and others that were announced as late, to `LateSource`. Keeps about 5,000 of these
- * segments in memory at most, besides those that compaction created.
+ * Finds the segments of one kind whose events aren't confirmed, in the order of the times in their names. Leaves those
+ * of slow uploads, and others that were announced as late, to `LateSource`.
  *
- * While the events of a day are delivered, a hold (`DayHold`) keeps compaction from the day, if compaction may have
- * begun there. If compaction had created segments before the hold, their events are delivered first.
+ * While the events of a day are delivered, a hold (`DayHold`) keeps compaction from the day. The events of segments
+ * that compaction created before the hold are delivered first.
  */
 export class SegmentScan implements EventSource {
-  /** Segments that compaction created and whose events aren't all confirmed. */
   private created: Segment[] = [];
   private segments: Segment[] = [];
   /**
-   * The last listing of segments was made at `listedAt`, and has found all unconfirmed ones with times before
-   * `coveredTo` in their names. Both are in milliseconds since 1970, by the store's clock.
+   * The last listing, at `listedAt`, found all unconfirmed segments with times before this. Both in milliseconds since
+   * 1970 by the store's clock.
    */
   private coveredTo = -Infinity;
   private listedAt = -Infinity;
@@ -110,10 +87,7 @@ export class SegmentScan implements EventSource {
     private readonly kind: UploadKind,
     private readonly cursor: Cursor,
     private readonly reader: UnconfirmedLineReader,
-    /**
-     * Whether a segment was announced as late and has unconfirmed events, which `LateSource` delivers instead of this
-     * scan.
-     */
+    /** Whether `LateSource` delivers a segment's events instead of this scan. */
     private readonly isAnnounced: (segment: string) => boolean,
     private readonly logger: StorageLogger,
   ) {}
@@ -123,10 +97,6 @@ export class SegmentScan implements EventSource {
     return first && Math.max(first.time, this.position.watermark);
   }
 
-  /**
-   * Whether the last listing stopped before it reached the present time, because it had found the maximum number of
-   * segments (MAX_SEGMENTS).
-   */
   get isBehind(): boolean {
     return this.coveredTo < this.listedAt;
   }
@@ -140,9 +110,9 @@ export class SegmentScan implements EventSource {
   }
 
   /**
-   * Lists segments whose events aren't all confirmed and whose names have times at or after the watermark, about
-   * MAX_SEGMENTS at most. They replace those of the last listing, but not those that compaction created. Then moves the
-   * watermark forward. Throws errors of the bucket and of `DayHold.take`.
+   * Lists the unconfirmed segments from the watermark on, about MAX_SEGMENTS at most, and moves the watermark forward.
+   *
+   * @throws errors of the bucket and of `DayHold.take`.
    */
   async list(): Promise<void> {
     while (!(await this.tryList())) this.unitMs /= 16;
@@ -173,10 +143,7 @@ export class SegmentScan implements EventSource {
     return true;
   }
 
-  /**
-   * Checks the holds, which keep compaction from the days whose events are being delivered, and renews those that are
-   * over a minute old. Forgets lost ones. Never rejects.
-   */
+  /** Renews the holds that are over a minute old, and forgets lost ones. Never rejects. */
   async renew(): Promise<void> {
     for (const [date, hold] of this.holds) {
       await hold.check().catch((error: unknown) => {
@@ -185,25 +152,17 @@ export class SegmentScan implements EventSource {
     }
   }
 
-  /** Releases the holds, so that compaction can go on. Never rejects: a hold expires after ten minutes anyway. */
+  /** Never rejects: a hold expires after ten minutes anyway. */
   async release(): Promise<void> {
     await this.releaseWhere(() => true);
   }
 
-  /**
-   * Drops the segments whose events `LateSource` has delivered, and the receiver confirmed, since this scan listed
-   * them.
-   */
+  /** `LateSource` may have delivered the events of listed segments since the listing. */
   private dropConfirmed(): void {
     this.segments = this.segments.filter(({ key }) => !isConfirmed(this.cursor, key));
     this.advance();
   }
 
-  /**
-   * Moves the watermark forward to the earliest of three times: the time of the first segment whose events aren't all
-   * confirmed, the end of the listed span, and the earliest time that the name of a new segment may still have.
-   * Releases the holds of days whose events were all confirmed.
-   */
   private advance(): void {
     advance(this.position, Math.min(this.queue[0]?.time ?? Infinity, this.coveredTo, this.listedAt - SETTLED_MS));
     void this.releaseWhere((date) => stateOf({ kind: this.kind, date }, this.position) === 'confirmed');
@@ -233,11 +192,6 @@ export class SegmentScan implements EventSource {
     this.advance();
   }
 
-  /**
-   * Whether a listed segment is missing because its uploads were removed. If compaction may have moved its lines
-   * instead, takes a hold on the day, and resolves to false. The events are then delivered from the segment that has
-   * the lines now.
-   */
   private async isRemoved({ key }: Segment): Promise<boolean> {
     const day = dayOf(key);
     if (!day || !mayBeCompacted(this.bucket, day)) return true;
@@ -247,11 +201,6 @@ export class SegmentScan implements EventSource {
     return false;
   }
 
-  /**
-   * Takes a hold that keeps compaction from a day, if compaction may have begun there. Adds the segments that
-   * compaction has created for this day so far to the queue, except those of slow uploads and those whose events were
-   * all confirmed. Does nothing if this scan has a hold on the day, or if the day's events were all confirmed.
-   */
   private async enter(day: Day): Promise<void> {
     if (!mayBeCompacted(this.bucket, day) || this.holds.has(day.date) || stateOf(day, this.position) === 'confirmed') return;
     const hold = await DayHold.take(this.bucket, day, this.logger);
@@ -262,10 +211,6 @@ export class SegmentScan implements EventSource {
     this.holds.set(day.date, hold);
   }
 
-  /**
-   * Lists the segments once. Resolves to false if the listing returned more than MAX_WASTED unwanted objects, and must
-   * be repeated with a smaller `unitMs`.
-   */
   private async tryList(): Promise<boolean> {
     const now = this.clock.time;
     const end = now + AHEAD_MS;
@@ -295,12 +240,7 @@ export class SegmentScan implements EventSource {
     return true;
   }
 
-  /**
-   * The time from which on segments are listed, by the times in their names, in milliseconds since 1970. It is the
-   * watermark, unless the watermark is before yesterday (UTC). In that case, days without unconfirmed events are
-   * skipped: the listing begins 10 s before the first day that may have such events, or 10 s before today, and not
-   * before the watermark.
-   */
+  /** The watermark; if it is before yesterday, days without unconfirmed events are skipped. */
   private async beginning(now: number): Promise<number> {
     const { watermark } = this.position;
     const startOfToday = Date.parse(dateAt(now));

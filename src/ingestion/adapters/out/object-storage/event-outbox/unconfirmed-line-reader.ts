@@ -8,10 +8,8 @@ import type { Cursor } from './cursor.js';
 const BLOCK_BYTES = 512 * 1024;
 const MAX_REMEMBERED = 10_000;
 
-/** Index lines of a segment that were read because the receiver hasn't confirmed their events yet. */
 export interface Reading {
   readonly lines: readonly Line[];
-  /** Whether the segment has no further lines after these. */
   readonly isOver: boolean;
   readonly isGone: boolean;
 }
@@ -21,9 +19,8 @@ const GONE: Reading = { lines: [], isOver: true, isGone: true };
 /** Reads the index lines of segments that have unconfirmed events, as many lines at a time as fit into a batch. */
 export class UnconfirmedLineReader {
   /**
-   * For each segment of which only the first events were confirmed: the ids of the last uploads (up to MAX_REMEMBERED)
-   * whose events were confirmed to this process, by the segment's key. Needed if a removal of uploads rewrites the
-   * segment, which changes the offsets of its lines.
+   * The last confirmed uploads of partly confirmed segments, by key. Needed if a removal of uploads rewrites a segment,
+   * which changes the offsets of its lines.
    */
   private readonly remembered = new Map<string, string[]>();
 
@@ -32,10 +29,6 @@ export class UnconfirmedLineReader {
     private readonly cursor: Cursor,
   ) {}
 
-  /**
-   * Reads the next unconfirmed lines of a segment (lines whose events aren't confirmed yet), as many as fit into a
-   * batch.
-   */
   async read(key: string, size: number, room: number): Promise<Reading> {
     const lines: Line[] = [];
     let bytes = 0;
@@ -53,9 +46,8 @@ export class UnconfirmedLineReader {
   }
 
   /**
-   * Adds to a batch the events of the lines in a `Reading`. Leaves out uploads whose events were already confirmed from
-   * another segment, according to `isConfirmedElsewhere`. Returns false if lines of the segment are left for a later
-   * batch. Otherwise, `onOver` is called once the batch is confirmed.
+   * Adds the events of the lines to a batch, except those that were confirmed elsewhere. Returns false if lines of the
+   * segment are left for a later batch. Otherwise, `onOver` is called once the batch is confirmed.
    */
   add(batch: BatchDraft, key: string, { lines, isOver }: Reading, onOver: () => void, isConfirmedElsewhere = (_: string): boolean => false): boolean {
     const taken: Line[] = [];
@@ -101,13 +93,7 @@ export class UnconfirmedLineReader {
     yield* this.linesFrom(key, begin, size);
   }
 
-  /**
-   * Reads the lines of a segment from an offset to the segment's end.
-   *
-   * @param offset where the first of these lines begins, in bytes from the segment's beginning.
-   * @param size the size of the segment in bytes, or a larger number if it is unknown.
-   * @throws SegmentGoneError if the segment is missing.
-   */
+  /** @param size in bytes, or a larger number if it is unknown. */
   private async *linesFrom(key: string, offset: number, size: number): AsyncGenerator<Line> {
     let length = BLOCK_BYTES;
     for (let at = offset; at < size; ) {
@@ -116,8 +102,7 @@ export class UnconfirmedLineReader {
       yield* linesIn(part.bytes, part.offset);
       if (part.offset + part.bytes.length < at + length) return;
       const whole = part.bytes.lastIndexOf(NEWLINE) + 1;
-      // A block without a newline means that a line is longer than the block. The line is then read again in a longer
-      // block.
+      // A line is longer than the block. It is read again in a longer block.
       length = whole === 0 ? length * 4 : BLOCK_BYTES;
       at = part.offset + whole;
     }
