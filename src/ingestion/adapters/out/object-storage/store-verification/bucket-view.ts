@@ -27,22 +27,19 @@ import { parseUploadMarker } from '../upload-marker.js';
 import { readPlans } from './compaction-plans.js';
 import { type KeyEntry, walkKeys } from './key-walk.js';
 
-/**
- * How many segments are read ahead at the same time, because each answer takes time. Segments of more than 1 MiB aren't
- * read ahead.
- */
+/** Segments are read ahead because each answer takes time. */
 const SEGMENTS_AT_ONCE = 8;
 const MAX_WHOLE_BYTES = 1024 * 1024;
-/** The age of an object, as the store reports it, is assumed to be too high by at most this, in milliseconds. */
+/** The age of an object, as the store reports it, is assumed to be too high by at most this. */
 const CLOCK_MS = 10_000;
 const MAX_ROUNDS = 5;
 
 /**
- * Verifies the contents of a bucket while the findings are iterated. Services may be running on it. Doesn't close the
- * bucket.
+ * Verifies the contents of a bucket, on which services may be running, while the findings are iterated. Doesn't close
+ * the bucket.
  *
- * @returns the findings. If a single segment or file can't be read, that is a finding. Otherwise iterating them rejects
- *   with errors of the bucket, and with NoStoreError if the bucket contains no store.
+ * @returns the findings. A segment or file that can't be read is a finding. Otherwise iterating them rejects with
+ * errors of the bucket, and with NoStoreError if the bucket contains no store.
  */
 export const verifyBucket = (bucket: Bucket, options: VerificationOptions = {}): StoreVerification =>
   new StoreVerification(() => openBucketView(bucket), options);
@@ -57,10 +54,7 @@ async function openBucketView(bucket: Bucket): Promise<StoreView> {
 class BucketView implements StoreView {
   readonly recoveredBy = 'a running service';
   readonly movesLines = true;
-  /**
-   * A cache of `relation` for the last `second` that it was called with (`of`): the plans of compaction, and whether
-   * each segment that was looked for exists.
-   */
+  /** A cache of `relation` for the last `second` that it was called with. */
   private neighbours = { of: '', plans: [] as ReadonlySet<string>[], there: new Map<string, boolean>() };
 
   constructor(private readonly bucket: Bucket) {}
@@ -84,9 +78,8 @@ class BucketView implements StoreView {
     for (let round = 0; gone.size > 0 && round < MAX_ROUNDS; round++) {
       const directories = [...gone];
       gone.clear();
-      // Lines of a missing segment that weren't removed are in the segment that replaced it. Either the walk (the
-      // listing of all segments) has read the replacement, or the replacement was created after the walk began. So only
-      // segments younger than the walk are read.
+      // Lines of a missing segment that weren't removed are in the segment that replaced it. Either the listing of all
+      // segments has read the replacement, or the replacement is younger.
       for (const directory of directories) yield* this.linesOf(this.youngerThan(began, directory), gone, onBytes);
     }
     for (const path of gone) yield { path, error: new Error('its segments are replaced faster than they can be read') };
@@ -105,16 +98,14 @@ class BucketView implements StoreView {
     return size === expected.size ? digestProblem(hash.digest('hex'), expected) : otherSize(size, expected);
   }
 
-  /** Whether a missing file would be restored after a crash. Always false: a line is written only after its file. */
+  /** A line is written only after its file. */
   isRestorable(): Promise<boolean> {
     return Promise.resolve(false);
   }
 
   /**
-   * Resolves to a function that says whether a file without an index line belongs to an upload or removal that is in
-   * progress, has failed or was left by a crash, according to the markers in `staging/`. An upload's marker exists from
-   * before its file is created until after its line is written. A marker of removals exists from before the lines are
-   * removed until after the files are removed.
+   * An upload's marker exists from before its file is created until after its line is written. A marker of removals
+   * exists from before the lines are removed until after the files are removed.
    */
   async publications(): Promise<(uploadId: string, contentPath: string) => Promise<boolean>> {
     const staged = new Set<string>();
@@ -133,15 +124,11 @@ class BucketView implements StoreView {
     };
   }
 
-  /** Whether lines are still being appended to a segment. Always false: segments of a bucket are written whole. */
+  /** Segments of a bucket are written whole. */
   isOpen(): Promise<boolean> {
     return Promise.resolve(false);
   }
 
-  /**
-   * Whether a line that was read still exists, in its segment or in another one to which compaction has moved it. False
-   * if the line's upload was removed. A line without an upload id counts as existing.
-   */
   async stays(line: SegmentLine): Promise<boolean> {
     const { segment, offset, end } = line;
     const { upload_id: uploadId } = members(line);
@@ -151,9 +138,8 @@ class BucketView implements StoreView {
   }
 
   /**
-   * Whether the claim of an upload is missing although the upload is less than 24 hours old. The claim of an
-   * idempotency key is created before the upload's line is written, and removed at the earliest 25 hours after it was
-   * last written.
+   * The claim of an idempotency key is created before the upload's line is written, and removed at the earliest 25
+   * hours after it was last written.
    */
   async isClaimAbsent(scope: string, receivedAt: Date): Promise<boolean> {
     if (!isKeptUnderKey(receivedAt, this.bucket.now)) return false;
@@ -171,9 +157,6 @@ class BucketView implements StoreView {
     return (await this.isThere(second)) ? 'both' : 'first-only';
   }
 
-  /**
-   * Whether compaction has moved the line of an upload to another segment. `segment` had the line, and is missing now.
-   */
   private async isMoved(segment: string, uploadId: string): Promise<boolean> {
     const day = dayOf(segment);
     if (!day) return false;
@@ -196,11 +179,6 @@ class BucketView implements StoreView {
     }
   }
 
-  /**
-   * The index lines of the listed segments.
-   *
-   * @param gone receives the directories of listed segments that were missing when they were read.
-   */
   private async *linesOf(entries: AsyncIterable<KeyEntry>, gone: Set<string>, onBytes: OnBytes): AsyncGenerator<SegmentLine | UnreadableLines> {
     for await (const { path, pieces } of concurrently(withBytes(entries), SEGMENTS_AT_ONCE, (entry) => this.begin(entry))) {
       const splitter = new LineSplitter();
@@ -220,10 +198,7 @@ class BucketView implements StoreView {
     }
   }
 
-  /**
-   * Reads a segment of up to 1 MiB. A longer one is read only when the pieces are iterated. Never rejects: an error is
-   * thrown only when the pieces are iterated.
-   */
+  /** Never rejects: an error is thrown only when the pieces are iterated. */
   private async begin({ path, size }: KeyEntry): Promise<{ path: string; pieces: AsyncIterable<Buffer> }> {
     if (size > MAX_WHOLE_BYTES) return { path, pieces: this.pieces(path, size) };
     const read = this.bucket.read(path);
@@ -231,11 +206,7 @@ class BucketView implements StoreView {
     return { path, pieces: whole(read) };
   }
 
-  /**
-   * The bytes of a long segment. A read that breaks off is continued where it broke off: the store may end a read that
-   * pauses for long, as this one does while files are compared. The error is thrown if it breaks off twice at the same
-   * byte, or can't be continued.
-   */
+  /** The store may end a read that pauses for long, as this one does while files are compared. */
   private async *pieces(segment: string, size: number): AsyncGenerator<Buffer> {
     let position = 0;
     for (let brokeAt = -1; position < size; ) {
@@ -255,10 +226,8 @@ class BucketView implements StoreView {
   }
 }
 
-/** A segment was removed after it was listed. */
 class GoneError extends Error {}
 
-/** Leaves out empty segments, which have no lines, and objects that aren't segments. */
 async function* withBytes(entries: AsyncIterable<KeyEntry>): AsyncGenerator<KeyEntry> {
   for await (const entry of entries) if (entry.type === 'file' && entry.size > 0) yield entry;
 }

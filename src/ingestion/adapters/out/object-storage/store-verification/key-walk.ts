@@ -11,10 +11,9 @@ export interface KeyEntry extends SegmentEntry {
 }
 
 /**
- * Yields the objects below a directory of the layout. Objects that the layout doesn't allow are yielded too, as
- * `unknown`. For all keys below an unknown directory, yields only that directory, once, with its `/`. Skips empty
- * objects whose keys are the names of directories of the layout, because consoles and hierarchical namespaces create
- * such objects. Yields each object once, even if the store's listing repeats it.
+ * Yields the objects below a directory of the layout, each once. Objects that the layout doesn't allow are yielded as
+ * `unknown`; of all keys below an unknown directory, only that directory, with its `/`. Skips empty objects with names
+ * of directories, which consoles and hierarchical namespaces create.
  *
  * @param directory the top of the layout or a directory of the layout below it, without a trailing `/`.
  */

@@ -17,15 +17,12 @@ import { UploadRemoval } from './upload-removal.js';
 import { findLine } from './upload-search.js';
 
 const MAX_ROUNDS = 10;
-/**
- * Expired uploads are removed at most once in this time, in milliseconds, however many processes share the bucket. Each
- * process that is to remove them tries every hour, and the first to try removes them.
- */
+/** Expired uploads are removed at most once in this time, however many processes share the bucket. */
 const RETENTION_TURN_MS = 50 * 60_000;
 
 /**
- * Finds, lists and removes the uploads in a bucket. Uploads are found by the names of segments, which contain times
- * (segment-names.ts). There is no other index.
+ * Finds, lists and removes the uploads in a bucket. Uploads are found by the times in the names of segments; there is
+ * no other index.
  */
 export class BucketUploads extends StoredUploads {
   private readonly removal: UploadRemoval;
@@ -69,18 +66,14 @@ export class BucketUploads extends StoredUploads {
   }
 
   /**
-   * The time before which uploads have expired. `end` was computed from this machine's time. If it is already a later
-   * day (UTC) here than by the store's clock, `end` is moved back by whole days, because uploads expire by days.
+   * `end` was computed from this machine's time. If that is on a later day (UTC) than the store's, `end` is moved back
+   * by whole days, because uploads expire by days.
    */
   private untilExpired(end: Date): Date {
     const aheadMs = beginningOfDay(Date.now()) - beginningOfDay(this.bucket.storeTime);
     return new Date(end.getTime() - Math.max(0, aheadMs));
   }
 
-  /**
-   * Reads a page of the list of uploads. If compaction has moved index lines meanwhile, reads it again. Rejects after
-   * ten such attempts.
-   */
   private async page(query: PageQuery, memory: PageMemory): Promise<UploadPage> {
     for (let round = 0; round < MAX_ROUNDS; round++) {
       const sources = new DaySources(this.bucket, query.filter, query.after);

@@ -3,9 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 const PAUSE_MS = 50;
 
 /**
- * Resolves after a random pause: up to 50 ms after the first attempt, and up to 50 ms more after each further one. Call
- * it when another process has changed an object first, so that processes that want to change the same object give each
- * other time.
+ * Resolves after a random pause of up to 50 ms for each attempt so far, so that processes that want to change the same
+ * object give each other time.
  *
  * @param attempt the number of the attempt that came too late, counted from 0.
  */

@@ -9,10 +9,7 @@ import { pauseAfter } from './contention.js';
 const RENEW_AFTER_MS = 60_000;
 const MAX_TURNS = 20;
 
-/**
- * This process's hold on a day is lost: it wasn't renewed for ten minutes, or another process that considered this one
- * crashed has replaced or removed it. Compaction may have worked on the day since.
- */
+/** This process's hold on a day is lost, so compaction may have worked on the day since. */
 export class HoldLostError extends Error {
   constructor(day: Day) {
     super(`The hold on ${planKey(day)} was lost.`);
@@ -28,8 +25,7 @@ export class HoldLostError extends Error {
  * share a hold, which lists the id of each `DayHold`. A hold that wasn't written for ten minutes counts as left by
  * crashed processes, and another process may then replace it, or compact the day. So a removal checks its hold after it
  * has rewritten segments. A check that succeeds shows that the hold was never lost, because an id that was taken out of
- * a hold never comes back. A damaged object, which is neither plan nor hold, is replaced after ten minutes too, with a
- * warning.
+ * a hold never comes back.
  */
 export class DayHold {
   private readonly id = randomUUID();
@@ -42,12 +38,11 @@ export class DayHold {
   ) {}
 
   /**
-   * Takes a hold on a day, which keeps compaction from the day. If the day has a plan of compaction, first completes or
-   * ends this plan.
+   * Takes a hold, after completing or ending a plan of compaction for the day.
    *
    * @throws DamagedPlanError if the object of the plan or hold is damaged and less than ten minutes old; an Error if a
-   *   plan's target doesn't have the size of its sources, or if other processes keep changing the object; an error of
-   *   the bucket.
+   * plan's target doesn't have the size of its sources, or if other processes keep changing the object; an error of the
+   * bucket.
    */
   static async take(bucket: Bucket, day: Day, logger: StorageLogger): Promise<DayHold> {
     const hold = new DayHold(bucket, day, logger);
@@ -56,11 +51,10 @@ export class DayHold {
   }
 
   /**
-   * Checks that this process still has its hold on the day. Renews the hold if this process last wrote it more than a
-   * minute ago.
+   * Checks the hold, and renews it if this process last wrote it more than a minute ago.
    *
    * @throws HoldLostError if the hold was lost; an Error if other processes keep changing the object; an error of the
-   *   bucket.
+   * bucket.
    */
   async check(): Promise<void> {
     const isOld = performance.now() - this.writtenAt > RENEW_AFTER_MS;
@@ -77,12 +71,6 @@ export class DayHold {
     return hold?.removals ?? [];
   }
 
-  /**
-   * Changes the list of ids in the day's hold. Resolves to whether the hold was written.
-   *
-   * @param change gets the ids in the hold (none if there is no hold or it has expired), and returns those to write;
-   *   undefined to write nothing. Called again if another process has changed the object first.
-   */
   private async change(change: (ids: readonly string[]) => readonly string[] | undefined): Promise<boolean> {
     const key = planKey(this.day);
     for (let turn = 0; turn < MAX_TURNS; turn++) {
@@ -104,11 +92,7 @@ export class DayHold {
     throw new Error(`${key} changes faster than it can be written.`);
   }
 
-  /**
-   * Ends the plan of a compaction. If its target (the merged segment) exists, completes the plan by removing the
-   * sources. Otherwise creates a fence (an empty object) in place of the target, so that the target can't be created
-   * any more. Throws if the target doesn't have the size of its sources.
-   */
+  /** A fence (an empty object) in place of a missing target keeps it from being created later. */
   private async end({ target, sources, bytes }: Plan): Promise<void> {
     if ((await this.bucket.create(target, FENCE)) !== undefined) return;
     const size = await sizeOf(this.bucket, target);

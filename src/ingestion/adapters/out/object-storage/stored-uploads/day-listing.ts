@@ -5,28 +5,23 @@ import { isDate } from '../../../../domain/layout-names.js';
 import type { UploadKind } from '../../../../domain/upload.js';
 import { type Day, DAY_GRACE_MS, directoryOf, endOf, listNamed, slowPrefix, parseName } from '../segment-names.js';
 
-/** How many objects of a day `firstPage` lists at most. One request to a store usually lists that many. */
+/** One request to a store usually lists that many. */
 const FIRST_PAGE = 1_000;
-/**
- * If a day has at most this many segments with at most this many bytes in all, a list or a search may read all of them
- * (`isFew`).
- */
 const FEW = { segments: 64, bytes: 4 * 1024 * 1024 };
 
 /**
- * Whether compaction of a day may have begun on any machine. Compaction begins after the end of the day by the store's
- * clock. The result is true from an hour before that end, because a store may have several clocks, and earlier versions
- * of the service follow the clock of their machine.
+ * Whether compaction of a day may have begun on any machine. True from an hour before the end of the day, because a
+ * store may have several clocks, and earlier versions of the service follow the clock of their machine.
  */
 export const mayBeCompacted = (bucket: Bucket, day: Day): boolean => bucket.storeTime > endOf(day) - HOUR_MS;
 
-/** Whether a day's segments are so few and short that all of them may be read, whatever the times in their names. */
+/** Whether a day's segments are so few and short that all of them may be read. */
 export const isFew = (segments: readonly ListedObject[]): boolean =>
   segments.length <= FEW.segments && segments.reduce((sum, { size }) => sum + size, 0) <= FEW.bytes;
 
 /**
- * The segments among the first 1,000 objects of a day, without empty ones. `isWhole`: whether the day has fewer objects
- * than that, so that these are all of its segments.
+ * The segments among the first 1,000 objects of a day, without empty ones. `isWhole`: whether the day has fewer
+ * objects.
  */
 export async function firstPage(bucket: Bucket, day: Day): Promise<{ segments: ListedObject[]; isWhole: boolean }> {
   const segments: ListedObject[] = [];
@@ -39,29 +34,27 @@ export async function firstPage(bucket: Bucket, day: Day): Promise<{ segments: L
 }
 
 /**
- * The segments of a day with names as compaction gives: those that compaction, or a move of a store, has created. None
- * until an hour before the end of the day. Lists only names with times after the day, so the number of requests doesn't
- * grow with the day's other segments. Leaves out empty segments.
+ * The non-empty segments of a day with names as compaction gives; none until an hour before the end of the day. Lists
+ * only names with times after the day, so the number of requests doesn't grow with the day's other segments.
  *
  * @param prefix `slowPrefix(day)` for the segments with lines of slow uploads; `directoryOf(day)` for the others.
  */
 export async function targets(bucket: Bucket, day: Day, prefix = directoryOf(day)): Promise<ListedObject[]> {
   if (!mayBeCompacted(bucket, day)) return [];
-  // The names that compaction gives have times at least DAY_GRACE_MS (ten minutes) after the end of the day. The listed
-  // span is widened to multiples of powers of 16 ms, so that a store that can only list by prefix needs fewer requests.
-  // That moves its begin back by 66 s at most, so it still leaves out the times within the day, which may have many
-  // segments.
+  // Compaction gives names with times at least DAY_GRACE_MS (ten minutes) after the end of the day. Widened to
+  // multiples of powers of 16 ms, the span needs fewer prefixes. It begins 66 s earlier at most, so still after the
+  // day.
   const begin = Math.floor((endOf(day) + DAY_GRACE_MS) / 16 ** 4) * 16 ** 4;
   const end = Math.ceil((bucket.storeTime + HOUR_MS) / 16 ** 6) * 16 ** 6;
   const segments = await listNamed(bucket, prefix, begin, end);
   return segments.filter(({ key, size }) => size > 0 && parseName(day, key).origin === 'target');
 }
 
-/** Like `targets`, for all segments that compaction creates: those with lines of slow uploads, and the others. */
+/** Like `targets`, also for the segments with lines of slow uploads. */
 export const allTargets = async (bucket: Bucket, day: Day): Promise<ListedObject[]> =>
   (await Promise.all([targets(bucket, day), targets(bucket, day, slowPrefix(day))])).flat();
 
-/** The days of one kind that have segments, even if all of these are empty. */
+/** The days of one kind that have segments, even empty ones. */
 export async function daysOf(bucket: Bucket, kind: UploadKind): Promise<Day[]> {
   const days: Day[] = [];
   for await (const directory of bucket.listDirectories(`${linesDirectory(kind)}/`)) {

@@ -14,23 +14,16 @@ const FEW_IN_WINDOW = 100;
 const MANY_IN_WINDOW = 3_000;
 
 interface MovingDay {
-  /** The keys of the segments that compaction had created when the day was listed. */
   readonly known: ReadonlySet<string>;
-  /**
-   * The segments that compaction has created, listed again after the last other listing of the day; undefined if they
-   * weren't listed since.
-   */
+  /** Listed again after the last other listing of the day; undefined if not listed since. */
   later: Promise<readonly ListedObject[]> | undefined;
 }
 
-/**
- * The sources that a list of uploads is read from. At first, each source is a day. When a day is read, sources for its
- * segments take its place.
- */
+/** The sources that a list of uploads is read from: at first days, then the segments of each day that is read. */
 export class DaySources {
-  /** All uploads of the list were received at this time or earlier, in milliseconds since 1970. */
+  /** In milliseconds since 1970, inclusive. */
   private readonly until: number;
-  /** The days with 1,000 objects or more whose lines compaction may move while a page is read. */
+  /** Days with 1,000 objects or more whose lines compaction may move while a page is read. */
   private readonly moving = new Map<Day, MovingDay>();
 
   constructor(
@@ -46,7 +39,7 @@ export class DaySources {
     const kinds = kind ? [kind] : UPLOAD_KINDS;
     const isWanted = (day: Day): boolean => endOf(day) > (from?.getTime() ?? -Infinity) && endOf(day) - DAY_MS <= this.until;
     // A list mostly begins with the current day, so this day's segments are listed at the same time as the directories
-    // of all days. In the first minute after midnight, so are those of the day before.
+    // of all days.
     const now = this.bucket.storeTime;
     const recent = [...new Set([dateAt(now), dateAt(now - MINUTE_MS)])].flatMap((date) => kinds.map((each) => ({ kind: each, date })));
     const current = new Map(recent.filter(isWanted).map((day) => [directoryOf(day), this.read(day, true)]));
@@ -59,19 +52,14 @@ export class DaySources {
   }
 
   /**
-   * Whether compaction has created further segments for one of the days in `moving` since that day was first listed.
-   * Compaction also removes the segments that it has merged. If such a segment was to be listed only later, its lines
-   * may be missing from the page.
+   * Whether compaction has created further segments for one of the days in `moving` since it was first listed. Lines of
+   * the segments that it has merged may then be missing from the page.
    */
   async hasMoved(): Promise<boolean> {
     const moved = [...this.moving].map(async ([day, { known, later }]) => (await (later ?? allTargets(this.bucket, day))).some(({ key }) => !known.has(key)));
     return (await Promise.all(moved)).includes(true);
   }
 
-  /**
-   * @param isLarge whether the day probably has 1,000 objects or more. The newest are then listed by time while the
-   *   first page is listed, not after it.
-   */
   private async read(day: Day, isLarge = false): Promise<Source[]> {
     const listLarge = () => Promise.all([this.newest(day), allTargets(this.bucket, day)]);
     const large = isLarge ? listLarge() : undefined;
@@ -83,8 +71,8 @@ export class DaySources {
     }
     const [newest, created] = await (large ?? listLarge());
     if (mayBeCompacted(this.bucket, day)) {
-      // Lists again the segments that compaction has created, while other segments are read, so that `hasMoved` needn't
-      // wait. If older segments of the day are listed later, this listing isn't used.
+      // Listed again while other segments are read, so that `hasMoved` needn't wait. Not used if older segments of the
+      // day are listed later.
       const later = allTargets(this.bucket, day);
       later.catch(() => undefined);
       this.moving.set(day, { known: new Set(created.map(({ key }) => key)), later });
@@ -92,18 +80,10 @@ export class DaySources {
     return [...newest, ...created.flatMap((segment) => this.segment(day, segment))];
   }
 
-  /**
-   * The sources for a day's newest segments, and up to two that stand for the older ones: those of slow uploads, and
-   * the others.
-   */
   private async newest(day: Day): Promise<Source[]> {
     return (await Promise.all([directoryOf(day), slowPrefix(day)].map((prefix) => this.window(day, prefix).read()))).flat();
   }
 
-  /**
-   * A source for a day's newest segments, selected by the times in their names. Reading this source returns a source
-   * for each of these segments that may be needed for the list, and one for the older segments if there may be any.
-   */
   private window(day: Day, prefix: string): Source & { read(): Promise<Source[]> } {
     const tolerance = prefix === slowPrefix(day) ? 0 : NAME_TOLERANCE_MS;
     const earliest = Math.max(endOf(day) - DAY_MS, this.filter.from?.getTime() ?? -Infinity) - tolerance;
@@ -111,9 +91,9 @@ export class DaySources {
       size: undefined,
       latest: Math.min(end - 1 + tolerance, endOf(day) - 1),
       read: async () => {
-        // A window of time is listed from one multiple of its length to another, so that this takes one or two requests
-        // if the store lists by prefix only. Only the first window of the current day may take more: it goes on to the
-        // end of the day, in case the clock of another machine is ahead.
+        // A window begins and ends at multiples of its length, so that it takes one or two requests if the store lists
+        // by prefix only. The first window of the current day goes on to the end of the day, in case the clock of
+        // another machine is ahead.
         const begin = Math.floor((Math.min(end, this.bucket.storeTime) - span / 2) / span) * span;
         const moving = this.moving.get(day);
         if (moving) moving.later = undefined;
@@ -130,11 +110,6 @@ export class DaySources {
     return below(Math.min(this.until, endOf(day) - 1, this.bucket.storeTime + DAY_MS) + tolerance + 1, FIRST_WINDOW_MS);
   }
 
-  /**
-   * The sources for one segment; none if the time in the segment's name is too late for the list.
-   *
-   * @param isFew whether the day has so few segments that each is read, whatever the time in its name.
-   */
   private segment(day: Day, segment: ListedObject, isFew = false): Source[] {
     const { key, size } = segment;
     const { origin, isSlow, time } = parseName(day, key);

@@ -2,9 +2,7 @@ import { LONG_LINE_BYTES } from '../../../../application/line-decoding.js';
 import { NEWLINE } from '../../../../application/raw-lines.js';
 import type { ByteRange } from '../bucket.js';
 
-/** A line that contains the wanted text. */
 export interface FoundText {
-  /** Where the line is in the segment (object with index lines), without its newline. */
   readonly range: ByteRange;
   /** The line; undefined if it has more than 64 KiB. */
   readonly bytes: Buffer | undefined;
@@ -15,14 +13,13 @@ export interface FoundText {
  * line.
  */
 export class LineScan {
-  /** The incomplete line, or only its last bytes if it is long, and the offset of these bytes in the segment. */
+  /** The incomplete line, or only its last bytes if it is long, and their offset in the segment. */
   private rest: Buffer = Buffer.alloc(0);
   private at: number;
-  /** The offset of the incomplete line, and whether the text was found in it before its first bytes were dropped. */
   private begin: number;
   private hasText = false;
 
-  /** @param first the offset of the first piece in the segment. A line must begin there. */
+  /** @param first the offset of the first piece in the segment, where a line must begin. */
   constructor(
     private readonly text: string,
     first: number,
@@ -31,7 +28,6 @@ export class LineScan {
     this.begin = first;
   }
 
-  /** Adds the next piece of the segment. Yields the lines with the text that end in this piece. */
   *add(piece: Uint8Array): Generator<FoundText> {
     const bytes = Buffer.concat([this.rest, piece]);
     for (let from = 0; ; ) {
@@ -45,7 +41,6 @@ export class LineScan {
     this.keep(bytes);
   }
 
-  /** The line that ends at the offset `newline` of `bytes`, and contains the offset `found`. */
   private line(bytes: Buffer, found: number, newline: number): FoundText {
     const before = bytes.lastIndexOf(NEWLINE, found);
     const first = before < 0 ? this.begin : this.at + before + 1;
@@ -53,10 +48,7 @@ export class LineScan {
     return { range: { first, last: end - 1 }, bytes: end - first > LONG_LINE_BYTES ? undefined : bytes.subarray(first - this.at, newline) };
   }
 
-  /**
-   * Keeps the incomplete line at the end of `bytes`. If that has more than 64 KiB, keeps only its last bytes, where the
-   * text may have begun.
-   */
+  /** Of a long line, keeps only the last bytes, where the text may have begun. */
   private keep(bytes: Buffer): void {
     const end = bytes.lastIndexOf(NEWLINE) + 1;
     if (end > 0) this.begin = this.at + end;

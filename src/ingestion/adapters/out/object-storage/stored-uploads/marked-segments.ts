@@ -1,14 +1,13 @@
 import { type Day, dayOf } from '../segment-names.js';
 import type { Remnant } from './removal-marker.js';
 
-/** A segment that a marker of removals names, and the ids of the uploads whose lines are removed from this segment. */
 export interface MarkedSegment {
   readonly key: string;
   readonly day: Day;
   readonly ids: ReadonlySet<string>;
 }
 
-/** The segments that a marker names, each once, grouped by their days. A marker usually names segments of one day. */
+/** The segments that a marker names, each once, grouped by their days. */
 export function markedSegments(remnants: readonly Remnant[]): (readonly MarkedSegment[])[] {
   const segments = new Map<string, Set<string>>();
   for (const { upload_id: uploadId, segment } of remnants) {

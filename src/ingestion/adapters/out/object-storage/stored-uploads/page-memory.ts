@@ -5,12 +5,13 @@ import type { LineMemory } from '../../../../application/ports/stored-uploads.po
 export class PageMemory {
   private bytes = 0;
 
-  /** @param memory where the memory is taken; undefined if it has no limit. */
   constructor(private readonly memory: LineMemory | undefined) {}
 
   /**
    * Takes memory or gives it back, so that the page has memory for `bytes` bytes. Call it again only after it has
-   * resolved. Rejects as `LineMemory.take` does.
+   * resolved.
+   *
+   * @throws errors of `LineMemory.take`.
    */
   async hold(bytes: number): Promise<void> {
     const held = this.bytes;

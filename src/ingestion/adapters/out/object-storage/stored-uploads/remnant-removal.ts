@@ -7,18 +7,16 @@ import { newRemovalKey, type Remnant, removalBytes, removalIdOf, removedUploadsO
 
 const REMNANTS_AT_ONCE = 1_000;
 
-/**
- * A marker of removals: its key, and the remnants that it lists (the files, claims and events of the removed uploads).
- */
 export interface Mark {
   readonly key: string;
   readonly remnants: readonly Remnant[];
 }
 
 /**
- * Removes what is left of uploads whose index lines are removed, and writes the events of the removals. `mark` is
- * called before the lines are removed: it lists the remnants and events in markers, so that a sweeper can finish the
- * work after a crash. Calls reject with errors of the bucket.
+ * Removes what is left of uploads whose index lines are removed, and writes the events of the removals. Call `mark`
+ * before the lines are removed, so that a sweeper can finish the work after a crash.
+ *
+ * @throws errors of the bucket, from each method.
  */
 export class RemnantRemoval {
   private readonly outbox: OutboxPresence;
@@ -28,17 +26,14 @@ export class RemnantRemoval {
   }
 
   /**
-   * The present time, for the events of a removal. Undefined if the event outbox was never opened: removals then have
-   * no events.
+   * The present time, for the events of a removal; undefined if the event outbox was never opened, because removals
+   * then have no events.
    */
   async eventTime(): Promise<Date | undefined> {
     return (await this.outbox.isBegun()) ? new Date(this.bucket.now) : undefined;
   }
 
-  /**
-   * Writes a marker (an object in `staging/`) that lists what will be left of the uploads. Writes one for each 1,000
-   * uploads if there are more, and none if there are no uploads.
-   */
+  /** Writes markers (objects in `staging/`), each of which lists the remnants of at most 1,000 uploads. */
   async mark(remnants: readonly Remnant[]): Promise<Mark[]> {
     const marks: Mark[] = [];
     for (let at = 0; at < remnants.length; at += REMNANTS_AT_ONCE) {
@@ -50,11 +45,9 @@ export class RemnantRemoval {
   }
 
   /**
-   * Ends removals whose lines are gone: removes what is left of the uploads, writes the events, then removes the
-   * markers.
+   * Removes what is left of uploads whose lines are gone, writes the events, then removes the markers.
    *
-   * @param hasEvent whether to write the event of an upload's removal: true if the line was removed by this process, or
-   *   by the crashed process whose removal this one completes.
+   * @param hasEvent whether this process, or the crashed one whose removal it completes, has removed the upload's line.
    */
   async conclude(marks: readonly Mark[], hasEvent: (remnant: Remnant) => boolean = () => true): Promise<void> {
     for (const { key, remnants } of marks) {
@@ -65,7 +58,6 @@ export class RemnantRemoval {
     if (marks.length > 0) await this.bucket.remove(marks.map(({ key }) => key));
   }
 
-  /** Removes the files and frees the claims of uploads whose index lines are gone. */
   async clear(remnants: readonly Remnant[]): Promise<void> {
     const paths = remnants.flatMap(({ content_path: path }) => path ?? []);
     if (paths.length > 0) await this.bucket.remove(paths);

@@ -8,44 +8,34 @@ import type { RemovedUpload } from '../event-outbox/removed-uploads.js';
 import { claimKey, MARKERS } from '../keys.js';
 
 /**
- * If an upload was received longer ago than this, in milliseconds, its claim is assumed to be gone. Compaction removes
- * claims after 25 hours, or later if no process compacts.
+ * Claims of older uploads are assumed to be gone: compaction removes claims after 25 hours, or later if no process
+ * compacts.
  */
 const CLAIMED_FOR_MS = 7 * 24 * 60 * 60_000;
 const SUFFIX = '.removal';
 
 const REMNANT = z.object({
   upload_id: z.string(),
-  /** The upload's customer. Missing in a marker that an earlier version of the service has written. */
+  /** This member and `segment` are missing in markers of earlier versions. */
   customer_id: z.string().optional(),
-  /**
-   * The key of the segment that the upload's index line is removed from. Missing in a marker that an earlier version of
-   * the service has written.
-   */
   segment: z.string().optional(),
-  /** Path of the upload's file; null for an upload without a file. */
   content_path: z.string().nullable(),
-  /**
-   * The key of the object that claims the upload's idempotency key; null if there is none, or if it is assumed to be
-   * gone (CLAIMED_FOR_MS).
-   */
+  /** Null also if the claim is assumed to be gone (CLAIMED_FOR_MS). */
   claim: z.string().nullable(),
-  /** The data of the event of the upload's removal; missing if the event outbox was never opened. */
+  /** The data of the removal's event; missing if the event outbox was never opened. */
   told: z.object({ kind: z.enum(UPLOAD_KINDS), customer_id: z.string(), received_at: z.string().optional(), removed_at: z.string() }).optional(),
 }).refine(({ upload_id: uploadId, content_path: path }) => path === null || isContentOf(uploadId, path));
 
 /**
- * What is left to do for an upload whose index line is removed: to remove its file, to free its claim and to deliver an
- * event, or only some of these.
+ * Work that is left when an upload's index line is removed: its file, its claim and its event, or only some of these.
  */
 export type Remnant = Readonly<z.infer<typeof REMNANT>>;
 
 const REMOVAL = z.object({ removed: z.array(REMNANT) });
 
 /**
- * Describes what is left to do for an upload when its index line is removed; undefined if nothing is.
+ * The remnant of an upload whose line is removed from `segment`; undefined if nothing is left to do.
  *
- * @param segment the key of the segment that contains the line.
  * @param removedAt the time of the removal, for its event; undefined if no event is to be delivered.
  */
 export function remnantOf(upload: Upload, segment: string, removedAt?: Date): Remnant | undefined {
@@ -57,7 +47,7 @@ export function remnantOf(upload: Upload, segment: string, removedAt?: Date): Re
   return { upload_id: uploadId, customer_id: customerId, segment, content_path: content?.path ?? null, claim: isClaimed ? claimKey(scope) : null, ...(event && { told: event }) };
 }
 
-/** The data of the events of removed uploads. Leaves out uploads for which no event is to be delivered. */
+/** The data of the events of removed uploads. */
 export const removedUploadsOf = (remnants: readonly Remnant[]): RemovedUpload[] =>
   remnants.flatMap(({ upload_id, told: event }) => (event ? { upload_id, ...event } : []));
 
@@ -66,11 +56,11 @@ export const removedUploadsOf = (remnants: readonly Remnant[]): RemovedUpload[] 
  * removed, the claims are freed and the events are written.
  */
 export const newRemovalKey = (time: number): string => `${MARKERS}${uuidAt(new Date(time))}${SUFFIX}`;
-/** The id of a removal of uploads, from the key of the removal's marker. */
+/** The id of a removal of uploads, from the key of its marker. */
 export const removalIdOf = (key: string): string => key.slice(MARKERS.length, -SUFFIX.length);
 export const isRemovalKey = (key: string): boolean => key.startsWith(MARKERS) && key.endsWith(SUFFIX);
 
 export const removalBytes = (removed: readonly Remnant[]): Buffer => Buffer.from(JSON.stringify({ removed }));
 
-/** Parses the remnants that a marker of removals lists; undefined if the bytes are anything else. */
+/** The remnants that a marker of removals lists; undefined if the bytes are anything else. */
 export const parseRemoval = (bytes: Buffer): readonly Remnant[] | undefined => REMOVAL.safeParse(parseJson(bytes)).data?.removed;

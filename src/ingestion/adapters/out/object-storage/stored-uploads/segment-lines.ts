@@ -7,10 +7,7 @@ import { hasValidTime, type Upload } from '../../../../domain/upload.js';
 import type { Bucket, ByteRange } from '../bucket.js';
 import { type FoundText, LineScan } from './line-scan.js';
 
-/**
- * A segment is missing. Usually it was removed after it was listed, because compaction has moved its lines to another
- * one.
- */
+/** A segment is missing, usually because compaction has moved its lines to another one since it was listed. */
 export class SegmentGoneError extends Error {
   constructor(key: string) {
     super(`${key} is gone.`);
@@ -18,18 +15,15 @@ export class SegmentGoneError extends Error {
   }
 }
 
-/** An index line of a segment (an object with one line for each upload). */
 export interface Line {
   readonly upload: Upload;
-  /** The offset of the line in the segment, in bytes. */
   readonly begin: number;
-  /** The offset of the first byte after the line and its newline. */
+  /** The offset after the line and its newline, in bytes. */
   readonly end: number;
 }
 
 /**
- * The index lines in `bytes`, which must begin where a line begins. Leaves out incomplete and invalid lines. Lets other
- * work of the process run in between.
+ * The complete and valid index lines in `bytes`, which must begin where a line begins.
  *
  * @param offset the offset of `bytes` in the segment.
  */
@@ -43,14 +37,13 @@ export async function* linesIn(bytes: Buffer, offset = 0): AsyncGenerator<Line> 
 }
 
 /**
- * Reads a range of bytes of a segment, and leaves out those before the first line that begins in the range. The last
- * line may be incomplete.
+ * Reads the lines of a segment that begin in a range of bytes. The last one may be incomplete.
  *
  * @returns the bytes, and their offset in the segment; undefined if no line begins in the range.
  * @throws SegmentGoneError if the segment is missing.
  */
 export async function readPart(bucket: Bucket, key: string, range: ByteRange): Promise<{ bytes: Buffer; offset: number } | undefined> {
-  // The byte before the range is read too. If that byte is a newline, a line begins at the first byte of the range.
+  // If the byte before the range is a newline, a line begins at the first byte of the range.
   const first = Math.max(0, range.first - 1);
   const bytes = await readRange(bucket, key, { first, last: range.last });
   const begin = range.first === 0 ? 0 : bytes.indexOf(NEWLINE) + 1;
@@ -71,7 +64,7 @@ async function opened(bucket: Bucket, key: string, range?: ByteRange): Promise<A
 
 /**
  * Finds the lines that contain a text, in a segment of any length. Lines of more than 64 KiB come last, without their
- * bytes, after the segment was read. Holds 64 KiB and one piece of the segment in memory.
+ * bytes.
  *
  * @param range the bytes to search, which must begin and end with whole lines; by default the whole segment.
  * @throws SegmentGoneError if the segment is missing.
@@ -91,7 +84,7 @@ export async function* linesWith(bucket: Bucket, key: string, text: string, rang
 /**
  * Reads the upload of a long line that `linesWith` has found; undefined if the line is malformed.
  *
- * @throws SegmentGoneError also if the text isn't there any more, because a removal of uploads has moved the line.
+ * @throws SegmentGoneError if the segment is missing, or a removal of uploads has moved the line.
  */
 export async function readFound(bucket: Bucket, key: string, text: string, range: ByteRange): Promise<Upload | undefined> {
   const line = await readRange(bucket, key, range);

@@ -6,22 +6,21 @@ import { linesIn } from './segment-lines.js';
 
 const MAX_ROUNDS = 10;
 
-/** The content of a segment without the lines that are to be removed. */
 export interface Rewriting {
   readonly key: string;
   readonly version: string;
   readonly bytes: Buffer;
   readonly removed: readonly Upload[];
   /**
-   * Whether to remove the segment instead of writing it: no line is left, and the segment is so old that no late
-   * request of its writer can create it again.
+   * Whether to remove the segment: no line is left, and it is so old that no late request of its writer can create it
+   * again.
    */
   readonly isOver: boolean;
 }
 
 /**
- * Makes the content of a segment without the lines of the uploads that `isWanted` selects; undefined if it has no such
- * line. Writes nothing to the store. Overwrites the memory of `bytes`.
+ * The content of a segment without the lines of the selected uploads; undefined if it has no such line. Overwrites the
+ * memory of `bytes`.
  */
 export async function withoutLines(key: string, { bytes, version, ageMs }: ReadObject, isWanted: (upload: Upload) => boolean): Promise<Rewriting | undefined> {
   const removed: Upload[] = [];
@@ -43,13 +42,13 @@ export async function withoutLines(key: string, { bytes, version, ageMs }: ReadO
 }
 
 /**
- * Writes a segment without the lines to remove, or removes the segment. If a segment to be written was changed by
- * another process in the meantime, reads it and tries again. Rejects with errors of the bucket, and after ten attempts.
+ * Writes a segment without the lines to remove, or removes the segment. Reads it again if another process has changed
+ * it.
  *
  * @param first the content for the first attempt.
- * @param isWanted selects the uploads whose lines the other attempts remove.
- * @returns the uploads whose lines were removed; none if another process has removed the lines first. But if the
- *   segment is removed (`isOver`), the result doesn't depend on whether another process has done so first.
+ * @returns the uploads whose lines were removed. Lines that another process has removed first don't count, unless the
+ * segment is removed (`isOver`).
+ * @throws errors of the bucket; an Error after ten attempts.
  */
 export async function rewrite(bucket: Bucket, first: Rewriting, isWanted: (upload: Upload) => boolean): Promise<readonly Upload[]> {
   let rewriting: Rewriting | undefined = first;

@@ -9,18 +9,14 @@ const PROBE_BYTES = 16 * 1024;
 const FIRST_BLOCK_BYTES = 256 * 1024;
 const MAX_PROBES = 16;
 
-/**
- * One index line of a long segment, read to find out which times are where in the segment. `offset` is where the line
- * begins in the segment, in bytes.
- */
 export interface Probe {
   readonly offset: number;
   readonly upload: Upload;
 }
 
 /**
- * Reads single index lines of a long segment at equal distances: one for each MiB, at most 16. Sends all requests at
- * once. A place where lines are longer than 16 KiB may give no line.
+ * Reads single index lines of a long segment at equal distances: one for each MiB, at most 16. A place where lines are
+ * longer than 16 KiB may give no line.
  *
  * @throws SegmentGoneError if the segment is missing.
  */
@@ -36,14 +32,10 @@ export async function probe(bucket: Bucket, { key, size }: ListedObject): Promis
 }
 
 interface Sorting {
-  /** No upload in the unread lines was received later than this, in milliseconds since 1970. */
   readonly latest: number;
-  /** Uploads that were received later than this aren't needed for the list. In milliseconds since 1970. */
+  /** Uploads that were received later than this aren't needed, in milliseconds since 1970. */
   readonly until: number;
-  /**
-   * How far the lines may be out of order, in milliseconds: an upload may have been received this much earlier than the
-   * upload of a line before it.
-   */
+  /** How much earlier, at most, an upload may have been received than the upload of a line before it. */
   readonly disorderMs: number;
 }
 
@@ -51,16 +43,11 @@ interface Sorting {
  * A long segment whose lines are roughly in the order in which their uploads were received. It is read in blocks, the
  * last block first.
  *
- * A removal of uploads may shorten the segment meanwhile, which moves lines towards its beginning. A block may then
- * repeat lines that were read before, but no unread line is missed.
+ * A removal of uploads may shorten the segment meanwhile. A block may then repeat lines, but no unread line is missed.
  */
 export class SortedSource implements Source {
   readonly latest: number;
 
-  /**
-   * @param end the offset up to which the segment still has to be read. Undefined before the first block: `seek` then
-   *   determines where that block ends.
-   */
   constructor(
     private readonly bucket: Bucket,
     private readonly segment: ListedObject,
@@ -75,8 +62,7 @@ export class SortedSource implements Source {
     const end = this.end ?? (await this.seek());
     const { key } = this.segment;
     const part = await readPart(this.bucket, key, { first: Math.max(0, end - this.size), last: end - 1 });
-    // If no line begins in the block, a line is longer than the block, or a removal has shortened the segment. So a
-    // longer block is read next.
+    // A line is longer than the block, or a removal has shortened the segment. So a longer block is read next.
     if (!part) return end <= this.size ? [] : [this.below(end, this.latest, this.size * 4)];
     let first: Upload | undefined;
     for await (const { upload, begin, end: lineEnd } of linesIn(part.bytes)) {
@@ -87,7 +73,7 @@ export class SortedSource implements Source {
     return part.offset === 0 ? [] : [this.below(part.offset, latest, Math.min(WHOLE_BYTES, this.size * 2))];
   }
 
-  /** An offset from which on the segment only has lines of uploads that were received too late for the list. */
+  /** An offset from which on all uploads were received too late for the list. */
   private async seek(): Promise<number> {
     const { until, latest, disorderMs } = this.sorting;
     if (until >= latest) return this.segment.size;

@@ -22,7 +22,6 @@ import { rewrite, type Rewriting, withoutLines } from './segment-rewriting.js';
 import { findLine } from './upload-search.js';
 
 const MAX_ROUNDS = 10;
-/** A batch of segments to rewrite has at most this many segments and bytes, or is a single longer segment. */
 const MAX_SEGMENTS = 500;
 const MAX_BYTES = 8 * 1024 * 1024;
 
@@ -44,11 +43,10 @@ const MAX_BYTES = 8 * 1024 * 1024;
 export class UploadRemoval {
   private readonly remnantRemoval: RemnantRemoval;
   /**
-   * Runs the removals of single uploads (`remove`) one after another. Otherwise many removals on one day would compete
-   * for the day's hold and for its segments, and hold a segment of up to 64 MiB each in memory.
+   * Otherwise many removals of single uploads on one day would compete for the day's hold and for its segments, and
+   * hold a segment of up to 64 MiB each in memory.
    */
   private readonly rewrites = new OneAtATime();
-  /** The latest StoreSilentError with which the removal of a single upload failed. */
   private silence: StoreSilentError | undefined;
 
   constructor(
@@ -59,9 +57,10 @@ export class UploadRemoval {
   }
 
   /**
-   * Removes the upload with an id. If only remnants of an earlier removal are left of it, removes those. Resolves to
-   * false if nothing of the upload exists, if the caller may not access the upload's customer, or if another process
-   * has just removed the line. Leaves remnants whose customer is unknown. Throws errors of the bucket.
+   * Removes the upload with an id, or what an earlier removal has left of it. Resolves to false if there is nothing to
+   * remove, if the caller may not access the upload's customer, or if another process has just removed the line.
+   *
+   * @throws errors of the bucket.
    */
   async remove(uploadId: string, mayAccess: CustomerAccess = () => true): Promise<boolean> {
     const found = await findLine(this.bucket, uploadId);
@@ -71,8 +70,8 @@ export class UploadRemoval {
     }
     if (!mayAccess(found.upload.customerId)) return false;
     const { marks, isRemoved } = await this.inTurn(async () => {
-      // The marker is written only in this removal's turn, because sweepers take a removal for crashed when its marker
-      // is a minute old.
+      // Sweepers take a removal for crashed when its marker is a minute old, so it is written only in this removal's
+      // turn.
       const remnant = remnantOf(found.upload, found.segment, await this.remnantRemoval.eventTime());
       const written = await this.remnantRemoval.mark(remnant ? [remnant] : []);
       return { marks: written, isRemoved: await this.removeLine(found, dayOf(found.segment)) };
@@ -82,8 +81,8 @@ export class UploadRemoval {
   }
 
   /**
-   * Runs the removal of a single upload after the earlier ones have ended. If one of these fails because the store is
-   * silent, the waiting ones fail with the same error. Otherwise each of them would wait for another time-out.
+   * If the store is silent, the waiting removals fail with the same error. Otherwise each of them would wait for
+   * another time-out.
    */
   private inTurn<T>(removal: () => Promise<T>): Promise<T> {
     const before = this.silence;
@@ -99,11 +98,12 @@ export class UploadRemoval {
   }
 
   /**
-   * Completes a removal of uploads that a crashed process left unfinished, from the removal's marker. Does nothing if
-   * the marker is missing, or younger than a minute by the store's clock. Throws errors of the bucket.
+   * Completes a removal of uploads that a crashed process left unfinished, unless its marker is younger than a minute
+   * by the store's clock.
    *
    * @param key the key of the marker.
    * @returns false if the marker is malformed; then nothing was done.
+   * @throws errors of the bucket.
    */
   async resume(key: string): Promise<boolean> {
     const found = await this.bucket.read(key);
@@ -117,11 +117,12 @@ export class UploadRemoval {
   }
 
   /**
-   * Removes all uploads that a filter selects, one day after the other. Then removes the remnants of earlier removals,
-   * whatever the filter's kind and times: those of the filter's customer and of unknown customers, or of all customers
-   * if the filter has none. Resolves to the number of removed uploads, without those of earlier removals. With
-   * `dryRun`, removes nothing, and counts the uploads that would be removed. Throws errors of the bucket, and the
-   * reason of the signal.
+   * Removes all uploads that a filter selects. Then removes the remnants of earlier removals, whatever the filter's
+   * kind and times: those of the filter's customer and of unknown customers, or of all customers if the filter has
+   * none. Resolves to the number of removed uploads, without those of earlier removals. With `dryRun`, removes nothing,
+   * and counts the uploads that would be removed.
+   *
+   * @throws errors of the bucket; the reason of the signal.
    */
   async removeAll(filter: UploadFilter, { dryRun = false, onProgress, signal }: RemovalOptions = {}): Promise<number> {
     signal?.throwIfAborted();
@@ -148,11 +149,7 @@ export class UploadRemoval {
     return progress.uploads;
   }
 
-  /**
-   * Removes the files that other removals have left, and frees the claims: those of uploads whose lines are gone, but
-   * which are still listed in a marker, because the removal failed or is in progress. Leaves the markers, and so the
-   * events, to the process of the removal or the sweeper. Resolves to the number of these uploads.
-   */
+  /** Leaves the markers, and so the events, to the process of the removal or the sweeper. */
   private async clearRemnants(isWanted: (remnant: Remnant) => boolean): Promise<number> {
     let count = 0;
     for await (const { key, size } of this.bucket.list(MARKERS)) {
@@ -164,10 +161,6 @@ export class UploadRemoval {
     return count;
   }
 
-  /**
-   * Selects the remnants of a marker whose index lines are gone: neither in the segments that the marker names, nor,
-   * if the line may be elsewhere, found by a search.
-   */
   private async withoutLine(remnants: readonly Remnant[]): Promise<readonly Remnant[]> {
     const present = new Set<string>();
     const settled = new Set<string>();
@@ -186,11 +179,10 @@ export class UploadRemoval {
   }
 
   /**
-   * Removes the index lines of a marker's uploads from the segments that the marker names. A search for the uploads
-   * might miss a segment with a foreign name.
+   * A search for the uploads might miss a segment with a foreign name.
    *
    * @returns the ids of the uploads that needn't be searched for: their segments exist, and compaction of the day can't
-   *   have begun, so no other segment has their lines.
+   * have begun.
    */
   private async removeMarkedLines(remnants: readonly Remnant[]): Promise<ReadonlySet<string>> {
     const settled = new Set<string>();
@@ -212,10 +204,8 @@ export class UploadRemoval {
   }
 
   /**
-   * The segments of a day that aren't empty, in batches whose segments are read and rewritten together.
-   *
-   * @param isMoving whether compaction may go on meanwhile, as in a dry run. If so, leaves out segments whose lines
-   *   compaction has already copied, so that no line counts twice.
+   * @param isMoving whether compaction may go on meanwhile, as in a dry run. Segments whose lines compaction has
+   * already copied are then left out, so that no line counts twice.
    */
   private async *batches(day: Day, isMoving = false): AsyncGenerator<ListedObject[]> {
     const copied = isMoving ? await copiedSegments(this.bucket, day) : undefined;
@@ -234,11 +224,7 @@ export class UploadRemoval {
     if (batch.length > 0) yield batch;
   }
 
-  /**
-   * Runs an action while this process has a hold on a day. If the hold was lost, takes a new one and runs the action
-   * again, up to ten times in all. Runs the action without a hold if `day` is undefined, or if compaction of the day
-   * can't have begun.
-   */
+  /** Runs an action again, with a new hold, if the hold on the day was lost. */
   private async held(day: Day | undefined, action: (hold?: DayHold) => Promise<void>): Promise<void> {
     for (let round = 0; round < MAX_ROUNDS; round++) {
       const hold = day && mayBeCompacted(this.bucket, day) ? await DayHold.take(this.bucket, day, this.logger) : undefined;
@@ -296,19 +282,11 @@ export class UploadRemoval {
     await this.remnantRemoval.conclude(marks, ({ upload_id: uploadId }) => gone.has(uploadId));
   }
 
-  /**
-   * Searches for the index line of an upload, and removes it as `removeLine` does. Does nothing if no segment has the
-   * line.
-   */
   private async removeCopies(uploadId: string): Promise<void> {
     const line = await findLine(this.bucket, uploadId);
     if (line) await this.removeLine(line, dayOf(line.segment));
   }
 
-  /**
-   * Removes the index line of an upload from its segment. If compaction of the day may have begun, removes the line
-   * from all segments that contain it. Resolves to whether a line was removed.
-   */
   private async removeLine({ upload: { uploadId }, segment }: FoundLine, day: Day | undefined): Promise<boolean> {
     const ids = new Set([uploadId]);
     let removed = 0;
@@ -326,10 +304,6 @@ export class UploadRemoval {
     return removed > 0;
   }
 
-  /**
-   * Removes the index lines of uploads from a segment. Resolves to the number of removed lines; undefined if the
-   * segment is missing.
-   */
   private async removeFromSegment(key: string, ids: ReadonlySet<string>): Promise<number | undefined> {
     const isWanted = ({ uploadId }: Upload): boolean => ids.has(uploadId);
     const object = await this.bucket.read(key);
@@ -344,7 +318,6 @@ interface BatchRemoval {
   readonly dryRun: boolean;
   readonly hold: DayHold | undefined;
   readonly signal: AbortSignal | undefined;
-  /** The time of removal to give in the events; undefined if no events are to be delivered. */
   readonly removedAt: Date | undefined;
   readonly onRemoved: (count: number) => void;
 }

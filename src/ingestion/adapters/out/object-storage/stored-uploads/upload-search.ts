@@ -14,49 +14,35 @@ import { firstPage, isFew, mayBeCompacted, targets } from './day-listing.js';
 import { linesWith, readFound, SegmentGoneError } from './segment-lines.js';
 import { probe, WHOLE_BYTES } from './sorted-segment.js';
 
-/** How far the clocks of replicas and of the store may be apart, in milliseconds. */
 const CLOCKS_APART_MS = 15 * 60_000;
-/**
- * The largest difference between the time in an upload's id and the time in the name of the segment to which the
- * upload's line is written together with other lines, in milliseconds.
- */
+/** How far the time in the name of a segment with several lines may be from the time in the id of an upload in it. */
 const ID_TOLERANCE_MS = 2 * NAME_TOLERANCE_MS;
 /**
- * How far the time in a segment's name may be from the time of the wanted upload's id, in milliseconds. If no machine's
- * clock was set back, LIKELY covers the names of all segments to which the upload's line can have been written, unless
- * the upload was slow. WIDE also covers the names that are possible after a clock was set back.
+ * If no machine's clock was set back, LIKELY covers the names of all segments to which the line can have been written,
+ * unless the upload was slow. WIDE also covers the names that are possible after a clock was set back.
  */
 const LIKELY: Window = { before: NAME_TOLERANCE_MS / 2, after: NAME_TOLERANCE_MS * 1.5 };
 const WIDE: Window = { before: ID_TOLERANCE_MS, after: ID_TOLERANCE_MS };
 const MAX_ROUNDS = 10;
-/**
- * If compaction keeps up, a day's segments are compacted at most this long after the end of the day, in milliseconds.
- */
 const COMPACTION_MS = 3 * DAY_MS;
 /**
- * How many segments are read at once: FIRST_READS for the ones whose names are nearest to the upload's id, because a
- * line is usually written soon after the time in the id, and READS_AT_ONCE for the next ones. With 1,000,000 uploads a
- * day, each in its own segment, LIKELY selects fewer segments than these two numbers together.
+ * A line is usually written soon after the time in the upload's id, so the first reads are few. With 1,000,000 uploads
+ * a day, each in its own segment, LIKELY selects fewer segments than these two numbers together.
  */
 const FIRST_READS = 32;
 const READS_AT_ONCE = 256;
 const LATEST = Date.parse('9999-12-31');
-/** The memory for long lines in searches whose caller gives no other memory, such as those of removals. */
+/** For long lines in searches whose caller gives no other memory, such as those of removals. */
 const sharedMemory = new MemoryBudget();
 
 /**
- * Finds the index line of an upload by the upload's id. Usually at most three requests follow each other. On the
- * current day, until its last hour: one that reads the upload's own segment, one that lists segments, and one that
- * reads lines. On other days: one that lists segments, one that reads lines, and one more for a long segment that
- * compaction created. More are needed if no segment has the line, and in four cases: for a shared line that was written
- * late on the current day, for a slow upload on a day with more than 1,000 slow uploads, for an upload of a machine
- * whose clock was set back, and for a line of more than 64 KiB, which is read after memory was taken for it.
+ * Finds the index line of an upload by the upload's id. Usually at most three requests follow each other.
  *
  * @param memory where memory for a long line is taken. Default: from a budget that such searches share, until the line
- *   was decoded.
+ * was decoded.
  * @returns undefined if no segment contains such a line, if only a segment with a foreign name does on a day of 1,000
- *   objects or more, or if `uploadId` isn't the id of an upload. Throws errors of the bucket and of `memory`, and an
- *   Error if compaction moves lines during each of ten searches.
+ * objects or more, or if `uploadId` isn't the id of an upload.
+ * @throws errors of the bucket and of `memory`; an Error if compaction moves lines during each of ten searches.
  */
 export async function findLine(bucket: Bucket, uploadId: string, memory?: LineMemory): Promise<FoundLine | undefined> {
   const began = timeOfUuid(uploadId);
@@ -71,36 +57,19 @@ export async function findLine(bucket: Bucket, uploadId: string, memory?: LineMe
   }
 }
 
-/**
- * Selects the segments of a large day to look at: those with a time in their name at most `before` earlier and at most
- * `after` later than the time of the wanted upload's id. Both in milliseconds.
- */
 interface Window {
   readonly before: number;
   readonly after: number;
 }
 
 class UploadSearch {
-  /** The days whose segments may contain the line of the wanted upload if that upload wasn't slow (`isSlow`). */
   private readonly days: readonly Day[];
-  /**
-   * The days whose segments may contain the line of the wanted upload if that upload was slow: received more than 10 s
-   * from the time in its id.
-   */
   private readonly slowDays: readonly Day[];
-  /**
-   * The segments that were read, as `<key> <size>`. If a segment's size has changed, it was rewritten, and is read
-   * again.
-   */
+  /** As `<key> <size>`: if a segment's size has changed, it was rewritten, and is read again. */
   private readonly searched = new Set<string>();
-  /** How many listed segments were missing when they were to be read. */
   private missed = 0;
-  /** Whether the line was found, so that searches still in progress can end. */
   private isFound = false;
-  /**
-   * Whether `run` has settled. Reads that are still in progress then give back the memory that they take, even if they
-   * find the line.
-   */
+  /** Reads that are still in progress then give back the memory that they take, even if they find the line. */
   private isOver = false;
   private readonly longReads = new OneAtATime();
 
@@ -117,33 +86,28 @@ class UploadSearch {
 
   async run(): Promise<FoundLine | undefined> {
     const own = this.search(this.days.map((day) => ({ key: `${directoryOf(day)}${this.uploadId}.ndjson`, size: 0, ageMs: 0 })));
-    // An upload with a file has a segment of its own until compaction. Reading this segment takes a fifth of the
-    // processor time of the listings. So on the current day, until its last hour, the listings begin only if the upload
-    // has no such segment. On other days they begin at once, because otherwise four requests would follow each other.
+    // Until compaction, an upload with a file has a segment of its own. Reading it takes a fifth of the processor time
+    // of the listings, so on the current day the listings begin only if there is none. On other days they begin at
+    // once, because otherwise four requests would follow each other.
     if (!this.days.some((day) => mayBeCompacted(this.bucket, day)) && (await own)) return own;
     return asJob(() => this.elsewhere(own));
   }
 
-  /**
-   * Lists segments that may contain the line. Unless `own` finds it, searches for the line in them, and then in all
-   * segments that may contain it (`everywhere`).
-   */
   private async elsewhere(own: Promise<FoundLine | undefined>): Promise<FoundLine | undefined> {
-    // Three listings. Once `own` has ended, each is searched as soon as it is complete, without waiting for the others.
     const listings = [
       this.days.map((day) => this.near(day)),
       this.days.map((day) => this.created(day)),
       this.slowDays.map((day) => this.slow(day)),
     ].map((lists) => Promise.all(lists));
-    // The listings aren't awaited if `own` finds the line or rejects, so their rejections need handlers.
+    // These aren't awaited if `own` finds the line or rejects, so their rejections need handlers.
     for (const listing of listings) listing.catch(() => undefined);
     return (await own) ?? (await firstFound(listings.map(async (listing) => this.search((await listing).flat())))) ?? this.everywhere();
   }
 
   /**
-   * Searches all segments that may contain the line. Compaction creates a segment before it removes those with the same
-   * lines. So if a listed segment is gone, or a listing has segments that weren't searched before, the line may have
-   * moved, and all segments are listed and searched again, at most ten times in all.
+   * Compaction creates a segment before it removes those with the same lines. So if a listed segment is gone, or a
+   * listing has segments that weren't searched before, the line may have moved, and all segments are listed and
+   * searched again, at most ten times in all.
    */
   private async everywhere(): Promise<FoundLine | undefined> {
     for (let round = 0; round < MAX_ROUNDS; round++) {
@@ -157,10 +121,6 @@ class UploadSearch {
     throw new Error('The segments are compacted faster than they can be read.');
   }
 
-  /**
-   * The segments of a day that may contain the line if the upload was slow: the segment with only this line, and short
-   * ones that compaction merged from segments of slow uploads. With `all`, also long merged ones.
-   */
   private async slow(day: Day, all = false): Promise<ListedObject[]> {
     const segments: ListedObject[] = [];
     for await (const segment of this.bucket.list(slowPrefix(day))) {
@@ -170,43 +130,26 @@ class UploadSearch {
     return segments;
   }
 
-  /**
-   * Segments of a day, one of which probably contains the line, unless the upload was slow or compaction has moved the
-   * line.
-   */
   private async near(day: Day): Promise<ListedObject[]> {
     return (await this.named(day, LIKELY)).filter(({ key }) => parseName(day, key).origin === 'original');
   }
 
-  /**
-   * The segments that compaction created for a day, which may contain the line if the upload wasn't slow. If the day
-   * ended at least three days ago and has fewer than 1,000 objects, also those with foreign names.
-   */
   private async created(day: Day): Promise<ListedObject[]> {
     if (!mayBeCompacted(this.bucket, day)) return [];
-    // Compaction may need days after the end of a day. Until then the day may have many segments, so only those that
-    // compaction has created are listed. Afterwards, all of the few segments that are left are listed.
+    // Until compaction is done, the day may have many segments, so only those that it has created are listed.
     if (this.bucket.storeTime < endOf(day) + COMPACTION_MS) return targets(this.bucket, day);
     const page = await firstPage(this.bucket, day);
     return page.isWhole ? page.segments.filter(({ key }) => parseName(day, key).origin !== 'original') : targets(this.bucket, day);
   }
 
-  /**
-   * All segments of a day that may contain the line if the upload wasn't slow. Those with foreign names are included
-   * only if the day has fewer than 1,000 objects.
-   */
   private async all(day: Day): Promise<ListedObject[]> {
     const page = await firstPage(this.bucket, day);
     if (page.isWhole) return isFew(page.segments) ? page.segments : page.segments.filter((segment) => this.mayHaveLine(day, segment, WIDE));
-    // Lists twice: first by the times in the names, then what compaction created. Compaction creates a segment before
-    // removing the ones that it replaces. So a line that moves between the two listings is in the second one.
+    // Compaction creates a segment before removing the ones that it replaces. So a line that moves between the two
+    // listings is in the second one.
     return [...(await this.named(day, WIDE)), ...(await targets(this.bucket, day))];
   }
 
-  /**
-   * The segments of a day whose names have times in a window or close to it, except empty ones and those of slow
-   * uploads.
-   */
   private async named(day: Day, window: Window): Promise<ListedObject[]> {
     const segments = await listNamed(this.bucket, directoryOf(day), Math.max(0, this.began - window.before), this.began + window.after + 1);
     return segments.filter((segment) => this.mayHaveLine(day, segment, window));
@@ -217,11 +160,7 @@ class UploadSearch {
     return size > 0 && !isSlow && (origin !== 'original' || (time >= this.began - before && time <= this.began + after));
   }
 
-  /**
-   * Searches those segments for the line that weren't searched before. Begins with those whose names have the times
-   * nearest to that of the upload's id. Names that don't begin with a UUID, and times over a day later, count as
-   * nearest.
-   */
+  /** Names that don't begin with a UUID, and times over a day later, count as nearest. */
   private async search(segments: readonly ListedObject[]): Promise<FoundLine | undefined> {
     const distance = ({ key }: ListedObject): number => {
       const time = timeOfUuid(key.slice(key.lastIndexOf('/') + 1));
@@ -267,10 +206,7 @@ class UploadSearch {
     return undefined;
   }
 
-  /**
-   * Takes memory for a long line, then reads it. One long line is read at a time. Those that still wait when the wanted
-   * line is found, or when the search is over, aren't read.
-   */
+  /** One long line is read at a time, so that those still waiting when the wanted one is found needn't be read. */
   private readLong(key: string, range: ByteRange): Promise<Upload | undefined> {
     return this.longReads.run(async () => {
       if (this.isFound || this.isOver) return undefined;
@@ -290,10 +226,6 @@ class UploadSearch {
     return upload.uploadId === this.uploadId && hasValidTime(upload);
   }
 
-  /**
-   * The range of bytes that contains the upload's line if this long segment has it. For segments that compaction
-   * created, except those of slow uploads.
-   */
   private async region(segment: ListedObject): Promise<ByteRange> {
     let first = 0;
     let end = segment.size;
@@ -306,7 +238,6 @@ class UploadSearch {
   }
 }
 
-/** The first line that one of the searches finds; undefined if none finds one. Rejects if one rejects before that. */
 function firstFound(searches: readonly Promise<FoundLine | undefined>[]): Promise<FoundLine | undefined> {
   return new Promise((resolve, reject) => {
     for (const search of searches) search.then((line) => { if (line) resolve(line); }, reject);
